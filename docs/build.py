@@ -30,7 +30,7 @@ from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.exporters.exported import Exported
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
-from moeopt.planner.decode.result import Simulation
+from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online
@@ -40,6 +40,7 @@ from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import scheduler
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.table import machine_page
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
@@ -107,6 +108,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made["open-instances.md"] = WIDE + open_page(ROOT / "instances")
     for name in PROBLEMS:
         made[f"instances/{name}.md"] = WIDE + instances_page(ROOT / "instances" / name)
+    made["machine-fields.md"] = WIDE + machine_page()
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
     made["api/types.md"] = api_types()
@@ -153,17 +155,32 @@ def led(file: str, page: str) -> str:
 # Mathematics
 
 
+DIALOG = 'data-md-component="search" role="dialog" aria-label="Search"'
+
+LONG_FORMULA = 40
+"""An inline formula of more characters than that may be wider than a telephone."""
+
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML."""
+    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML; long ones scroll."""
 
     def mathml(match: re.Match[str]) -> str:
         display = "block" if match[1] == "div" else "inline"
-        return convert(html.unescape(match[2]), display=display)
+        text = html.unescape(match[2])
+        made = convert(text, display=display)
+        if display == "inline" and len(text) < LONG_FORMULA:
+            return made
+        return f'<span class="formula {display}" tabindex="0">{made}</span>'
 
     return FORMULA.sub(mathml, content)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name the search and let code that scrolls be reached by the keyboard."""
+    output = output.replace('data-md-component="search" role="dialog"', DIALOG)
+    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=>)", r'\1 tabindex="0"', output)
 
 
 # A problem's page

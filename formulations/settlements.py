@@ -29,8 +29,10 @@ def with_settlements(problem: str) -> tuple[str, str]:
         return text, text
     if BEGIN not in text or END not in text:
         raise ValueError(f"{problem}/spec.md: lacks the marks {BEGIN.strip()} and {END}")
+    earlier = list(PROBLEMS)[: list(PROBLEMS).index(problem)]
+    section = markdown(settlements, {name: get_problem(name).settlements for name in earlier})
     before, _, rest = text.partition(BEGIN)
-    return text, before + BEGIN + markdown(settlements) + END + rest.partition(END)[2]
+    return text, before + BEGIN + section + END + rest.partition(END)[2]
 
 
 def main() -> None:

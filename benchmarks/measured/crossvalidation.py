@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import get_args
 
 import numpy as np
@@ -63,8 +63,7 @@ def fit_runtimes(
     """
     expected, spread = prior()
     used = [point for point in points if not point.assumed]
-    rows = np.array([_amounts(point) for point in used])
-    times = np.array([1e6 / point.tokens_per_s for point in used])
+    rows, times = _needs(used)
     labels = [(point.runtime, point.group) for point in used]
     found = fit_together(rows, times, labels, (expected, loose * spread), start)
     common = np.exp(found.common_log)
@@ -137,11 +136,17 @@ class Calibrations:
         The same by the straight line through the ends, in the share of experts on the CPU.
     other_models
         Of the curves of other models on the same machine and runtime.
+    not_calibrated, by_all_others, by_all
+        The same curves by the profile, by a calibration on every point of all other models of the
+        machine, and by one on all its points, theirs included: what one cost for all models leaves.
     """
 
     between: list[Held]
     straight: list[Held]
     other_models: list[Held]
+    not_calibrated: list[Held]
+    by_all_others: list[Held]
+    by_all: list[Held]
 
 
 def calibrations(points: Sequence[MeasuredPoint], fits: Fits) -> Calibrations:
@@ -163,7 +168,39 @@ def calibrations(points: Sequence[MeasuredPoint], fits: Fits) -> Calibrations:
         and one[0].model != other[0].model
         for p in other
     ]
-    return Calibrations(between, straight, others)
+    several = [
+        [other for other in found if _place(other) == place]
+        for place in dict.fromkeys(_place(curve) for curve in found)
+    ]
+    several = [own for own in several if len({curve[0].model for curve in own}) > 1]
+    profile = {_place(own[0]): without[own[0][0].group][own[0][0].runtime] for own in several}
+    plain, by_others, by_all = [], [], []
+    for machine in several:
+        costs = profile[_place(machine[0])]
+        for curve in machine:
+            alike = [p for other in machine for p in other if p.model != curve[0].model]
+            everything = [p for other in machine for p in other]
+            plain += [predicted(p, costs) for p in curve]
+            by_others += [predicted(p, _of_machine(costs, alike)) for p in curve]
+            by_all += [predicted(p, _of_machine(costs, everything)) for p in curve]
+    return Calibrations(between, straight, others, plain, by_others, by_all)
+
+
+def _place(curve: Sequence[MeasuredPoint]) -> tuple[str, str]:
+    return curve[0].machine, curve[0].runtime
+
+
+def repeats(points: Iterable[MeasuredPoint]) -> list[float]:
+    """Return how far apart speeds are that were measured in one setting on one machine.
+
+    Of every two: faster over slower, less 1. Settings are equal if nothing that was published of
+    them differs: machine, model, widths, context, experts on the CPU, runtime.
+    """
+    return [
+        max(one.tokens_per_s, other.tokens_per_s) / min(one.tokens_per_s, other.tokens_per_s) - 1.0
+        for one, other in combinations(points, 2)
+        if one.curve == other.curve and one.setting is not None and one.setting == other.setting
+    ]
 
 
 def predicted(point: MeasuredPoint, costs: Vector) -> Held:
@@ -180,10 +217,17 @@ def calibrated(costs: Vector, curve: Sequence[MeasuredPoint]) -> tuple[Vector, V
         The costs for any model on the machine, and for the curve's own.
     """
     ends = [curve[0], curve[-1]]
-    rows = np.array([_amounts(point) for point in ends])
-    times = np.array([1e6 / point.tokens_per_s for point in ends])
-    machine = machine_costs(costs, rows, times)
-    return machine, model_costs(machine, rows, times)
+    machine = _of_machine(costs, ends)
+    return machine, model_costs(machine, *_needs(ends))
+
+
+def _of_machine(costs: Vector, points: Sequence[MeasuredPoint]) -> Vector:
+    return machine_costs(costs, *_needs(points))
+
+
+def _needs(points: Sequence[MeasuredPoint]) -> tuple[NDArray[np.float64], Vector]:
+    rows = np.array([_amounts(point) for point in points])
+    return rows, np.array([1e6 / point.tokens_per_s for point in points])
 
 
 def _straight(curve: Sequence[MeasuredPoint]) -> list[Held]:

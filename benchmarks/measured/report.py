@@ -16,11 +16,12 @@ from benchmarks.measured.crossvalidation import (
     expressible,
     factor_holding,
     kind_of,
+    repeats,
 )
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.strategies import Strategies, compare_strategies
 from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS
+from moeopt.sim.machines.runtimes.terms import TERMS
 
 LONG = 4096
 """Tokens of context from which a point counts as one of long context."""
@@ -116,58 +117,61 @@ def bandwidth_alone(points: Sequence[MeasuredPoint]) -> list[Held]:
 
 HEAD = """# Measured: public speeds of real runtimes, and ours
 
-Written by `python -m benchmarks.measured --write`; do not edit. It needs `MOEOPT_MEASURED`, the
-folder of the second table of points (`measured-2.csv`), whose rows are not kept here.
+For whoever asks how far to trust `moeopt predict`. Written by `python -m benchmarks.measured
+--write`; do not edit. It needs `MOEOPT_MEASURED`, the folder of the second table of points
+(`measured-2.csv`), whose rows are not kept here.
 
-Every point of a machine is left out, the model is fitted to the other machines, and predicts it.
-Errors are in size, of tokens/s, relative to what was measured. *Median* is the median over machines
-of the median over their points, so that 42 points of one machine weigh as much as one of another;
-*p90* is over points; *inside* is the share of points in an 80 % interval that other machines'
-errors made.
+Every point of a machine is left out, the model is fitted to the other machines, and predicts the
+point. Errors are in size, of tokens/s, relative to what was measured. *Median* is the median over
+machines of the median over their points, so that every machine has the same weight. *p90* is over
+points. *Inside* is the share of points in an 80 % interval that other machines' errors made.
 
-The terms, what is expected of each and how uncertain that is stand in
-`moeopt/sim/machines/runtimes/terms.py` (`PRIOR`). Expectations and uncertainties of six terms were
-changed after a first look at held-out errors, and where nobody measured a host's memory its share
-of the peak is assumed by class (0.75 for AM5, 0.95 for AM4 and Intel's desktops and laptops, 0.8
-for the others; `machines.json`), after such a look too. So was that two sockets under Windows,
-which keeps a process on one group of processors, compute with one (machine 6138), and how nearly
-reads and computing overlap. The held-out figures are honest about costs, and kind about these
-choices; what they are with others, and what they are if the choice is made without the machine
-that it is tried on, `python -m benchmarks.measured --forms` prints.
+These figures are honest about costs and kind about four choices, which were made after a first look
+at held-out errors: expectations and uncertainties of six terms; the share of its peak that a
+host's memory reaches where nobody measured it (0.75 for AM5, 0.95 for AM4 and Intel's desktops and
+laptops, 0.8 for others); that under Windows only one of two sockets computes (machine 6138); and
+how nearly reads and computing overlap. `python -m benchmarks.measured --forms` prints the errors
+with other choices, and with each choice made without the machine that it is tried on. The terms
+stand in `moeopt/sim/machines/runtimes/terms.py`, their fitted costs in
+`moeopt/sim/presets/runtimes`.
 """
 
 WRONG = """## What is still wrong
 
-- Several sockets under a runtime that does not place weights by socket: reads are as of an even
-  spread over the sockets' memories, which explains two machines of four; the others (6454s under an
-  early llama.cpp; e5-2697a, whose BIOS setting alone makes 2.8 times) are off by up to a factor of
-  two.
-- Models with latent attention under llama.cpp on the A100's virtual machine take three times as
-  long per layer as elsewhere; calibrated on one, other models come out slower than they are.
-- 1-bit formats on old cores (7980xe), a machine with four of eight GPUs in use (7543) and a speed
-  whose author calls it too slow (hx370) are off by a factor of two to three. They stay in the
-  table.
-- A calibration on one model carries over to another model of the machine worse than hoped for: its
-  two points cannot say which of the terms the machine differs in. That a model's points share an
-  error of 10 % was set by these three machines' curves.
-- Two GPUs are one after the other with the harmonic mean of their bandwidths; how layers are
-  divided is the problem `split`.
-- Prompt processing has no public points here: `moeopt predict --prompt` rests on rates alone.
+- Several sockets, a runtime that does not place weights by socket: reads count as spread evenly
+  over the sockets' memories. That explains two machines of four. The others (6454s under an early
+  llama.cpp; e5-2697a, whose BIOS setting alone makes 2.8 times) are off by up to a factor of two.
+- Latent attention under llama.cpp on the A100's virtual machine takes three times as long per layer
+  as elsewhere. Calibrated on such a model, other models come out slower than they are.
+- 1-bit formats on old cores (7980xe), a machine that uses four of eight GPUs (7543) and a speed
+  that its author calls too slow (hx370) are off by a factor of two to three; they stay in.
+- A calibration on one model does not help another model of the machine ("Calibrated"). Other forms
+  of the experts' term (per operation, no barriers, their root) leave it between 14 and 17 %. So do
+  priors whose variances by machine and by model the other machines say. That a model's points
+  share an error of 10 % was set by these three machines' curves.
+- Two GPUs count as one after the other, with the harmonic mean of their bandwidths.
+- Prompts have no public points here: `moeopt predict --prompt` rests on rates alone.
 """
 
 
 def to_markdown(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
     """Return the page."""
     parts = [HEAD, "## By class\n", *_by_class(found, points)]
-    parts += ["## Calibrated\n", *_calibrated(found), "## By machine\n", *_by_machine(found)]
-    parts += [WRONG, "## Terms\n", *_terms(found)]
+    parts += ["## Calibrated\n", *_calibrated(found, points)]
+    parts += ["## By machine\n", *_by_machine(found)]
+    parts.append(WRONG)
     strategies = compare_strategies(points, found.costs["ktransformers"])
     if strategies is not None:
-        parts += ["## ktransformers' strategies\n", *_strategies(strategies)]
-    parts += ["## Left out\n", *_left_out(points), "## Sources\n"]
-    places = sorted({p.source.split("@")[0].removeprefix("github ").strip() for p in points})
+        parts += ["## ktransformers' strategies\n", _strategies(strategies)]
+    parts += ["## Left out\n", _left_out(points), "## Sources\n"]
+    places = sorted({_place(point.source) for point in points})
     parts += [f"- {place}" for place in places if place]
     return "\n".join(parts) + "\n"
+
+
+def _place(source: str) -> str:
+    """Return the page of a source, without the version and the line on it."""
+    return source.split("@")[0].split(" line ")[0].removeprefix("github ").strip()
 
 
 def _row(name: str, held: list[Held], group: Group = by_machine) -> str:
@@ -196,67 +200,59 @@ def _by_class(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Iterato
     )
 
 
-def _calibrated(found: CrossValidated) -> Iterator[str]:
+def _calibrated(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Iterator[str]:
     yield "Calibrated on the two ends of a curve (most and fewest experts on the CPU):\n"
     yield "| predicted | curves | points | median | p90 | 80 %: factor | inside |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
     yield _row("between the two points", found.llama.between, by_curve)
     yield _row("the same by a straight line", found.llama.straight, by_curve)
     yield _row("another model of the machine", found.llama.other_models, by_curve)
-    yield ""
+    yield _row("its curves, not calibrated", found.llama.not_calibrated, by_curve)
+    yield _row("by all other models of the machine", found.llama.by_all_others, by_curve)
+    yield _row("by all its models, this one included", found.llama.by_all, by_curve)
+    apart = repeats([p for p in points if p.runtime != "ktransformers"])
+    yield (
+        "\nCosts fitted to another model are no nearer than the profile's, and to all other models"
+        " neither: what a model differs by from the terms is as large as what a machine does. One"
+        " cost for all models of a machine leaves the last row. Beside it: "
+        f"{len(apart)} pairs of public speeds of one machine in one setting, by what is published"
+        f" of it, are {100 * float(np.median(apart)):.1f} % apart (median;"
+        f" p90 {100 * float(np.quantile(apart, 0.9)):.0f} %).\n"
+    )
 
 
 def _by_machine(found: CrossValidated) -> Iterator[str]:
-    yield "| machine | points | median | worst |"
-    yield "|---|--:|--:|--:|"
+    texts = []
     for name in dict.fromkeys(one.point.group for one in found.machines):
         errors = [one.error for one in found.machines if one.point.group == name]
-        worst = max(errors, key=abs)
-        yield (
-            f"| {name} | {len(errors)} | {100 * float(np.median(np.abs(errors))):.1f} % |"
-            f" {100 * worst:+.0f} % |"
-        )
-    yield ""
+        median = 100 * float(np.median(np.abs(errors)))
+        texts.append(f"{name} {median:.1f} ({len(errors)}, {100 * max(errors, key=abs):+.0f})")
+    yield f"Median error in % (points, worst): {'; '.join(texts)}.\n"
 
 
-def _terms(found: CrossValidated) -> Iterator[str]:
-    yield "| term | expected | spread | " + " | ".join(found.costs) + " |"
-    yield "|---|--:|--:|" + "--:|" * len(found.costs)
-    for at, term in enumerate(TERMS):
-        costs = " | ".join(f"{costs[at]:.3g}" for costs in found.costs.values())
-        known = PRIOR[term]
-        yield f"| {term}: {known.meaning} | {known.expected:g} | {known.spread:g} | {costs} |"
-    yield ""
-
-
-def _strategies(found: Strategies) -> Iterator[str]:
-    yield (
+def _strategies(found: Strategies) -> str:
+    alike, opposed, _ = found.pairs(found.noise)
+    names = {name for at in found.ratios for name in at.measured}
+    off = max(abs(found.median_error(name)) for name in names)
+    shares = [at.percent for at in found.ratios]
+    return (
         "Four GPUs in tensor parallel cannot be expressed, so the level is calibrated on"
         " front-loading with no and with all experts on the GPU; popularity is that of another"
-        f" model: {found.source}. Measured / predicted tokens/s:\n"
-    )
-    names = list(dict.fromkeys(name for at in found.ratios for name in at.measured))
-    yield "| experts on GPU | " + " | ".join(names) + " |"
-    yield "|---|" + "--:|" * len(names)
-    for at in found.ratios:
-        cells = [f"{at.measured[n]:.1f} / {at.predicted[n]:.1f}" for n in names if n in at.measured]
-        yield f"| {at.percent:g} % | " + " | ".join(cells) + " |"
-    alike, opposed, _ = found.pairs(found.noise)
-    off = max(abs(found.median_error(name)) for name in names)
-    yield (
-        f"\n{alike} of {alike + opposed} pairs that differ by more than {100 * found.noise:.1f} %"
-        f" are in the measured order; a strategy's median error is at most {100 * off:.1f} %.\n"
+        f" model: {found.source}. With {min(shares):g} to {max(shares):g} % of the experts on the"
+        f" GPU {alike} of {alike + opposed} pairs of strategies that differ by more than"
+        f" {100 * found.noise:.1f} % are in the measured order; a strategy's median error is"
+        f" at most {100 * off:.1f} %.\n"
     )
 
 
-def _left_out(points: Sequence[MeasuredPoint]) -> Iterator[str]:
+def _left_out(points: Sequence[MeasuredPoint]) -> str:
     reasons: dict[tuple[str, str], int] = {}
     for point in points:
         if point.why_not:
-            key = (point.machine or "-", point.why_not)
+            key = (point.machine, point.why_not)
             reasons[key] = reasons.get(key, 0) + 1
-    yield "| machine | points | why |"
-    yield "|---|--:|---|"
-    for (machine, why), count in reasons.items():
-        yield f"| {machine} | {count} | {why} |"
-    yield ""
+    texts = [
+        f"{f'{machine}, ' if machine else ''}{why} ({count})"
+        for (machine, why), count in reasons.items()
+    ]
+    return f"With the number of points: {'; '.join(texts)}.\n"

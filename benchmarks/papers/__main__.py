@@ -32,7 +32,7 @@ def papers_command(
         Path | None, typer.Option("--report", help="Folder for report.html, report.md and plots.")
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="The report without plots.")
+        Path | None, typer.Option("--markdown", metavar="FILE", help="The page docs/fidelity.md.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what --report has of this version.")
@@ -118,24 +118,22 @@ def _print_sweep(name: str, found: "Sweep") -> None:
 def _write(
     figures: "Sequence[Figure]", report: Path | None, markdown: Path | None, resume: bool
 ) -> None:
-    from benchmarks.papers.report.document import Document
-    from benchmarks.papers.report.markdown import to_markdown
-    from benchmarks.papers.sweep import sweeps
+    from benchmarks.papers.report.page import fidelity_page
     from moeopt.core.errors import InputError
     from moeopt.core.json_files import write_bytes
 
-    kept = None if report is None else report / SWEEPS
-    swept = dict(sweeps(["all"], kept, resume=resume))
-    document = Document.of(figures, swept, charts=report is not None)
     if markdown is not None:
         try:
-            write_bytes(to_markdown(document).encode(), markdown)
+            write_bytes(fidelity_page(figures).encode(), markdown)
         except OSError as error:
             raise InputError(f"--markdown: {markdown}: {error.strerror}") from None
     if report is not None:
+        from benchmarks.papers.report.document import Document
         from benchmarks.papers.report.write import write_report
+        from benchmarks.papers.sweep import sweeps
 
-        write_report(document, report)
+        swept = dict(sweeps(["all"], report / SWEEPS, resume=resume))
+        write_report(Document.of(figures, swept), report)
 
 
 def _require_report_extra(report: Path) -> None:

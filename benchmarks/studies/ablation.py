@@ -202,7 +202,7 @@ ROWS: tuple[Row, ...] = (
         {f"{JOINT}.local_search.PAIRED": 1}),
     Row("joint: best first multipliers of budgets", "column-lagrangian", PLANS,
         {f"{JOINT}.POWERS": range(-2, -1)}),
-    Row("split: numbers of layers by class", "labels", ("split/*/*",),
+    Row("split: runs of equal layers, counted", "labels", ("split/*/*",),
         {"moeopt.problems.split.labels._counted": lambda *_: True}),
     Row("split: moves and exchanges of parts", "labels", ("split/*/*",),
         {"moeopt.problems.split.labels.improved": lambda _, homes: homes}),

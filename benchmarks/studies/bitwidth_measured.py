@@ -20,8 +20,7 @@ import moeopt
 from moeopt.core.objective import entries
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.sim.models.loss_table import save_loss_table
-from moeopt.sim.models.loss_tables import load_loss_table
+from moeopt.sim.models.loss_table import load_loss_table, save_loss_table
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.study.table import interval

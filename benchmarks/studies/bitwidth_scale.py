@@ -6,7 +6,7 @@ Prints three tables.
 
 1. Units of loss. Measured losses become integers. Until schema 2 a unit was the table's largest
    entry over 10^7, before losses count by usage (`scale = "table"`); now it is the layer's largest
-   loss that counts over 10^10 (`moeopt/sim/models/loss_rounding.py`). Tables are those of random
+   loss that counts over 10^10 (`moeopt/sim/models/loss_law.py`). Tables are those of random
    experts at 2, 4, 8 and 16 bits: mean squared errors; the same where the layers' errors grow a
    thousandfold from the first to the last, as where outputs grow with depth; and errors to the
    fourth power. Columns: which share of the losses above zero becomes 0, and by how much the widths
@@ -33,7 +33,7 @@ import moeopt
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.sim.models.loss_rounding import by_loss, by_table
+from moeopt.sim.models.loss_law import by_loss, by_table
 from moeopt.sim.models.quantise.random_experts import random_table
 
 Floats = NDArray[np.float64]

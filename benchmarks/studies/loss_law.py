@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from moeopt.sim.models.loss_law import FITTED, fitted_to
-from moeopt.sim.models.loss_tables import load_loss_table
+from moeopt.sim.models.loss_table import load_loss_table
 
 
 def main() -> None:

@@ -10,9 +10,11 @@ DIR holds the traces that ``instances/replication/families.toml`` names.
 (``--windows``): on how many of `count` instances per row `anneal-and-refute` is proven optimal or
 within 0.5 % of its bound (2 % for several windows), the largest gap, and what that takes on one
 core. ``general``: the same method beside CP-SAT and HiGHS on the same instances in one run.
-``later``: each rule decides on a window, or on the last four, and is measured on that and on the
-next one: balancedness, the mean of all devices' loads over the fullest one's. A window is 100 steps
-of eight tokens (256 experts: of 64). The optimum of the next window is what nobody can know.
+``later``: each rule decides on a window of 384 tokens, or on the last four, and is measured on that
+and on the next one, over the sum of its steps' bounds: decoding in steps of 64 tokens (kernel times
+of an H100 in FP8, with their launches), prompts in one step (tokens). Seven traces of two models,
+three layers and two places each; intervals are of the distance to the best rule, from 1,000 draws
+of whole traces. The first row is the simplest rule whose interval reaches down to the best.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import os
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -29,11 +32,14 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.holdout import run_on
+from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import peaks_units
+from moeopt.problems.replication.dispatch import is_dispatched, linear_shares, single_copies
+from moeopt.problems.replication.generate import KERNELS
 from moeopt.problems.replication.heuristics import HEURISTICS
 from moeopt.problems.replication.instance import Instance
 from moeopt.sim.presets import find
+from moeopt.sim.traces.repeats import dedupe_trace
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
@@ -149,92 +155,127 @@ def esft(
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Windows that are seen, and the next one."""
+class Layers:
+    """Layers of a trace, the devices that serve its model, and the shape of its experts."""
 
-    seen: Instance
-    later: Instance
+    trace: str
+    devices: int
+    slots: int
+    shape: tuple[int, int]
 
-    def last(self) -> Instance:
-        """Return the last window seen."""
-        return self.seen.model_copy(update={"windows": self.seen.windows[-1:]})
-
-
-def cells(traces: Path, devices: int, slots: int, nodes: int, experts: int) -> Iterator[Cell]:
-    """Yield the cells of a size: of two tasks, three layers and two places; or of four seeds."""
-    if experts == EXPERTS:
-        for seed in range(4):
-            rows = loads("esft-deepseek-v2-lite", 5, seed, 6400)
-            fields = {"devices": devices, "slots": slots, "nodes": nodes, "groups": 8}
-            both = (
-                Instance.from_arrays(loads=part, name="cell", **fields)
-                for part in (rows[:4], rows[4:])
-            )
-            yield Cell(*both)
-        return
-    for task in ("law", "intent"):
-        for layer in (4, 12, 20):
-            for first in (0, 5):
-                seen = esft(traces, task, layer, first, 4, devices, slots)
-                yield Cell(seen, esft(traces, task, layer, first + 4, 1, devices, slots))
+    def tokens(self, traces: Path, layer: int) -> Any:
+        """Return the experts of each token in a layer, and how many experts there are."""
+        ids = loaded(traces / f"{self.trace}.npz")
+        return ids[:, layer, :], int(ids.max()) + 1
 
 
-RULES = ("round-robin", "longest-first", "eplb-hierarchical", "lplb", "flashlb", "optimum")
-CASES = [
-    *[(64, 8, 9, 1), (64, 8, 12, 1), (64, 16, 5, 1), (64, 32, 3, 1)],
-    *[(256, 32, 9, 1), (256, 32, 9, 4)],
+@cache
+def loaded(file: Path) -> Any:
+    """Return the experts of each token in each layer of a trace, no text twice."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", moeopt.MoeoptWarning)  # of what is read twice
+        return dedupe_trace(moeopt.load_trace(file)).topk_ids
+
+
+ESFT, HDMOE = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
+SOURCES = [
+    *[Layers(f"{ESFT}/{name}", 8, 9, (2048, 1408)) for name in ("law", "intent")],
+    *[
+        Layers(f"{HDMOE}/{name}", 4, 3, (4096, 14336))
+        for name in ("writing", "humanities", "coding", "stem", "roleplay")
+    ],
 ]
-"""Experts, devices, slots and nodes of `later`."""
+"""The traces of `later`, each a cluster; those of the test set are left out."""
+
+LAYERS, PLACES = (4, 12, 20), (0, 5)
+"""Layers of each trace, and windows from which four are seen."""
+
+WINDOW, STEP, GPU = 384, 64, "h100-fp8"
+"""Tokens of a window, and of a decoding step."""
+
+RULES = ("round-robin", "eplb-without-copies", "eplb", "biased", "flashlb", "metro", "lplb")
+"""The simplest first; then the optimum of what was seen."""
+
+DISPATCH = {"lplb": linear_shares, "metro": single_copies}
+"""Rules that share tokens out when they come."""
 
 
-def later(arguments: argparse.Namespace) -> None:
-    """Print mean balancedness by rule, on what was seen and on the next window."""
-    print("| experts | devices x slots | nodes | seen | rule | on what was seen | on the next |")
-    print("|---|---|---|---|---|---:|---:|")
-    for experts, devices, slots, nodes in CASES:
-        found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        ahead = []
-        for cell in cells(arguments.traces, devices, slots, nodes, experts):
-            for known, seen in (("1 window", cell.last()), ("4 windows", cell.seen)):
-                for rule in (*RULES, "robust"):
-                    if rule == "robust" and known == "1 window":
-                        continue
-                    both = measured(seen, cell.later, rule)
-                    if both is not None:
-                        found.setdefault((known, rule), []).append(both)
-            best, _ = solved(cell.later, 10, 0.001)
-            ahead.append(balancedness(cell.later, peaks_units(cell.later, best.solution)))
-        for (known, rule), pairs in found.items():
-            here, next_one = (statistics.mean(column) for column in zip(*pairs, strict=True))
-            name = f"{experts} | {devices} x {slots} | {nodes} | {known} | {rule}"
-            print(f"| {name} | {here:.3f} | {next_one:.3f} |", flush=True)
-        known = "the next window | optimum"
-        name = f"{experts} | {devices} x {slots} | {nodes} | {known}"
-        print(f"| {name} | | {statistics.mean(ahead):.3f} |", flush=True)
-
-
-def measured(seen: Instance, after: Instance, rule: str) -> tuple[float, float] | None:
-    """Return a rule's balancedness on what it saw and on the window after it."""
-    if rule == "lplb":
-        free = {"split": "free"}
-        seen, after = seen.model_copy(update=free), after.model_copy(update=free)
-    if rule == "optimum":
-        solution = solved(seen, 10, 0.001)[0].solution
-    elif rule == "robust":
-        solution = moeopt.solve(seen, "robust", time_limit_s=60).solution
-    else:
-        solution = HEURISTICS[rule](seen)
-    if solution is None:
-        return None
-    return (
-        balancedness(seen, peaks_units(seen, solution)),
-        balancedness(after, int(run_on(after, solution))),
+def instance_of(source: Layers, traces: Path, layer: int, work: str, windows: range) -> Instance:
+    """Return windows of a layer: prompts in one step each, or decoding step by step."""
+    tokens, experts = source.tokens(traces, layer)
+    size = WINDOW if work == "tokens" else STEP
+    rows = [
+        np.bincount(tokens[first : first + size].ravel(), minlength=experts)
+        for window in windows
+        for first in range(window * WINDOW, (window + 1) * WINDOW - size + 1, size)
+    ]
+    kernel = {} if work == "tokens" else {"work": work, **KERNELS[GPU].of(*source.shape)}
+    return Instance.from_arrays(
+        loads=rows, devices=source.devices, slots=source.slots, name="cell", max_copies=8, **kernel
     )
 
 
-def balancedness(instance: Instance, peaks: int) -> float:
-    """Return the devices' mean over the fullest one, summed over windows."""
-    return float((instance.loads_units.sum(axis=1) / instance.devices).sum() / peaks)
+def above(seen: Instance, after: Instance, rule: str) -> float | None:
+    """Return how far a rule is above the bound of what comes after; with launches, of kernels."""
+    if rule in DISPATCH:
+        free = {"split": "free"}
+        seen, after = seen.model_copy(update=free), after.model_copy(update=free)
+    if rule == "optimum":
+        plan = moeopt.solve(seen, "anneal-and-refute", work_limit=0.3, enough_gap=0.005).solution
+    else:
+        plan = HEURISTICS[rule](seen)
+    if plan is None:
+        return None
+    plan = plan.model_copy(update={"shares": None})
+    if is_dispatched(after):
+        plan = DISPATCH[rule](after, plan.copies)
+    launch = KERNELS[GPU].launch_ns * len(after.windows) if after.work == "kernel" else 0
+    return (peaks_units(after, plan) + launch) / (lower_bound(after) + launch) - 1
+
+
+def later(arguments: argparse.Namespace) -> None:
+    """Print rules a window later: means of traces, and intervals of the distance to the best."""
+    head = "in one step | rule | on what was seen | on the next window | above the best | 95 %"
+    print(f"| seen | {head} | DeepSeek-V2-Lite | Mixtral |")
+    print("|---|---|---|---:|---:|---:|---|---:|---:|")
+    for work, what in (("kernel", f"{STEP} (decoding)"), ("tokens", f"{WINDOW} (prompts)")):
+        for known in (1, 4):
+            table(arguments.traces, work, what, known)
+
+
+def table(traces: Path, work: str, what: str, known: int) -> None:
+    """Print the rows of one kind of step; the simplest rule within the noise of the best first."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for rule in (*RULES, "optimum") if known == 1 else RULES:
+        for source in SOURCES:
+            cells = []
+            for layer in LAYERS:
+                for first in PLACES:
+                    seen, after = (
+                        instance_of(source, traces, layer, work, windows)
+                        for windows in (
+                            range(first + 4 - known, first + 4),
+                            range(first + 4, first + 5),
+                        )
+                    )
+                    cells.append((above(seen, seen, rule), above(seen, after, rule)))
+            if any(value is None for both in cells for value in both):
+                break
+            found.setdefault(rule, []).append(tuple(np.mean(cells, axis=0).tolist()))
+    best = min(found, key=lambda rule: float(np.mean([after for _, after in found[rule]])))
+    rows = []
+    for rule, means in found.items():
+        here, next_one = np.mean(means, axis=0)
+        off = np.array([a[1] - b[1] for a, b in zip(means, found[best], strict=True)])
+        draws = np.random.default_rng(0).integers(0, len(off), (1000, len(off)))
+        low, high = np.quantile(off[draws].mean(axis=1), [0.025, 0.975])
+        own = [np.mean([one for _, one in means[part]]) for part in (slice(2), slice(2, None))]
+        interval = "the best" if rule == best else f"{low:.1%} to {high:.1%}"
+        cells = f"{here:.1%} | {next_one:.1%} | {off.mean():.1%} | {interval}"
+        rows.append((rule, low <= 0, f"{cells} | {own[0]:.1%} | {own[1]:.1%}"))
+    first = next(number for number, (_, within, _) in enumerate(rows) if within)
+    for rule, _, said in [rows.pop(first), *rows]:
+        print(f"| {known} | {what} | `{rule}` | {said} |", flush=True)
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ param move_cost, default 0;               # of a copy that is not there now, in 
 param work, symbolic, default "tokens";   # "tokens" or "kernel"
 param read_ns, default 0;                 # kernel: of an expert that has tokens there
 param token_ns, default 0;                # kernel: of each token
+param pass_ns, default 0;                 # kernel: of each token besides
 param slot_cost, default 0;               # kernel: of each copy beyond one per expert
 param links_length, default 0;            # 0: there are no links
 param links{0..devices-1, 0..devices-1}, default 0;  # ns of a token from one device to another
@@ -31,7 +32,8 @@ set K := 1..min(max_copies, devices);     # numbers of copies
 param units{n in 1..(if work = "kernel" then 1 else max_copies)} := if n = 1 then 1
     else units[n-1] * min{j in 1..n: (units[n-1] * j) mod n = 0} j;
 param unit := if work = "kernel" then 1 else units[max_copies];
-param way{g in D} := sum{h in D} links[h,g] / devices;  # of a token to the device, from all alike
+# Of a token besides: nothing hides it, and it comes from all devices alike.
+param way{g in D} := pass_ns + sum{h in D} links[h,g] / devices;
 param all_of{w in windows} := if work = "kernel"
     then read_ns * 2 * experts + (token_ns + max{g in D} way[g]) * sum{e in E} loads[w,e]
     else sum{e in E} loads[w,e];

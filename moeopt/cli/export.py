@@ -76,9 +76,10 @@ def _export(
     that starts the runtime where there is one.
     """
     import moeopt
-    from moeopt.exporters.targets import get_target
+    from moeopt.exporters.targets import get_target, known_target
 
     out = options.out
+    known_target(to)
     given, problem = _loaded(source, options.instance)
     target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing

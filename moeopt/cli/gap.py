@@ -161,6 +161,8 @@ def gap_command(
         need_extra("--figures")
     if options.traces is not None and not (options.settlements or options.settlements_all):
         raise InputError("--traces: goes with --settlements")
+    if _is_given(ctx, "points") and not options.settlements_all:
+        raise InputError("--points: goes with --settlements all")
     with Store() as memory:
         kept = options.store or memory
         if options.settlements_all:
@@ -193,9 +195,9 @@ def _settlements(
     ctx: typer.Context, paths: Sequence[Path], options: GapOptions, kept: "Path | Store"
 ) -> int:
     """Solve under every reading, print the table and write what is asked for."""
-    from moeopt.cli.campaign_progress import showing
     from moeopt.cli.gap_report import write_report
     from moeopt.cli.gap_tables import print_settlements
+    from moeopt.cli.progress import showing
     from moeopt.core.errors import InputError
     from moeopt.study.export import write_text
     from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
@@ -238,7 +240,7 @@ def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Runn
 
 def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
     """Solve on a grid of all settlements and print each rule's range with its ends."""
-    from moeopt.cli.campaign_progress import showing
+    from moeopt.cli.progress import showing
     from moeopt.core.errors import InputError
     from moeopt.study.export import write_text
     from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
@@ -341,7 +343,7 @@ def _run(
     campaign: "Campaign", store: "Path | Store", options: GapOptions
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
-    from moeopt.cli.campaign_progress import showing
+    from moeopt.cli.progress import showing
     from moeopt.cli.report import shown_live
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign

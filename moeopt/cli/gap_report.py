@@ -40,6 +40,8 @@ def write_report(
     from moeopt.study.report.write import FILE, missing
     from moeopt.study.report.write import write_report as write_html
 
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--report: {folder} is a file: must be a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes(to_csv(rows).encode(), folder / "gap.csv")

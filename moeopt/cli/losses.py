@@ -34,8 +34,7 @@ def convert_command(
     out: Out,
 ) -> int:
     """Convert a loss table to the project's JSON."""
-    from moeopt.sim.models.loss_table import save_loss_table
-    from moeopt.sim.models.loss_tables import load_loss_table
+    from moeopt.sim.models.loss_table import load_loss_table, save_loss_table
 
     table = load_loss_table(source)
     save_loss_table(table, out)

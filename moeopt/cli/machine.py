@@ -119,7 +119,7 @@ def import_command(
 
 
 def fields_command() -> int:
-    """Print what every field of a machine file means, as the page docs/machine.md."""
+    """Print every GPU and host that has a name, and what each field of a machine file means."""
     from moeopt.sim.machines.table import machine_page
 
     print(machine_page(), end="")

@@ -42,6 +42,9 @@ from moeopt.core.native_output import drop_native_stdout
 
 USAGE, NOTHING_FOUND = 2, 4
 
+NUMBERS = {"integer": "a whole number", "number": "a number"}
+"""What an option's text should have been, by its type."""
+
 TERMINATED = 128 + signal.SIGTERM
 """The exit code after SIGTERM, by the shell's custom."""
 
@@ -115,7 +118,7 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
     except MoeoptError as error:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _fail(error.format_message(), USAGE)
+        return _fail(_in_words(error, argv), USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
@@ -132,6 +135,22 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
 def _drop_output() -> None:
     """Let nobody have what was not written yet, or leaving would fail with it again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_words(error: typer.TyperException, argv: Sequence[str]) -> str:
+    """Return what is wrong with a command line, and what would be right."""
+    text = error.format_message()
+    if not isinstance(error, typer.BadParameter) or error.param is None or error.ctx is None:
+        return text
+    if text.startswith("Missing"):
+        asked = getattr(error.param, "help", None)
+        said = f": {asked.removesuffix('.')}" if asked else ""
+        return f"{text.partition('.')[0]}{said} ({error.ctx.command_path} --help)"
+    kinds = [kind for word, kind in NUMBERS.items() if f"Input should be a valid {word}" in text]
+    flags = [flag for flag in error.param.opts if flag in argv[:-1]]
+    if not kinds or not flags:
+        return text
+    return f"{flags[0]}: must be {kinds[0]}, not {argv[argv.index(flags[0]) + 1]!r}"
 
 
 def _fail(message: str, code: int) -> int:

@@ -48,6 +48,8 @@ Where = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 
+DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
+GRAVEST_FIRST = (MISMATCH, BAD_INPUT, NO_SOLUTION, INFEASIBLE, DONE)
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shell's custom."""
 

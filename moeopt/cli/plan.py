@@ -76,6 +76,12 @@ def plan_command(
     owned = moeopt.get_machine(machine)
     if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
         return _plan_split(owned, model, options, several, out, as_json)
+    for name, value in vars(several).items():
+        if value != getattr(SeveralOptions, name):
+            flag = name.replace("_", "-")
+            raise InputError(
+                f"--{flag}: goes with several GPUs or nodes; {owned.name} has one each"
+            )
     _check_front(pareto, points, picture)
     given = any((trace, counts, where, workload, export, pareto))
     if not given and options.by_layers and options.runtime in (None, *WITH_GRAPH):

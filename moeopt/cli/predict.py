@@ -66,6 +66,8 @@ def predict_command(
 
     if counts is not None and plan is None:
         raise InputError("--counts: goes with --plan")
+    if gpus is not None and gpus < 1:
+        raise InputError(f"--gpus: must be at least 1, not {gpus}; a host alone has its own name")
     wanted: Wanted = {
         "runtime": runtime,
         "n_cpu_moe": n_cpu_moe,

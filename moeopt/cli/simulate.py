@@ -74,7 +74,7 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         assert instance is not None  # noqa: S101
         assert solution is not None  # noqa: S101
         return _execute(instance, solution, chrome, as_json)
-    from moeopt.planner.decode.result import summary
+    from moeopt.planner.decode.run import summary
     from moeopt.planner.simulate import simulate
     from moeopt.sim.engine.chrome import save_chrome
     from moeopt.sim.machines.runtimes.applied import AS_FILE, priced
@@ -149,7 +149,7 @@ def _with_model_times(
 
 
 def _plan(options: SimulateOptions) -> "Plan":
-    from moeopt.planner.decode.policies import get_policy
+    from moeopt.planner.decode.decide import get_policy
     from moeopt.sim.plan.schema import Plan, load_plan
 
     if options.plan is not None:
@@ -177,7 +177,7 @@ def _loads(model: "ModelShape", options: SimulateOptions, layers: int | None) ->
 
 def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool) -> int:
     import moeopt
-    from moeopt.planner.decode.result import path_by_kind, usage_table
+    from moeopt.planner.decode.run import path_by_kind, usage_table
     from moeopt.problems.execute import compare
     from moeopt.sim.engine.chrome import save_chrome
 

@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, command, print_error, shown, stem
+from moeopt.cli.options import (
+    BAD_INPUT,
+    DONE,
+    GRAVEST_FIRST,
+    INFEASIBLE,
+    NO_SOLUTION,
+    Json,
+    command,
+    print_error,
+    shown,
+    stem,
+)
 from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.solvers.result import Result
-
-DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
-GRAVEST_FIRST = (MISMATCH, BAD_INPUT, NO_SOLUTION, INFEASIBLE, DONE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +130,8 @@ def _targets(instances: list[Path], out: Path | None) -> dict[Path, Path]:
         return {instances[0]: out}
     if out.exists() and not out.is_dir():
         raise InputError(f"--out: {out} must be a folder for several instances")
+    if len(instances) > 1 and out.suffix in (".json", ".gz"):
+        raise InputError(f"--out: {out} must be a folder for several instances, not a file's name")
     targets = {path: out / f"{stem(path)}.solution.json" for path in instances}
     if len(set(targets.values())) < len(targets):
         raise InputError("--out: several instance files have the same name")
@@ -174,8 +184,8 @@ def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
     from shutil import get_terminal_size
 
-    from moeopt.cli.text_gantt import draw
-    from moeopt.problems.critical_lanes import critical_lanes
+    from moeopt.cli.gantt import draw
+    from moeopt.problems.event_graph import critical_lanes
 
     if result.solution is not None:
         drawn = critical_lanes(instance, result.solution)

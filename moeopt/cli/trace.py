@@ -1,17 +1,238 @@
-"""``moeopt trace``: convert, record and dedupe routing traces, say what is in them."""
+"""``moeopt trace``: convert, record and dedupe routing traces, say what is in them.
+
+``moeopt trace info``: the statistics that the papers quote, of a routing trace.
+
+``moeopt trace fit``: parameters of a synthetic workload that behaves like a real trace.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, Seed
-from moeopt.cli.trace_fit import fit_command
-from moeopt.cli.trace_info import info_command
 from moeopt.core.errors import InputError
 
+from .options import (
+    Json,
+    Seed,
+    Where,
+    labels,
+    print_table,
+    rich_console,
+    rich_text,
+    table_width,
+)
+
 if TYPE_CHECKING:
+    from moeopt.sim.traces.fit.fitting import Fit
+    from moeopt.sim.traces.repeats import Repeats
+    from moeopt.sim.traces.statistics.routing import Routing
+    from moeopt.sim.traces.statistics.summary import Summary
     from moeopt.sim.traces.trace import Trace
+
+
+def fit_command(
+    file: Annotated[
+        Path | None, typer.Argument(help="A routing trace, or counts.", show_default=False)
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option("--counts", help="Instead: tokens per expert.")
+    ] = None,
+    where: Where = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", metavar="K", help="Experts per token, for counts.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Save the workload to this JSON file.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of the workload; default: the file's.")
+    ] = None,
+    experts: Annotated[
+        int | None,
+        typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
+    ] = None,
+    evaluations: Annotated[
+        int, typer.Option("--evaluations", metavar="N", help="Synthetic traces tried.")
+    ] = 60,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> int:
+    """Fit a synthetic workload to a trace and print both side by side; exit 2 on bad input.
+
+    Of counts the popularity of experts is fitted; order, topics and affinity are not in them.
+    """
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import save
+    from moeopt.sim.traces.files import load_counts, load_trace, read_routing
+    from moeopt.sim.traces.fit.fitting import fit_counts, fit_trace
+    from moeopt.sim.traces.trace import Trace
+
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"--out: {out.parent} is not a folder")
+    if (path := file or counts) is None or None not in (file, counts):
+        raise InputError("FILE, --counts: exactly one of the two must be given")
+    chosen = labels(where)
+    if counts is None:
+        found = read_routing(path, chosen, load_trace)
+    else:
+        found = load_counts(counts, where=chosen)
+    called = name or (out or path).stem
+    if isinstance(found, Trace):
+        if top_k is not None:
+            raise InputError("--top-k: is for counts; a trace says it itself")
+        fit = fit_trace(found, experts=experts, name=called, seed=seed, evaluations=evaluations)
+    else:
+        if top_k is None:
+            raise InputError(f"{path}: --top-k: is missing: counts do not say experts per token")
+        fit = fit_counts(found, top_k=top_k, experts=experts, name=called, seed=seed)
+    if out is not None:
+        save(fit.workload.facts(), out)
+    if as_json:
+        _print_json(fit)
+    else:
+        _print_table(fit)
+    return 0
+
+
+def _print_json(fit: "Fit") -> None:
+    import json
+
+    rows = [
+        {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
+    ]
+    print(json.dumps({"workload": fit.workload.facts(), "figures": rows}))
+
+
+def _print_table(fit: "Fit") -> None:
+    title = f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it"
+    rows = (
+        (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
+        for row in fit.rows
+    )
+    print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)
+
+
+POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
+
+
+def info_command(
+    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
+    layer: Annotated[
+        int | None, typer.Option("--layer", metavar="L", help="Only this layer, from 0.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="B", help="Tokens per decode step.")
+    ] = 256,
+    experts: Annotated[
+        int | None,
+        typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
+    ] = None,
+    where: Where = None,
+    as_json: Json = False,
+) -> int:
+    """Print a trace's size, repeats, skew, reuse, similarities and cache hit rates.
+
+    A file that holds counts only has skew and shares, nothing that needs the order of tokens.
+    """
+    from moeopt.sim.traces.files import FORMATS, format_of
+
+    if where or not FORMATS[format_of(file, None)].trace:
+        sizes, summary = _of_counts(file, layer, experts, labels(where))
+        repeats = None
+    else:
+        sizes, summary, repeats = _of_trace(file, layer, batch, experts)
+    if as_json:
+        import json
+
+        again = None if repeats is None else repeats.to_dict()
+        print(json.dumps(sizes | {"layer": layer, "repeats": again} | summary.to_dict()))
+        return 0
+    console = rich_console(width=table_width(120))
+    listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
+    console.print(rich_text(f"{sizes['name']}: {listed}"), highlight=False, soft_wrap=True)
+    if repeats is not None:
+        console.print(rich_text(repeats.in_words()), highlight=False, soft_wrap=True)
+    _print_figures(summary)
+    if summary.hits:
+        _print_hits(summary)
+    return 0
+
+
+def _of_trace(
+    file: Path, layer: int | None, batch: int, experts: int | None
+) -> tuple[dict[str, str | int], "Summary", "Repeats"]:
+    from moeopt.sim.traces.files import read_trace
+    from moeopt.sim.traces.repeats import find_repeats
+    from moeopt.sim.traces.statistics.routing import Routing
+    from moeopt.sim.traces.statistics.summary import summarise
+
+    trace = read_trace(file)
+    routing = Routing.of(trace, experts, None if layer is None else [layer])
+    return _sizes(trace, routing), summarise(routing, batch), find_repeats(trace)
+
+
+def _of_counts(
+    file: Path, layer: int | None, experts: int | None, where: dict[str, str]
+) -> tuple[dict[str, str | int], "Summary"]:
+    from moeopt.core.errors import InputError
+    from moeopt.sim.traces.files import load_counts
+    from moeopt.sim.traces.statistics.summary import summarise_counts
+
+    found = load_counts(file, experts=experts, where=where)
+    uses = found.counts.sum(axis=0)
+    if layer is not None:
+        if not 0 <= layer < len(uses):
+            raise InputError(f"layer: must be from 0 to {len(uses) - 1}, not {layer}")
+        uses = uses[[layer]]
+    sizes: dict[str, str | int] = {"name": found.name, "layers": len(uses)}
+    sizes |= {"experts": uses.shape[1], "accesses": int(uses.sum())}
+    return sizes, summarise_counts(uses)
+
+
+def _sizes(trace: "Trace", routing: "Routing") -> dict[str, str | int]:
+    return {
+        "name": trace.name,
+        "tokens": routing.tokens,
+        "layers": routing.layers,
+        "experts": routing.experts,
+        "k": routing.top_k,
+        "sequences": int(routing.starts.sum()),
+    }
+
+
+def _print_figures(summary: "Summary") -> None:
+    rows = []
+    for figure in summary.figures:
+        known = figure.layers[figure.layers == figure.layers].tolist()
+        least, most = (min(known), max(known)) if known else (None, None)
+        mean = figure.mean if known else None
+        rows.append([figure.meaning, *map(_number, (mean, least, most))])
+    for name, value in zip(("same quota per layer", "global"), summary.coverage, strict=True):
+        covered = f"accesses covered by the hottest 25 % of the experts, {name}"
+        rows.append([covered, _number(value), "", ""])
+    columns = ("statistic", "mean", "least", "most")
+    print_table(columns, rows, "Mean and range over the layers", width=120, numbers=True)
+
+
+def _print_hits(summary: "Summary") -> None:
+    from moeopt.sim.traces.statistics.routing import average
+
+    lru, rows = summary.hits["lru"], []
+    for capacity in summary.hits["fifo"].capacities.tolist():
+        rates = (summary.hits[policy] for policy in POLICIES)
+        row = [average(of.each[:, of.at(capacity)]) for of in rates]
+        column = lru.at(capacity)
+        row += [average(lru.any[:, column]), average(lru.all[:, column])]
+        rows.append([str(capacity), *map(_number, row)])
+    title = "Hit rates per access by experts cached in each layer; any, all: per token, LRU"
+    columns = ("cached", *(policy.replace("_", " ") for policy in POLICIES), "any", "all")
+    print_table(columns, rows, title, width=120, numbers=True)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.3f}"
+
 
 MAX_PROMPTS = 100_000
 

@@ -1,7 +1,7 @@
 """The shape that CP-SAT and MILP models share: one method per constraint ID."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 from moeopt.core.clock import counts_work, solving_clock, spend
@@ -34,6 +34,12 @@ class Formulation:
     parameters: ClassVar[dict[str, object]] = {}
     """What CP-SAT is told beside the limits."""
 
+    whole: Sequence[str] = ()
+    """Beginnings of names of variables, beside binaries, that a MILP has to keep whole."""
+
+    look: Callable[[], None] = staticmethod(lambda: None)
+    """The `checkpoint` of `post`, for a method that posts for longer than a tenth of a second."""
+
     @classmethod
     def constraints(cls) -> dict[str, str]:
         """Return the constraint IDs of this model with the names of the methods that post them."""
@@ -50,6 +56,7 @@ class Formulation:
 
         `checkpoint` may raise to abandon the build when the time limit has passed.
         """
+        self.look = checkpoint
         for constraint, method in self.constraints().items():
             if constraint not in without:
                 checkpoint()

@@ -37,7 +37,15 @@ NINE_DIGITS = re.compile("[0-9]{9}")
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a file that holds one JSON object, refusing NaN, duplicate keys and oversized files."""
+    """Read a file that holds one JSON object; see `read_json`."""
+    data = read_json(path)
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: must hold one JSON object, not {kind_of(data)}")
+    return data
+
+
+def read_json(path: Path) -> Any:
+    """Read a file that holds JSON, refusing NaN, duplicate keys and oversized files."""
     text = _read_text(path)
     refused: list[_Refused] = []
 
@@ -71,8 +79,6 @@ def read_object(path: Path) -> dict[str, Any]:
     if refused:
         field, number = field_path(_place(refused[0], data)), shortened(refused[0])
         raise InputError(f"{path}: {field}: must be a number of usable size, not {number}")
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold one JSON object, not {kind_of(data)}")
     return data
 
 

@@ -1,18 +1,21 @@
 """A CP-SAT model as a MILP in PuLP: every row is written once, in integers, and scaled here.
 
-Binaries stay binaries; other variables become continuous, in units that keep numbers small, since
-MILP solvers work to absolute tolerances of 1e-6. A row of binaries that is scaled goes half-way to
-the next sum there is, which floats cannot blur. A row under conditions gets a big number, the
-smallest that the variables' limits allow.
+Binaries stay binaries and what a model names in `whole` stays whole. Other variables become
+continuous, in units that keep numbers small, since MILP solvers work to absolute tolerances of
+1e-6. A row of binaries that is scaled goes half-way to the next sum there is, which floats cannot
+blur. A row under conditions gets a big number, the smallest that the variables' limits allow.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from math import gcd
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pulp
 
-from .formulation import Formulation
+from .formulation import FLOAT_RANGE, Formulation
+
+InstanceT = TypeVar("InstanceT")
+ModelT = TypeVar("ModelT")
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
@@ -22,6 +25,9 @@ COEFFICIENT = 10**3
 
 NEAR = 1e-6
 """Added to a known objective: a limit that just fits makes solvers in floats call it infeasible."""
+
+ROWS_AT_ONCE = 200
+"""Rows that are turned, in some 0.03 s, between two looks at the limit."""
 
 KINDS = ("linear", "bool_or", "bool_and", "exactly_one", "at_most_one")
 """The rows of CP-SAT's that can be turned into rows of a MILP."""
@@ -36,17 +42,21 @@ class InFloats(Formulation):
         The CP-SAT model, and once posted the PuLP problem.
     objective_unit
         What is minimised, per unit of the model's objective.
+    units
+        Of the variables by name, once posted: one is so many of the CP-SAT model's, a whole number.
     """
 
     parameters: ClassVar[dict[str, Any]] = {}
     model: Any
     objective_unit: int
+    units: dict[str, int]
 
     def post(
         self, without: Collection[str] = (), checkpoint: Callable[[], None] = lambda: None
     ) -> None:
         """Post every constraint but those in `without`, then turn the model into a MILP."""
-        ids = ["defines"] * len(self.model.proto.constraints)
+        self.look = checkpoint
+        ids = [""] * len(self.model.proto.constraints)
         for constraint, method in self.constraints().items():
             if constraint not in without:
                 checkpoint()
@@ -54,10 +64,13 @@ class InFloats(Formulation):
                 more = len(self.model.proto.constraints) - len(ids)
                 ids += [constraint.replace("-", "_")] * more
         checkpoint()
-        rows = _Rows(self.model.proto)
-        for row, constraint_id in zip(self.model.proto.constraints, ids, strict=True):
-            rows.convert(row, constraint_id)
+        rows = _Rows(self.model.proto, tuple(self.whole))
+        for number, row in enumerate(self.model.proto.constraints):
+            if number % ROWS_AT_ONCE == 0:
+                checkpoint()
+            rows.convert(row, ids[number])
         self.model, self._columns = rows.finished(), rows.columns
+        self.units = dict(zip((of.name for of in rows.columns), rows.unit, strict=True))
         self.objective_unit *= rows.objective_unit
 
     def start_from(self, solution: Any, objective: int) -> None:
@@ -71,31 +84,42 @@ class InFloats(Formulation):
         return model.decode(lambda variable: value(self._columns[variable.index]))
 
 
-class _Rows:
-    """The MILP of a posted model, row by row."""
+def in_floats(model: Callable[[InstanceT], ModelT]) -> Callable[[InstanceT], ModelT]:
+    """Return the class of the MILP model with the rows of a class of CP-SAT models."""
+    if not isinstance(model, type):
+        raise TypeError("a model is a class")
+    return type("Model", (InFloats, model), {"__doc__": model.__doc__})
 
-    def __init__(self, proto: Any) -> None:
+
+class _Rows:
+    """The MILP of a posted model, row by row; variables whose names begin so are whole numbers."""
+
+    def __init__(self, proto: Any, whole: tuple[str, ...]) -> None:
         self.milp = pulp.LpProblem("model", pulp.LpMinimize)
         domains = [list(of.domain) for of in proto.variables]  # which has no negative indices
         self.low, self.high = [of[0] for of in domains], [of[-1] for of in domains]
         binary = [ends == (0, 1) for ends in zip(self.low, self.high, strict=True)]
+        names = [of.name for of in proto.variables]
+        kept = [one or of.startswith(whole) for one, of in zip(binary, names, strict=True)]
         self.unit = [
-            1 if whole else power_of_ten(high, LARGEST)
-            for whole, high in zip(binary, self.high, strict=True)
+            1 if one else power_of_ten(high, LARGEST)
+            for one, high in zip(kept, self.high, strict=True)
         ]
         self.columns = [
             self.milp.add_variable(
-                _plain(of.name or f"v{n}"),
+                _plain(name or f"v{n}"),
                 self.low[n] / self.unit[n],
                 self.high[n] / self.unit[n],
-                pulp.LpInteger if binary[n] else pulp.LpContinuous,
+                pulp.LpInteger if kept[n] else pulp.LpContinuous,
             )
-            for n, of in enumerate(proto.variables)
+            for n, name in enumerate(names)
         ]
         self.free = set(range(len(self.columns)))
         self.count = dict[str, int]()
         goal = dict(zip(proto.objective.vars, proto.objective.coeffs, strict=True))
-        self.objective_unit = max((self.unit[v] for v in goal), default=1)
+        costs = sum(abs(c) for v, c in goal.items() if binary[v])
+        units = [self.unit[v] for v in goal]
+        self.objective_unit = max(units, default=1) * power_of_ten(costs, FLOAT_RANGE)
         offset = proto.objective.offset / self.objective_unit
         self.milp.setObjective(self._sum(goal, self.objective_unit) + offset)
 
@@ -108,8 +132,9 @@ class _Rows:
         return self.milp
 
     def convert(self, row: Any, constraint_id: str) -> None:
-        """Add a row of the CP-SAT model."""
+        """Add a row of the CP-SAT model; one of no constraint is named after its kind."""
         kind = next(kind for kind in KINDS if getattr(row, f"has_{kind}")())
+        constraint_id = constraint_id or kind
         of, conditions = getattr(row, kind), list(row.enforcement_literal)
         if kind == "linear":
             terms = dict[int, int]()

@@ -177,7 +177,7 @@ class ExactModel(Generic[InstanceT]):
     Attributes
     ----------
     model
-        Imports and returns the class ``Model``, of the form of ``cpsat.py`` or ``milp.py``.
+        Imports and returns the class ``Model``, a `moeopt.core.formulation.Formulation`.
     solver
         "cp-sat" or "milp": which of the two forms.
     """
@@ -422,8 +422,10 @@ class Problem(Generic[InstanceT, SolutionT]):
         as "each expert runs somewhere".
     parts
         Imports and returns what every solve needs; its entries are properties here.
-    cpsat, milp
-        Import and return the classes of the models.
+    cpsat
+        Imports and returns the class of the CP-SAT model.
+    own_milp
+        Imports and returns the class of the MILP model; None if it has the rows of `cpsat`.
     generator, executor, later, robust
         Import and return the `Generator`; (instance, solution) -> what the event engine executed;
         how decisions are run on later loads, None if they stay just as they are; method `ROBUST`.
@@ -441,8 +443,8 @@ class Problem(Generic[InstanceT, SolutionT]):
     exact_methods: Mapping[str, ExactMethod[InstanceT] | ExactModel[InstanceT]]
     parts: Callable[[], Parts[InstanceT, SolutionT]]
     cpsat: Callable[[], Callable[[InstanceT], BuiltModel]]
-    milp: Callable[[], Callable[[InstanceT], BuiltModel]]
     generator: Callable[[], Generator[InstanceT]]
+    own_milp: Callable[[], Callable[[InstanceT], BuiltModel]] | None = None
     executor: Callable[[], Callable[[InstanceT, SolutionT], Any]] | None = None
     later: Callable[[], Later[InstanceT, SolutionT]] | None = None
     robust: Callable[[], Robust[InstanceT]] | None = None
@@ -454,6 +456,12 @@ class Problem(Generic[InstanceT, SolutionT]):
     sample_rule: str | None = None
     needs: Mapping[str, str] = field(default_factory=dict)
     unpriced: Mapping[str, str] = field(default_factory=dict)
+
+    def milp(self) -> Callable[[InstanceT], BuiltModel]:
+        """Return the class of the MILP model."""
+        from moeopt.core.linear import in_floats
+
+        return self.own_milp() if self.own_milp is not None else in_floats(self.cpsat())
 
     @cached_property
     def _parts(self) -> Parts[InstanceT, SolutionT]:

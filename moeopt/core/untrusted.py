@@ -9,10 +9,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from moeopt.core.errors import InputError
+from moeopt.core.wording import meant
 
 MIB = 2**20
 
@@ -24,6 +26,9 @@ FREE_BYTES = 16 * MIB
 
 MAX_TOML_BYTES, MAX_TOML_DEPTH = MIB, 32
 """Largest TOML file, and most parts of a dotted key, of which each costs as much as all before."""
+
+MOST_NAMES = 1000
+"""How many files of a folder are compared with a name that is missing."""
 
 CHUNK_BYTES = MIB
 """How much is read at a time, as asking for more sets memory aside."""
@@ -41,6 +46,8 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError(f"{path}: not a complete gzip file") from None
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}{_like(path)}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
@@ -49,6 +56,14 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: too large for this machine's memory") from None
     except ValueError as error:  # a NUL in the path
         raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _like(path: Path) -> str:
+    """Return which files of the folder are called much like a missing one, or that it has none."""
+    if not path.parent.is_dir():
+        return f"; there is no folder {path.parent}"
+    names = islice((one.name for one in path.parent.iterdir()), MOST_NAMES)
+    return meant(path.name, (one for one in names if one.isprintable() and one != path.name))
 
 
 def expanded_limit(size: int, most: int) -> int:
@@ -66,6 +81,8 @@ def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
         If it is no regular file, or cannot be read.
     """
     with reading(path):
+        if path.is_dir():
+            raise InputError(f"{path}: cannot be read: Is a directory: name its files")
         is_packed, size = path.suffix == ".gz", path.stat().st_size
         if size > most:
             raise InputError(f"{path}: larger than {max(1, most // MIB)} MiB")

@@ -34,9 +34,15 @@ def describe(error: "ValidationError") -> str:
     """Return the first error of a failed validation as ``field: reason``, and how many more."""
     errors = error.errors(include_url=False)
     first = errors[0]
+    like = ""
+    if first["type"] == "missing":  # under another name?
+        where = first["loc"][:-1]
+        others = [one for one in errors if one["type"] == "extra_forbidden"]
+        beside = [str(one["loc"][-1]) for one in others if one["loc"][:-1] == where]
+        like = meant(first["loc"][-1], beside).replace("did you mean", "is it")
     field = field_path([*first["loc"], *first.get("ctx", {}).get("at", ())])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{field}: {_reason(first)}{more}"
+    return f"{field}: {_reason(first)}{like}{more}"
 
 
 def faults(error: "ValidationError") -> list[tuple[str, str, str]]:
@@ -58,6 +64,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     reason = _PLAIN_REASONS.get(kind)
     if reason is None:
         bounds = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
+        bounds |= {"greater_than": ("gt", "more than"), "less_than": ("lt", "less than")}
         if kind in bounds:
             key, words = bounds[kind]
             reason = f"must be {words} {context[key]}"

@@ -27,6 +27,8 @@ Slots = list[list[int]]
 def full_slots(instance: Instance, solution: Solution) -> Slots:
     """Return the expert in every slot of every device.
 
+    What fills an empty slot is best with tokens shared out evenly over copies, as runtimes do.
+
     Parameters
     ----------
     instance, solution
@@ -37,6 +39,7 @@ def full_slots(instance: Instance, solution: Solution) -> Slots:
     InputError
         If a slot stays empty because its device has a copy of every expert that it may hold.
     """
+    instance = instance.model_copy(update={"split": "even"})
     rows = [list(row) for row in solution.copies]
     for device in range(instance.devices):
         while sum(device in row for row in rows) < instance.slots:

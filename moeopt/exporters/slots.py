@@ -17,7 +17,7 @@ from moeopt.exporters.exported import Job
 from moeopt.exporters.plans import hidden_layers, known_shape, placed
 from moeopt.exporters.target import Option
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.problems.replication.check import device_loads
+from moeopt.problems.replication.check import device_loads, peaks_units
 from moeopt.problems.replication.instance import Instance as Replication
 from moeopt.problems.replication.instance import Solution as Copies
 
@@ -67,6 +67,8 @@ class SlotMap:
         What the map has no place for.
     keeps_all
         Whether the plan has every expert on a device, as the runtimes of such maps do.
+    split
+        What becomes of a plan whose tokens are not shared out evenly over copies; None if they are.
     """
 
     rows: list[Row]
@@ -77,6 +79,7 @@ class SlotMap:
     per_layer: list[int]
     notes: dict[str, object]
     keeps_all: bool
+    split: str | None = None
 
     @property
     def copies(self) -> int:
@@ -186,11 +189,15 @@ def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
         "moe_layers": list(hidden),
         "per_layer": per_layer,
         "decided_layer": hidden[chosen],
-        "balance": {
-            "fullest": [peak / instance.units_per_token for peak in _peaks(instance, own)],
-            "mean": [sum(window.loads) / instance.devices for window in instance.windows],
-        },
     }
+    peaks = _peaks(instance, own)
+    if instance.work == "kernel":
+        notes["slowest_ns"] = peaks
+    else:
+        notes["balance"] = {
+            "fullest": [peak / instance.units_per_token for peak in peaks],
+            "mean": [sum(window.loads) / instance.devices for window in instance.windows],
+        }
     listed = [rows[layer] for layer in hidden]
     return SlotMap(
         rows=listed,
@@ -201,17 +208,32 @@ def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
         per_layer=per_layer,
         notes=notes,
         keeps_all=True,
+        split=_split_lost(instance, solution, peaks),
     )
 
 
+def _split_lost(instance: Replication, solution: Copies, peaks: Sequence[int]) -> str | None:
+    """Return what sharing tokens out evenly costs, where the plan does it as suits each window."""
+    if instance.split == "even":
+        return None
+    asked = peaks_units(instance, solution)
+    had = sum(window.weight * peak for window, peak in zip(instance.windows, peaks, strict=True))
+    more = f"{100 * (had - asked) / asked:+.1f} %" if asked else "not 0 any more"
+    return f"the fullest devices have {had} instead of the plan's {asked} ({more})"
+
+
 def _peaks(instance: Replication, row: Row) -> list[int]:
-    """Return the units of the fullest device in each window, by the slots as they are written."""
+    """Return the units of the fullest device in each window, by the slots as they are written.
+
+    Tokens are shared out evenly over copies, as the runtimes of such maps do.
+    """
     each = len(row) // instance.devices
     copies: list[list[int]] = [[] for _ in range(instance.experts)]
     for slot, expert in enumerate(row):
         copies[expert].append(slot // each)
     solution = Copies(instance=instance.name, copies=tuple(map(tuple, copies)))
-    return [max(loads) for loads in device_loads(instance, solution)]
+    even = instance.model_copy(update={"split": "even"})
+    return [max(loads) for loads in device_loads(even, solution)]
 
 
 def _kept(file: Path, rows_of: RowsOf, rows: Mapping[int, Row], experts: int) -> dict[int, Row]:
@@ -249,13 +271,17 @@ def slots_of(gpu: Sequence[int], experts: int, copies: int) -> Row:
     return row + [row[place % experts] for place in range(copies)]
 
 
-def all_on_gpus(name: str, found: SlotMap) -> tuple[str, ...]:
-    """Return the warning for a plan with experts off the GPU, which these runtimes do not know."""
-    if found.keeps_all:
-        return ()
-    takes = "the order of slots" if found.devices == 1 else "how many tokens each expert has"
-    ignored = f"{name} keeps all experts on GPUs: of this plan it takes {takes} only"
-    return (f"{ignored}; which experts are the GPU's stands in the notes",)
+def not_followed(name: str, found: SlotMap) -> tuple[str, ...]:
+    """Return what of a plan a runtime of such maps does not do: experts off the GPU, shares."""
+    said = []
+    if not found.keeps_all:
+        takes = "the order of slots" if found.devices == 1 else "how many tokens each expert has"
+        ignored = f"{name} keeps all experts on GPUs: of this plan it takes {takes} only"
+        said.append(f"{ignored}; which experts are the GPU's stands in the notes")
+    if found.split is not None:
+        evenly = f"{name} shares an expert's tokens out evenly over its copies, the plan does not"
+        said.append(f"{evenly}: {found.split}")
+    return tuple(said)
 
 
 def read_rows(data: object, where: str) -> list[Row]:

@@ -369,7 +369,7 @@ def read(path: Path) -> dict[str, Any]:
         raise RefusedError("is no JSON") from None
     if isinstance(data, dict) and data.get("version") == 2:
         return data
-    raise RefusedError(f"must be an object of version 2, of at most {most} bytes")
+    raise RefusedError(f"must be a certificate, an object of version 2, of at most {most} bytes")
 
 
 def main(names: list[str]) -> int:

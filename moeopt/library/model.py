@@ -128,6 +128,10 @@ def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> Neutr
             rows.append((terms, least, most, constraint_id))
     whole = p.integer.astype(bool).tolist()
     step = _implied(rows, whole)
+    first = list(step)
+    for j, name in enumerate(matrix.names):
+        if not whole[j] and (unit_of := getattr(built, "units", {}).get(name)):
+            step[j], whole[j] = Fraction(1, unit_of), True
     objective = [(j, c * step.get(j, 1)) for j, c in enumerate(cost[:-1]) if c]
     unit = Fraction(built.objective_unit)
     common = lcm(*(int((c * unit).denominator) for _, c in objective))
@@ -151,7 +155,7 @@ def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> Neutr
         "denominator": common,
         "grid": problem.bounds.objective_grid(instance),
     }
-    return NeutralModel(data, matrix.names, list(step))
+    return NeutralModel(data, matrix.names, first)
 
 
 def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:

@@ -11,7 +11,7 @@ from math import ceil
 
 from moeopt.problems.placement.generate import GIB
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.machines.runtimes.memory import NoRoomError
+from moeopt.sim.machines.runtimes.memory import NoRoomError, host_gib
 
 from .bits import widths_of
 from .request import Request
@@ -47,7 +47,7 @@ class HostMemory:
     Attributes
     ----------
     total
-        None if the machine does not state it: then anything fits.
+        Of the machine, or where it does not state it (`assumed`) the most that such a host takes.
     experts
         All routed experts, at their average width.
     reserved
@@ -56,22 +56,21 @@ class HostMemory:
         Whether it is the GPU's as well: then it has room for nothing more.
     """
 
-    total: int | None
+    total: int
     experts: int
     reserved: int
     shared: bool = False
+    assumed: bool = False
 
     @property
-    def room(self) -> int | None:
-        """Bytes for experts; None if unknown."""
-        if self.shared:
-            return 0
-        return None if self.total is None else max(0, self.total - self.reserved)
+    def room(self) -> int:
+        """Bytes for experts."""
+        return 0 if self.shared else max(0, self.total - self.reserved)
 
     @property
     def holds_all(self) -> bool:
         """Whether every expert has a copy on the host, those on the GPU too."""
-        return self.room is None or self.experts <= self.room
+        return self.experts <= self.room
 
     def to_dict(self) -> dict[str, int | bool | None]:
         """Return the numbers as JSON values."""
@@ -80,15 +79,15 @@ class HostMemory:
 
 def host_memory(request: Request) -> HostMemory:
     """Return what the host's memory goes to."""
-    capacity = request.machine.dram.capacity_gb
     model = request.model
     if request.average_bits is not None:
         model = model.quantized(request.average_bits)
     return HostMemory(
-        total=None if capacity is None else int(capacity * GIB),
+        total=int(host_gib(request.machine) * GIB),
         experts=len(model.moe_layers) * model.routed_experts * model.expert_bytes,
         reserved=int(request.host_reserved_gib * GIB),
         shared=bool(request.machine.unified),
+        assumed=request.machine.dram.capacity_gb is None,
     )
 
 
@@ -115,7 +114,7 @@ def check_memory(request: Request) -> None:
         needed = (
             f"host memory: experts {_mib(host.experts)} MiB less {_mib(on_gpu)} on the GPU"
             f" + reserved {_mib(host.reserved)} MiB, {_mib(missing)} MiB more than the"
-            f" {_mib(host.total or 0)} MiB"
+            f" {_mib(host.total)} MiB"
         )
         raise NoRoomError(f"{needed} of {request.machine.name}; {_remedies(request, host_deficit)}")
 
@@ -129,15 +128,13 @@ def gpu_deficit(request: Request) -> int:
 def host_deficit(request: Request) -> int:
     """Return by how many bytes the experts exceed what GPU and host have room for together."""
     host = host_memory(request)
-    if host.room is None:
-        return 0
     return host.experts - memory(request)["experts"] - host.room
 
 
 def within_host(request: Request, whole: Placement) -> Placement:
     """Return the placement with the host's room, where it cannot hold a copy of every expert."""
     host = host_memory(request)
-    if host.room is None or host.holds_all:
+    if host.holds_all:
         return whole
     slot_bytes = host.experts / int(whole.sizes.sum())
     return whole.model_copy(update={"host_slots": int(host.room / slot_bytes), "host_copy": False})

@@ -75,13 +75,15 @@ class Search:
         chosen = None if self.widths is None else self.widths.solved_as(Bits)
         steps = available(r, self.part)
         whole = residency.whole_instance(r, self.part, steps, chosen, self.times)
+        if not r.runs.single_experts:
+            whole = whole.model_copy(update={"restriction": "whole-layers"})
         self.whole = within_host(r, whole)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield plans; the first is the one of decisions taken one after the other."""
         # Caches are for single tokens, and for experts of one size.
-        several = self.request.batch == 1 and self.widths is None and self.whole.gpu_slots > 0
-        shares = SHARES if several and self.request.knows_order else SHARES[:1]
+        several = self.request.caches and self.widths is None and self.whole.gpu_slots > 0
+        shares = SHARES if several else SHARES[:1]
         for share in shares:
             yield from self._at(share, len(shares))
         if self.request.most_deferred:
@@ -140,7 +142,7 @@ class Search:
                 chosen = deferral(r, self.whole, residents, self.times, 0.05)
             except MoeoptError:  # not solved in time: every count is tried anyway
                 chosen = None
-            if chosen is not None:
+            if chosen is not None and (r.runs.deferral == "by layer" or _alike(chosen)):
                 yield self._candidate(plan, [*made, chosen], _deferred(chosen), share)
         for count in counts:
             yield self._candidate(plan, made, count, share)
@@ -170,6 +172,10 @@ def _ways(decision: Decision) -> tuple[int, ...]:
 def _deferred(decision: Decision) -> tuple[int, ...]:
     solution = decision.solved_as(Deferred)
     return tuple(count or 0 for count in solution.deferred)
+
+
+def _alike(decision: Decision) -> bool:
+    return len(set(_deferred(decision))) == 1
 
 
 def _widths(decision: Decision) -> tuple[tuple[float, ...], ...]:

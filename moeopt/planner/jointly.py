@@ -158,8 +158,8 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
         context=request.context,
         bits=_widths(request) if several else "",
         reserved_gib=request.reserved_gib,
-        max_ways=request.model.routed_experts if _caches(request) and not several else 0,
-        max_deferred=request.most_deferred,
+        max_ways=request.model.routed_experts if request.caches and not several else 0,
+        max_deferred=request.most_deferred if request.runs.deferral == "by layer" else 0,
         deferral_price="0" if request.quality_loss is None else PRICE,
         quality_loss=request.quality_loss,
         loss_table=request.loss_table,
@@ -168,8 +168,9 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
     host = host_memory(request)
     if widths is None:
         # what runtimes do: the GPU's experts run there, and the host need not hold them
-        return instance.model_copy(update={"host_copy": False, "host_bytes": host.room})
-    room = host.experts if host.room is None else min(host.experts, host.room)
+        most = None if host.holds_all else host.room
+        return instance.model_copy(update={"host_copy": False, "host_bytes": most})
+    room = min(host.experts, host.room)
     return instance.model_copy(update={"host_bytes": room, "max_loss": _loss_of(instance, widths)})
 
 
@@ -179,11 +180,6 @@ def _widths(request: Request) -> str:
         return request.bits or WIDTHS
     own = [width for width in WIDTHS.split(",") if int(width) <= request.model.bits]
     return ",".join(own) or WIDTHS
-
-
-def _caches(request: Request) -> bool:
-    """Return whether caches are possible: for single tokens whose order is known."""
-    return request.batch == 1 and request.knows_order
 
 
 def _loss_of(instance: Instance, widths: Decision) -> int:

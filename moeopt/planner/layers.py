@@ -128,20 +128,20 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
     counting: tuple[float, float] | None = None
     laws: tuple[str, ...] = ()
     if found[0][2].n_cpu_moe and machine.gpu is not None:
-        counting, laws = _counting(machine, sized, name, found[0][2])
+        counting, laws = _counting(machine, sized, found[0][2])
     return LayerPlan(machine.name, sized, tuple(found), counting, laws)
 
 
 def _counting(
-    machine: Machine, model: ModelShape, runtime: str, taken: Prediction
+    machine: Machine, model: ModelShape, taken: Prediction
 ) -> tuple[tuple[float, float], tuple[str, ...]]:
-    """Return least and most tokens/s by known laws, and their names.
+    """Return least and most tokens/s of ktransformers by known laws, and their names.
 
     The share of experts on the GPU stays; each layer has as many, the hottest ones.
     """
     off = sum(layer < (taken.n_cpu_moe or 0) for layer in model.moe_layers)
     share = 1.0 - off / len(model.moe_layers)
-    profile, speeds, laws = get_runtime(runtime), [], []
+    profile, speeds, laws = get_runtime("ktransformers"), [], []
     for name in names("workloads"):
         law = find("workloads", Workload, name)
         plain = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
@@ -151,7 +151,8 @@ def _counting(
         kept = round(share * model.routed_experts)
         hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
         calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
-        setting = Setting(machine, model, (calls,) * len(model.moe_layers), taken.context)
+        calls_of = (calls,) * len(model.moe_layers)
+        setting = Setting(machine, model, calls_of, taken.context, profile.numa_aware)
         speeds.append(of_setting(setting, profile).tokens_per_s)
         laws.append(name)
     return (min(speeds), max(speeds)), tuple(laws)

@@ -70,8 +70,8 @@ class PlanOptions(Options):
     )
     runtime: str | None = option(
         None,
-        "Whose times: moeopt list runtimes, or machine; default: calibrated, the machine file's"
-        " own, llama.cpp.",
+        "Whose times, and what it can run: moeopt list runtimes, or machine; default: calibrated,"
+        " the machine file's own, llama.cpp.",
     )
     quality_loss: float | None = option(
         None,

@@ -50,12 +50,11 @@ def _memory(planned: Planned) -> Iterator[str]:
     experts = f"experts {mib(host.experts)}"
     if host.shared:
         yield "host memory: the same as the GPU's, with no room for copies"
-    elif host.total is None:
-        yield f"host memory not stated, not checked: {experts} MiB"
     else:
         copies = "a copy of each" if host.holds_all else "no copies of those on the GPU"
         parts = f"{experts}, reserved {mib(host.reserved)}; {copies}"
-        yield f"host memory {mib(host.total)} MiB: {parts}"
+        most = " (not stated: the most that such a host takes)" if host.assumed else ""
+        yield f"host memory {mib(host.total)} MiB{most}: {parts}"
 
 
 def _decisions(planned: Planned) -> Iterator[str]:
@@ -160,6 +159,10 @@ def _worth(planned: Planned) -> Iterator[str]:
     if found.counting is not None:
         yield "what counting alone brings, ktransformers frequency over the best default without:"
         yield f"  tokens/s: {found.counting}; the plan over that: {found.deciding}"
+    if found.elsewhere is not None and found.elsewhere.default is not None:
+        other = found.elsewhere.default.runtime
+        yield f"another runtime, by the times of {other}: {found.elsewhere.plan.name}"
+        yield f"  tokens/s: {found.elsewhere.later.tokens_per_s:.1f}, {found.brings} over {name}"
 
 
 def _others(planned: Planned) -> str:

@@ -92,7 +92,7 @@ class Planned:
     @property
     def verdict(self) -> Verdict | None:
         """What the plan is worth beside the defaults on held-out steps."""
-        return verdict(self.comparisons)
+        return verdict(self.comparisons, self.request.runtime)
 
     def __repr__(self) -> str:
         r = self.request
@@ -212,7 +212,8 @@ def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanO
         "host_reserved_gib": _host_reserved_gib(machine) if host is None else host,
         "bits": asked.bits if chosen_from else None,
     }
-    return Request(machine=timed.machine, model=model, trace=routing, expect=timed.expect, **known)
+    known |= {"runtime": timed.runtime, "expect": timed.expect, "by_file": machine}
+    return Request(machine=timed.machine, model=model, trace=routing, **known)
 
 
 def _reserved_gib(timed: Priced, model: ModelShape, asked: PlanOptions) -> float:
@@ -253,7 +254,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     kept, rest = request.parts()
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
-    joint_s = request.joint_limit_s
+    joint_s = request.joint_limit_s if request.runs.single_experts else 0.0
     left_s = request.time_limit_s - joint_s
     separately = replace(request, time_limit_s=left_s, joint_time_s=None)
     if request.work_limit is not None:
@@ -299,8 +300,17 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         together=together,
         candidates=len(found),
         seconds=deadline.elapsed_s,
-        notes=notes(request.trace, request.batch, default),
+        notes=notes(request.trace, request.batch, default) + _barred(request),
     )
+
+
+def _barred(request: Request) -> tuple[str, ...]:
+    """Return what the runtime whose times these are cannot run, as a note."""
+    if request.runtime is None:
+        return ()
+    if request.average_bits is not None or request.quality_loss is not None:
+        return (f"{request.runtime} has no widths of single experts: times are as if it had",)
+    return ()
 
 
 def _placement(chosen: Candidate, search: Search) -> Placement:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from moeopt.planner.decode.loads import Loads, loads_of_trace
 from moeopt.planner.simulate import simulate
+from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.traces.trace import Trace
 
@@ -131,7 +132,13 @@ class Comparison:
 def compared(
     request: Request, plan: Plan, default: Default | None, loads: Loads, later: Loads
 ) -> Comparison:
-    """Execute a plan on the loads that were decided on, and on later ones."""
+    """Execute a plan on the loads that were decided on, and on later ones.
+
+    A runtime's own plan takes what that runtime takes, where times are of a runtime.
+    """
+    if default is not None and (own := request.timed_as(default.runtime)) is not request:
+        times = times_of_model(own.machine, own.model, own.batch, own.context, request.quantum_ns)
+        request, plan = own, plan.model_copy(update={"times": times})
     kept, others = predicted(request, plan, loads), predicted(request, plan, later)
     if isinstance(request.trace, Trace):
         return Comparison(plan, kept, held_out=others, default=default)

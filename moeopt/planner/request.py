@@ -1,12 +1,13 @@
 """A machine, a model, what was routed so far, and how far the plan may go."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypedDict
+from typing import Literal, Self, TypedDict
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.applied import quantum_ns
+from moeopt.sim.machines.runtimes.applied import priced, quantum_ns
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.repeats import MIN_RUN
 from moeopt.sim.traces.split import hold_out
@@ -27,16 +28,46 @@ class Limits(TypedDict, total=False):
     seed: int
 
 
+@dataclass(frozen=True)
+class Runs:
+    """What a runtime can run of a plan.
+
+    Attributes
+    ----------
+    single_experts
+        Some experts of a layer on the GPU and others not.
+    caches
+        Of experts on the GPU.
+    deferral
+        Nothing; "one count" for all layers; or one "by layer".
+    """
+
+    single_experts: bool = True
+    caches: bool = True
+    deferral: Literal["nothing", "one count", "by layer"] = "by layer"
+
+
+RUNS = {
+    **dict.fromkeys(WITH_GRAPH, Runs(single_experts=False, caches=False, deferral="nothing")),
+    "ktransformers": Runs(caches=False, deferral="one count"),
+}
+"""Of the runtimes that have a profile. A machine's own times are of no runtime: of everything."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request(PlanOptions):
     """Options with what they are for; nothing is left to defaults of machine or runtime.
 
     Attributes
     ----------
+    machine
+        As `runtime` uses it; None: as its file says.
     trace
         A trace; or counts or a workload, from which steps are drawn.
     expect
         Where the times come from and what to expect of them, in words.
+    by_file
+        The machine as its file says, for other runtimes' times; None where these are not asked for.
     """
 
     machine: Machine
@@ -45,6 +76,7 @@ class Request(PlanOptions):
     reserved_gib: float = 1.0
     host_reserved_gib: float = 1.0
     expect: str = ""
+    by_file: Machine | None = None
 
     def __post_init__(self) -> None:
         """Raise InputError unless the machine can run such a plan, from such a routing."""
@@ -52,6 +84,9 @@ class Request(PlanOptions):
         if self.machine.cpu is None:
             name = self.machine.name
             raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
+        if self.max_deferred and self.runs.deferral == "nothing":
+            reason = f"{self.runtime} defers nothing; --runtime ktransformers does"
+            raise InputError(f"max_deferred: {reason}")
         if isinstance(self.trace, Trace):
             return
         what = "a file of counts" if isinstance(self.trace, Counts) else "a workload"
@@ -72,6 +107,27 @@ class Request(PlanOptions):
     def quantum_ns(self) -> int:
         """What times are multiples of."""
         return quantum_ns(self.machine, self.model)
+
+    @property
+    def runs(self) -> Runs:
+        """What the runtime whose times these are can run.
+
+        Where single experts have widths of their own, no runtime here does, and nothing is barred.
+        """
+        asked = self.average_bits is not None or self.quality_loss is not None
+        return Runs() if self.runtime is None or asked else RUNS[self.runtime]
+
+    def timed_as(self, runtime: str) -> Self:
+        """Return the request by the times of another runtime; the same where there are none."""
+        if self.by_file is None or self.runtime in (None, runtime):
+            return self
+        timed = priced(self.by_file, self.model, runtime)
+        return replace(self, machine=timed.machine, runtime=timed.runtime, max_deferred=0)
+
+    @property
+    def caches(self) -> bool:
+        """Whether caches are possible: for single tokens whose order is known."""
+        return self.batch == 1 and self.knows_order and self.runs.caches
 
     @property
     def knows_order(self) -> bool:

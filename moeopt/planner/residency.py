@@ -104,7 +104,9 @@ def residency(request: Request, whole: Instance, slots: int, share: float) -> De
     instance = whole.model_copy(update={"gpu_slots": slots, "name": name})
     found = decided(instance, METHOD, request, share, ENOUGH_GAP)
     chosen = Decision("residency", instance, found, "").solved_as(Solution)
-    held = _filled(instance, held_of(chosen, instance.layers, instance.experts))
+    held = held_of(chosen, instance.layers, instance.experts)
+    if instance.restriction is None:
+        held = _filled(instance, held)
     solution = solution_of(instance, held)
     found = replace(found, solution=solution, objective=objective(instance, solution))
     counts = [len(layer) for layer in solution.gpu]

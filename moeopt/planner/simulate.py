@@ -14,8 +14,7 @@ from moeopt.core.wording import describe
 from moeopt.planner.decode.costs import cost_table
 from moeopt.planner.decode.decide import widths_of
 from moeopt.planner.decode.loads import Loads, loads_of_counts, loads_of_trace
-from moeopt.planner.decode.result import Simulation
-from moeopt.planner.decode.run import simulate_loads
+from moeopt.planner.decode.run import Simulation, simulate_loads
 from moeopt.planner.decode.work import layer_times
 from moeopt.planner.options import ExecutionOptions
 from moeopt.problems.bitwidth.instance import Instance, Solution
@@ -25,8 +24,7 @@ from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Assignment, Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.batching import Batching
-from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.trace import Batching, Counts, Trace
 
 
 @takes(ExecutionOptions)

@@ -13,8 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+
 from .candidates import TOLERANCE
-from .defaults import COUNTED
+from .defaults import COUNTED, LLAMA_CPP
 from .predict import Comparison
 
 BATCHES = 20
@@ -76,13 +78,18 @@ class Verdict:
         What counting alone brings: the gain of the default that only counts over the best one that
         does not; None if it does not fit.
     deciding
-        What is gained beyond counting; None likewise.
+        What is gained beyond counting; None likewise, and where another runtime counts.
+    elsewhere, brings
+        The best default of other runtimes, by their own times, and its gain over the plan; None
+        where times are of no runtime, or none of the others' defaults fits.
     """
 
     best: Comparison
     gain: Gain
     counting: Gain | None
     deciding: Gain | None
+    elsewhere: Comparison | None = None
+    brings: Gain | None = None
 
     @property
     def word(self) -> Word:
@@ -93,6 +100,7 @@ class Verdict:
         """Return it as JSON values."""
         default = self.best.default
         gains = {"gain": self.gain, "counting": self.counting, "deciding": self.deciding}
+        gains |= {"elsewhere": self.brings}
         return {
             "plan_is": self.word,
             "best_default": self.best.plan.name,
@@ -100,12 +108,22 @@ class Verdict:
         } | {name: None if gain is None else vars(gain) for name, gain in gains.items()}
 
 
-def verdict(comparisons: Sequence[Comparison]) -> Verdict | None:
-    """Return what the first plan is worth; None if no default fits."""
+def verdict(comparisons: Sequence[Comparison], runtime: str | None = None) -> Verdict | None:
+    """Return what the first plan is worth beside its runtime's defaults; None if none fits.
+
+    Parameters
+    ----------
+    runtime
+        Whose times the plan has; None: no runtime's, and every default is as good.
+    """
     mine = comparisons[0]
-    theirs = [one for one in comparisons if one.default is not None]
+    every = [one for one in comparisons if one.default is not None]
+    family = LLAMA_CPP if runtime in WITH_GRAPH else runtime
+    theirs = [one for one in every if one.default and family in (None, one.default.runtime)]
     if not theirs:
         return None
+    away = min((one for one in every if one not in theirs), key=_mean_ms, default=None)
+    brings = None if away is None else gain(away, mine)
     best = min(theirs, key=_mean_ms)
     counted = [one for one in theirs if one.plan.name.split()[1].startswith(COUNTED)]
     others = [one for one in theirs if one not in counted]
@@ -113,7 +131,7 @@ def verdict(comparisons: Sequence[Comparison]) -> Verdict | None:
     if counted and others:
         counting = gain(counted[0], min(others, key=_mean_ms))
         deciding = gain(mine, counted[0])
-    return Verdict(best, gain(mine, best), counting, deciding)
+    return Verdict(best, gain(mine, best), counting, deciding, away, brings)
 
 
 def gain(one: Comparison, other: Comparison) -> Gain:

@@ -7,7 +7,7 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.problems.registry import get_problem
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Executed
 from moeopt.sim.engine.timeline import Timeline
 
 

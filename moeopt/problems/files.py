@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from moeopt.core.envelope import Data, InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import describe
-from moeopt.problems.registry import get_problem
+from moeopt.core.wording import describe, shown
+from moeopt.problems.registry import PROBLEMS, get_problem
 
 
 def load(path: str | Path) -> InstanceEnvelope:
@@ -75,14 +75,23 @@ def load_solution(path: str | Path) -> SolutionEnvelope:
 def _validated(path: str | Path, *, is_solution: bool) -> Any:
     expect("path", path, str, Path, what="a path")
     path = Path(path)
+    if path.suffix in (".npz", ".npy"):
+        raise InputError(f"{path}: is a NumPy file, not JSON: moeopt trace info describes traces")
     data = read_object(path)
-    for key in ("problem",) if is_solution else ("problem", "schema_version", "name"):
-        if key not in data:
-            raise InputError(f"{path}: {key}: is missing")
+    if "problem" not in data:
+        raise InputError(f"{path}: problem: is missing: must be one of {', '.join(PROBLEMS)}")
     try:
         problem = get_problem(data["problem"])
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    if is_solution and "instance" not in data and "schema_version" in data:
+        raise InputError(f"{path}: is an instance, not a solution (moeopt solve makes one)")
+    if not is_solution and "instance" in data and "schema_version" not in data:
+        name = shown(data["instance"])
+        raise InputError(f"{path}: is a solution of {name}, not an instance (see moeopt check)")
+    for key in () if is_solution else ("schema_version", "name"):
+        if key not in data:
+            raise InputError(f"{path}: {key}: is missing")
     try:
         # Not the class's own, which looks for NumPy in what is wrong: a file has none.
         model = problem.solution if is_solution else problem.instance

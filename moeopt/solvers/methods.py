@@ -98,6 +98,8 @@ def get_method(problem: AnyProblem, name: str | Rule | Callable[[Any], Any]) -> 
     if settled and plain in found:
         check_settled(plain, settled, problem.settlements)
         return replace(found[plain], name=settled_name(plain, settled), settled=settled)
+    if name.endswith(".py"):
+        raise InputError(f"method: {shown(name)}: a function of a file is {name}:FUNCTION")
     known = [AUTO, *found, *rule_names(problem.name)]
     raise InputError(f"method: {unknown(name, known, whose=f' for {problem.name}')}")
 

@@ -37,7 +37,7 @@ import numpy as np
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptError
-from moeopt.core.wording import shortened
+from moeopt.core.wording import meant, shortened
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT
 
@@ -235,7 +235,9 @@ def load_rule(spec: str) -> Rule:
         raise InputError(f"{spec}: cannot be loaded: {because(error, source)}") from None
     function = getattr(module, name, None)
     if function is None:
-        raise InputError(f"{spec}: there is no {name!r} in {source}")
+        there = [key for key, one in vars(module).items() if callable(one) and key[0] != "_"]
+        known = f"{meant(name, there) or ';'} there are: {', '.join(there) or 'none'}"
+        raise InputError(f"{spec}: there is no {name!r} in {source}{known}")
     if not callable(function):
         raise InputError(f"{spec}: {name!r} is {_kind(function)}, not a function")
     rule = rule_of(function)

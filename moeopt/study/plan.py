@@ -22,6 +22,9 @@ from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
 from moeopt.study.campaign import Campaign, Choice, Loaded, Settings, Source, load_all
 from moeopt.study.known import Known, Libraries
 
+GROUPS = ("heuristics", "published", "exact")
+"""Names that stand for several methods of a problem."""
+
 NO_SOURCE = "unknown"
 """Stands for the hash of a rule's source file where there is none, as in an interactive session."""
 
@@ -318,7 +321,10 @@ def _chosen(
             fits = own[choice].problem in (None, problem.name)
             meant = [get_method(problem, own[choice])] if fits else []
         else:
-            meant = [get_method(problem, choice)]
+            try:
+                meant = [get_method(problem, choice)]
+            except InputError as error:
+                raise InputError(f"{error}; and {', '.join(GROUPS)} for several") from None
         for method in meant:
             proves |= method.kind == "exact"
             name = AUTO if choice == AUTO else method.name

@@ -11,8 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from moeopt.core.errors import InputError
 from moeopt.core.escaping import latex_text, markdown_code, markdown_text
 from moeopt.core.problem import NOTHING, THIS_STEP
+from moeopt.core.wording import unknown
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row, named
 
@@ -41,7 +43,7 @@ class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
     `method` says the time limit as well where the study has several. `proven` counts the instances
-    with a proven optimum, `cells` those of them that are independent (`moeopt.study.origin`);
+    with a proven optimum, `cells` those of them that are independent (`moeopt.study.attempt`);
     `optimal` is the share of the solves of those that reach it; `interval` holds the median with
     95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the bottleneck devices of
     its solutions. `failed` counts the solves that have no result; `seconds_median` is of the
@@ -111,8 +113,16 @@ def split_by(rows: Iterable[Row], fact: str) -> list[Row]:
     """Return the rows with a family for each value of one of their facts, such as the batch.
 
     In the order of the values within a family; what has no such fact stays as it is, at the end.
+
+    Raises
+    ------
+    InputError
+        If no row has such a fact.
     """
     found = list(rows)
+    known = sorted({name for row in found for name in row.facts})
+    if found and fact not in known:
+        raise InputError(f"--by: {unknown(fact, known, 'facts of these rows')}")
     order = {family: number for number, family in enumerate(dict.fromkeys(r.family for r in found))}
 
     def place(row: Row) -> tuple[int, float, str]:

@@ -1,6 +1,6 @@
 """The text Gantt chart, and the lanes behind it."""
 
-from moeopt.cli.text_gantt import draw
+from moeopt.cli.gantt import draw
 from moeopt.core.view import Bar, Lane
 from moeopt.problems.tri_domain.check import loads
 from moeopt.problems.tri_domain.heuristics import trimoe

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import typer
 
-from moeopt.cli.trace_fit import fit_command
-from moeopt.cli.trace_info import info_command
+from moeopt.cli.trace import fit_command, info_command
 from moeopt.core.errors import InputError
 from moeopt.sim.presets import find
 from moeopt.sim.traces.workload import Workload

@@ -21,9 +21,7 @@ SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
 MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)
 MIN_INSTANCES = 3
 
-REQUIRED_MODULES = (
-    *("instance", "check", "bounds", "heuristics", "cpsat", "milp", "view", "generate"),
-)
+REQUIRED_MODULES = (*("instance", "check", "bounds", "heuristics", "cpsat", "view", "generate"),)
 """The modules every problem package has."""
 
 
@@ -189,7 +187,7 @@ def _constraint_ids(home: Home) -> Iterator[str]:
         },
         "check.py's violations": lambda: _ids_in_functions(home.problem.check.__file__),
         "cpsat.py": lambda: set(home.problem.cpsat().constraints()),
-        "milp.py": lambda: set(home.problem.milp().constraints()),
+        "the MILP model": lambda: set(home.problem.milp().constraints()),
     }
     for place, ids in places.items():
         if (here := ids()) != known:

@@ -161,7 +161,7 @@ def test_a_checker_imports_only_its_own(problem: str, root: Path) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("part", ["instance", "check", "bounds", "heuristics"])
 def test_only_models_import_solvers(problem: str, part: str, root: Path) -> None:
-    """Solvers are imported by cpsat.py and milp.py alone."""
+    """Solvers are imported by models alone."""
     source = (root / "moeopt" / "problems" / problem / f"{part}.py").read_text()
     assert not {name.split(".")[0] for name in imported(source)} & SOLVERS
 

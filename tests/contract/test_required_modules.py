@@ -206,11 +206,6 @@ def _remove_constraint_from_cpsat(home: Home) -> None:
     _edit(_package(home) / "cpsat.py", "def tm_c2_", "def enough_")
 
 
-@_removal("milp.py: constraints ['TM-C1']")
-def _remove_constraint_from_milp(home: Home) -> None:
-    _edit(_package(home) / "milp.py", "def tm_c1_", "def capacity_")
-
-
 @_removal("2 files, at least 3 are due")
 def _remove_instances(home: Home) -> None:
     for file in sorted(home.instances.glob("shares/*.json")):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.contract.test_imports import imports_between
 
 CONCEPTS = (
@@ -35,6 +36,9 @@ PRIVATE = re.compile(r"numba\.core|caching\._|dispatcher\.compile")
 BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
 """Parts of a problem found by a module's name."""
 
+OWN_MILP = ("balance", "deferral")
+"""Problems whose CP-SAT model has intervals; the MILP of all others has the rows of theirs."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -47,7 +51,7 @@ def sources() -> dict[Path, str]:
 
 def test_nothing_is_found_by_a_modules_name(sources: dict[Path, str]) -> None:
     """A problem is one typed object of callables."""
-    readers = Path("sim", "traces", "readers", "formats.py")  # of files, not of problems
+    readers = Path("sim", "traces", "files.py")  # of files, not of problems
     found = [str(p) for p, text in sources.items() if BY_NAME.search(text) and p != readers]
     assert found == []
     assert BY_NAME.search('known.part("check")')
@@ -117,3 +121,9 @@ def test_small_files_are_merged_into_their_importer(root: Path) -> None:
         if path.name != "__init__.py" and few and len(set(graph.predecessors(name))) == 1:
             found.append(name)
     assert found == []
+
+
+def test_a_model_is_written_once() -> None:
+    """As CP-SAT's, in integers; `moeopt.core.linear` turns it into a MILP."""
+    own = [name for name in PROBLEMS if get_problem(name).own_milp is not None]
+    assert sorted(own) == list(OWN_MILP)

@@ -48,7 +48,12 @@ def test_no_copy_fits() -> None:
         full_slots(both, longest_first(both))
 
 
-TARGETS = {"sglang": "map.json", "vllm-ascend": "ascend.json", "tensorrt-llm": "balancer.yaml"}
+TARGETS = {
+    "sglang": "map.json", "vllm": "list.json", "vllm-ascend": "ascend.json",
+    "tensorrt-llm": "balancer.yaml",
+}  # fmt: skip
+
+NAMED = {"vllm-eplb": {"model_class": "Tiny"}}
 
 SHAPE = shape(dense=(0, 2), experts=6, moe_layers=2)
 """Layers 1 and 3 of four have experts."""
@@ -69,7 +74,7 @@ def test_every_format_is_read_back(to: str, tmp_path: Path) -> None:
     onto = {"onto": str(file)}
     made = moeopt.export(swapped, second, to=to, model=SHAPE, options=onto)
     again, _ = made.save(tmp_path / f"second-{TARGETS[to]}")
-    numbers = (0, 1) if to == "vllm-ascend" else (1, 3)
+    numbers = (0, 1) if to.startswith("vllm") else (1, 3)
     assert read_copies(file, numbers[0], 2, 6) == plan.copies
     assert read_copies(file, numbers[1], 2, 6) != plan.copies  # the experts in turn
     for number, solution in zip(numbers, (plan, swapped), strict=True):
@@ -80,10 +85,38 @@ def test_every_format_is_read_back(to: str, tmp_path: Path) -> None:
         rows = json.loads(file.read_text())
         assert list(rows) == ["physical_to_logical_map"]  # any other key is an error there
         assert rows["physical_to_logical_map"][0] == [0, 1, 2, 3, 4, 5, 0, 1]
+    if to == "vllm":  # a list for each layer with experts, and nothing else
+        rows = json.loads(file.read_text())
+        assert [len(row) for row in rows] == [8, 8]
+        assert rows[1] == [0, 1, 2, 3, 4, 5, 0, 1]
     if to == "tensorrt-llm":
         lines = file.read_text().splitlines()
         head = ["num_slots: 8", "layer_updates_per_iter: 0", "initial_global_assignments:"]
         assert lines[:3] == head
+
+
+@pytest.mark.parametrize("to", [*TARGETS, "vllm-eplb"])
+def test_a_split_that_no_runtime_follows_is_said(to: str) -> None:
+    """Every target says what its even split makes of the plan; of an even plan nothing."""
+    loads = {"loads": [4, 2, 1], "devices": 2, "slots": 2, "name": "free"}
+    model = shape(dense=(), experts=3, moe_layers=1)
+    for kernel in ({}, {"work": "kernel", "read_ns": 50, "token_ns": 1}):
+        free = Instance.from_arrays(**loads, split="free", **kernel)
+        copies = ((0, 1), (0,), (1,))
+        plan = Solution(instance="free", copies=copies)
+        if kernel:  # the hot expert on one device: 2 + 1 readings become 2 + 2
+            plan = plan.model_copy(update={"shares": (((0, 4), (2,), (1,)),)})
+        made = moeopt.export(plan, free, to=to, model=model, options=NAMED.get(to, {}))
+        [said] = [line for line in made.warnings if "evenly over its copies" in line]
+        asked = objective(free, plan)
+        even = objective(free.model_copy(update={"split": "even"}), plan)
+        assert f"{even} instead of the plan's {asked}" in said
+        even_plan = free.model_copy(update={"split": "even"})
+        same = plan.model_copy(update={"shares": None})
+        again = moeopt.export(same, even_plan, to=to, model=model, options=NAMED.get(to, {}))
+        assert not any("evenly" in line for line in again.warnings)
+        if kernel:
+            assert made.notes["slowest_ns"] == [even]
 
 
 def test_options_of_copies_are_held_to_the_plan(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.targets.ktransformers import ratio_of
-from moeopt.exporters.torch_file import torch_file
+from moeopt.exporters.targets.ktransformers import ratio_of, torch_file
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.exporters.ktransformers_rules import gpu_masks

@@ -20,7 +20,7 @@ from moeopt.exporters.current import read_copies
 from moeopt.exporters.sol import read_sol
 from moeopt.library import certificate
 from moeopt.sim.models.expert_weights import read_tensors
-from moeopt.sim.models.loss_tables import load_loss_table
+from moeopt.sim.models.loss_table import load_loss_table
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.study.campaign import read_campaign
 from moeopt.study.known import Libraries

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_counts, load_trace
-from moeopt.sim.traces.readers.formats import FORMATS, format_of
+from moeopt.sim.traces.files import FORMATS, format_of, load_counts, load_trace
 from tests.interop.refusals import refusal
 
 TEXTS = {
@@ -66,7 +65,7 @@ def test_a_format_that_cannot_be_told_gets_the_list(tmp_path: Path) -> None:
         message = refusal(tmp_path / name)
         assert message == f"format: cannot be told from the file; known: {', '.join(FORMATS)}"
     message = refusal(tmp_path / "b.csv", format="excel")
-    assert message == f"format: 'excel' is not known; known: {', '.join(FORMATS)}"
+    assert message == f"format: 'excel' is unknown; known: {', '.join(FORMATS)}"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

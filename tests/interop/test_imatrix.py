@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from moeopt.cli.main import run
-from moeopt.sim.traces.files import load_counts, load_trace
-from moeopt.sim.traces.readers.formats import format_of
+from moeopt.sim.traces.files import format_of, load_counts, load_trace
 from tests.gguf_files import F16, F32, write_gguf
 from tests.interop.refusals import refusal
 

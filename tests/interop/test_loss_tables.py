@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.sim.models.loss_table import LossTable, save_loss_table
-from moeopt.sim.models.loss_tables import load_loss_table
+from moeopt.sim.models.loss_table import LossTable, load_loss_table, save_loss_table
 from tests.interop.refusals import refusal
 
 ROWS = [

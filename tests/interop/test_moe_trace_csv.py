@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.sim.traces.readers.formats import format_of
+from moeopt.sim.traces.files import format_of
 from tests.interop.refusals import refusal
 
 

@@ -100,7 +100,7 @@ def test_conversions_that_cannot_be_are_refused(tmp_path: Path) -> None:
     source.write_text("0,0,1\n")
     with pytest.raises(InputError, match="count-csv holds counts only"):
         run("convert", source, "--out", tmp_path / "x.npz")
-    with pytest.raises(InputError, match="format: 'excel' is not known; known: "):
+    with pytest.raises(InputError, match="format: 'excel' is unknown; known: "):
         run("convert", source, "--out", tmp_path / "x.npz", "--format", "excel")
     np.save(tmp_path / "x.npy", np.zeros((1, 1), dtype=np.int64))
     with pytest.raises(InputError, match=r"--out: .*x.json must end in .npz"):

@@ -13,6 +13,7 @@ from moeopt.exporters.targets.llama_cpp import read_split_flags, split_flags
 from moeopt.planner.split import NoRoomError, plan_split, split_page
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
+from moeopt.sim.machines.edit import plain_machine
 from moeopt.sim.presets import get_model
 from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
@@ -122,6 +123,42 @@ def test_what_cannot_fit_names_every_device() -> None:
     with pytest.raises(NoRoomError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB") as caught:
         plan_split(machine, get_model("deepseek-v3"), Options(bits="Q4_K_M"))
     assert caught.value.exit_code == 3
+
+
+LINK = {"from": "gpu0", "to": "gpu1", "gb_s": 25.0}
+
+
+@pytest.mark.parametrize("command", ["predict", "plan"])
+@pytest.mark.parametrize(
+    ("field", "value", "words", "code"),
+    [
+        ("links", [LINK | {"to": "gpu7"}], "links[0].to: there is no device 'gpu7'", 2),
+        ("links", [LINK, LINK | {"from": "gpu1", "to": "gpu0"}], "links[1]: is a second one", 2),
+        ("links", [LINK | {"latency_us": -1.0}], "latency_us: must be at least 0.0, not -1.0", 2),
+        ("dram", {"capacity_gb": 0.0}, "dram.capacity_gb: input should be greater than 0", 2),
+        ("sources", {"dram": {"capacity_gb": "dram"}}, "sources.dram: must be a string", 2),
+        ("dram", {"capacity_gb": 16.0}, "there are gpu0 22,789, gpu1 22,789, host 16,384 MiB", 3),
+    ],
+)
+def test_a_machine_that_cannot_be_is_one_line(
+    command: str,
+    field: str,
+    value: object,
+    words: str,
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """From a file: links to nowhere, negative times, no memory (2); too little memory (3)."""
+    data = plain_machine(moeopt.get_machine("2xrtx3090+epyc-7002"))
+    changed = data[field] | value if field == "dram" else value  # type: ignore[operator]
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(data | {field: changed}))
+    asked = [command, "--machine", str(path), "--model", "glm-4.5-air", "--bits", "Q4_K_M"]
+    assert run(asked) == code
+    said = capsys.readouterr()
+    assert words in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
 
 
 PREDICT = "predict --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M"

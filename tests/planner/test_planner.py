@@ -35,7 +35,8 @@ LAYERS = len(MODEL.moe_layers)
 
 def planned_for(r: Request) -> Planned:
     """Return the plan of a request."""
-    fields = {name: getattr(r, name) for name in r.__dataclass_fields__ if name != "expect"}
+    made_here = ("expect", "by_file")
+    fields = {name: getattr(r, name) for name in r.__dataclass_fields__ if name not in made_here}
     return moeopt.plan(**fields)
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moeopt.core.errors import InputError
 from moeopt.planner.defaults import Default
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
 from moeopt.planner.predict import Comparison, Predicted
 from moeopt.planner.verdict import Verdict, gain, student_t, verdict
 from moeopt.sim.plan.schema import Plan
-from tests.planner.small_plans import planned
+from tests.planner.small_plans import planned, planned_for
 
 
 def comparison(name: str, step_ms: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Comparison:
@@ -129,3 +130,30 @@ def test_the_page_and_the_files_offer_the_default(
     assert ("--flags-of" in (tmp_path / "flags.txt").read_text()) == (default_ms <= 10)
     data = made.to_dict()["verdict"]
     assert data["plan_is"] == {8.0: "slower", 10.0: "even", 12.0: "faster"}[default_ms]
+
+
+@pytest.mark.parametrize("runtime", ["llama.cpp", "ktransformers"])
+def test_a_plan_is_what_the_named_runtime_can_run(runtime: str) -> None:
+    """Whole layers, or single experts; no caches; what the other brings is by its own times."""
+    most = 0 if runtime == "llama.cpp" else 2
+    made = planned_for(runtime=runtime, max_deferred=most, reserved_gib=2.5)
+    plan, model = made.chosen.plan, made.request.model
+    sizes = {len(row) for row in plan.resident or ()}
+    assert (sizes <= {0, model.routed_experts}) == (runtime == "llama.cpp")
+    assert not any(plan.cache_ways)
+    assert len(set(plan.deferred)) <= 1
+    found = made.verdict
+    assert found is not None
+    assert found.best.default is not None
+    assert found.best.default.runtime == runtime
+    assert found.elsewhere is not None
+    assert f"another runtime, by the times of {found.elsewhere.plan.name.split()[0]}" in page(made)
+    other = planned_for(runtime=found.elsewhere.plan.name.split()[0], reserved_gib=2.5)
+    [theirs] = [one for one in other.comparisons if one.plan.name == found.elsewhere.plan.name]
+    assert theirs.later.tokens_per_s == found.elsewhere.later.tokens_per_s
+
+
+def test_a_runtime_that_defers_nothing_is_not_asked_to() -> None:
+    """One line, and who does."""
+    with pytest.raises(InputError, match="defers nothing; --runtime ktransformers does"):
+        planned_for(runtime="llama.cpp", max_deferred=2)

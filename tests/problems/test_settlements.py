@@ -1,5 +1,7 @@
 """Settlements: data with a default, and method names that carry them."""
 
+from dataclasses import replace
+
 import pytest
 
 from moeopt.core.errors import InputError
@@ -45,7 +47,25 @@ def test_the_default_is_one_of_the_values() -> None:
 
 
 def test_the_specs_section_names_every_value_and_the_default() -> None:
-    text = markdown([TIES])
+    text = markdown([TIES], {})
     assert "`cpu` (default): the CPU first" in text
     assert "`gpu`: the GPU first" in text
     assert '"select the most suitable one" (TriMoE 4.2)' in text
+
+
+def test_what_another_problem_states_is_a_link_with_its_ids() -> None:
+    here = replace(TIES, methods=(), question="Which one (LA-C8)?")
+    there = replace(TIES, methods=("greedy",), question="Which one (TD-C6)?")
+    link = r"as in [other](../other/spec.md#settlements)"
+    assert markdown([here], {"other": [there]}) == (
+        f"- **`tie_order`** (of instances): {link}, with LA-C8 for TD-C6.\n"
+    )
+    text = markdown(
+        [replace(here, values={**here.values, "npu": "the NPU first"})], {"other": [there]}
+    )
+    assert f"`cpu` (default), `gpu`: {link}\n  - `npu`: the NPU first" in text
+
+
+def test_values_of_one_unit_are_one_line() -> None:
+    batch = Settlement("batch", "?", "", "", {"64": "64 tokens", "128": "128 tokens"}, "64", "why")
+    assert "  - `64` (default), `128` tokens\n" in markdown([batch], {})

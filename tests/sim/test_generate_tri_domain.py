@@ -18,8 +18,7 @@ from moeopt.problems.tri_domain.instance import Instance
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.batching import step_tokens
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import Trace, step_tokens
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from moeopt.core.errors import InputError
 from moeopt.sim.traces import trace as trace_module
-from moeopt.sim.traces.batching import Batching, all_step_tokens, step_tokens, steps
-from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.trace import Batching, Counts, Trace, all_step_tokens, step_tokens, steps
 
 EXPERTS = 8
 BATCHINGS: list[Batching] = ["window", "streams"]

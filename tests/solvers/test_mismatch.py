@@ -9,12 +9,11 @@ import moeopt.problems.tri_domain.bounds as bounds
 import moeopt.problems.tri_domain.check as check
 import moeopt.problems.tri_domain.cpsat as cpsat
 import moeopt.problems.tri_domain.heuristics as heuristics
-import moeopt.problems.tri_domain.milp as milp
 from moeopt.problems.tri_domain.instance import Solution
 from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
 
 INSTANCE = random_instance(4, experts=7)
-MODELS = {"cp-sat": cpsat.Model, "milp": milp.Model}
+MODELS = {"cp-sat": cpsat.Model, "milp": cpsat.Model}  # whose rows the MILP has
 
 
 @pytest.mark.parametrize("shift", [-1000, 1000])

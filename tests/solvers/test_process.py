@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import moeopt
+from moeopt.solvers.engines import highs
 from moeopt.solvers.process import Process, ProcessEndedError
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import random_instance
@@ -44,6 +45,22 @@ def test_a_model_that_is_late_is_ended() -> None:
     assert late.termination == "time_limit"
     assert threading.active_count() == before
     assert closed()
+
+
+def test_a_large_program_is_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS in a process of its own says what it says here; one that ends is no answer."""
+    instance = random_instance(3)
+    here = moeopt.solve(instance, "milp", verify=False, warm_start=False)
+    monkeypatch.setattr(highs, "LARGE", 0)
+    there = moeopt.solve(instance, "milp", verify=False, warm_start=False)
+    assert (there.objective, there.bound) == (here.objective, here.bound)
+    assert len(highs._idle) == 1
+    highs._idle[0].running.kill()
+    ended = moeopt.solve(instance, "milp", verify=False, warm_start=False)
+    assert ended.solution is None
+    assert "SIGKILL" in ended.raw_status
+    assert not highs._idle
+    assert moeopt.solve(instance, "milp", verify=False, warm_start=False).bound == here.bound
 
 
 def test_nobody_to_answer_is_no_error() -> None:

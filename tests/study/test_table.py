@@ -6,7 +6,7 @@ import pytest
 
 import moeopt
 from moeopt.core.problem import HINDSIGHT, THIS_STEP
-from moeopt.study.origin import origin
+from moeopt.study.attempt import origin
 from moeopt.study.rows import Row
 from moeopt.study.table import front_markdown, interval, split_by, standings, summarise, to_markdown
 from tests.study.rows_made import made_row

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.papers.trimoe.setting import FEW, Loads, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
-from moeopt.planner.decode.result import Simulation
+from moeopt.planner.decode.run import Simulation
 from moeopt.planner.simulate import simulate
 from moeopt.sim.plan.schema import Plan
 

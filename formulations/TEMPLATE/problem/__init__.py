@@ -31,12 +31,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _dynamic_program() -> Algorithm["Instance"]:
     from . import dynamic_program
 
@@ -69,7 +63,6 @@ PROBLEM = Problem(
     },
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
 )
 

@@ -8,7 +8,7 @@ from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
-from moeopt.sim.traces.batching import step_tokens
+from moeopt.sim.traces.trace import step_tokens
 
 from .instance import Expert, Instance
 

@@ -3,7 +3,7 @@
 from functools import cache
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import unknown
+from moeopt.core.wording import meant, unknown
 from moeopt.exporters.target import Target
 
 from . import (
@@ -15,8 +15,8 @@ from . import (
     mixture_compressor,
     sglang,
     tensorrt_llm,
+    vllm,
     vllm_ascend,
-    vllm_plugin_das,
 )
 
 TARGETS = (
@@ -28,8 +28,8 @@ TARGETS = (
     *mixture_compressor.TARGETS,
     *sglang.TARGETS,
     *tensorrt_llm.TARGETS,
+    *vllm.TARGETS,
     *vllm_ascend.TARGETS,
-    *vllm_plugin_das.TARGETS,
 )
 
 
@@ -43,6 +43,12 @@ def all_targets() -> dict[str, Target]:
 def targets_of(problem: str) -> tuple[Target, ...]:
     """Return the targets that hold a plan of this problem and are made for it."""
     return tuple(t for t in all_targets().values() if t.plan and problem in t.problems)
+
+
+def known_target(name: str) -> None:
+    """Raise an InputError if there is no target of that name, but one much like it."""
+    if name not in all_targets() and meant(name, all_targets()):
+        raise InputError(f"--to: {unknown(name, all_targets())}")
 
 
 def get_target(name: str, problem: str) -> Target:

@@ -25,6 +25,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from moeopt.core.errors import InputError
@@ -189,6 +190,9 @@ SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu
 }
 """Other spellings -> those that are read here."""
 
+KNOWN = {*SHORT, *SHORT.values(), "--device", "--n-cpu-moe", "--cpu-moe", "--numa", "--mlock"}
+"""Flags that are read; a word that is nearly one of them is a mistake."""
+
 EXPERT_TENSORS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
 
 
@@ -228,6 +232,13 @@ def read_split_flags(
     """
     flags = flag_values(words)
     given = dict(flags)
+    for flag in given:
+        if (
+            flag[:2] == "--"
+            and flag not in KNOWN
+            and (like := get_close_matches(flag, KNOWN, 1, 0.9))
+        ):
+            raise InputError(f"{flag:.40}: is not known; did you mean {like[0]}?")
     names = [f"{GPU}{number}" for number in range(len(memory))]
     devices = given["--device"].split(",") if "--device" in given else names
     if unknown := [name for name in devices if name not in names]:

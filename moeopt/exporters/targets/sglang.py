@@ -21,8 +21,8 @@ from moeopt.exporters.slots import (
     ONTO,
     REDUNDANT,
     Row,
-    all_on_gpus,
     as_json,
+    not_followed,
     read_rows,
     slot_map,
 )
@@ -42,7 +42,7 @@ def export(job: Job) -> Exported:
         line += f" --ep-size {found.devices}" if found.devices > 1 else ""
         return line + (f" --ep-num-redundant-experts {found.copies}" if found.copies else "")
 
-    warnings = all_on_gpus("SGLang", found)
+    warnings = not_followed("SGLang", found)
     return Exported(as_json({KEY: found.by_layer}), flags, found.notes, warnings=warnings)
 
 

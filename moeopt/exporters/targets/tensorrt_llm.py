@@ -11,7 +11,7 @@ from pathlib import Path
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import read_bytes, reading
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, all_on_gpus, slot_map
+from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, not_followed, slot_map
 from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class
 
 TARGET = "tensorrt-llm"
@@ -37,7 +37,7 @@ def export(job: Job) -> Exported:
     lines.append("initial_global_assignments:")
     lines += [f"  {layer}: {row}" for layer, row in zip(found.hidden, found.rows, strict=True)]
     payload = ("\n".join(lines) + "\n").encode()
-    return Exported(payload, None, found.notes, warnings=all_on_gpus("TensorRT-LLM", found))
+    return Exported(payload, None, found.notes, warnings=not_followed("TensorRT-LLM", found))
 
 
 def needs(job: Job) -> tuple[str, ...]:

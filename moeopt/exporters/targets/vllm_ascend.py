@@ -21,9 +21,9 @@ from moeopt.exporters.slots import (
     ONTO,
     REDUNDANT,
     Row,
-    all_on_gpus,
     as_json,
     by_moe_layer,
+    not_followed,
     slot_map,
 )
 from moeopt.exporters.target import Target
@@ -66,7 +66,7 @@ def export(job: Job) -> Exported:
 
     per_layer = [found.per_layer[layer] for layer in found.hidden]
     notes = found.notes | {"per_layer": per_layer}
-    return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vllm-ascend", found))
+    return Exported(as_json(file), flags, notes, warnings=not_followed("vllm-ascend", found))
 
 
 def read_vllm_ascend_rows(path: Path) -> list[list[list[int]]]:

@@ -2,19 +2,28 @@
 
 Timing has no say here: a policy sees loads and layout, the cache its accesses, and migrations fit
 by the sum of their times. So both ways of timing a step start from the same decisions.
+
+Online policies: which domain runs each expert, chosen from the loads that come.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.planner.decode.costs import UNAVAILABLE_NS, CostTable
-from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.migrations import DIMM_LINK, PCIE, Migrations
-from moeopt.planner.decode.policies import get_policy
-from moeopt.planner.decode.work import (
+from moeopt.core.settlements import check_settled, split_name
+from moeopt.core.wording import unknown
+from moeopt.planner.decode import batched
+from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.problems.tri_domain.settlements import SETTLEMENTS
+from moeopt.sim.plan.schema import Plan
+
+from .costs import UNAVAILABLE_NS, CostTable
+from .loads import Loads
+from .migrations import DIMM_LINK, PCIE, Migrations
+from .work import (
     CPU,
     GPU,
     NDP,
@@ -24,11 +33,74 @@ from moeopt.planner.decode.work import (
     Integers,
     LayerTimes,
     Offer,
+    Policy,
     StepWork,
     per_layer,
 )
-from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.plan.schema import Plan
+
+
+def get_policy(name: str) -> Policy:
+    """Return a policy by name; a heuristic's may carry settlements: ``trimoe[tie_order=gpu]``.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name; the message lists those that exist. If it takes no such
+        settlement.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    plain, settled = split_name(name)
+    if plain in HEURISTICS:
+        check_settled(plain, settled, SETTLEMENTS)
+        return partial(HEURISTICS[plain], **settled)
+    raise InputError(f"policy: {unknown(name, policy_names(), 'known policies')}")
+
+
+def policy_names() -> list[str]:
+    """Return the names of all policies."""
+    return [*BUILT_IN, *HEURISTICS]
+
+
+def _gpu_only(offer: Offer) -> Integers:
+    return np.full(offer.tokens.shape, GPU)
+
+
+def _cpu_for_misses(offer: Offer) -> Integers:
+    return np.where(offer.resident, GPU, CPU)
+
+
+def _threshold(offer: Offer) -> Integers:
+    """Schedule every layer optimally, each on its own (`moeopt.problems.tri_domain.threshold`)."""
+    from moeopt.problems.tri_domain.online import METHODS
+
+    choice = np.full(offer.tokens.shape, GPU)
+    for layer, table in enumerate(offer.tables()):
+        rows = np.flatnonzero(offer.tokens[layer])
+        if len(rows):
+            choice[layer, rows] = METHODS["threshold"](table.take(rows, axis=1), offer.dimms)[0]
+    return choice
+
+
+BUILT_IN: dict[str, Policy] = {
+    "gpu-only": _gpu_only,
+    "cpu-for-misses": _cpu_for_misses,
+    "threshold": _threshold,
+}
+"""Policies that are no heuristics of tri_domain."""
+
+HEURISTICS: dict[str, Callable[..., Integers]] = {
+    "greedy": batched.greedy,
+    "trimoe": batched.trimoe,
+    "klotski": batched.klotski,
+    "ktransformers": batched.ktransformers,
+    "monde": batched.monde,
+    "fiddler": batched.fiddler,
+    "fiddler-as-coded": batched.fiddler_as_coded,
+    "hybrimoe": batched.hybrimoe,
+}
+"""The heuristics of tri_domain by name, with their settlements as keyword arguments."""
+
 
 NEVER = -1
 

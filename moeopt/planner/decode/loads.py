@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.traces.batching import Batching, all_step_tokens
 from moeopt.sim.traces.synthetic import synthetic_trace
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 from moeopt.sim.traces.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -107,7 +106,7 @@ def loads_of_trace(
     Parameters
     ----------
     batch, batching
-        How steps are made of it (`moeopt.sim.traces.batching`).
+        How steps are made of it (`moeopt.sim.traces.windows`).
     steps, layers
         How many; by default all that the trace has.
 

@@ -1,21 +1,169 @@
-"""Running decode steps: decide, time, tally."""
+"""Running decode steps: decide, time, tally.
 
+What a simulation found out.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.planner.decode.costs import CostTable
-from moeopt.planner.decode.decide import Decider
-from moeopt.planner.decode.events import EventClock, resources
-from moeopt.planner.decode.fast import SumClock
-from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.migrations import link_names
-from moeopt.planner.decode.result import Simulation
-from moeopt.planner.decode.work import Integers, LayerTimes, StepWork, layer_times
+from moeopt.sim.engine.critical_path import critical_path
 from moeopt.sim.engine.timeline import Timeline, Usage, usage
 from moeopt.sim.plan.fit import Extent, check_fits
 from moeopt.sim.plan.schema import Plan
+
+from .costs import CostTable
+from .decide import Decider
+from .events import EventClock, resources
+from .fast import SumClock
+from .loads import Loads
+from .migrations import link_names
+from .work import Integers, LayerTimes, StepWork, layer_times
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Decode steps under a plan, as executed.
+
+    Attributes
+    ----------
+    plan, machine, model
+        Names.
+    steps, layers, tokens
+        Layers with experts that were executed; tokens of all steps together.
+    model_layers
+        How many layers with experts the model has: with fewer executed, latencies and rates are of
+        these alone. The layers executed where no model is known.
+    step_ns
+        Latency of each step, shape (steps,): from its start until its last layer's output is
+        complete, so that the next step may start.
+    layer_ns
+        Shape (steps, layers): from a layer's attention becoming ready to the next one's.
+    makespan_ns
+        When everything has ended; transfers may outlast the last step.
+    usage
+        Busy and idle time of every resource up to the makespan.
+    experts_run
+        Domain -> how many experts it ran, over all steps and layers.
+    hits, misses, fetches
+        Of the expert caches.
+    migrations_done, migrations_missed, migrations_needless
+        Made, left out because they did not fit their window, and asked for what was so already.
+    timeline
+        Every task, if asked for.
+    """
+
+    plan: str
+    machine: str
+    model: str
+    steps: int
+    layers: int
+    model_layers: int
+    tokens: int
+    step_ns: NDArray[np.int64]
+    layer_ns: NDArray[np.int64]
+    makespan_ns: int
+    usage: list[Usage]
+    experts_run: dict[str, int]
+    hits: int
+    misses: int
+    fetches: int
+    migrations_done: int
+    migrations_missed: int
+    migrations_needless: int
+    timeline: Timeline | None = None
+
+    def __repr__(self) -> str:
+        what = f"{self.plan} on {self.machine}, {self.model}"
+        size = f"{self.steps} steps of {self.share}, {self.tokens} tokens"
+        return f"<simulation of {what}: {size}; {self.makespan_ns} ns>"
+
+    @property
+    def share(self) -> str:
+        """How much of the model was executed, in words."""
+        whole = self.layers == self.model_layers
+        return f"{self.layers} layers" if whole else f"{self.layers} of {self.model_layers} layers"
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens decoded per second of step latencies; None if the steps take no time.
+
+        Of the layers executed alone, see `model_layers`.
+        """
+        total = int(self.step_ns.sum())
+        return self.tokens * 1e9 / total if total else None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything but the timeline as JSON values."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        del plain["timeline"]
+        return plain | {
+            "step_ns": self.step_ns.tolist(),
+            "layer_ns": self.layer_ns.tolist(),
+            "usage": [
+                {name: getattr(used, name) for name in used.__dataclass_fields__}
+                for used in self.usage
+            ],
+            "tokens_per_s": self.tokens_per_s,
+        }
+
+
+def usage_table(usage: Sequence[Usage]) -> str:
+    """Return one line per resource: busy and idle time in ms, and the busy share."""
+    width = max([len("resource"), *(len(used.resource) for used in usage)])
+    lines = [f"{'resource':{width}} {'busy ms':>12} {'idle ms':>12} {'busy':>7}"]
+    for used in usage:
+        idle = "-" if used.idle_ns is None else f"{used.idle_ns / 1e6:.3f}"
+        share = "-" if used.utilisation is None else f"{100 * used.utilisation:.1f} %"
+        lines.append(f"{used.resource:{width}} {used.busy_ns / 1e6:12.3f} {idle:>12} {share:>7}")
+    return "\n".join(lines)
+
+
+def summary(found: Simulation) -> str:
+    """Return what a simulation found, for people."""
+    step = found.step_ns / 1e6
+    rate = "-" if found.tokens_per_s is None else f"{found.tokens_per_s:,.1f} tokens/s"
+    ran = ", ".join(f"{domain} {count}" for domain, count in found.experts_run.items())
+    part = ""
+    if found.layers < found.model_layers:
+        part = f"; of {found.share} alone, so not the model's rate"
+    spread = f"p95 {np.quantile(step, 0.95):.3f}, from {step.min():.3f} to {step.max():.3f}"
+    lines = [
+        f"{found.model} on {found.machine}: {found.plan}",
+        f"  steps       {found.steps}, {found.share}, {found.tokens} tokens in all",
+        f"  step        median {np.median(step):.3f} ms, {spread}; the first {step[0]:.3f}",
+        f"  rate        {rate}, over all steps{part}",
+        f"  experts     {ran}",
+    ]
+    if found.hits or found.misses:
+        share = 100 * found.hits / (found.hits + found.misses)
+        lines.append(
+            f"  cache       {found.hits} hits ({share:.1f} %), {found.misses} misses,"
+            f" {found.fetches} fetches"
+        )
+    if found.migrations_done or found.migrations_missed or found.migrations_needless:
+        lines.append(
+            f"  migrations  {found.migrations_done} done, {found.migrations_missed} did not fit,"
+            f" {found.migrations_needless} needless"
+        )
+    return "\n".join([*lines, "", usage_table(found.usage)])
+
+
+def path_by_kind(timeline: Timeline) -> dict[str, int]:
+    """Return how much of the critical path each resource and kind of task has, in ns."""
+    share: dict[str, int] = {}
+    for task in critical_path(timeline):
+        resource = timeline.resources[int(timeline.resource[task])].name
+        kind = timeline.bundles[int(timeline.bundle[task])].kind
+        length = int(timeline.end_ns[task] - timeline.start_ns[task])
+        if length:
+            name = f"{resource}: {kind}"
+            share[name] = share.get(name, 0) + length
+    return dict(sorted(share.items(), key=lambda item: -item[1]))
+
 
 MAX_TASKS = 5_000_000
 """Most tasks that are kept with start and end."""

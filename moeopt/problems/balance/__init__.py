@@ -52,9 +52,11 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
 
 
 def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
+    from moeopt.core.linear import in_floats
 
-    return Model
+    from .cpsat import ClosedForm
+
+    return in_floats(ClosedForm)
 
 
 def _dynamic_program() -> Algorithm["Instance"]:
@@ -120,7 +122,7 @@ PROBLEM = Problem(
     unpriced={"BA-C1": "it says what is decided"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
+    own_milp=_milp,
     generator=_generator,
     executor=_executor,
 )

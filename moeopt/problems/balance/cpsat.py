@@ -29,6 +29,7 @@ class Counts(Formulation):
     """
 
     parameters: ClassVar[dict[str, object]] = {}
+    whole = ("taken",)
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -55,7 +56,7 @@ class Counts(Formulation):
 
     def ba_c3_ndp_side(self) -> None:
         """Post BA-C3: each unit computes what it keeps."""
-        overhead = self._steps(self.instance.ndp_overhead_ns) * self._remains()
+        overhead = self._steps(self.instance.ndp_overhead_ns) * self._remains("ndp")
         for unit in range(self.instance.ndp_units):
             kept = sum(
                 self._steps(expert.slice_ndp_ns)
@@ -75,7 +76,7 @@ class Counts(Formulation):
 
     def _post_end(self, end: IntVar) -> None:
         """Hold the GPU side to the makespan, given when its flow shop ends."""
-        overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains()
+        overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains("gpu")
         self.model.add(end + overhead <= self.makespan)
 
     def _totals(self) -> list[IntVar]:
@@ -87,9 +88,9 @@ class Counts(Formulation):
             totals.append(total)
         return totals
 
-    def _remains(self) -> IntVar:
+    def _remains(self, side: str) -> IntVar:
         """Return a literal that is true if a unit keeps a slice."""
-        remains = self.model.new_bool_var("")
+        remains = self.model.new_bool_var(f"remains_{side}")
         most = self.instance.slices_per_unit
         for counts in self.taken:
             for count in counts:

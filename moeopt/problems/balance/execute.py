@@ -5,8 +5,7 @@ and each NDP unit computes what it keeps. If any unit keeps something, the activ
 the units' side, and on the link when all slices are through, as Eq. 2 charges them.
 """
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
 from .instance import Instance, Solution

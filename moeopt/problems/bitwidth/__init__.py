@@ -54,12 +54,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _dynamic_program() -> Algorithm["Instance"]:
     from . import dynamic_program
 
@@ -115,7 +109,6 @@ PROBLEM = Problem(
     unpriced={"BW-C1": "without it no expert needs a width"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

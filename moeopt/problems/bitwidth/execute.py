@@ -10,8 +10,7 @@ A loss is no time. Losses add up, and so do the times of tasks that run one afte
 the reads, which do not count in the objective, comes a chain of losses, a nanosecond for each unit.
 """
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
 from .instance import Instance, Solution

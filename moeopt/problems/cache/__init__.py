@@ -54,12 +54,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _dynamic_program() -> Algorithm["Instance"]:
     from . import dynamic_program
 
@@ -123,7 +117,6 @@ PROBLEM = Problem(
     unpriced={"CA-C1": "it says what is decided"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

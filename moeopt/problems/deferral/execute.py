@@ -6,8 +6,7 @@ CPU serve in the order in which the solution starts its tasks, none before its s
 
 from typing import Literal
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
 from .instance import Instance, Solution

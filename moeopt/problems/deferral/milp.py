@@ -100,6 +100,7 @@ class Model(Formulation):
             if expert_ns
         ]
         for first, second in combinations(on_cpu, 2):
+            self.look()
             name = f"{first[0]}_{first[1]}_{second[0]}_{second[1]}"
             order = self.model.add_variable(f"order_{name}", cat="Binary")
             slack = 2 - self._runs(first) - self._runs(second)

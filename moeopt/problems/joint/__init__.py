@@ -53,12 +53,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _lagrangian() -> Algorithm["Instance"]:
     from . import lagrangian
 
@@ -109,7 +103,6 @@ PROBLEM = Problem(
     unpriced={"JT-C1": "it says what is decided", "JT-C5": "it says what a resident expert is for"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

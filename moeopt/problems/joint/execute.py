@@ -8,8 +8,7 @@ problem, copies belong to no instant and only their sum counts.
 
 import numpy as np
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
 from .instance import Instance, Solution

@@ -30,9 +30,8 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantise.random_experts import random_table
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.source import Source
-from moeopt.sim.traces.batching import Batching, all_step_tokens
 from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 
 from .instance import Context, Instance
 
@@ -48,7 +47,7 @@ class Options(Frozen):
 
     batch: Annotated[int, Field(ge=1, le=4096, description="tokens in a step")] = 1
     batching: Annotated[
-        Batching, Field(description="how tokens make up a step; see moeopt.sim.traces.batching")
+        Batching, Field(description="how tokens make up a step; see moeopt.sim.traces.windows")
     ] = "window"
     steps: Annotated[int, Field(ge=1, le=2**20, description="steps")] = 100
     first_step: Annotated[int, Field(ge=0, le=2**31, description="where they start")] = 0

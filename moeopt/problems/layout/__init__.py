@@ -54,12 +54,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _bound_and_pack() -> Algorithm["Instance"]:
     from . import bound_and_pack
 
@@ -137,7 +131,6 @@ PROBLEM = Problem(
     unpriced={"LA-C1": "without it nothing has to run"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

@@ -12,8 +12,7 @@ another. An expert with several copies is run from the one that the solution's `
 from collections.abc import Sequence
 
 from moeopt.problems.layout.instance import Domain, Instance, Solution
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
+from moeopt.sim.engine.core import BETWEEN, Engine, Executed, Windows
 from moeopt.sim.engine.timeline import Resource
 
 READS_FIRST, WORK = 0, 1

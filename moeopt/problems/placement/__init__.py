@@ -56,12 +56,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _lagrangian() -> Algorithm["Instance"]:
     from . import lagrangian
 
@@ -132,7 +126,6 @@ PROBLEM = Problem(
     unpriced={"PL-C9": "it says what an expert on the GPU is for"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

@@ -8,8 +8,7 @@ both sides are done.
 
 import numpy as np
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
 from .check import computed

@@ -23,10 +23,9 @@ from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import Source
-from moeopt.sim.traces.batching import Batching
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.trace import Batching, Counts, Trace
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
 
 from .fields import MAX_TABLE, Known
@@ -75,7 +74,7 @@ class Options(Frozen):
 
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a step")] = 1
     batching: Annotated[
-        Batching, Field(description="how tokens make up a step; see moeopt.sim.traces.batching")
+        Batching, Field(description="how tokens make up a step; see moeopt.sim.traces.windows")
     ] = "window"
     steps: Annotated[int, Field(ge=1, le=2**20, description="steps")] = 200
     first_step: Annotated[int, Field(ge=0, le=2**31, description="where they start")] = 0

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
-from moeopt.sim.traces.batching import Batching, Tokens, all_step_tokens
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import Batching, Tokens, Trace, all_step_tokens
 
 from .fields import Known
 

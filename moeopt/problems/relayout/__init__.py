@@ -54,12 +54,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _striped_reads() -> Algorithm["Instance"]:
     from . import striped_reads
 
@@ -112,7 +106,6 @@ PROBLEM = Problem(
     unpriced={"RE-C1": "without it nothing has to run", "RE-C4": "it says what a migration is"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

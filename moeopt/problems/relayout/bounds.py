@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .expert import STRIPED, costs_ns
 from .instance import Instance, active_experts, reads_ns
-from .windows import link_moves_allowed, link_use, prefetch_allowed
+from .migrations import link_moves_allowed, link_use, prefetch_allowed
 
 SCALE = 2**16
 """Multipliers are rounded to this resolution before the bound is computed in integers."""

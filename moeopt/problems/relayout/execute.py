@@ -8,8 +8,7 @@ go over PCIe, a read keeps its channels busy besides the DIMMs, every DIMM may h
 
 from moeopt.problems.relayout.check import link_time_ns
 from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource, Timeline
 
 READS_FIRST, WORK = 0, 1

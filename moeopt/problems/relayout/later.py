@@ -34,7 +34,7 @@ from .expert import COSTS, TWO_PARTS, Expert
 from .fixed_layout import fixed_layout
 from .futures import IN_MEMORY, Layouts
 from .instance import STRIPED, Instance, Migration, Solution
-from .windows import prefetch_allowed
+from .migrations import prefetch_allowed
 
 
 @dataclass(frozen=True)

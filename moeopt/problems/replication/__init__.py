@@ -43,12 +43,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _anneal_and_refute() -> Algorithm["Instance"]:
     from . import anneal_and_refute
 
@@ -115,7 +109,6 @@ PROBLEM = Problem(
     },
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
     later=_later,

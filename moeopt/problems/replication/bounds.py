@@ -33,7 +33,7 @@ def time_grid(instance: Instance) -> int:
     """Return a number that every device's kernel time is a multiple of."""
     if instance.links is not None:
         return 1
-    return gcd(instance.read_ns or 0, instance.token_ns or 0)
+    return gcd(instance.read_ns or 0, instance.token_ns or 0, instance.pass_ns)
 
 
 def has_room(instance: Instance) -> bool:
@@ -68,7 +68,8 @@ def window_bounds(instance: Instance) -> Ints:
 
     With kernel times a device has room for so many tokens in T, and it reads at most T / read_ns
     experts: the tokens that all devices have room for are at least all tokens, and the copies of
-    experts with tokens that they read are at least the copies that such experts need.
+    experts with tokens that they read are at least the copies that such experts need. Reading and
+    what tokens take besides follow each other: in all devices' T together there is room for both.
     """
     bound = _kernel_bound if instance.work == "kernel" else _window_bound
     return np.array([bound(instance, row) for row in instance.loads_units], dtype=np.int64)
@@ -97,7 +98,7 @@ def _kernel_bound(instance: Instance, loads: Ints) -> int:
         # Times are multiplied by the scale: with links they are rounded up to it.
         peak = middle * instance.scale
         tokens = peak // token
-        if _reachable(instance, loads, tokens, _readings(instance, peak, link)):
+        if _reachable(instance, loads, tokens, _readings(instance, peak, link), peak):
             high = middle
         else:
             low = middle + 1
@@ -109,12 +110,16 @@ def _readings(instance: Instance, peak: int, link: Ints) -> Ints:
     return np.minimum(peak // (instance.scaled_read_ns + link), instance.slots)
 
 
-def _reachable(instance: Instance, loads: Ints, tokens: Ints, readings: Ints) -> bool:
+def _reachable(instance: Instance, loads: Ints, tokens: Ints, readings: Ints, peak: int) -> bool:
     """Tell whether devices with room for so many tokens and readings may serve all experts."""
     if int(tokens.sum()) < int(loads.sum()):
         return False
     needed = _needed(loads, int(tokens.max()))
-    return _enough_slots(instance, needed) and int(needed[loads > 0].sum()) <= int(readings.sum())
+    read = int(needed[loads > 0].sum())
+    if not _enough_slots(instance, needed) or read > int(readings.sum()):
+        return False
+    besides = min(instance.scaled_link_ns) * int(loads.sum())
+    return instance.scaled_read_ns * read + besides <= peak * instance.devices
 
 
 def _needed(loads: Ints, peak: int) -> Ints:
@@ -148,7 +153,8 @@ def share_times(instance: Instance) -> Ints:
         return loads // numbers
     largest = -(-loads // numbers)
     computed = largest * min(instance.scaled_token_ns)
-    least = np.maximum(computed, instance.scaled_read_ns * (loads > 0))
+    besides = largest * min(instance.scaled_link_ns)
+    least = np.maximum(computed, instance.scaled_read_ns * (loads > 0) + besides)
     times: Ints = -(-least // instance.scale)
     return times
 

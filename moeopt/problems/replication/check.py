@@ -157,8 +157,8 @@ def device_times(
     """Return the time of each device in one window, in ns.
 
     Reading the weights of each expert that has a token there, or computing all tokens, whichever
-    takes longer. Where there are links, the tokens' way there is added, rounded up: each device
-    sends an equal part of them.
+    takes longer, and what each token takes besides. Where there are links, the tokens' way there is
+    added, rounded up: each device sends an equal part of them.
     """
     here, read = [0] * instance.devices, [0] * instance.devices
     for row, of_expert in zip(copies, tokens, strict=True):
@@ -169,6 +169,7 @@ def device_times(
     times = []
     for device in range(instance.devices):
         time = max(read_ns * read[device], token_ns * here[device])
+        time += instance.pass_ns * here[device]
         if instance.links is not None:
             way = here[device] * sum(row[device] for row in instance.links)
             time += -(-way // instance.devices)

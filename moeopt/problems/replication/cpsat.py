@@ -65,10 +65,15 @@ class Model(Formulation):
                 self.model.add(sum(self.lies[e][g][k - 1] for g in devices) == k * count)
         self.at = self._ordered() if instance.work == "kernel" and instance.split == "even" else []
         self.tokens = self._dispatched() if is_dispatched(instance) else []
-        # A peak counts with its weight, in steps; one of kernels is a time by itself, in steps.
+        # Peaks are whole where a free split, or a token's way, is rounded up.
+        free = instance.split == "free" and instance.work == "tokens"
+        rounded = free or instance.links is not None
+        self.whole = ("lies", "tokens", "peak") if rounded else ("lies", "tokens")
+        # A peak counts with its weight, in steps; one of kernels is a time by itself, in steps, and
+        # one of a free split a number of units.
         self.step, factors = self.objective_unit, [1] * len(weights)
-        if instance.work == "kernel":
-            self.step = time_grid(instance)
+        if instance.work == "kernel" or instance.split == "free":
+            self.step = time_grid(instance) if instance.work == "kernel" else 1
             factors = [int(weight) * self.step // self.objective_unit for weight in weights]
         limit = TWICE * objective_limit(instance) // self.step
         self.peaks = [number(0, limit, f"peak[{w}]") for w in range(len(weights))]
@@ -100,8 +105,8 @@ class Model(Formulation):
         i = self.instance
         if i.nodes == 1:
             return
-        for first in range(0, i.experts, i.group_size):
-            home = [self.model.new_bool_var(f"home[{first},{node}]") for node in range(i.nodes)]
+        for group, first in enumerate(range(0, i.experts, i.group_size)):
+            home = [self.model.new_bool_var(f"home[{group},{node}]") for node in range(i.nodes)]
             self.model.add_exactly_one(home)
             for lies in self.lies[first : first + i.group_size]:
                 for g, on_device in enumerate(lies):
@@ -110,14 +115,14 @@ class Model(Formulation):
     def rp_c5_loads(self) -> None:
         """Post RP-C5: no device has more of a window's tokens than its peak."""
         i = self.instance
-        for peak, (weight, loads) in zip(self.peaks, self._windows(), strict=True):
-            # The peak counts with its weight, in steps; a free split's loads are in units.
+        for w, (peak, weight, loads) in enumerate(self._windows()):
             if i.work == "kernel":
                 continue
             if i.split == "free":
-                self._free(peak, weight, loads.tolist())
+                self._free(w, peak, loads.tolist())
                 continue
             for g in range(i.devices):
+                self.look()
                 held = [
                     (self._steps(weight * int(load) // k), lies[g][k - 1])
                     for load, lies in zip(loads, self.lies, strict=True)
@@ -221,24 +226,26 @@ class Model(Formulation):
                 self.model.add(i.scaled_read_ns * reads + way <= within)
                 self.model.add(i.scaled_token_ns[g] * tokens <= within)
 
-    def _free(self, peak: IntVar, weight: int, loads: list[int]) -> None:
+    def _free(self, w: int, peak: IntVar, loads: list[int]) -> None:
         """Let each device take what it likes of the experts that it holds."""
         i = self.instance
         taken: list[list[IntVar]] = [[] for _ in range(i.devices)]
-        for load, counts, lies in zip(loads, self.counts, self.lies, strict=True):
+        for e, (load, counts, lies) in enumerate(zip(loads, self.counts, self.lies, strict=True)):
             if not load:
                 continue
-            parts = [self.model.new_int_var(0, load, "") for _ in range(i.devices)]
+            parts = [
+                self.model.new_int_var(0, load, f"part[{w},{e},{g}]") for g in range(i.devices)
+            ]
             self.model.add(sum(parts) == load * sum(counts))
             for g, part in enumerate(parts):
                 self.model.add(part <= load * sum(lies[g]))
                 taken[g].append(part)
         for parts in taken:
-            self.model.add(weight * sum(parts) <= self.objective_unit * peak)
+            self.model.add(sum(parts) <= peak)
 
-    def _windows(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def _windows(self) -> Iterator[tuple[IntVar, int, NDArray[np.int64]]]:
         i = self.instance
-        return zip(i.weights.tolist(), i.loads_units, strict=True)
+        return zip(self.peaks, i.weights.tolist(), i.loads_units, strict=True)
 
     def _steps(self, units: int) -> int:
         return units // self.objective_unit

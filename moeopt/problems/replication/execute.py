@@ -8,8 +8,7 @@ other, and so is paid for slots.
 
 from moeopt.problems.replication.check import device_loads, moved, tokens_of_copies
 from moeopt.problems.replication.instance import Instance, Solution
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
+from moeopt.sim.engine.core import BETWEEN, Engine, Executed, Windows
 from moeopt.sim.engine.timeline import Resource
 
 
@@ -75,7 +74,7 @@ def _add_kernels(
     before: tuple[int, ...],
     label: str,
 ) -> None:
-    """Add one window: tokens come to each device, which then reads and computes them."""
+    """Add one window: tokens come to each device, which then reads and computes; see `pass_ns`."""
     received: list[list[tuple[int, int]]] = [[] for _ in range(instance.devices)]
     for expert, (row, counts) in enumerate(zip(solution.copies, tokens, strict=True)):
         for device, count in zip(row, counts, strict=True):
@@ -84,10 +83,10 @@ def _add_kernels(
     read_ns, token_ns = instance.read_ns or 0, instance.token_ns or 0
     for device, held in enumerate(received):
         after = before
-        if instance.links is not None and held:
+        if held and (instance.links is not None or instance.pass_ns):
             each = sum(count for _, count in held)
-            way = sum(each * row[device] for row in instance.links)
-            ns = -(-way // instance.devices)
+            way = sum(each * row[device] for row in instance.links or ())
+            ns = -(-way // instance.devices) + instance.pass_ns * each
             name = f"device {device} receives"
             after = (engine.add(name, ns, after=before, kind="tokens", label=label),)
         for expert, count in held:

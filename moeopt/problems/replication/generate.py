@@ -3,10 +3,11 @@
 What reading an expert and computing a token take on a GPU, fitted to measured kernels.
 
 ``python benchmarks/studies/replication_kernel.py fit --data DIR`` fits them to half of the measured
-configurations and holds them to the other half: the fullest rank's time is a launch, which all
-configurations share, and the larger of readings and tokens. Source of the measurements:
-github.com/ai-dynamo/aiconfigurator at 095f58a, ``systems/data`` (Apache-2.0): TensorRT-LLM
-1.3.0rc10, experts in FP8 by CUTLASS, two to 256 ranks of H100, 1 to 16,384 tokens.
+configurations and holds them to the other half: a rank's time is a launch, which all configurations
+share, the larger of readings and tokens' computing, and what tokens take besides, each in
+proportion to an expert's weights. Source of the measurements: github.com/ai-dynamo/aiconfigurator
+at 095f58a, ``systems/data`` (Apache-2.0): TensorRT-LLM 1.3.0rc10, experts in FP8 by CUTLASS, two to
+256 ranks of H100; SGLang 0.5.10 on one A100, BF16 by Triton and INT4 by Marlin; 1 to 16,384 tokens.
 """
 
 from dataclasses import dataclass
@@ -28,21 +29,27 @@ from .instance import MAX_COPIES, MAX_DEVICES, Copies, Instance
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """Times per million of an expert's weights; `launch_ns` is the same whatever is decided."""
+    """Times per expert's weights; `launch_ns` is the same whatever is decided."""
 
     launch_ns: int
     read_ps_per_thousand: int
     token_ps_per_million: int
+    pass_ps_per_million: int
 
-    def of(self, hidden: int, intermediate: int) -> tuple[int, int]:
-        """Return `read_ns` and `token_ns` of experts with three matrices of this shape."""
+    def of(self, hidden: int, intermediate: int) -> dict[str, int]:
+        """Return `read_ns`, `token_ns` and `pass_ns` of experts with three matrices."""
         weights = 3 * hidden * intermediate
-        read = self.read_ps_per_thousand * weights // 10**6
-        return max(1, read), max(1, self.token_ps_per_million * weights // 10**9)
+        return {
+            "read_ns": max(1, self.read_ps_per_thousand * weights // 10**6),
+            "token_ns": max(1, self.token_ps_per_million * weights // 10**9),
+            "pass_ns": self.pass_ps_per_million * weights // 10**9,
+        }
 
 
 KERNELS = {
-    "h100-fp8": KernelTimes(launch_ns=38_610, read_ps_per_thousand=389, token_ps_per_million=5_541)
+    "h100-fp8": KernelTimes(41_411, 354, 1_109, 3_691),
+    "a100-bf16": KernelTimes(37_500, 1_202, 3_130, 15_941),
+    "a100-int4": KernelTimes(32_900, 313, 25, 14_863),
 }
 """Fitted times by device and format."""
 
@@ -91,7 +98,8 @@ class Options(WindowOptions):
         Field(description="a device's time: its tokens, or a kernel's readings and tokens"),
     ] = "tokens"
     kernel: Annotated[
-        Literal["h100-fp8"], Field(description="whose times, fitted to measured ones")
+        Literal["h100-fp8", "a100-bf16", "a100-int4"],
+        Field(description="whose times, fitted to measured ones"),
     ] = "h100-fp8"
     slot_cost: Annotated[
         int, Field(ge=0, le=2**40, description="kernel: what each further copy costs, in ns")
@@ -163,7 +171,8 @@ def _instance(
     )
     if current is None:
         return made
-    cost = options.move_tokens * (made.token_ns or made.units_per_token)
+    token = (made.token_ns or 0) + made.pass_ns
+    cost = options.move_tokens * (token or made.units_per_token)
     return made.model_copy(update={"move_cost": cost})
 
 
@@ -179,15 +188,10 @@ def _kernel(source: Source, options: Options) -> dict[str, object]:
         if options.slot_cost:
             raise InputError('slot_cost: goes with work "kernel" only')
         return {}
-    read_ns, token_ns = KERNELS[options.kernel].of(
+    times = KERNELS[options.kernel].of(
         source.model.hidden_size, source.model.expert_intermediate_size
     )
-    return {
-        "work": "kernel",
-        "read_ns": read_ns,
-        "token_ns": token_ns,
-        "slot_cost": options.slot_cost,
-    }
+    return {"work": "kernel", "slot_cost": options.slot_cost, **times}
 
 
 def _refuse_windows(options: Options) -> None:

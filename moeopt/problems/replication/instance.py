@@ -81,6 +81,8 @@ class Instance(InstanceEnvelope):
         expert that has tokens there, or computing all tokens, whichever takes longer.
     read_ns, token_ns
         With "kernel": the time of reading one expert's weights, and of computing one token.
+    pass_ns
+        With "kernel": what each token takes besides, which neither reading nor computing hides.
     slot_cost
         With "kernel": what each copy beyond one per expert costs, in ns.
     links
@@ -107,6 +109,7 @@ class Instance(InstanceEnvelope):
     work: Literal["tokens", "kernel"] = "tokens"
     read_ns: Annotated[Count, Field(ge=1)] | None = None
     token_ns: Annotated[Count, Field(ge=1)] | None = None
+    pass_ns: Count = 0
     slot_cost: Count = 0
     devices: Annotated[Count, Field(ge=1, le=MAX_DEVICES)]
     slots: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
@@ -190,7 +193,7 @@ class Instance(InstanceEnvelope):
     def _sums_fit(self) -> Self:
         if self.work == "kernel":
             return self._kernel_fits()
-        for name in ("links", "slot_cost"):
+        for name in ("links", "slot_cost", "pass_ns"):
             if getattr(self, name):
                 raise InputError(f'{name}: goes with work "kernel" only')
         tokens = sum(window.weight * sum(window.loads) for window in self.windows)
@@ -211,6 +214,8 @@ class Instance(InstanceEnvelope):
         if self.work == "tokens":
             for name in ("work", "read_ns", "token_ns", "slot_cost", "links"):
                 del fields[name]
+        if not self.pass_ns:
+            del fields["pass_ns"]
         return fields
 
     def _kernel_fits(self) -> Self:
@@ -274,14 +279,18 @@ class Instance(InstanceEnvelope):
 
     @cached_property
     def scaled_link_ns(self) -> tuple[int, ...]:
-        """What a token costs on each device on its way there: mean of all sources, scaled."""
+        """What a token costs on each device besides: `pass_ns` and its way there, scaled.
+
+        Of the way the mean of all sources.
+        """
+        every = self.pass_ns * self.scale
         if self.links is None:
-            return (0,) * self.devices
-        return tuple(map(sum, zip(*self.links, strict=True)))
+            return (every,) * self.devices
+        return tuple(every + sum(column) for column in zip(*self.links, strict=True))
 
     @property
     def scaled_token_ns(self) -> tuple[int, ...]:
-        """What a token costs on each device, computing and the way there, scaled."""
+        """What a token costs on each device, computing and what comes besides, scaled."""
         return tuple((self.token_ns or 1) * self.scale + way for way in self.scaled_link_ns)
 
     @property

@@ -42,12 +42,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _labels() -> Algorithm["Instance"]:
     from . import labels
 
@@ -94,7 +88,6 @@ PROBLEM = Problem(
     },
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
 )

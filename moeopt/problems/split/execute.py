@@ -7,8 +7,7 @@ one before, and nothing overlaps. A token and an ubatch count with their weights
 from collections.abc import Sequence
 
 from moeopt.problems.split.instance import Instance, Solution
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
+from moeopt.sim.engine.core import BETWEEN, Engine, Executed, Windows
 from moeopt.sim.engine.timeline import Resource
 
 

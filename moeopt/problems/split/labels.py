@@ -25,12 +25,12 @@ from moeopt.core.search import Search
 
 from .bounds import objective_grid
 from .check import objective, violations
-from .class_model import counted, realised
 from .heuristics import HEURISTICS, hosts
 from .instance import Instance, Solution
 from .lagrangian import Relaxed, ascend, fitting, rows_of
 from .local_search import blocks, improved
 from .paths import FAR, Ints, Paths, paths_of
+from .runs import counted
 
 STEPS = 400
 """Multipliers that are tried: the bound hardly rises after that."""
@@ -117,25 +117,20 @@ def solve(instance: Instance, search: Search) -> None:
 
 
 def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> bool:
-    """Solve the class model and look for a split of its numbers; return whether to go on."""
+    """Solve the model of runs; return whether to go on."""
     known = search.objective if isinstance(search.objective, int) else None
     found = counted(paths, grid, known, search.remaining_s)
     if found.infeasible:
         search.infeasible = True
         return False
     search.prove(found.bound)
-    ways = [(paths, found.attention)]
-    if instance.order is None and found.attention is not None and not search.closed:
-        # The numbers may not hang together; those of consecutive blocks do.
-        blocked = replace(paths, place=np.arange(len(paths.room)))
-        within = counted(blocked, grid, known, search.remaining_s)
-        ways.append((blocked, within.attention))
-    for of, attention in ways:
-        homes = None
-        if attention is not None:
-            homes = realised(of, attention, search.remaining_s)
-        if homes is not None:
-            _offer(instance, search, _split(instance, improved(paths, homes)))
+    homes = found.homes
+    if homes is None and instance.order is None and not search.stopped:
+        # what was found does not hang together; consecutive blocks do
+        blocks_only = replace(paths, place=np.arange(len(paths.room)))
+        homes = counted(blocks_only, grid, known, search.remaining_s).homes
+    if homes is not None:
+        _offer(instance, search, _split(instance, homes))
     return not (search.closed or search.stopped)
 
 

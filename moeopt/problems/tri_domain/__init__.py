@@ -49,12 +49,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
-
-    return Model
-
-
 def _threshold() -> Algorithm["Instance"]:
     from . import threshold
 
@@ -110,7 +104,6 @@ PROBLEM = Problem(
     unpriced={"TD-C1": "without it nothing has to run"},
     parts=_parts,
     cpsat=_cpsat,
-    milp=_milp,
     generator=_generator,
     executor=_executor,
 )

@@ -33,8 +33,8 @@ class Model(Formulation):
         self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
         self.runs: list[dict[Run, IntVar]] = [
-            {run: self.model.new_bool_var(f"{run[0]}[{e.expert},{run[1]}]") for run in runs}
-            for e, runs in zip(instance.experts, runs_of(instance), strict=True)
+            {(o, k): self.model.new_bool_var(f"{o}[{row},{k}]") for o, k in runs}
+            for row, runs in enumerate(runs_of(instance))
         ]
         self.makespan = self.model.new_int_var(0, self._horizon(), "makespan")
         self.model.minimize(self.makespan)
@@ -48,7 +48,7 @@ class Model(Formulation):
         """Post TD-C2: only a localized expert runs on NDP."""
         for expert, runs in zip(self.instance.experts, self.runs, strict=True):
             if expert.dimm is None:
-                self.model.add(runs["ndp", 0] == 0)
+                self.model.add(runs["ndp", 0] <= 0)
 
     def td_c3_gpu_is_serial(self) -> None:
         """Post TD-C3: the GPU's costs, after its base load, sum to at most the makespan."""
@@ -76,7 +76,7 @@ class Model(Formulation):
         if channel_of is not None:
             every_channel = self.model.new_int_var(0, self._horizon(), "striped_reads_of_channels")
             self.model.add(every_channel == self._read({None}))
-            for channel in set(channel_of):
+            for channel in sorted(set(channel_of)):
                 dimms = {dimm for dimm, of in enumerate(channel_of) if of == channel}
                 self.model.add(every_channel + self._read(dimms) <= self.makespan)
 

@@ -9,8 +9,7 @@ keeps its channels busy besides the DIMMs.
 from moeopt.problems.tri_domain.check import used_copy
 from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance, Solution
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import Executed
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
 READS_FIRST, WORK = 0, 1

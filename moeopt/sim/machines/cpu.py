@@ -39,7 +39,7 @@ class Numa(Frozen):
     (3.3). "interleaved": the weights are spread evenly and every socket reads evenly from all, one
     after the other: a NUMA-oblivious program (2.3). "one-socket": one computes, locally.
     "one-computes": spread evenly, but one socket's threads read, as on Windows, where a process has
-    one group of 64 threads. What each field means: docs/machine.md.
+    one group of 64 threads. What each field means: `moeopt machine fields`.
     """
 
     sockets: Annotated[
@@ -81,7 +81,7 @@ class Cpu(Frozen):
     """A CPU; `tflops` is what its kernels reach at a number of tokens per expert.
 
     `few_token_kernels` are used instead of the main one, by rising `max_tokens`. What each field
-    means, its unit and where to find it: docs/machine.md.
+    means, its unit and where to find it: `moeopt machine fields`.
     """
 
     name: Annotated[Name, about("its name, and how many sockets", find="`lscpu`: Model name")]

@@ -25,8 +25,8 @@ def set_machine(
     machine
         What to start from.
     changes
-        Field path -> value, e.g. ``{"cpu.bandwidth_gb_s": 80}``, in the units of docs/machine.md.
-        A number for a curve is a flat one; None takes a field out, and ``gpu`` takes all of it.
+        Field path -> value, e.g. ``{"cpu.bandwidth_gb_s": 80}``, units as `moeopt machine fields`
+        says. A number for a curve is a flat one; None takes a field out, ``gpu`` all of its fields.
     source
         What `sources` says of these fields.
 

@@ -27,7 +27,7 @@ LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
 class Gpu(Frozen):
     """A GPU; `utilization` is the fraction of its peak reached at a number of tokens per expert.
 
-    What each field means, its unit and where to find it: docs/machine.md.
+    What each field means, its unit and where to find it: `moeopt machine fields`.
     """
 
     name: Annotated[Name, about("its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`")]
@@ -137,7 +137,7 @@ class Dram(Frozen):
     """The memory in which offloaded experts lie: the host's, or that of a CXL device.
 
     A striped expert lies on all DIMMs, a localized one on its own. What each field means, its unit
-    and where to find it: docs/machine.md.
+    and where to find it: `moeopt machine fields`.
     """
 
     dimms: Annotated[
@@ -184,7 +184,7 @@ class Dram(Frozen):
 
 
 class Ndp(Frozen):
-    """Near-data processing: `gflops` and `internal_gb_s` of one unit; fields: docs/machine.md."""
+    """Near-data processing: `gflops` and `internal_gb_s` of one unit (`moeopt machine fields`)."""
 
     gflops: Annotated[Positive, about("rate of one unit", "GFLOPS", "the device's data")]
     internal_gb_s: Annotated[
@@ -271,7 +271,7 @@ class Machine(Frozen):
     `time_tables` are measurements; where there is none for a model and device, times come from the
     rates above. A machine without a GPU has neither `gpu` nor `pcie_gb_s`: its CPU computes alone.
     One without a CPU that computes experts has no `cpu`, one without near-data processing no `ndp`.
-    What each field means, its unit and where to find it: docs/machine.md.
+    What each field means, its unit and where to find it: `moeopt machine fields`.
     """
 
     name: Annotated[Name, about("name of the machine")]

@@ -93,61 +93,11 @@ def _source(path: str, sources: Mapping[str, str]) -> str:
 
 
 HEAD = """\
-# The machine file
+# Fields of a machine file
 
-Made by `moeopt machine fields`; a test compares. One JSON object describes a machine; commands
-take it as `--machine FILE`.
-
-- `moeopt machine detect --out M.json` writes one for the machine at hand: from lscpu, /proc,
-  dmidecode (where allowed), nvidia-smi or rocm-smi, the vendor's data, and measurements (memory
-  read by all threads; matrix products; with torch also the GPU's rates and the link). It asks
-  nothing. What cannot be found out is listed, and given with `--set FIELD=VALUE`.
-- `moeopt machine show M` prints every field with its unit and source, `--json` one object per
-  line.
-- `moeopt machine set M cpu.bandwidth_gb_s=80 gpu.hbm_gb_s=1008 --out M2.json` changes fields; all
-  errors come at once. Where the memory's channels or speed are set, its peak follows.
-- `moeopt machine import bench.json --machine M --out M2.json` takes what another tool measured: a
-  JSON with read, triad, add, copy or scale rates (the first of these that is there), in GB/s
-  unless the key, the value or a key `unit` says otherwise; keys with h2d or pcie are the link,
-  with gpu, hbm, vram or device the GPU's memory, others the CPU's. It says what was taken. Of a
-  triad or an add the machine gets 4/3, if its peak allows: STREAM counts three of four transfers.
-
-**Peaks and rates.** `gpu.hbm_gb_s` and `dram.striped_gb_s` are peaks of data sheets: nothing is
-faster. What is reached stands beside them: `cpu.bandwidth_gb_s` as measured,
-`gpu.bandwidth_efficiency` and `dram.efficiency` as fractions.
-
-**Without a GPU** a machine has neither `gpu` nor `pcie_gb_s`: the CPU computes alone. What needs
-a GPU refuses such a machine and names the field.
-
-**Several GPUs or nodes.** `gpus` lists them all, each as `gpu`; they are called gpu0, gpu1, ... in
-`links`, beside the names of `nodes`. GPUs without a link of their own reach each other through the
-host. Problem [`split`](../formulations/split/spec.md) decides what lies where.
-
-**Parts.** `--machine GPU+HOST` puts a GPU and a host together, `2xrtx3090+epyc-7002` and
-`rtx5090+rtx4090+epyc-9005` several, `--machine HOST` or `none+HOST` is one without a GPU, and
-`2xHOST` has two sockets; a link is that of the slower end. A host has all its memory channels
-filled at the vendor's fastest speed: where yours differ, say so:
-
-```text
-moeopt machine set rtx4090+epyc-9004 dram.channels=12 dram.speed_mt_s=4800 dram.capacity_gb=384 \\
-    --out mine.json
-```
-
-**A curve** is `{"scale": "linear", "points": [[tokens, value], ...]}`: straight between the
-points on linear or `log-log` axes, flat outside; tokens are those per expert. One point is a
-constant, for which `machine set` takes the number alone.
-
-**Sources.** `sources` maps a field's path to where its number stands: a paper's section, vendor
-data, a measurement, or the word *assumed* and why.
+For whoever writes a machine file: every GPU and host that is known by name, and every field with
+its unit, its default and where to find it. Printed by `moeopt machine fields`.
 """
-
-SOURCES = """\
-`moeopt machine show rtx4090+epyc-9004` says for every number where it stands. *checked* names the
-page or file in which the vendor's number was found again: tables of data sheets (hmc-tech.com,
-codesota.com, glennklockwood.com, waredb.com, hpctech.co.jp), lists of server makers, public
-repositories; the vendors' own pages were not at hand. *Not checked: from memory* are the PCIe
-generations of the RTX 4090 and the H100 PCIe, and the memory bandwidth of the A100 40GB as a PCIe
-card. *Assumed* are utilization, efficiency of memory reads, and half of the peak of CPUs."""
 
 TITLES = {
     "": "The machine",
@@ -167,7 +117,7 @@ TITLES = {
 
 
 def machine_page() -> str:
-    """Return the page in Markdown."""
+    """Return the list of parts and fields in Markdown."""
     lines = [HEAD, *_parts(), "## Fields", ""]
     for parent, title in _sections():
         lines += [f"### {title}", "", "| field | unit | default | what | where to find it |"]
@@ -226,6 +176,4 @@ def _parts() -> Iterator[str]:
             host.pcie_gb_s,
         )
         yield f"| `{name}` | {cpu.name} | " + " | ".join(f"{n:g}" for n in rates) + " |"
-    yield ""
-    yield from SOURCES.splitlines()
     yield ""

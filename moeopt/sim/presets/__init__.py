@@ -47,7 +47,7 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
     name_or_file
         A preset (``moeopt list machines``); ``GPU+HOST``, or ``HOST`` for a machine without a GPU
         (``moeopt list gpus``, ``moeopt list hosts``); or a machine file, every field of which is in
-        docs/machine.md.
+        `moeopt machine fields`.
 
     Returns
     -------

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.problem import HELD_OUT
-from moeopt.sim.traces.batching import Tokens
 from moeopt.sim.traces.repeats import MIN_RUN, dedupe_trace
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import Tokens, Trace
 
 
 def hold_out(

@@ -11,8 +11,7 @@ from pydantic import Field
 from moeopt.core.envelope import MAX_NUMBER, Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.source import Source
-from moeopt.sim.traces.batching import UNUSED, Batching, step_of_token, step_tokens, steps
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import UNUSED, Batching, Trace, step_of_token, step_tokens, steps
 
 MAX_SYNTHETIC_TOKENS = 2**22
 """Most tokens that are drawn for one instance."""
@@ -48,7 +47,7 @@ class WindowOptions(Frozen):
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a window")] = 256
     layer: Annotated[int, Field(ge=0, le=4096, description="layer of the trace, from 0")] = 0
     batching: Annotated[
-        Batching, Field(description="how tokens make up a window; see moeopt.sim.traces.batching")
+        Batching, Field(description="how tokens make up a window; see moeopt.sim.traces.trace")
     ] = "window"
 
 

@@ -1,5 +1,6 @@
 """A PuLP model as arrays, for solvers that PuLP does not drive well."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,8 @@ class Matrix:
     program: Program
 
 
-def to_matrix(model: Any) -> Matrix:
-    """Return the arrays of a PuLP minimisation model."""
+def to_matrix(model: Any, checkpoint: Callable[[], None] = lambda: None) -> Matrix:
+    """Return the arrays of a PuLP minimisation model; `checkpoint` may raise at any row."""
     variables = model.variables()
     column = {variable.name: number for number, variable in enumerate(variables)}
     cost = np.zeros(len(variables))
@@ -29,6 +30,7 @@ def to_matrix(model: Any) -> Matrix:
     index: list[int] = []
     start, lower, upper = [0], [], []
     for constraint in model.constraints():
+        checkpoint()
         for variable, coefficient in constraint.items():
             index.append(column[variable.name])
             data.append(coefficient)

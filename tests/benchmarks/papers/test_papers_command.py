@@ -100,8 +100,8 @@ def test_markdown_alone_needs_no_pictures(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert run(["T1", "--markdown", str(tmp_path / "f.md")]) == 0
-    assert "**T1**" in (tmp_path / "f.md").read_text()
+    assert run(["T2", "--markdown", str(tmp_path / "f.md")]) == 0
+    assert "| T2 |" in (tmp_path / "f.md").read_text()
     CALLS.clear()
     assert run(["T1", "--report", str(tmp_path / "r")]) == 2
     assert "reports need jinja2, of the extra 'report'" in capsys.readouterr().err

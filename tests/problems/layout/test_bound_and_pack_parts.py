@@ -16,9 +16,8 @@ from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, pack
 from moeopt.problems.layout.single_scenario.class_cpsat import pack_cpsat, solve_class_cpsat
 from moeopt.problems.layout.single_scenario.class_milp import ClassProblem, solve_class_milp
 from moeopt.problems.layout.single_scenario.host_assignment import assign_hosts
-from moeopt.problems.layout.single_scenario.incumbent import Incumbent
 from moeopt.problems.layout.single_scenario.lagrangian import dual_multipliers, largest_item
-from moeopt.problems.layout.single_scenario.packing import longest_first, repair
+from moeopt.problems.layout.single_scenario.packing import Incumbent, longest_first, repair
 from moeopt.problems.layout.single_scenario.scenario import (
     CPU_PATHS,
     GPU_PATHS,

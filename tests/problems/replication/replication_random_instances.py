@@ -89,4 +89,5 @@ def hard_instance(seed: int, **fixed: Any) -> Instance:
                 [0 if a == b else rng.choice([0, 1, 5, 9]) for b in range(devices)]
                 for a in range(devices)
             ]
+        data["pass_ns"] = rng.choice([0, 0, 2, 7])
     return Instance.model_validate(data | fixed)

@@ -85,7 +85,7 @@ def _kernel_peaks(instance: Any, solution: Any, loads: Any, held: Any, count: An
             np.add.at(tokens[w, e], list(row), of_copy)
             np.add.at(reads[w], list(row), of_copy > 0)
     here = tokens.sum(axis=1)
-    time = np.maximum(instance.read_ns * reads, instance.token_ns * here)
+    time = np.maximum(instance.read_ns * reads, instance.token_ns * here) + instance.pass_ns * here
     if instance.links is not None:
         way = np.array(instance.links, dtype=object).sum(axis=0)
         time = time - (-(here * way) // instance.devices)

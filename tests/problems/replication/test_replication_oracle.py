@@ -149,6 +149,8 @@ KERNEL: dict[str, tuple[dict[str, Any], int]] = {
     "two readings": ({"loads": [1, 1, 1], "read_ns": 7, "token_ns": 1}, 14),
     # A token from device 1 to 0 costs 8, one to device 1 nothing: all 4 tokens go there.
     "links": ({"loads": [4], "read_ns": 1, "token_ns": 1, "links": [[0, 0], [8, 0]]}, 4),
+    # Each token takes 3 more, whatever is read: 2 tokens on either side, max(5, 4) + 6.
+    "besides": ({"loads": [4], "read_ns": 5, "token_ns": 2, "pass_ns": 3}, 11),
     # Freely all tokens of both windows go to one copy each, so that each device reads one expert.
     "free": (
         {"loads": [[4, 4, 0], [0, 4, 4]], "read_ns": 9, "token_ns": 1, "split": "free"},

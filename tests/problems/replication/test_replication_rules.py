@@ -1,6 +1,9 @@
 """EPLB as published, and what the other rules decide by hand."""
 
 import json
+import random
+from collections.abc import Iterator
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
@@ -173,3 +176,178 @@ def test_biased_and_swaps_by_hand() -> None:
 def swift_of(instance: Instance, rows: list[list[int]]) -> Solution:
     """Return the solution in which copies stay."""
     return Solution(instance=instance.name, copies=tuple(map(tuple, rows)))
+
+
+def some_instance(seed: int, **fixed: object) -> Instance:
+    """Return two to seven experts on two to four devices, some of them idle; kernels, links."""
+    rng = random.Random(seed)
+    experts, devices = rng.randint(2, 7), rng.randint(2, 4)
+    slots = -(-experts // devices) + rng.randint(0, 2)
+    rows = [
+        [rng.choice([0, rng.randint(1, 9), rng.randint(1, 60)]) for _ in range(experts)]
+        for _ in range(rng.randint(1, 3))
+    ]
+    links = [[rng.randint(0, 9) * (a != b) for b in range(devices)] for a in range(devices)]
+    data: dict[str, object] = {"split": "free", "max_copies": rng.randint(1, 4), "links": links}
+    data |= KERNEL | {"devices": devices, "slots": slots, "name": f"{seed}"} | fixed
+    return Instance.from_arrays(loads=rows, **data)
+
+
+def lightest(items: list[tuple[int, int]], devices: int, room: int) -> list[list[int]]:
+    """Return the devices of each expert: (load, copies) by falling load on the lightest devices."""
+    total, held = [0.0] * devices, [0] * devices
+    rows: list[list[int]] = [[] for _ in items]
+    for expert in sorted(range(len(items)), key=lambda e: (-items[e][0], e)):
+        load, copies = items[expert]
+        open_ones = [d for d in range(devices) if held[d] < room]
+        for device in sorted(open_ones, key=lambda d: (total[d], d))[:copies]:
+            rows[expert].append(device)
+            total[device] += load / copies
+            held[device] += 1
+    return [sorted(row) for row in rows]
+
+
+def summed(instance: Instance) -> list[int]:
+    """Return each expert's tokens in all windows with their weights."""
+    return [sum(w.weight * w.loads[e] for w in instance.windows) for e in range(instance.experts)]
+
+
+SEEDS = range(40)
+
+
+def test_one_copy_each_and_biased_by_the_specs_words() -> None:
+    """Written anew from the table of methods."""
+    for seed in SEEDS:
+        instance = some_instance(seed)
+        loads, devices = summed(instance), instance.devices
+        each = -(-instance.experts // devices)
+        one = lightest([(load, 1) for load in loads], devices, each)
+        if each == 1:
+            one = [[expert] for expert in range(instance.experts)]
+        assert [list(row) for row in HEURISTICS["eplb-without-copies"](instance).copies] == one
+        most = min(instance.max_copies, devices)
+        spare = devices * instance.slots - instance.experts
+        hot = min(instance.experts, spare // (most - 1)) if most > 1 else 0
+        hottest = sorted(range(instance.experts), key=lambda e: (-loads[e], e))[:hot]
+        items = [(load, most if e in hottest else 1) for e, load in enumerate(loads)]
+        found = [list(row) for row in biased(instance).copies]
+        assert found == lightest(items, devices, instance.slots), seed
+
+
+def splits(load: int, copies: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to share tokens out over copies."""
+    if copies == 1:
+        yield (load,)
+        return
+    for first in range(load + 1):
+        yield from ((first, *rest) for rest in splits(load - first, copies - 1))
+
+
+def fullest(instance: Instance, copies: object, shares: object) -> int:
+    """Return the most tokens that a device has."""
+    here = [0] * instance.devices
+    for row, of_expert in zip(copies, shares, strict=True):  # type: ignore[call-overload]
+        for device, tokens in zip(row, of_expert, strict=True):
+            here[device] += tokens
+    return max(here)
+
+
+def test_dispatch_by_the_specs_words() -> None:
+    """METRO's step by step; the linear programs' against every split; static parts are equal."""
+    several = 0
+    for seed in SEEDS:
+        instance = some_instance(seed)
+        plan = HEURISTICS["metro"](instance)
+        for window, rows in zip(instance.windows, plan.shares, strict=True):
+            reads, here = [0] * instance.devices, [0] * instance.devices
+            order = sorted(range(instance.experts),
+                           key=lambda e: (len(plan.copies[e]), -window.loads[e], e))  # fmt: skip
+            for expert in (e for e in order if window.loads[e]):
+                to = min(plan.copies[expert], key=lambda d: (reads[d], here[d], d))
+                reads[to] += 1
+                here[to] += window.loads[expert]
+                given = dict(zip(plan.copies[expert], rows[expert], strict=True))
+                assert given[to] == window.loads[expert], seed
+        static = HEURISTICS["static-split"](instance)
+        for expert, row in enumerate(static.copies):
+            several += len(row) > 1
+            parts = [
+                [share / window.loads[expert] for share in rows[expert]]
+                for window, rows in zip(instance.windows, static.shares, strict=True)
+                if window.loads[expert]
+            ]
+            least = min((w.loads[expert] for w in instance.windows if w.loads[expert]), default=1)
+            for one in parts:
+                assert all(abs(a - b) <= 2 / least for a, b in zip(one, parts[0], strict=True))
+    assert several > 10
+
+
+def test_linear_programs_balance_as_well_as_any_split() -> None:
+    """In each window, and static on the only one: against every way to share tokens out."""
+    for seed in range(12):
+        rng = random.Random(seed)
+        loads = [rng.randint(0, 7) for _ in range(4)]
+        instance = Instance.from_arrays(
+            loads=loads, devices=3, slots=2, split="free", name="few", **KERNEL
+        )
+        for rule in ("lplb", "static-split"):
+            plan = HEURISTICS[rule](instance)
+            every = product(*map(splits, loads, map(len, plan.copies)))
+            best = min(fullest(instance, plan.copies, shares) for shares in every)
+            assert fullest(instance, plan.copies, plan.shares[0]) == best, (seed, rule)
+
+
+def test_topology_swaps_end_where_no_allowed_exchange_helps() -> None:
+    """Ways are no dearer than at the start, and the busiest device has a fiftieth more at most."""
+    cheaper = 0
+    for seed in SEEDS:
+        instance = some_instance(seed)
+        loads, ways = (
+            summed(instance),
+            [sum(column) for column in zip(*instance.links, strict=True)],
+        )
+        sides = [HEURISTICS[r](instance) for r in ("eplb-without-copies", "topology-swaps")]
+        start, end = ([row[0] for row in plan.copies] for plan in sides)
+
+        def held(where: list[int], loads: list[int] = loads) -> list[int]:
+            return [sum(n for n, d in zip(loads, where, strict=True) if d == at) for at in range(4)]
+
+        def cost(where: list[int], loads: list[int] = loads, ways: list[int] = ways) -> int:
+            return sum(n * ways[d] for n, d in zip(loads, where, strict=True))
+
+        most = max(held(start)) * 51 // 50
+        assert cost(end) <= cost(start)
+        assert max(held(end)) <= most
+        cheaper += cost(end) < cost(start)
+        for a, b in combinations(range(instance.experts), 2):
+            other = list(end)
+            other[a], other[b] = end[b], end[a]
+            allowed = max(held(other)[end[a]], held(other)[end[b]]) <= most
+            assert cost(other) >= cost(end) or not allowed, (seed, a, b)
+    assert cheaper > 5
+
+
+def test_swift_balancer_keeps_slots_and_receives_once_from_each() -> None:
+    """As many copies on each device as before; new ones at most one from each other device."""
+    moves = 0
+    for seed in SEEDS:
+        whole = some_instance(seed, links=None)
+        start = eplb(whole)
+        loads = [list(reversed(w.loads)) for w in whole.windows]
+        instance = some_instance(seed, links=None).model_copy(update={"current": start.copies})
+        windows = tuple(
+            w.model_copy(update={"loads": tuple(row)})
+            for w, row in zip(whole.windows, loads, strict=True)
+        )
+        instance = instance.model_copy(update={"windows": windows})
+        plan = swift_balancer(instance)
+        assert violations(instance, plan) == []
+        for device in range(instance.devices):
+            before, after = (
+                {e for e, row in enumerate(rows) if device in row}
+                for rows in (start.copies, plan.copies)
+            )
+            assert len(before) == len(after)
+            assert len(after - before) < instance.devices
+            moves += len(after - before)
+    assert moves

@@ -1,15 +1,18 @@
 """Every method agrees with brute force, a hand-computed anchor and the checker's rules."""
 
+import random
+
 import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
 from moeopt.problems.execute import compare
-from moeopt.problems.split import bounds, check, labels
+from moeopt.problems.split import bounds, check, labels, runs
 from moeopt.problems.split.cpsat import Model
 from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
+from moeopt.problems.split.paths import paths_of
 from tests.problems.split.split_random_instances import random_instance
 
 DEVICES = [
@@ -70,10 +73,11 @@ def test_a_buffer_alone_can_be_too_much() -> None:
     assert check.violations(instance, away) == []
 
 
-def test_every_method_agrees_with_brute_force() -> None:
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.slow)])
+def test_every_method_agrees_with_brute_force(seeds: range) -> None:
     """Statuses, optima and bounds; the own method without a model's help."""
     seen = set()
-    for seed in range(40):
+    for seed in seeds:
         instance = random_instance(seed)
         truth = moeopt.solve(instance, "brute-force")
         seen.add(truth.status)
@@ -87,6 +91,54 @@ def test_every_method_agrees_with_brute_force() -> None:
             search.infeasible
         )
     assert seen == {"optimal", "infeasible"}
+
+
+def alike(seed: int) -> Instance:
+    """Return 4 to 7 layers in one or two runs on 3 devices, two of which can change places."""
+    rng = random.Random(seed)
+    a, b, to, between = (rng.randint(1, 30) for _ in range(4))
+    runs = [
+        {
+            "attention_ns": [a, a, b],
+            "attention_bytes": rng.randint(1, 5),
+            "experts_ns": [rng.randint(1, 40)] * 2 + [rng.randint(20, 90)],
+            "experts_bytes": rng.randint(3, 9),
+        }
+        for _ in range(rng.randint(1, 2))
+    ]
+    return Instance(
+        name=f"{seed}",
+        source=2,
+        order=[2, 1, 0] if seed % 3 == 0 else None,
+        devices=[{"name": f"d{n}", "capacity": (14, 14, 60)[n], "buffer": 0} for n in range(3)],
+        hop_ns=[[0, between, to], [between, 0, to], [to, to, 0]],
+        layers=[run for run in runs for _ in range(4 // len(runs))],
+    )
+
+
+def counted_alone(instance: Instance) -> tuple[int, int | None]:
+    """Return the bound of the model of runs, and the objective of the split it walks."""
+    paths = labels.fitting(paths_of(instance))
+    found = runs.counted(paths, bounds.objective_grid(instance), None, 60)
+    if found.homes is None:
+        return found.bound, None
+    at, experts = (tuple(row) for row in found.homes.tolist())
+    split = Solution(instance=instance.name, attention=at, experts=experts)
+    assert check.violations(instance, split) == []
+    return found.bound, check.objective(instance, split)
+
+
+def test_runs_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bound and split are the optimum; unless walks may fall apart, which then is told."""
+    truth = {}
+    for seed in range(24):
+        truth[seed] = moeopt.solve(alike(seed), "brute-force").objective
+        assert counted_alone(alike(seed)) == (truth[seed], truth[seed])
+    monkeypatch.setattr(runs._Model, "join", lambda *_: None)
+    monkeypatch.setattr(runs, "MOST_IN_ALL_S", 1e-9)  # one answer
+    apart = [seed for seed in truth if counted_alone(alike(seed)) != (truth[seed], truth[seed])]
+    assert apart
+    assert all(counted_alone(alike(seed))[1] is None for seed in apart)
 
 
 def test_bounds_are_below_and_rules_above() -> None:
@@ -173,7 +225,7 @@ def test_wrong_data_are_refused_in_one_line(change: dict[str, object], words: st
 
 
 def test_seven_gpus_and_two_nodes_within_half_a_percent() -> None:
-    """94 layers; the bound comes from the class model."""
+    """94 layers; the bound comes from the model of runs."""
     kinds = [(24, 900), (24, 900), (32, 1700), (16, 400), (48, 760), (24, 900), (16, 400)]
     names = [f"gpu{n}" for n in range(7)] + ["numa0", "numa1"]
     devices = [

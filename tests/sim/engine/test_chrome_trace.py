@@ -9,8 +9,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.planner.decode.decide import widths_of
-from moeopt.planner.decode.result import path_by_kind, summary, usage_table
-from moeopt.planner.decode.run import simulate_loads
+from moeopt.planner.decode.run import path_by_kind, simulate_loads, summary, usage_table
 from moeopt.sim.engine.chrome import save_chrome
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path

@@ -8,9 +8,8 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.planner.decode.costs import CostTable
-from moeopt.planner.decode.decide import Decider, Lrus
+from moeopt.planner.decode.decide import Decider, Lrus, policy_names
 from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.policies import policy_names
 from moeopt.planner.decode.run import simulate_loads
 from moeopt.planner.decode.work import StepWork, layer_times
 from moeopt.problems.tri_domain.heuristics import HEURISTICS

@@ -8,8 +8,7 @@ import pytest
 import moeopt
 from moeopt.core.settlements import split_name
 from moeopt.planner.decode import run
-from moeopt.planner.decode.decide import widths_of
-from moeopt.planner.decode.policies import HEURISTICS, get_policy
+from moeopt.planner.decode.decide import HEURISTICS, get_policy, widths_of
 from moeopt.planner.decode.run import simulate_loads
 from moeopt.planner.decode.work import Offer
 from moeopt.problems.tri_domain.check import objective

@@ -12,9 +12,8 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
-from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.timeline import Bundle, Resource, Timeline
 from tests.problems.every_problem import RANDOM, decisions
 from tests.problems.layout import layout_random_instances as layout

@@ -172,7 +172,7 @@ def _run(
     verify: bool | None,
 ) -> "BranchAndBound":
     """Run the search; compiled code and solvers are imported here."""
-    from .incumbent import Incumbent
+    from .packing import Incumbent
     from .search import BranchAndBound
 
     first = all_striped(scenario)

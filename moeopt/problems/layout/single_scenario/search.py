@@ -23,7 +23,7 @@ from moeopt.core.clock import spend
 from moeopt.core.search import Feasibility
 
 from .host_assignment import assign_hosts
-from .incumbent import Incumbent
+from .packing import Incumbent
 from .scenario import Branch, Ints, SingleScenario
 from .state_bounds import dominant_items, packing_bound, simple_bounds
 from .subproblems import Subproblems

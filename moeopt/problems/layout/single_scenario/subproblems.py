@@ -16,8 +16,8 @@ from moeopt.core.search import Feasibility
 
 from .arc_flow import Items, build, pack
 from .class_milp import ClassAnswer, ClassProblem, solve_class_milp
-from .incumbent import Incumbent
 from .lagrangian import MultiplierPool
+from .packing import Incumbent
 from .scenario import Branch, Ints
 
 T = TypeVar("T")

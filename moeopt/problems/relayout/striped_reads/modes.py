@@ -7,7 +7,7 @@ import numpy as np
 
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.instance import Domain, Expert, Instance, Kind
-from moeopt.problems.relayout.windows import link_moves_allowed, link_use, prefetch_allowed
+from moeopt.problems.relayout.migrations import link_moves_allowed, link_use, prefetch_allowed
 
 
 @dataclass(frozen=True)

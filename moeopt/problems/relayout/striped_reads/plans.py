@@ -7,7 +7,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.relayout.windows import link_use
+from moeopt.problems.relayout.migrations import link_use
 
 from .modes import Mode, Modes
 from .pareto import undominated

@@ -15,7 +15,7 @@ from moeopt.core import formulation
 from moeopt.core.clock import counts_work, spend
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
-from moeopt.problems.relayout.windows import link_use
+from moeopt.problems.relayout.migrations import link_use
 
 from .modes import Mode, Modes
 

@@ -4,7 +4,7 @@ For a threshold C and a limit R on the striped reads every DIMM has C - R left f
 A label is one choice for all experts that may work on a DIMM: GPU time, CPU time, striped reads,
 own work. One label of each group has to be chosen with the sums within C (TD-C3), C (TD-C4) and R,
 by dynamic programming over the groups; Lagrangian relaxation of the three rows refutes most limits
-at once, and cuts states. Lemma 7 of `formulations/tri_domain/spec.md`.
+at once, and cuts states. Lemma 8 of `formulations/tri_domain/spec.md`.
 """
 
 from typing import NamedTuple

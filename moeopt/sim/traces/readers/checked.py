@@ -92,6 +92,9 @@ def files_in(folder: Path, pattern: str) -> list[Path]:
     return found
 
 
+MOST_LAYERS = 256
+"""More layers than that, and than tokens, are tokens: axes in another order."""
+
 TOKENS_AT_ONCE = 2**16
 """Looked at together for experts that a token has twice, to save memory."""
 
@@ -202,6 +205,10 @@ def _check_ids(path: Path, ids: NDArray[np.generic]) -> None:
         raise InputError(f"{path}: topk_ids: must be integers [token, layer, k], not {found}")
     if 0 in ids.shape:
         raise InputError(f"{path}: topk_ids: is empty, shape {ids.shape}")
+    tokens, layers = ids.shape[:2]
+    if layers > max(tokens, MOST_LAYERS):
+        where = f"{path}: topk_ids: {tokens} tokens in {layers} layers"
+        raise InputError(f"{where}: the axes are [token, layer, k], not [layer, token, k]")
     low, high = int(ids.min()), int(ids.max())
     if low < NO_EXPERT:
         raise InputError(f"{path}: topk_ids: must not be negative, except -1 for none, not {low}")

@@ -88,6 +88,8 @@ def read_routed_json(path: Path, top_k: int | None = None) -> Trace:
     else:
         value = read_json(path)
         answers = value if isinstance(value, list) else [value]
+        if isinstance(value, dict) and "problem" in value:
+            raise InputError(f"{path}: is of the problem {shown(value['problem'])}, not a trace")
     requests: list[_Request] = []
     for number, answer in enumerate(answers):
         where = f"{path}: answer {number}"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import write_bytes
 from moeopt.core.untrusted import expanded_limit, reading
+from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import check_size, checked_trace, smallest
 from moeopt.sim.traces.trace import Trace
 
@@ -131,7 +132,8 @@ def read_topk_npz(path: Path, top_k: int | None = None) -> Trace:
     """Read a trace; see `moeopt.load_trace`."""
     arrays = read_npz(path, KEYS)
     if "topk_ids" not in arrays:
-        raise InputError(f"{path}: topk_ids: is missing")
+        names = ", ".join(sorted(map(shown, npz_names(path)))[:5])
+        raise InputError(f"{path}: topk_ids: is missing: integers [token, layer, k]; has {names}")
     facts: dict[str, object] = {}
     if "provenance" in arrays:
         facts["converted"] = _read_provenance(path, arrays["provenance"])

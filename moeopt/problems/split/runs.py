@@ -1,0 +1,295 @@
+"""Runs of layers that are alike, counted: an exact model of how many of a run lie where.
+
+Consecutive layers are one run if all their times and bytes are equal. Of a split only these numbers
+are kept: how many layers of each run have attention on g and experts on h, and how often the
+activations go from there to attention on g', within the run and to the next one. Memory is a sum
+over these numbers, and so is the time. So whatever split there is gives numbers that satisfy the
+model, at its objective: the model is a relaxation, and what CP-SAT proves of it in integers holds
+for all splits.
+
+Proof that it loses nothing. Within a run the numbers are arcs between places, attention on g or
+experts on h; as many enter a place as leave it, but for where the run is entered and left. Layers
+of a run are alike, so that any walk over all arcs is a split of these numbers, and there is one if
+the arcs hang together (Euler). With an order they do: each device that has attention is entered
+from another one once, and never again. Without one, a part that does not hang together with where
+the run is entered gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from moeopt.core.formulation import limit, spent
+
+from .paths import FAR, Ints, Paths
+
+MOST_S = 1.5
+"""Deterministic seconds of CP-SAT for one answer: most take a tenth of one."""
+
+MOST_NUMBERS = 20_000
+"""More are not tried: labels do what is left."""
+
+MOST_IN_ALL_S = 4 * MOST_S
+"""The same for all answers, until the model is left at its bound: most need one."""
+
+Place = tuple[str, int, int]
+"""("attention", g, -1), or ("experts", g, h); g is -1 where it does not matter."""
+
+Arc = tuple[Place, Place]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What CP-SAT says of the model.
+
+    Attributes
+    ----------
+    bound
+        In ns; proven in integers.
+    homes
+        A split at the best objective found, shape (2, layers): attention, and experts or -1; None
+        if none was found.
+    infeasible
+        Whether there is no split at all.
+    """
+
+    bound: int
+    homes: Ints | None
+    infeasible: bool
+
+
+def runs_of(paths: Paths) -> tuple[Ints, Ints]:
+    """Return the first layer of each run, and how many it has."""
+    table = np.column_stack(
+        [paths.attention, paths.experts, paths.has, paths.attention_bytes, paths.experts_bytes]
+    )
+    first = np.flatnonzero(np.append(True, (table[1:] != table[:-1]).any(axis=1)))
+    return first, np.diff(np.append(first, len(table)))
+
+
+def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Counted:
+    """Solve the model with one worker, for `MOST_S` deterministic seconds an answer.
+
+    Parameters
+    ----------
+    grid
+        All objectives are multiples of it.
+    known
+        An objective that is reached: only better ones are looked for.
+    """
+    first, sizes = runs_of(paths)
+    devices = len(paths.room)
+    if len(first) * devices**2 * (devices if paths.place.any() else 1) > MOST_NUMBERS:
+        return Counted(0, None, False)
+    model = _Model(paths, first, sizes, grid, known)
+    bound, took = 0, 0.0
+    while took < MOST_IN_ALL_S:
+        solver, status = _solved(model.model, remaining)
+        took += solver.response_proto.deterministic_time
+        if status == cp_model.INFEASIBLE:
+            return Counted(0 if known is None else known, None, known is None)
+        bound = max(bound, round(solver.best_objective_bound) * grid)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            break
+        homes, apart = model.walked(solver)
+        if homes is not None:
+            return Counted(bound, homes, False)
+        for run, places in apart:
+            model.join(run, places)
+    return Counted(bound, None, False)
+
+
+class _Model:
+    """The model of an instance's runs.
+
+    Attributes
+    ----------
+    arcs
+        Of each run: arc -> its number. Attention to experts is a layer, experts to attention a hop.
+    enters
+        Of each run: the device of its first attention -> 0 or 1.
+    """
+
+    def __init__(
+        self, paths: Paths, first: Ints, sizes: Ints, grid: int, known: int | None
+    ) -> None:
+        self.paths, self.sizes, self.model = paths, sizes.tolist(), cp_model.CpModel()
+        self.ordered = bool(paths.place.any())
+        self.arcs: list[dict[Arc, cp_model.IntVar]] = []
+        self.enters: list[dict[int, cp_model.LinearExprT]] = []
+        self._terms: list[cp_model.IntVar] = []
+        self._costs: list[int] = []
+        self._grid = grid
+        every = range(len(paths.room))
+        source = paths.source
+        enters: dict[int, cp_model.LinearExprT] = {
+            g: self._number(1, int(paths.hop[source, g])) for g in every
+        }
+        self.model.add(sum(enters.values()) == 1)
+        for run, row in enumerate(first.tolist()):
+            enters = self._run(row, self.sizes[run], enters, last=run == len(first) - 1)
+        held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
+        for row, arcs in zip(first.tolist(), self.arcs, strict=True):
+            for (at, to), number in arcs.items():
+                if at[0] == "attention":
+                    held[at[1]].append(int(paths.attention_bytes[row]) * number)
+                    held[to[2]].append(int(paths.experts_bytes[row]) * number)
+        for device, parts in held.items():
+            self.model.add(sum(parts) <= max(0, int(paths.room[device])))
+        if not self.ordered:
+            self._told_apart()
+        total = cp_model.LinearExpr.weighted_sum(self._terms, self._costs)
+        if known is not None:
+            self.model.add(total <= known // grid - 1)
+        self.model.minimize(total)
+
+    def _told_apart(self) -> None:
+        """Post that of two devices that can change places the first has no less attention.
+
+        And that a device whose layers hold attention and experts alone is entered.
+        """
+        every = range(len(self.paths.room))
+        for run in range(len(self.sizes)):
+            for g in every:
+                self.join(run, {("attention", g, -1), ("experts", -1, g)})
+        own = [
+            sum(
+                var
+                for arcs in self.arcs
+                for (at, _), var in arcs.items()
+                if at[:2] == ("attention", g)
+            )
+            for g in every
+        ]
+        for g, other in combinations(every, 2):
+            if _alike(self.paths, g, other):
+                self.model.add(own[g] >= own[other])
+
+    def _number(self, most: int, cost: int) -> cp_model.IntVar:
+        found = self.model.new_int_var(0, most, "")
+        self._terms.append(found)
+        self._costs.append(cost // self._grid)
+        return found
+
+    def _run(
+        self, row: int, size: int, enters: dict[int, cp_model.LinearExprT], *, last: bool
+    ) -> dict[int, cp_model.LinearExprT]:
+        """Add a run; return how the next one is entered."""
+        paths, model = self.paths, self.model
+        arcs: dict[Arc, cp_model.IntVar] = {}
+        into: dict[Place, list[cp_model.LinearExprT]] = defaultdict(list)
+        out: dict[Place, list[cp_model.LinearExprT]] = defaultdict(list)
+        following: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
+        every = range(len(paths.room))
+        for g in every:
+            into["attention", g, -1].append(enters[g])
+            for h in every if paths.has[row] else (g,):
+                cost = int(paths.attention[row, g])
+                if cost >= FAR or paths.experts[row, h] >= FAR:
+                    continue
+                if paths.has[row]:
+                    cost += int(paths.experts[row, h] + paths.hop[g, h])
+                arc = ("attention", g, -1), ("experts", g if self.ordered else -1, h)
+                arcs[arc] = self._number(size, cost)
+                out[arc[0]].append(arcs[arc])
+                into[arc[1]].append(arcs[arc])
+        model.add(sum(arcs.values()) == size)
+        for place in [place for place in into if place[0] == "experts"]:
+            _, g, h = place
+            for after in every:
+                if self.ordered and paths.place[after] < paths.place[g]:
+                    continue
+                hop = int(paths.hop[h, after])
+                arc = place, ("attention", after, -1)
+                arcs[arc] = self._number(1 if self.ordered and after != g else size, hop)
+                out[place].append(arcs[arc])
+                into[arc[1]].append(arcs[arc])
+                if not last:
+                    leaves = self._number(1, hop)
+                    out[place].append(leaves)
+                    following[after].append(leaves)
+            if last:
+                leaves = self._number(1, int(paths.hop[h, paths.source]))
+                out[place].append(leaves)
+                following[paths.source].append(leaves)
+        for place in {*into, *out}:
+            model.add(sum(into[place]) == sum(out[place]))
+        if self.ordered:
+            for g in every:
+                entered = [
+                    var for (at, to), var in arcs.items() if to[1] == g != at[1] and at[2] >= 0
+                ]
+                used = model.new_bool_var("")
+                model.add(sum(entered) + enters[g] == used)
+                model.add(sum(out["attention", g, -1]) <= size * used)
+        found: dict[int, cp_model.LinearExprT] = {g: sum(following[g]) for g in every}
+        model.add(sum(found.values()) == 1)
+        self.arcs.append(arcs)
+        self.enters.append(enters)
+        return found
+
+    def walked(self, solver: cp_model.CpSolver) -> tuple[Ints | None, list[tuple[int, set[Place]]]]:
+        """Return a split of the numbers; else, by run, places apart from where it is entered."""
+        homes: list[tuple[int, int]] = []
+        apart: list[tuple[int, set[Place]]] = []
+        for run, arcs in enumerate(self.arcs):
+            ways: dict[Place, list[Place]] = defaultdict(list)
+            for (at, to), number in arcs.items():
+                ways[at] += [to] * solver.value(number)
+            [start] = [g for g, entered in self.enters[run].items() if solver.value(entered)]
+            walk = _walk(ways, ("attention", start, -1))
+            homes += [(at[1], to[2]) for at, to in zip(walk[::2], walk[1::2], strict=True)]
+            if left := {place for place, to in ways.items() if to} - set(walk):
+                apart += [(run, {*left, *(to for at in left for to in ways[at])})]
+        if apart:
+            return None, apart
+        found = np.array(homes, dtype=np.int64).T
+        found[1, self.paths.has == 0] = -1
+        return found, []
+
+    def join(self, run: int, places: Iterable[Place]) -> None:
+        """Post that places of a run with a layer there are entered from others of it."""
+        own = set(places)
+        arcs = self.arcs[run].items()
+        layers = sum(var for (at, _), var in arcs if at in own and at[0] == "attention")
+        entered = sum(var for (at, to), var in arcs if to in own and at not in own)
+        entered += sum(var for g, var in self.enters[run].items() if ("attention", g, -1) in own)
+        self.model.add(layers <= self.sizes[run] * entered)
+
+
+def _alike(paths: Paths, one: int, other: int) -> bool:
+    """Return whether a split stays one, of the same time, if two devices change places."""
+    swapped = np.arange(len(paths.room))
+    swapped[[one, other]] = other, one
+    return (
+        paths.source not in (one, other)
+        and bool(paths.room[one] == paths.room[other])
+        and np.array_equal(paths.attention[:, one], paths.attention[:, other])
+        and np.array_equal(paths.experts[:, one], paths.experts[:, other])
+        and np.array_equal(paths.hop[np.ix_(swapped, swapped)], paths.hop)
+    )
+
+
+def _walk(ways: dict[Place, list[Place]], start: Place) -> list[Place]:
+    """Return a walk over all arcs that can be reached, which are taken out (Hierholzer)."""
+    stack, found = [start], []
+    while stack:
+        if ways[stack[-1]]:
+            stack.append(ways[stack[-1]].pop())
+        else:
+            found.append(stack.pop())
+    return found[::-1]
+
+
+def _solved(model: cp_model.CpModel, remaining: float) -> tuple[cp_model.CpSolver, object]:
+    """Run CP-SAT with one worker, for `MOST_S` at most."""
+    solver = cp_model.CpSolver()
+    limit(solver.parameters, remaining)
+    solver.parameters.max_deterministic_time = min(MOST_S, max(0.01, remaining))
+    status = solver.solve(model)
+    spent(solver)
+    return solver, status

@@ -1,0 +1,212 @@
+"""Typical mistakes over all commands: exit 2, one line, and the line says what would be right."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from tests.problems.tri_domain.random_instances import random_instance
+
+ON = "--machine rtx4090+ryzen-am5 --model glm-4.5-air"
+DECODE = "simulate --machine trimoe --model deepseek-v2"
+
+MISTAKES = {
+    # names
+    "slove a.json": "Did you mean 'solve'",
+    "solve a.json --method treshold": "did you mean threshold?",
+    "solve a.json --method klotsky": "did you mean klotski?",
+    "solve a.json --method bound-and-pack": "unknown for tri_domain; known: auto, greedy",
+    "solve a.json --methods trimoe": "Possible options: --method",
+    "solve a.json --method milp --engine higs": "did you mean highs?",
+    "solve a.json --method trimoe[tie_order=npu]": "must be one of cpu, gpu, ndp",
+    "solve a.json --method trimoe[tie_ordr=gpu]": "did you mean tie_order?",
+    "solve a.json --method rule.py": "rule.py:FUNCTION",
+    "solve a.json --method rule.py:slowest": "there are: fastest",
+    "solve a.json --method broken.py:fastest": "'(' was never closed (broken.py, line 1)",
+    "solve a.json --method robust --futures sample=12": "of samples, quantile, horizon",
+    "gap a.json --methods heuristic": "heuristics, published, exact for several",
+    "gap a.json --methods trimo": "did you mean trimoe",
+    "gap a.json --by botleneck": "did you mean bottleneck?",
+    "explain a.json --method cpsat": "did you mean cp-sat?",
+    "list machine": "did you mean machines?",
+    "generate tridomain": "Did you mean 'tri_domain'",
+    "export a.json --to llamacpp": "did you mean llama.cpp",
+    "export a.json --to vllm-ascend": "for tri_domain there are: lp, mps",
+    f"{DECODE} --workload olmo": "did you mean olmoe-1b-7b?",
+    "simulate --machine trimo --model deepseek-v2 --workload olmoe-1b-7b": "mean trimoe?",
+    "simulate --machine trimoe --model deepseekv2 --workload olmoe-1b-7b": "mean deepseek-v2?",
+    f"{DECODE} --workload olmoe-1b-7b --runtime vllm": "must be one of ik_llama.cpp, ktrans",
+    "plan --machine rtx4009+ryzen-am5 --model glm-4.5-air": "did you mean rtx4090",
+    "plan --machine rtx4090+rizen-am5 --model glm-4.5-air": "did you mean ryzen-am5",
+    "plan --machine rtx4090+ryzen-am5 --model GLM-4.5-Ar": "did you mean glm-4.5-air?",
+    "plan --machine rtx4090 --model glm-4.5-air": "name the host, too, as in rtx4090+",
+    f"plan {ON} --bits Q4_KM": "like it: Q4_K_M",
+    f"plan {ON} --runtime lama.cpp": "did you mean llama.cpp",
+    f"predict {ON} --runtime ollama": "did you mean llama.cpp",
+    f"predict {ON} --flags '--n-cpu-mo 3'": "did you mean --n-cpu-moe?",
+    "profile --machine trimoe --model deepseek-v2 --out x.json --device cuda": "cpu or gpu",
+    "machine show trimo": "did you mean trimoe?",
+    "machine set trimoe dram.capacity=5 --out m.json": "did you mean dram.capacity_gb?",
+    "machine set trimoe nothing --out m.json": "as in cpu.bandwidth_gb_s=80",
+    "generate tri_domain --machine trimo --model deepseek-v2": "did you mean trimoe?",
+    "holdout a.json b.json --schedule exct": "must be exact, trimoe, both",
+    "trace convert axes.npz --out x.npz --format topk": "did you mean topk-npz",
+    # units and numbers
+    "solve a.json --time-limit 5m": "--time-limit: must be a number, not '5m'",
+    "solve a.json --time-limit 0": "must be a positive number of seconds",
+    "solve a.json --seed x": "--seed: must be a whole number, not 'x'",
+    "solve a.json --seed -1": "seed: must be from 0 to",
+    "solve a.json --workers 0": "workers: must be from 1 to 1024",
+    "gap a.json --seed 1,x": "--seed: must be numbers, separated by commas",
+    "gap a.json --jobs 0": "jobs: must be from 1 to 1024",
+    "gap a.json --time-limit 1,2s": "--time-limit: must be numbers, separated by commas",
+    "pareto a.json --tolerance 5%": "--tolerance: must be a number, not '5%'",
+    f"{DECODE} --workload olmoe-1b-7b --steps 0": "steps: must be at least 1",
+    f"{DECODE} --workload olmoe-1b-7b --batch 0": "batch: must be at least 1",
+    f"plan {ON} --context 8kb": "must be tokens, e.g. 8192 or 8k",
+    f"plan {ON} --kv-bits q8": "must be a width or one of f32, f16, q8_0",
+    f"plan {ON} --batch 0": "batch: must be at least 1",
+    f"plan {ON} --reserved-gib 24XB": "e.g. 24 or 512MiB",
+    f"predict {ON} --n-cpu-moe -1": "n_cpu_moe: must be from 0 to",
+    f"predict {ON} --gpus 0": "--gpus: must be at least 1",
+    f"predict {ON} --prompt -5": "prompt: must be from 1 to",
+    f"predict {ON} --bits 0": "must be from 0.5 to 64",
+    "profile --machine trimoe --model deepseek-v2 --out x.json --tokens 1,a": "whole numbers",
+    "warm --jobs 0": "jobs: must be from 1 to 1024",
+    "machine set trimoe dram.capacity_gb=98304 --out m.json": "at most 65536",
+    "machine set trimoe dram.capacity_gb=-1 --out m.json": "must be more than 0",
+    "machine set trimoe dram.capacity_gb=much --out m.json": "e.g. 24 or 512MiB",
+    "solve negative.json": "experts[0].gpu_ns: must be at least 0, not -5",
+    "solve fraction.json": "experts[0].gpu_ns: must be an integer, not 0.5",
+    "solve unit.json": "experts[0].gpu_ns: is missing; is it gpu_ms?",
+    # missing files and arguments
+    "solve": "Missing argument 'instances': Instance files (moeopt solve --help)",
+    "solve a.jsn": "did you mean a.json",
+    "solve nowhere/a.json": "there is no folder nowhere",
+    "solve folder": "Is a directory: name its files",
+    "solve a.json --out nowhere/x/s.json": "nowhere/x is not a folder",
+    "solve a.json b.json --out s2.json": "must be a folder for several instances",
+    "check a.json": "Missing argument 'solution'",
+    "check a.json missing.json": "missing.json: cannot be read: No such file",
+    "gap folder": "holds no instance files (*.json, *.json.gz)",
+    "report missing.sqlite --out r": "there is no such store",
+    "report": "Missing argument 'stores'",
+    "holdout a.json": "Missing argument 'later'",
+    "gantt a.json s.json --out x.jpg": "must be one of .svg, .png, .pdf",
+    "export a.json": "Missing option '--to': See `moeopt list targets`",
+    "export a.json --to lp --out nowhere/x.lp": "nowhere is not a folder",
+    "plan --model deepseek-v2": "Missing option '--machine': Preset, GPU+HOST",
+    f"plan {ON} --counts count.csv": "did you mean counts.csv",
+    f"{DECODE} --trace axe.npz": "did you mean axes.npz",
+    "simulate": "--machine, --model: are missing",
+    "library table": "name the folder `instances` of a checkout",
+    "machine import missing.txt --machine trimoe --out m.json": "there is no such file",
+    # the wrong kind of file, or axes
+    "solve notes.txt": "not valid JSON at line 1 column 1",
+    "solve cut.json": "not valid JSON at line 1 column 25",
+    "solve list.json": "must hold one JSON object, not a list",
+    "solve typo.json": "did you mean tri_domain?",
+    "solve nothing.json": "problem: is missing: must be one of tri_domain",
+    "solve axes.npz": "moeopt trace info",
+    "solve s.json": "is a solution of",
+    "check s.json a.json": "is a solution of",
+    "check a.json b.json": "is an instance, not a solution",
+    "check b.json s.json": "the solution is for 'mixed-4', not for 'mixed-5'",
+    "explain a.json --solution b.json": "is an instance, not a solution",
+    "gap a.json --store notes.txt": "not a store of moeopt",
+    "gap a.json --report notes.txt": "is a file: must be a folder",
+    "report a.json --out r": "not a store of moeopt",
+    f"plan {ON} --counts bad.csv": "header: must be layer,expert,count",
+    f"predict {ON} --plan a.json": "problem: is not a known key",
+    "plan --machine rtx4090+ryzen-am5 --model model.json": "routed_experts: is missing",
+    "calibrate --machine rtx4090+ryzen-am5 --points bad.csv --out m.json": "columns: model, bits",
+    "losses convert bad.csv --out l.json": "must be layer,expert,bits,loss",
+    "trace info a.json": "not a trace",
+    "trace info nokey.npz": 'integers [token, layer, k]; has "ids"',
+    "trace info float.npz": "must be integers [token, layer, k], not float64",
+    "trace info axes.npy": "must be integers [token, layer], not int64 of shape (4, 300, 2)",
+    "trace info turned.npz": "3 tokens in 300 layers: the axes are [token, layer, k]",
+    f"{DECODE} --trace axes.npz": "2 per token in a top-6 model",
+    "library verify a.json": "must be a certificate",
+    # options that are impossible, or contradict each other
+    "solve a.json --engine highs --method trimoe": "goes with method 'milp' only",
+    "solve a.json --futures samples=128 --method trimoe": "goes with method 'robust' only",
+    "gap a.json --resume": "--resume: needs --store",
+    "gap a.json --settlements --latex x.tex": "--latex: goes not with --settlements",
+    "gap a.json --points 3": "--points: goes with --settlements all",
+    "gap a.json --executor dsk://x:1": "must be dask://HOST:PORT",
+    "report notes.txt": "either --out DIR or --serve is needed",
+    "pareto a.json": "one objective decides",
+    "simulate --instance a.json": "--instance, --solution: must be given together",
+    f"plan {ON} --held-out 0.2": "held_out: needs a trace",
+    f"plan {ON} --numa nodes": "--numa: goes with several GPUs or nodes",
+    f"predict {ON} --n-cpu-moe 3 --gpu-experts 4": "give one of them, not several",
+    f"predict {ON} --counts counts.csv": "--counts: goes with --plan",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what people have lying about."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    instance = random_instance(4, experts=5)
+    moeopt.save(instance, folder / "a.json")
+    moeopt.save(random_instance(5, experts=4), folder / "b.json")
+    solution = moeopt.solve(instance, "trimoe").solution
+    assert solution is not None
+    moeopt.save(solution, folder / "s.json")
+    for name, changed in {
+        "negative": {"gpu_ns": -5},
+        "fraction": {"gpu_ns": 0.5},
+        "unit": {"gpu_ms": 1},
+    }.items():
+        data = json.loads((folder / "a.json").read_text())
+        if "gpu_ms" in changed:
+            del data["experts"][0]["gpu_ns"]
+        data["experts"][0] |= changed
+        (folder / f"{name}.json").write_text(json.dumps(data))
+    np.save(folder / "axes.npy", np.zeros((4, 300, 2), int))
+    np.savez(folder / "axes.npz", topk_ids=np.tile([0, 1], (3, 30, 1)))
+    np.savez(folder / "turned.npz", topk_ids=np.tile([0, 1], (3, 300, 1)))
+    np.savez(folder / "float.npz", topk_ids=np.zeros((3, 4, 2)))
+    np.savez(folder / "nokey.npz", ids=np.zeros((3, 4, 2), int))
+    (folder / "folder").mkdir()
+    for name, text in {
+        "notes.txt": "hello\n",
+        "cut.json": '{"problem": "tri_domain"',
+        "list.json": "[]",
+        "typo.json": '{"problem": "tridomain"}',
+        "nothing.json": "{}",
+        "counts.csv": "layer,expert,count\n0,0,5\n",
+        "bad.csv": "a,b\n1,2\n",
+        "model.json": '{"name": "x", "layers": 4}',
+        "rule.py": "def fastest(instance):\n    return None\n",
+        "broken.py": "def fastest(instance:\n",
+    }.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(("line", "right"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_is_one_line_that_says_what_would_be_right(
+    line: str,
+    right: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing on stdout, no traceback, nothing written."""
+    monkeypatch.chdir(folder)
+    before = sorted(path.name for path in folder.iterdir() if path.suffix != ".pyc")
+    assert run(shlex.split(line)) == 2
+    captured = capsys.readouterr()
+    [said] = captured.err.splitlines()
+    assert said.startswith("moeopt: error: ")
+    assert right in said
+    assert len(said) <= 700
+    assert captured.out == ""
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".pyc") == before
