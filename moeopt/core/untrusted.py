@@ -105,8 +105,8 @@ def expanded(blob: bytes, most: int, where: str) -> bytes:
         raise InputError(f"{where}: not a complete gzip stream") from None
 
 
-LIST_BYTES, OBJECT_BYTES, MAX_GROWTH = 64, 232, 16
-"""What a list and an object take, and how many times its size a text may take in them."""
+LIST_BYTES, OBJECT_BYTES, MAX_GROWTH = 96, 232, 16
+"""What a short list and an object take, and how many times its size a text may take in them."""
 
 
 def check_growth(text: str, where: str) -> None:

@@ -34,6 +34,9 @@ MOST_BYTES = 2**24
 
 MOST_MIB, MOST_S = 400, 10
 
+LONGEST_LINE = 2000
+"""Longest message: names of presets and fields have a thousand characters."""
+
 MACHINE = "rtx4090+ryzen-am5"
 
 COMMANDS = {
@@ -177,7 +180,7 @@ class Ended:
         """What is wrong with that; nothing if it is as it must be."""
         found = [] if self.is_read else [f"exit {self.code}"][: self.code != 2]
         if not self.is_read and [
-            len(line) <= 1000 and line.isprintable() for line in self.lines
+            len(line) <= LONGEST_LINE and line.isprintable() for line in self.lines
         ] != [True]:
             found.append(f"{len(self.lines)} lines: {self.lines[-1][:200] if self.lines else ''!r}")
         found += [f"{self.seconds:.1f} s"] if self.seconds > MOST_S else []
@@ -190,7 +193,8 @@ def cases(name: str) -> Iterator[Case]:
     reader = READERS[name]
     seed = reader.seed()
     for kind, content in contents(reader.file, seed):
-        yield Case(name, kind, reader.file, _whole(content))
+        read = (name, kind) == ("model-config", "rows")  # of a class that is one too many
+        yield Case(name, kind, reader.file, _whole(content), read)
     for kind, dear in DEAR.get(name, {}).items():
         yield Case(name, kind, reader.file, _whole(dear))
     for kind, write in NO_FILES.items():
@@ -214,9 +218,12 @@ def contents(file: str, seed: bytes) -> Iterator[tuple[str, Callable[[], bytes]]
 
 
 def _filled(plain: bytes, part: bytes, pack: Callable[[bytes], bytes]) -> bytes:
-    half = len(plain) // 2
+    """Return a file with a filler in its middle; in a JSON text, as a list at its end."""
+    begin, end = plain[: len(plain) // 2], plain[len(plain) // 2 :]
+    if plain[:1] in (b"{", b"["):
+        begin, end = plain.rstrip()[:-1] + (b',"more":[' if plain[:1] == b"{" else b",["), b""
     filler = part * ((MOST_BYTES - len(plain)) // len(part))
-    return pack(plain[:half] + filler + b"!" + plain[half:])
+    return pack(begin + filler + b"!" + end)
 
 
 def many_rows(plain: bytes, most: int) -> bytes | None:
@@ -357,17 +364,19 @@ def main() -> int:
     parser.add_argument("readers", nargs="*", choices=[[], *ON_COMMAND_LINE], default=[])
     print("| reader | files | refused as they must be | most MiB | most CPU s |")
     print("|---|---:|---:|---:|---:|")
-    files, faults = 0, []
+    files = faults = 0
     for name in parser.parse_args().readers or ON_COMMAND_LINE:
         found = list(hostile(name))
         wrong = [f"{name}: {kind}: {end.fault}" for kind, end in found if end.fault]
         mib, seconds = max(end.mib for _, end in found), max(end.seconds for _, end in found)
         right = len(found) - len(wrong)
+        for line in wrong:
+            print(line, file=sys.stderr, flush=True)
         print(f"| {name} | {len(found)} | {right} | {mib} | {seconds:.1f} |", flush=True)
         files += len(found)
-        faults += wrong
-    print(f"{files} files, {len(faults)} faults", *faults, sep="\n")
-    return int(bool(faults))
+        faults += len(wrong)
+    print(f"{files} files, {faults} not refused as they must be")
+    return int(faults > 0)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import traceback
 import warnings
 from pathlib import Path
 
+from tests.fuzz.hostile import LONGEST_LINE
 from tests.fuzz.mutations import mutated
 from tests.fuzz.readers import READERS, REFUSALS, Reader
 
@@ -65,7 +66,7 @@ def _fault(reader: Reader, path: Path, counts: dict[str, int]) -> str | None:
         counts["read"] += 1
     except REFUSALS as error:
         counts["refused"] += 1
-        if len(str(error).splitlines()) != 1 or len(str(error)) > 1000:
+        if len(str(error).splitlines()) != 1 or len(str(error)) > LONGEST_LINE:
             return f"message: {str(error)[:200]!r}"
     except (Exception, TooSlowError) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
