@@ -178,9 +178,9 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Name the search and let code that scrolls be reached by the keyboard."""
+    """Name the search, and let code and tables that scroll be reached by the keyboard."""
     output = output.replace('data-md-component="search" role="dialog"', DIALOG)
-    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=>)", r'\1 tabindex="0"', output)
+    return output.replace("<pre>", '<pre tabindex="0">').replace("<table>", '<table tabindex="0">')
 
 
 # A problem's page

@@ -57,16 +57,3 @@ def test_public_names_are_documented() -> None:
     assert set(moeopt.__all__) <= set(dir(moeopt))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = moeopt.nothing
-
-
-def test_every_module_can_be_imported_by_its_name(root: Path) -> None:
-    """`import moeopt.X.Y as y` works: no package is named like a public function."""
-    import importlib
-    import pkgutil
-
-    import moeopt
-
-    packages = {module.name for module in pkgutil.iter_modules(moeopt.__path__)}
-    assert not packages & set(moeopt.__all__)
-    assert importlib.import_module("moeopt.solvers.run").solve is moeopt.solve
-    assert importlib.import_module("moeopt.study.study").gap is moeopt.gap

@@ -34,7 +34,7 @@ from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.bitwidth.prefix_split import prefix_split
 from moeopt.sim.models.loss_law import by_loss, by_table
-from moeopt.sim.models.quantise.random_experts import random_table
+from moeopt.sim.models.quantise import random_table
 
 Floats = NDArray[np.float64]
 

@@ -31,8 +31,8 @@ from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance, Solution
 from moeopt.problems.holdout import run_on
 from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 
 MACHINE = "rtx4090-7960x"
 SLOTS = {"mixtral-8x7b": 56, "deepseek-v2-lite": 416}

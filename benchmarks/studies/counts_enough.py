@@ -26,8 +26,8 @@ from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 
 STEPS = 200
 ROOM: dict[str, dict[str, Any]] = {

@@ -33,7 +33,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.study.report.heldout import OPTIMUM, HeldOutRow, distance_in_words, excesses, summary
-from moeopt.study.report.study import Study
+from moeopt.study.report.write import Study
 from moeopt.study.store import Store
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"

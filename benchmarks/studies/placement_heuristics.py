@@ -31,8 +31,8 @@ from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance, Solution
 from moeopt.problems.placement.view import facts
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 
 FOLDER = "esft_deepseek_v2_lite"
 FILLING = tuple(name for name in HEURISTICS if not name.endswith(("-stop", "-hindsight")))

@@ -1,6 +1,7 @@
 """Problem `split`: how far rules are from the optimum, and predicted against measured speeds.
 
     python benchmarks/studies/split.py rules                  # by number of GPUs, on the library
+    python benchmarks/studies/split.py tensors                # what tensors apart could bring
     python benchmarks/studies/split.py ratio [--cpu-s 2]      # own method, CP-SAT, HiGHS, one run
     python benchmarks/studies/split.py measured --points CSV  # speeds with several GPUs or nodes
 
@@ -221,6 +222,31 @@ def rules() -> None:
             print(f"  {rule:40} {said} (median / most), a split on {len(each)}")
 
 
+def tensors() -> None:
+    """Print by how much a token could be shorter at most if a layer's three tensors lay apart.
+
+    Thirds of layers on a GPU are less than its whole layers and two thirds of one more: each GPU
+    gets so much memory more. Layers count as alike, and what apart tensors hop is left out.
+    """
+    folder, found = ROOT / "instances" / "split", list[float]()
+    best = json.loads((folder / "best_known.json").read_text())
+    for name, entry in best.items():
+        instance = moeopt.load(folder / name)
+        assert isinstance(instance, Instance)
+        if not (name.startswith("two-gpus") or name.endswith("contiguousTrue.json")):
+            continue
+        more = 2 * max(layer.experts_bytes for layer in instance.layers) // 3
+        devices = tuple(
+            one.model_copy(update={"capacity": one.capacity + more * bool(one.buffer)})
+            for one in instance.devices
+        )
+        result = moeopt.solve(instance.model_copy(update={"devices": devices}), "labels")
+        assert isinstance(result.bound, int)
+        found.append(entry["objective"] / result.bound - 1)
+        print(f"{name}: {found[-1]:.1%}")
+    print(f"{len(found)} instances: {statistics.median(found):.1%} (median), {max(found):.1%}")
+
+
 class CpuClock(SolvingClock):
     """A clock of CPU seconds, so that load does not count."""
 
@@ -290,7 +316,7 @@ def gaps(cpu_s: float) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("rules", "ratio", "measured"))
+    parser.add_argument("what", choices=("rules", "tensors", "ratio", "measured"))
     parser.add_argument("--points", type=Path, help="the file of measured speeds")
     parser.add_argument("--cpu-s", type=float, default=2.0)
     given = parser.parse_args()
@@ -298,8 +324,8 @@ def main() -> None:
         if given.points is None:
             parser.error("measured: needs --points")
         measured(given.points)
-    elif given.what == "rules":
-        rules()
+    elif given.what in ("rules", "tensors"):
+        {"rules": rules, "tensors": tensors}[given.what]()
     else:
         gaps(given.cpu_s)
 

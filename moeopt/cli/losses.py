@@ -68,7 +68,7 @@ def measure_command(
     from moeopt.cli.progress import counting
     from moeopt.sim.models.expert_weights import open_weights, read_activations
     from moeopt.sim.models.loss_table import checked_widths, save_loss_table
-    from moeopt.sim.models.quantise.measure import Inputs, measured_table
+    from moeopt.sim.models.quantise import Inputs, measured_table
     from moeopt.sim.traces.readers.checked import name_of
 
     widths = checked_widths("--bits", _numbers(bits))

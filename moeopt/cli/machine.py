@@ -1,7 +1,7 @@
 """``moeopt machine``: describe the machine at hand, look at one, change one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -198,7 +198,7 @@ def _print(machine: "Machine", as_json: bool) -> None:
     rows = machine_rows(machine)
     if as_json:
         for row in rows:
-            shown: dict[str, Any] = {"field": row.field, "value": row.value}
+            shown: dict[str, object] = {"field": row.field, "value": row.value}
             print(json.dumps(shown | {"unit": row.unit, "source": row.source}))
         return
     told = [(row.field, row.text, row.unit, row.source) for row in rows]

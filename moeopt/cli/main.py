@@ -102,6 +102,8 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     def end(number: int, _: object) -> None:
         """End as after Ctrl-C: what is done is kept, and a line says so."""
         terminated.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     with suppress(ValueError):  # only the main thread may

@@ -54,7 +54,7 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shell's custom."""
 
 
-def keyword(name: str, kind: Any, asked: Any, default: object = None) -> inspect.Parameter:
+def keyword(name: str, kind: Any, asked: object, default: object = None) -> inspect.Parameter:
     """Return an option that a command gets beside those of its function."""
     only = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, only, annotation=Annotated[kind, asked], default=default)
@@ -87,7 +87,7 @@ def command(
         else:
             made.append(one.replace(kind=one.KEYWORD_ONLY))
 
-    def expanded(**given: Any) -> int:
+    def expanded(**given: object) -> int:
         for name, kind in classes.items():
             given[name] = kind(**{of.name: given.pop(of.name) for of in fields(kind)})
         if more:

@@ -6,7 +6,7 @@
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -305,7 +305,7 @@ def record_command(
 
     texts = read_prompts(prompts, MAX_PROMPTS)
     network, tokens = load_model(model, texts, random_weights, seed)
-    facts: dict[str, Any] = {"prompts": prompts.name}
+    facts: dict[str, object] = {"prompts": prompts.name}
     if random_weights:
         facts["random_weights"] = {"seed": seed}
     print(_save(record(network, tokens, max_new_tokens, model.absolute().name, facts), out))

@@ -46,7 +46,7 @@ class InFloats(Formulation):
         Of the variables by name, once posted: one is so many of the CP-SAT model's, a whole number.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
     model: Any
     objective_unit: int
     units: dict[str, int]
@@ -123,7 +123,7 @@ class _Rows:
         offset = proto.objective.offset / self.objective_unit
         self.milp.setObjective(self._sum(goal, self.objective_unit) + offset)
 
-    def finished(self) -> Any:
+    def finished(self) -> pulp.LpProblem:
         """Return the MILP, with a row that names what no other does: PuLP would forget it."""
         if self.free:
             others = [self.columns[n] for n in sorted(self.free)]
@@ -185,7 +185,7 @@ class _Rows:
         else:
             self.milp += total == value / unit, name
 
-    def _sum(self, terms: dict[int, int], unit: int) -> Any:
+    def _sum(self, terms: dict[int, int], unit: int) -> pulp.LpAffineExpression:
         found = ((self.columns[v], c * self.unit[v] / unit) for v, c in terms.items() if c)
         return pulp.LpAffineExpression(found)
 

@@ -124,7 +124,7 @@ class BuiltModel(Protocol):
     model: Any
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """What CP-SAT is told beside the limits."""
 
     @property
@@ -216,13 +216,35 @@ class Generator(Generic[InstanceT]):
 
 
 @dataclass(frozen=True)
+class Run:
+    """A decision that was run on an instance.
+
+    Attributes
+    ----------
+    objective
+        What it cost.
+    unproven
+        Of how many loads the exact schedule is not proven the best; 0 for all other schedulers,
+        which claim nothing.
+    """
+
+    objective: Objective
+    unproven: int = 0
+
+    @property
+    def unproven_in_words(self) -> str:
+        """A sentence about `unproven`."""
+        return f"{self.unproven} of its exact schedules not proven the best within the effort"
+
+
+@dataclass(frozen=True)
 class Later(Generic[InstanceT, SolutionT]):
     """How decisions are run on loads that come later, where they do not stay just as they are.
 
     Attributes
     ----------
     run
-        (instance, decision, schedule) -> `moeopt.problems.executed.Run`; None if the decision
+        (instance, decision, schedule) -> `Run`; None if the decision
         becomes a solution of the instance by `unchanged`, and the checker says what it costs.
     adopted
         (instance, decision, schedule) -> solution.
@@ -238,7 +260,7 @@ class Later(Generic[InstanceT, SolutionT]):
         Whether what a decision costs depends on who schedules it.
     """
 
-    run: Callable[[InstanceT, SolutionT, Any], Any] | None = None
+    run: Callable[[InstanceT, SolutionT, Any], Run] | None = None
     adopted: Callable[[InstanceT, SolutionT, Any], SolutionT] | None = None
     unchanged: Callable[[InstanceT, SolutionT], SolutionT] | None = None
     windows_of: Callable[[InstanceT], list[InstanceT]] | None = None
@@ -438,7 +460,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     title: str
     paper: str
     published_rule: str
-    restrictions: Mapping[str, Any] | None
+    restrictions: Mapping[str, object] | None
     holdout: Stretch | Phases | None
     exact_methods: Mapping[str, ExactMethod[InstanceT] | ExactModel[InstanceT]]
     parts: Callable[[], Parts[InstanceT, SolutionT]]

@@ -27,7 +27,7 @@ from moeopt.library.certificate import (
     sides,
     verify,
 )
-from moeopt.library.model import Form, neutral_model
+from moeopt.library.model import Form, NeutralModel, neutral_model
 from moeopt.problems.registry import get_problem
 
 SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
@@ -94,7 +94,7 @@ def certify(
         problem = get_problem(instance.problem)
         known = problem.check.objective(instance, problem.heuristics.WARM_START(instance))
         upper = problem.packing(instance).pack(known)
-    search = _Search(model, upper, neutral.first, neutral.tighten)
+    search = _Search(model, upper, neutral)
     tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
     if tree is None:
         tree, bound = search.root()
@@ -161,14 +161,15 @@ class _Pool:
 class _Search:
     """The proof that nothing costs less than `upper`, in depth first order."""
 
-    def __init__(self, model: Model, upper: int, first: list[int], tighten: bool | None) -> None:
-        self.model, self.upper, self.first = model, upper, first
+    def __init__(self, model: Model, upper: int, hints: NeutralModel) -> None:
+        self.model, self.upper, self.first = model, upper, hints.first
         self.cutoff = model.cutoff(upper)
         self.relaxation = Relaxation(model)
         self.groups = list(_groups(model))
+        self.choice = next((group for group in self.groups if group[0] == hints.choice), None)
         # Where groups are branched on, multipliers say all that tightening would, in less time.
         small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
-        small = small if tighten is None else tighten
+        small = small if hints.tighten is None else hints.tighten
         self.steps = Steps()
         self.steps.left = WORK
         self.box = Box(model, self.cutoff, self.steps, PROPAGATION if small else 0)
@@ -265,6 +266,9 @@ class _Search:
     def _branch(self, values: Vector) -> Branch | None:
         """Return a branch that the point breaks: on what sums fix, on groups, on single numbers."""
         off = np.abs(values - np.rint(values)) * self.relaxation.whole
+        if self.choice is not None and off[self.choice[1]].max() > WHOLE:
+            row, columns = self.choice
+            return row, _halves(np.clip(values[columns], 0, 1), first=False), 1
         for column in self.first:
             if off[column] > WHOLE:
                 return column, int(np.floor(values[column]))
@@ -351,8 +355,8 @@ class Relaxation:
         """Return the coefficient of a variable in a row."""
         return next((f for j, f in self.model.terms[row] if j == variable), 0)
 
-    def solved(self, lower: Vector, upper: Vector) -> Relaxed:
-        """Return the relaxation's cost and multipliers over a box."""
+    def solved(self, lower: Vector, upper: Vector, why: bool = True) -> Relaxed:
+        """Return the relaxation's cost and multipliers over a box; `why` where it is empty."""
         bounds = np.stack(
             [np.where(lower <= -1e30, -np.inf, lower), np.where(upper >= 1e30, np.inf, upper)], 1
         )
@@ -360,7 +364,9 @@ class Relaxation:
         if found.status == 0:
             duals = self._multipliers(found) * self.unit
             return Relaxed(float(found.fun) * self.unit, found.x, duals)
-        return self._empty(bounds) if found.status == 2 else Relaxed()
+        if found.status == 2:
+            return self._empty(bounds) if why else Relaxed(np.inf, weight=0)
+        return Relaxed()
 
     def _empty(self, bounds: Vector) -> Relaxed:
         """Return multipliers of the least sum of violations: they show that nothing is there."""

@@ -11,12 +11,17 @@ from moeopt.library.lemmas import LEMMAS
 from moeopt.library.model import Form
 from moeopt.library.weights import found_weights
 
+PARTS = [1, 2, 3, 4, 5, 6]
+"""Of a DIMM's room: places as long as these are counted."""
+
 
 def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
     """Yield the forms for what costs less than `below`, the likeliest first; None: exact model."""
     known: Any = instance
     for lemma in LEMMAS.get(instance.problem, ()):
-        if lemma != "packing weights":
+        if instance.problem == "relayout":
+            yield {"lemma": lemma, "below": below, "parts": PARTS}
+        elif lemma != "packing weights":
             yield {"lemma": lemma, "below": below}
         elif len(known.scenarios) == 1:
             yield {"lemma": lemma, "below": below, "weights": found_weights(known, below)}
@@ -44,15 +49,22 @@ def best_certificate(
     """
     clock = solving_clock()
     end, best, reason = clock.now() + limit_s, None, "nothing costs less than 1"
-    for form in forms(instance, upper) if upper > 0 else [None]:
+    tried = list(forms(instance, upper)) if upper > 0 else [None]
+    # The root of each first, where there are several that a lemma makes: one may say it all.
+    rounds = [(form, max_nodes) for form in tried]
+    if len(tried) > 2:
+        rounds = [(form, 1) for form in tried if form is not None] + rounds
+    for form, nodes in rounds:
+        if form is None and best is not None and not exact:
+            break
         try:
-            found = certify(instance, upper, (end - clock.now()) / 2, max_nodes, form)
+            found = certify(instance, upper, (end - clock.now()) / 2, nodes, form)
         except InputError as error:
             reason = str(error)
             continue
         if best is None or found.bound > best.bound:
             best = found
-        if best.bound == upper or not exact:
+        if best.bound == upper:
             break
     if best is None:
         raise InputError(reason)

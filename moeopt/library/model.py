@@ -62,12 +62,15 @@ class NeutralModel:
         Variables that a sum of others fixes and that many rows depend on: worth branching on.
     tighten
         Whether bounds are to be tightened by rows at every node; None: if the model is small.
+    choice
+        The row to branch on before all else: which of its variables is 1.
     """
 
     data: dict[str, Any]
     names: list[str]
     first: list[int]
     tighten: bool | None = None
+    choice: int | None = None
 
 
 def form_of(certificate: Mapping[str, Any]) -> Form | None:
@@ -179,11 +182,11 @@ def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
         "vars": made.variables,
         "rows": made.rows,
         "objective": made.objective,
-        "constant": 0,
-        "denominator": 1,
+        "constant": made.constant,
+        "denominator": made.denominator,
         "grid": get_problem(instance.problem).bounds.objective_grid(instance),
     }
-    return NeutralModel(data, [], made.first, made.tighten)
+    return NeutralModel(data, [], made.first, made.tighten, made.choice)
 
 
 def _take_patterns(variables: list[list[Any]], lines: list[list[Any]], objective: set[int]) -> bool:

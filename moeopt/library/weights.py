@@ -1,11 +1,10 @@
 """Weights of lengths for layout's certificates, by column generation; nothing here is trusted."""
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
+from ortools.linear_solver import pywraplp
 
 from moeopt.core.clock import spend
 from moeopt.library.certificate import Model
@@ -47,7 +46,7 @@ def found_weights(instance: "Instance", below: int) -> list[list[int]]:
             nodes += 1
             for _ in range(ROUNDS):
                 spend(0.01)
-                found = relaxation.solved(low, high)
+                found = relaxation.solved(low, high, why=False)
                 point = found.values
                 if point is None or not found.weight or found.least >= below:
                     break
@@ -103,26 +102,53 @@ def _violated(
         if not one[place]:
             return [int(length >= lengths[place]) for length in packing.lengths]
         known.append(one)
+    master = _Master(some, items)
+    for one in known:
+        master.add(one)
     for _ in range(COLUMNS):
-        spend(0.01)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            columns = np.array(known)[:, some].T
-            found = linprog(np.ones(len(known)), A_ub=-columns, b_ub=-items[some], method="highs")
-        if found.status != 0 or found.fun is None:
+        spend(0.005)
+        if (least := master.solve()) is None:
             return None
-        prices = np.zeros(len(lengths))
-        prices[some] = np.maximum(-found.ineqlin.marginals, 0)
+        prices = master.prices(len(lengths))
         weights = np.rint(prices * SCALE).astype(int)
         pattern, value = _heaviest(packing, weights.tolist(), room)
         if weights @ items > dimms * value * (1 + SLACK):
             # What is longer may weigh as much: it takes the place of what is shorter.
             return [int(one) for one in np.maximum.accumulate(weights[::-1])[::-1]]
-        if value <= SCALE * (1 + 1e-3) or found.fun <= dimms:
+        if value <= SCALE * (1 + 1e-3) or least <= dimms:
             return None
-        known.append(pattern)
+        master.add(pattern)
         patterns.append(pattern)
     return None
+
+
+class _Master:
+    """How many DIMMs, in parts, hold some items by known patterns; patterns come one by one."""
+
+    def __init__(self, some: NDArray[np.int64], items: Vector) -> None:
+        self.some = some.tolist()
+        self.solver = pywraplp.Solver.CreateSolver("GLOP")
+        self.rows = [self.solver.Constraint(float(items[n]), np.inf) for n in self.some]
+        self.solver.Objective().SetMinimization()
+
+    def add(self, pattern: Vector) -> None:
+        """Add a pattern."""
+        column = self.solver.NumVar(0.0, np.inf, "")
+        self.solver.Objective().SetCoefficient(column, 1.0)
+        for row, place in zip(self.rows, self.some, strict=True):
+            if pattern[place]:
+                row.SetCoefficient(column, float(pattern[place]))
+
+    def solve(self) -> float | None:
+        """Return the least number; None if it was not found."""
+        done = self.solver.Solve() == pywraplp.Solver.OPTIMAL
+        return float(self.solver.Objective().Value()) if done else None
+
+    def prices(self, size: int) -> Vector:
+        """Return what an item of each length is worth."""
+        found = np.zeros(size)
+        found[self.some] = [max(row.dual_value(), 0.0) for row in self.rows]
+        return found
 
 
 def _heaviest(packing: Packing, weights: list[int], room: int) -> tuple[Vector, int]:

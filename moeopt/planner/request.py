@@ -10,8 +10,8 @@ from moeopt.sim.machines.runtimes.applied import priced, quantum_ns
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.repeats import MIN_RUN
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.windows import hold_out
 
 from .options import PlanOptions
 from .routing import Routing, drawn_parts

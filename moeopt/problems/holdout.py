@@ -10,8 +10,7 @@ from warnings import warn
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning
 from moeopt.core.objective import Objective
-from moeopt.core.problem import Later
-from moeopt.problems.executed import Run
+from moeopt.core.problem import Later, Run
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
 

@@ -2,7 +2,7 @@
 
 Two instances are twins if the generator made both from the same machine, model and trace with the
 same options, but for those that say which loads they are (`Problem.holdout`); or from the two
-parts of a trace that `moeopt.sim.traces.split` made.
+parts of a trace that `moeopt.sim.traces.windows` made.
 """
 
 import json

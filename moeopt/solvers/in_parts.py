@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.envelope import InstanceEnvelope
@@ -21,10 +20,39 @@ Run = Callable[[Task], Outcome]
 
 def run(task: Task) -> Outcome:
     """Run a task's method, importing its solver now."""
-    backend: Run = import_module(f"moeopt.solvers.backends.{task.method.backend}").run
+    backend = _backend(task.method.backend)
     if task.method.backend in MODELS and len(parts := parts_of(task)) > 1:
         return run_in_parts(task, parts, backend)
     return backend(task)
+
+
+def _backend(name: str) -> Run:
+    """Return what runs methods of a kind, importing its solver now."""
+    if name == "cpsat":
+        from moeopt.solvers.backends import cpsat
+
+        return cpsat.run
+    if name == "milp":
+        from moeopt.solvers.backends import milp
+
+        return milp.run
+    if name == "mathprog":
+        from moeopt.solvers.backends import mathprog
+
+        return mathprog.run
+    if name == "own":
+        from moeopt.solvers.backends import own
+
+        return own.run
+    from moeopt.solvers.backends import plain
+
+    runs: dict[str, Run] = {
+        "heuristic": plain.run_heuristic,
+        "robust": plain.run_robust,
+        "rule": plain.run_rule,
+        "brute_force": plain.run_brute_force,
+    }
+    return runs[name]
 
 
 def parts_of(task: Task) -> list[InstanceEnvelope]:

@@ -143,6 +143,7 @@ def solve(
             workers=workers,
             engine=_engine(engine, chosen),
             without=_left_out(left_out, problem.constraint_ids, chosen),
+            again=in_parts.run,
             verify=None if verify is None else arguments.flag("verify", verify),
             enough_gap=arguments.share("enough_gap", enough_gap),
             futures=_futures(futures, chosen),

@@ -63,7 +63,7 @@ class Method:
     Attributes
     ----------
     backend
-        The module of `moeopt.solvers.backends` that runs it.
+        What of `moeopt.solvers.backends` runs it.
     model
         Imports and returns the class of the model that the backend builds, where it builds one.
     own
@@ -104,7 +104,7 @@ class Task:
     `lower`, `upper` and `start`
     are what is known beforehand: a proven bound, and a solution with its objective. They are None
     where nothing is known or the method is to work without help. Objectives are packed, here and
-    in outcomes: `packing` says how.
+    in outcomes: `packing` says how. `again` runs another method, by whatever solver that takes.
     """
 
     problem: AnyProblem
@@ -116,6 +116,7 @@ class Task:
     workers: int
     engine: str | None
     without: frozenset[str]
+    again: Callable[["Task"], "Outcome"]
     verify: bool | None = None
     enough_gap: float = 0.0
     futures: Futures = field(default_factory=Futures)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError, ModelMismatchError
-from moeopt.solvers import in_parts
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
@@ -54,7 +53,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
     exact = _unknown(outcome)
     if outcome.termination != "interrupted":
         try:
-            exact = in_parts.run(known)
+            exact = task.again(known)
         except (InputError, TimeLimitError) as error:
             exact = _unknown(outcome, str(error) or "NO TIME LEFT")
     _compare(task, outcome, exact)

@@ -33,9 +33,6 @@ from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
 from moeopt.study.table import Summary, percent, shown_interval, summarise
 
-AS_IT_IS = "as it is"
-"""The family of the instances as they were given."""
-
 
 @dataclass(frozen=True)
 class Reading:

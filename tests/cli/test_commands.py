@@ -2,14 +2,17 @@
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
+from moeopt.cli.main import main, run
 from tests.problems.tri_domain.random_instances import random_instance
 
 Capture = pytest.CaptureFixture[str]
@@ -340,3 +343,28 @@ def test_numbers_without_sense_are_refused(tmp_path: Path, capsys: Capture) -> N
         out = str(tmp_path / "m.json")
         assert run(["machine", "set", "rtx4090-7960x", given, "--out", out]) == 2
         assert says in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_command_that_ctrl_c_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the background of a script Ctrl-C is ignored."""
+
+    def endless(_: Sequence[str]) -> int:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            return 130
+        return 0
+
+    monkeypatch.setattr("moeopt.cli.main.drop_native_stdout", lambda: None)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    monkeypatch.setattr("warnings.showwarning", warnings.showwarning)
+    before = {of: signal.getsignal(of) for of in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main([], run=endless)
+    finally:
+        for of, handler in before.items():
+            signal.signal(of, handler)
+    assert ended.value.code == 128 + signal.SIGTERM

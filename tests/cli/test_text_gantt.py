@@ -4,7 +4,6 @@ from moeopt.cli.gantt import draw
 from moeopt.core.view import Bar, Lane
 from moeopt.problems.tri_domain.check import loads
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.view import facts, lanes
 from tests.problems.tri_domain.random_instances import random_instance
 
@@ -43,12 +42,3 @@ def test_facts_name_the_bottleneck() -> None:
         assert busy[str(found["bottleneck"])] == load.makespan_ns
         every = [load.gpu_ns, load.cpu_ns, *load.dimm_ns]
         assert found["devices_at_makespan"] == every.count(max(every))
-
-
-def test_devices_that_share_the_makespan_are_counted() -> None:
-    """Two DIMMs of two experts of 20 each: both end at 40."""
-    row = {"tokens": 1, "resident": False, "gpu_ns": 99, "cpu_ns": 99, "ndp_ns": 20}
-    row |= {"gpu_dram_ns": 99, "cpu_dram_ns": 99}
-    rows = [row | {"expert": n, "dimm": n // 2} for n in range(4)]
-    instance = Instance(name="tie", dimms=3, experts=rows)
-    assert facts(instance, trimoe(instance)) == {"bottleneck": "dimm", "devices_at_makespan": 2}

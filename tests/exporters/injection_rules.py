@@ -23,9 +23,13 @@ def rules(text: str) -> list[Rule]:
     return found
 
 
-def matched(text: str, name: str) -> Rule | None:
-    """Return the first rule that is found in a module's name."""
-    return next((r for r in rules(text) if re.search(r["match"]["name"], name)), None)
+def matched(text: str, name: str, kind: str | None = None) -> Rule | None:
+    """Return the first rule that is found in a module's name and asks for no other class."""
+    for rule in rules(text):
+        asks = rule["match"]
+        if asks.get("class") in (None, kind) and re.search(asks["name"], name):
+            return rule
+    return None
 
 
 def experts_devices(

@@ -9,7 +9,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.sim.models.expert_weights import read_tensors, tensor_names
-from moeopt.sim.models.quantise.output_error import losses
+from moeopt.sim.models.quantise import losses
 from tests.interop.refusals import MEBIBYTE, frugal_refusal
 
 ENTRY = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}

@@ -1,5 +1,6 @@
 """What the oracle tests of every problem hold to the truth: methods, rules, bounds and grid."""
 
+import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -102,3 +103,44 @@ def assert_missed(
         fell += without != whole
     assert fell
     assert not names or all(named.values()), named
+
+
+def odd_choice(rng: random.Random, *, bad: bool) -> Callable[..., Any]:
+    """Return a function that gives its first argument, in bad solutions now and then another."""
+    return lambda usual, *others: (
+        rng.choice([usual, *others]) if bad and rng.random() < 0.15 else usual
+    )
+
+
+def assert_checkers_agree(
+    pairs: Iterable[tuple[Any, Any]], judged: Callable[[Any, Any], Any], least_share: float
+) -> None:
+    """Of instances and solutions both checkers say the same: valid or not, and what it costs.
+
+    At least a share of them is valid, and as large a one is not.
+    """
+    valid: list[bool] = []
+    for instance, solution in pairs:
+        check = get_problem(instance.problem).check
+        value, found = judged(instance, solution), check.violations(instance, solution)
+        assert (value is None) == bool(found), (instance.name, found)
+        if value is not None:
+            assert value == check.objective(instance, solution), instance.name
+            assert check.violations(instance, solution, value) == [], instance.name
+            assert value == 0 or check.violations(instance, solution, value - 1), instance.name
+        valid.append(value is not None)
+    assert least_share < sum(valid) / len(valid) < 1 - least_share
+
+
+def assert_found(instance: Any, value: int) -> None:
+    """Every exact method finds the optimum, those in integers prove it, and no rule is below it."""
+    problem = get_problem(instance.problem)
+    for method, starts in exact(instance.problem).items():
+        result = solve(instance, method, **{"warm_start": False} if starts else {})  # type: ignore[arg-type]
+        assert (result.objective, result.bound <= value) == (value, True), (instance.name, method)
+        if method == "cp-sat" or not starts:
+            assert (result.status, result.bound) == ("optimal", value), (instance.name, method)
+    for name, rule in problem.heuristics.HEURISTICS.items():
+        solution = rule(instance)
+        assert problem.check.violations(instance, solution) == [], (instance.name, name)
+        assert problem.check.objective(instance, solution) >= value, (instance.name, name)

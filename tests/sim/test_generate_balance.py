@@ -31,24 +31,6 @@ def made(**arguments: Any) -> Instance:
     return instance
 
 
-SOURCES: dict[str, dict[str, Any]] = {
-    "decode": {"layer": 1, "residents": 6},
-    "prefill": {"stage": "prefill", "layer": 2, "slices_per_unit": 4},
-    "workload": {"workload": "esft-deepseek-v2-lite", "stage": "prefill"},
-}
-
-
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_another_seed_gives_other_experts(source: dict[str, Any]) -> None:
-    """The seed draws the prompt's place and the decoded token, or the synthetic tokens."""
-    assert len({made(**source, seed=seed).experts for seed in range(8)}) > 2
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("generated") / "instance.json"
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.fixed_dictionaries(

@@ -41,18 +41,6 @@ def counted(tokens: list[int], layer: int) -> tuple[int, ...]:
     return tuple(load)
 
 
-SOURCES: dict[str, dict[str, Any]] = {
-    "window": {"layer": 1, "windows": 3, "hbm_slots": 4},
-    "streams": {"layer": 2, "batching": "streams", "table_noise": 0.03, "quantum_ns": 1},
-    "workload": {"windows": 2, "drawn_windows": 6, "dimm_slots": 8} | WORKLOAD,
-}
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.fixed_dictionaries(

@@ -65,18 +65,6 @@ def expected_tokens(steps: list[int], layer: int, alpha: float) -> list[int]:
     return [round(value) for value in average]
 
 
-SOURCES: dict[str, dict[str, Any]] = {
-    "window": {"layer": 1, "residents": 4},
-    "streams": {"batching": "streams", "quantum_ns": 1},
-    "workload": {"loads": "actual"} | WORKLOAD,
-}
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.fixed_dictionaries(

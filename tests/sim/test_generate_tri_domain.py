@@ -45,12 +45,6 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_another_seed_gives_other_experts(source: dict[str, Any]) -> None:
-    """The seed draws the synthetic tokens, or the step of a real trace."""
-    assert len({made(**source, seed=seed).experts for seed in range(8)}) > 2
-
-
 def test_the_seed_decides_nothing_once_the_step_is_given() -> None:
     """A stated step of a real trace leaves nothing to draw."""
     assert made(step=2, seed=0).experts == made(step=2, seed=1).experts
@@ -63,11 +57,6 @@ def test_the_drawn_steps_are_all_that_have_a_step_before_them() -> None:
 
 
 KINDS = st.sampled_from(["tokens", "experts"])
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
 
 
 @settings(max_examples=25, deadline=None)

@@ -5,10 +5,15 @@ import pytest
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.sim.models.quantise.gptq import gptq
-from moeopt.sim.models.quantise.grids import Grid, round_to_nearest
-from moeopt.sim.models.quantise.output_error import hessian_of, losses, output_mse
-from moeopt.sim.models.quantise.random_experts import random_losses
+from moeopt.sim.models.quantise import (
+    Grid,
+    gptq,
+    hessian_of,
+    losses,
+    output_mse,
+    random_losses,
+    round_to_nearest,
+)
 
 Floats = NDArray[np.float64]
 

@@ -5,11 +5,13 @@ import pytest
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.sim.models.quantise import gptq as blocks
-from moeopt.sim.models.quantise.expert import expert_losses
-from moeopt.sim.models.quantise.grids import round_to_nearest
-from moeopt.sim.models.quantise.measure import Inputs, measured_table
-from moeopt.sim.models.quantise.output_error import losses
+from moeopt.sim.models.quantise import (
+    Inputs,
+    expert_losses,
+    losses,
+    measured_table,
+    round_to_nearest,
+)
 
 Floats = NDArray[np.float64]
 HIDDEN, INNER = 12, 20
@@ -64,7 +66,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     weights, x = rng.standard_normal((3, 7, 20)), rng.standard_normal((3, 60, 20))
     whole = losses(weights, x, (2, 3))
-    monkeypatch.setattr(blocks, "BLOCK", 5)
+    monkeypatch.setattr("moeopt.sim.models.quantise.BLOCK", 5)
     assert np.allclose(losses(weights, x, (2, 3)), whole, rtol=1e-9)
 
 

@@ -12,8 +12,8 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.sim.traces import repeats
 from moeopt.sim.traces.repeats import MAX_SLIP, Repeat, dedupe_trace, find_repeats
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 from tests.real_traces import real_trace_file
 from tests.sim.small_traces import trace_of
 

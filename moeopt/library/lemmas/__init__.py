@@ -10,9 +10,11 @@ from typing import Any
 from moeopt.library.lemmas.balance import link_and_units
 from moeopt.library.lemmas.deferral import usual_order
 from moeopt.library.lemmas.layout import packing_weights
+from moeopt.library.lemmas.placement import envelopes, envelopes_and_full_rows
 from moeopt.library.lemmas.plans import of_fixed_layout, of_migrations
 from moeopt.library.lemmas.replication import numbers_of_copies
 from moeopt.library.lemmas.rows import LemmaModel
+from moeopt.library.lemmas.split import numbers_of_layers
 
 Builder = Callable[[Any, int, Mapping[str, Any]], LemmaModel]
 """(instance, below, form) -> the model."""
@@ -21,8 +23,10 @@ LEMMAS: Mapping[str, Mapping[str, Builder]] = {
     "balance": {"closed form": link_and_units},
     "deferral": {"usual order": usual_order},
     "layout": {"packing weights": packing_weights},
+    "placement": {"envelopes": envelopes, "envelopes, full rows": envelopes_and_full_rows},
     "relayout": {"plans": of_migrations},
     "replication": {"numbers of copies": numbers_of_copies},
+    "split": {"numbers of layers": numbers_of_layers},
     "tri_domain": {"plans": of_fixed_layout},
 }
 """Problem -> lemma -> its model."""

@@ -5,7 +5,8 @@ Solutions with q striped reads leave each DIMM the same room, q shares less. For
 of the lengths let V(q) be the most that one DIMM's items weigh within that room and its slots: all
 items together weigh at most V(q) times the number of DIMMs. With weight 1 for all lengths from some
 length on that is the pigeonhole principle, with the length itself as weight the sum of all work;
-further weights come with the certificate, and V is computed here.
+further weights come with the certificate, and V is computed here. What a host takes is a sum of
+costs, so at most the largest sum within the makespan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,9 @@ WEIGHTS = "equal experts are counted, and all DIMMs together weigh what the heav
 
 MOST_WEIGHT, MOST_VALUE, MOST_ROWS = 10_000, 100_000, 2_000
 """Largest weight, largest weight of a DIMM, and most rows of weights."""
+
+MOST_ROOM = 10**8
+"""Most sums of costs that are looked at."""
 
 NEVER = 2**62
 """More than any length of work."""
@@ -97,6 +101,23 @@ class Packing:
             most = min(most, self.limit // read)
         unit = gcd(*self.lengths) or 1
         return [(self.limit - number * share) // unit * unit for number in range(most + 1)]
+
+    def largest_sum(self, columns: Sequence[int], limit: int) -> int:
+        """Return the most within a limit that experts add up to, each with one of these costs."""
+        used = {cost: [cost[column] for column in columns] for cost in self.classes}
+        unit = gcd(*(number for numbers in used.values() for number in numbers)) or 1
+        room = limit // unit
+        if not 0 <= room <= MOST_ROOM:
+            return limit
+        sums, mask = 1, 2 ** (room + 1) - 1  # a bit for each sum that is reached
+        for cost, count in self.classes.items():
+            shifts = {number // unit for number in used[cost]}
+            for _ in range(count):
+                new = sums
+                for shift in shifts:
+                    new |= sums << shift
+                sums = new & mask
+        return (sums.bit_length() - 1) * unit
 
     def least_loads(
         self, weights: Sequence[int], room: int
@@ -188,16 +209,20 @@ def counted(instance: "Instance", below: int) -> Counted:
     made = LemmaModel(WEIGHTS, tighten=False)
     makespan = made.whole(0, packing.limit)
     reads = made.flags(len(packing.rooms))
+    made.choice = len(made.rows)
     made.one(reads, "LA-C7")
     gpu, cpu, pcie = ([(makespan, -1)] for _ in range(3))
     hits: list[Term] = []
     striped = [(flag, -number) for number, flag in enumerate(reads)]
     localized: list[Term] = []
     items: dict[int, list[Term]] = {length: [] for length in packing.lengths}
+    paths: list[list[int]] = [[] for _ in range(5)]
     for costs, count in packing.classes.items():
         hit, gpu_striped, gpu_own, pcie_striped, pcie_own, cpu_striped, cpu_own, ndp = costs
         x = [made.whole(0, count) for _ in range(6)]
         made.row([(one, 1) for one in x], "=", count, "LA-C1")
+        for path, one in zip(paths, x, strict=False):
+            path.append(one)
         hits.append((x[0], 1))
         gpu += [(x[0], hit), (x[1], gpu_striped), (x[2], gpu_own)]
         pcie += [(x[1], pcie_striped), (x[2], pcie_own)]
@@ -209,6 +234,12 @@ def counted(instance: "Instance", below: int) -> Counted:
     made.row(gpu, "<=", -instance.base_ns, "LA-C5")
     made.row(cpu, "<=", 0, "LA-C6")
     made.row(pcie, "<=", 0, "LA-C9")
+    bases = (instance.base_ns, 0, 0)
+    columns = ((0, 1, 2), (5, 6), (3, 4))
+    for (_, *load), base, column, rule in zip(
+        (gpu, cpu, pcie), bases, columns, ("LA-C5", "LA-C6", "LA-C9"), strict=True
+    ):
+        made.row(load, "<=", packing.largest_sum(column, packing.limit - base), rule)
     made.row(hits, "<=", instance.hbm_slots, "LA-C3")
     made.row(striped, "<=", 0, "LA-C7")
     channels = len(set(instance.channels or ()))
@@ -226,6 +257,10 @@ def counted(instance: "Instance", below: int) -> Counted:
     hosts = made.whole(0, experts)
     made.row([*localized, (hosts, -1)], "=", 0, "sum")
     made.first = [hosts]
+    for path in paths:  # numbers on each path: experts of few tokens cost all the same there
+        total = made.whole(0, experts)
+        made.first.append(total)
+        made.row([*((x, 1) for x in path), (total, -1)], "=", 0, "sum")
     before = None
     for length in packing.lengths:
         longer = made.whole(0, experts)

@@ -6,7 +6,8 @@ of which keeps every DIMM busy for its share, a plan fits if its own work does. 
 plan for each DIMM, so that none is lost; a plan that takes no less of anything than another one is
 left out, since the other can stand in its place. DIMMs with the same plans are alike, and counted.
 Rows that are not there, those of channels and of the DIMMs that take experts in but for the sum
-over all DIMMs, only make more possible.
+over all DIMMs, and for places of some lengths (Lemma 6 of relayout's specification, with one length
+at a time), only make more possible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,9 @@ PLANS = "all experts of one DIMM choose together, and what another choice domina
 
 MOST_PLANS = 60_000
 """Most plans of one group."""
+
+MOST_PARTS, MOST_PART = 8, 100
+"""Most kinds of places that are counted, and the least place: this part of a room."""
 
 Ints = NDArray[np.int64]
 Mode = tuple[int, ...]
@@ -139,7 +143,10 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
 
     Shared are GPU, CPU, PCIe, the window of DIMM-Link, prefetches, striped reads, and the work of
     all DIMMs together. Where each DIMM has a link, the sum over all links stands for the window.
+    For each n of ``form["parts"]`` no more work longer than the n-th part of a DIMM's room comes to
+    DIMMs than there are places of such a length in what their own experts leave.
     """
+    parts = checked_parts(form.get("parts", []))
     limit, dimms = below - 1, instance.dimms
     share = instance.striped_charge_ns(instance.dram_striped_ns)
     slots = instance.hbm_free_slots
@@ -172,25 +179,59 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     unit = gcd(*works) or 1
     flags = made.flags(len(blocks))
     if flags:
+        made.choice = len(made.rows)
         made.one(flags, "RE-C10")
     else:
         made.row([(makespan, 0)], ">=", 1, "RE-C10")
     for reads, block in zip(blocks, flags, strict=True):
         room = (limit - reads * share) // unit * unit
         shared = (limit - instance.base_ns, limit, limit, window, slots, reads, room * dimms)
-        loads: list[list[tuple[int, int]]] = [[] for _ in shared]
-        every = [undominated(combined(group, (room, *shared))[:, 1:]) for group in groups.values()]
+        lengths = [room // part + 1 for part in parts]
+        empty = dimms - sum(place >= 0 for place in groups)
+        sides = (*shared, *(empty * (room // length) for length in lengths))
+        loads: list[list[tuple[int, int]]] = [[] for _ in sides]
+        every = [
+            undominated(_with_places(group, place >= 0, (room, *shared), lengths))
+            for place, group in groups.items()
+        ]
         for plans, count in _alike(every):
             chosen = _chosen(made, plans, count, "RE-C1", block)
             for load, column in zip(loads, plans.T, strict=True):
                 load += zip(chosen, column.tolist(), strict=True)
-        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", "RE-C10", "RE-C10")
-        for load, side, rule in zip(loads, shared, rules, strict=True):
+        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", *["RE-C10"] * (2 + len(parts)))
+        for load, side, rule in zip(loads, sides, rules, strict=True):
             made.row([*load, (block, -side)], "<=", 0, rule)
         for load, base in zip(loads[:3], (instance.base_ns, 0, 0), strict=True):
             made.row([*load, (block, base), (makespan, -1)], "<=", 0, "makespan")
     made.objective = [[makespan, 1]]
     return made
+
+
+def _with_places(
+    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], lengths: Sequence[int]
+) -> Ints:
+    """Return a group's plans without their own work, and with what they bring less what they take.
+
+    For each length: the pieces of work that come to other DIMMs and are as long at least, less the
+    places of that length in what is left of the group's own DIMM, if it has one.
+    """
+    modes = [
+        [(*mode, *(int(mode[-1] - mode[0] >= length) for length in lengths)) for mode in expert]
+        for expert in group
+    ]
+    plans = combined(modes, (*limits, *[len(group)] * len(lengths)))
+    for column, length in enumerate(lengths, len(limits)):
+        if dimm:
+            plans[:, column] -= (limits[0] - plans[:, 0]) // length
+    return plans[:, 1:]
+
+
+def checked_parts(given: Any) -> list[int]:
+    """Return the parts of a form: a few whole numbers."""
+    parts: list[Any] = given if isinstance(given, list) else [None]
+    if len(parts) > MOST_PARTS or not all(type(n) is int and 0 < n <= MOST_PART for n in parts):
+        raise InputError(f"form: parts: must be at most {MOST_PARTS} integers up to {MOST_PART}")
+    return parts
 
 
 def _least_reads(groups: Mapping[int, list[list[Mode]]], window: int, slots: int) -> int:

@@ -19,22 +19,34 @@ class LemmaModel:
         What it rests on, in a sentence; the specification proves it.
     variables, rows, objective
         As `moeopt.library.certificate` reads them.
+    constant, denominator
+        Of the objective, in its units; what it is divided by.
     first
         Variables worth branching on before others.
     tighten
         Whether bounds are to be tightened by rows at every node; None: if the model is small.
+    choice
+        The row to branch on first: which of its variables is 1.
     """
 
     lemma: str
     variables: list[list[Any]] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     objective: list[list[int]] = field(default_factory=list)
+    constant: int = 0
+    denominator: int = 1
     first: list[int] = field(default_factory=list)
     tighten: bool | None = None
+    choice: int | None = None
 
     def whole(self, least: int, most: int | None) -> int:
         """Add a variable of whole numbers; return its number."""
         self.variables.append([least, most, True])
+        return len(self.variables) - 1
+
+    def real(self, least: int | None, most: int | None) -> int:
+        """Add a variable of any numbers; return its number."""
+        self.variables.append([least, most, False])
         return len(self.variables) - 1
 
     def flags(self, count: int) -> list[int]:

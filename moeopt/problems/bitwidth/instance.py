@@ -274,11 +274,6 @@ class Instance(InstanceEnvelope):
             return (None,) * len(self.layers)
         return tuple(layer.budget_bits for layer in self.layers)
 
-    @property
-    def largest_loss(self) -> int:
-        """The loss of the worst choice for every expert: no solution loses more."""
-        return int(self.losses.max(axis=1).sum())
-
 
 class Solution(SolutionEnvelope):
     """One width per expert, layer by layer.

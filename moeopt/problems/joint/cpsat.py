@@ -1,10 +1,11 @@
 """The CP-SAT model: one method per constraint ID (`formulations/joint/spec.md`)."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -56,11 +57,11 @@ def accesses(steps: Sequence[Sequence[Sequence[tuple[int, int, int]]]]) -> Itera
             recent[layer] = [expert for expert in order if expert not in used] + used
 
 
-def decoded(model: Any, value: Callable[[Any], int]) -> Solution:
+def decoded(model: "Model", value: Callable[[IntVar], int]) -> Solution:
     """Return the decisions of a model's flags, without dispatch; None where no flag is set."""
     instance: Instance = model.instance
 
-    def first(flags: list[Any]) -> int | None:
+    def first(flags: list[IntVar]) -> int | None:
         return next((place for place, flag in enumerate(flags) if value(flag)), None)
 
     places = [[first(flags) for flags in layer] for layer in model.width]
@@ -109,7 +110,7 @@ class Model(Formulation):
         one entry more for the end.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
     objective_unit = 1
 
     def __init__(self, instance: Instance) -> None:
@@ -170,7 +171,7 @@ class Model(Formulation):
     def jt_c2_gpu_memory(self) -> None:
         """Post JT-C2: residents, caches and the KV cache fit."""
         i = self.instance
-        used: Any = _dot(self.kap, [context.kv_bytes for context in i.contexts])
+        used: LinearExpr = _dot(self.kap, [context.kv_bytes for context in i.contexts])
         for layer in range(i.layers):
             for held in self.held[layer]:
                 used += _dot(held, i.expert_bytes)
@@ -189,7 +190,7 @@ class Model(Formulation):
         i = self.instance
         if i.host_bytes is None:
             return
-        used: Any = 0
+        used: LinearExpr = 0
         for layer in range(i.layers):
             for width, held in zip(self.width[layer], self.held[layer], strict=True):
                 used += _dot(width, i.expert_bytes)
@@ -202,7 +203,7 @@ class Model(Formulation):
         i = self.instance
         if i.max_loss is None:
             return
-        lost: Any = _dot(self.kap, [context.kv_loss for context in i.contexts])
+        lost: LinearExpr = _dot(self.kap, [context.kv_loss for context in i.contexts])
         for layer in range(i.layers):
             for e, width in enumerate(self.width[layer]):
                 lost += _dot(width, [i.lost(layer, e, j) for j in self.widths])
@@ -259,7 +260,7 @@ class Model(Formulation):
 
     def jt_c9_copies(self) -> None:
         """Post JT-C9: all copies take at most the total."""
-        copied: Any = 0
+        copied: LinearExpr = 0
         for access, _, _, hit in self._accesses():
             cached = self.ways[access.layer][1:]
             resident = self.resident[access.layer][access.expert]
@@ -287,7 +288,7 @@ class Model(Formulation):
                 for number, flag in enumerate(flags):
                     self.model.add_hint(flag, number == getattr(solution, name)[layer])
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; what has none gets None."""
         plan = decoded(self, value)
         on_gpu = {
@@ -301,7 +302,7 @@ class Model(Formulation):
         """Defer those on the CPU that are listed last, as many as the layer defers."""
         for key, row in self.rows.items():
             deferred = _dot(self.defers[key[1]], range(self.instance.max_deferred + 1))
-            after: Any = 0
+            after: LinearExpr = 0
             for access in reversed(row):
                 sides = self.runs[key][access.place]
                 for now, late in zip(sides["now"], sides["late"], strict=True):
@@ -309,20 +310,22 @@ class Model(Formulation):
                     self.model.add(after >= deferred).only_enforce_if(now)
                 after += sum(sides["now"]) + sum(sides["late"])
 
-    def _flag(self) -> Any:
+    def _flag(self) -> IntVar:
         return self.model.new_bool_var("")
 
-    def _instant(self) -> Any:
+    def _instant(self) -> IntVar:
         return self.model.new_int_var(0, self.horizon, "")
 
-    def _sides(self, access: Access) -> dict[str, list[Any]]:
+    def _sides(self, access: Access) -> dict[str, list[IntVar]]:
         """Return one flag per side and width; the expert runs on one side at its width."""
         sides = {side: [self._flag() for _ in self.widths] for side in SIDES}
         for j, width in enumerate(self.width[access.layer][access.expert]):
             self.model.add(sum(flags[j] for flags in sides.values()) == width)
         return sides
 
-    def _accesses(self) -> Iterator[tuple[Access, tuple[int, int], dict[str, list[Any]], Any]]:
+    def _accesses(
+        self,
+    ) -> Iterator[tuple[Access, tuple[int, int], dict[str, list[IntVar]], IntVar]]:
         for key, row in self.rows.items():
             for access in row:
                 yield access, key, self.runs[key][access.place], self.hit[key][access.place]
@@ -332,10 +335,10 @@ class Model(Formulation):
             for layer in range(self.instance.layers):
                 yield t, layer
 
-    def _attention_ns(self, layer: int) -> Any:
+    def _attention_ns(self, layer: int) -> LinearExpr:
         return _dot(self.kap, [c.attention_ns[layer] for c in self.instance.contexts])
 
-    def _work(self, t: int, layer: int, side: str, tables: Any) -> Any:
+    def _work(self, t: int, layer: int, side: str, tables: Any) -> LinearExpr:
         """Return what a layer's experts take on one side."""
         return sum(
             tables[j][access.tokens] * flag
@@ -344,5 +347,5 @@ class Model(Formulation):
         )
 
 
-def _dot(flags: Any, values: Any) -> Any:
+def _dot(flags: Iterable[IntVar], values: Iterable[int]) -> LinearExpr:
     return sum(value * flag for value, flag in zip(values, flags, strict=True))

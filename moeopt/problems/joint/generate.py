@@ -27,7 +27,7 @@ from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantise.random_experts import random_table
+from moeopt.sim.models.quantise import random_table
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace

@@ -1,7 +1,7 @@
 """A joint plan decided on some steps, executed on others."""
 
 from moeopt.core.errors import InputError
-from moeopt.problems.executed import Run
+from moeopt.core.problem import Run
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of
 from moeopt.problems.tri_domain.fixed_layout import Schedule
 

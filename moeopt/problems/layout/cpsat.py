@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of
-from .idle import with_idle_localized
-from .instance import Domain, Instance, Solution
+from .instance import Domain, Instance, Solution, with_idle_localized
 from .paths import Path
 
 HOST_WAYS: dict[str, tuple[Domain, Path]] = {
@@ -42,9 +42,9 @@ class Runs:
         Per DIMM: a host reads the expert there, or NDP runs it there.
     """
 
-    way: dict[str, Any]
-    read: dict[int, Any]
-    ndp: dict[int, Any]
+    way: dict[str, IntVar]
+    read: dict[int, IntVar]
+    ndp: dict[int, IntVar]
 
 
 def places(instance: Instance) -> dict[int, tuple[int, ...]]:
@@ -109,10 +109,10 @@ def longest_ns(instance: Instance, number: int) -> int:
 
 def bytes_on_dimm(
     instance: Instance,
-    striped: Mapping[int, Any],
-    local: Mapping[int, Mapping[int, Any]],
+    striped: Mapping[int, IntVar],
+    local: Mapping[int, Mapping[int, IntVar]],
     dimm: int,
-) -> tuple[list[tuple[Any, int]], int]:
+) -> tuple[list[tuple[IntVar, int]], int]:
     """Return a DIMM's weights as variables with their bytes, and the bytes that there are for them.
 
     What all numbers are a multiple of is taken out of them.
@@ -129,11 +129,11 @@ def bytes_on_dimm(
 
 def read_off(
     instance: Instance,
-    resident: Mapping[int, Any],
-    local: Mapping[int, Mapping[int, Any]],
+    resident: Mapping[int, IntVar],
+    local: Mapping[int, Mapping[int, IntVar]],
     runs: Sequence[Mapping[int, Runs]],
-    value: Callable[[Any], int],
-    striped: Mapping[int, Any],
+    value: Callable[[IntVar], int],
+    striped: Mapping[int, IntVar],
 ) -> Solution:
     """Return the solution in which each expert takes the first domain whose variable is 1.
 
@@ -178,7 +178,7 @@ def read_off(
     return with_idle_localized(instance, read)
 
 
-Terms = Iterable[tuple[Any, int]]
+Terms = Iterable[tuple[IntVar, int]]
 
 
 class Model(Formulation):
@@ -308,12 +308,12 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model.add(self.objective <= objective // self.objective_unit)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
         of_instance = (self.instance, self.resident, self.local, self.runs)
         return read_off(*of_instance, value, self.striped)
 
-    def _bool(self, name: str) -> Any:
+    def _bool(self, name: str) -> IntVar:
         return self.model.new_bool_var(name)
 
     def _runs(self, number: int, row: int) -> Runs:
@@ -376,7 +376,7 @@ class Model(Formulation):
             if dimm in runs.ndp:
                 yield runs.ndp[dimm], self.instance.scenarios[number].ndp_ns[row]
 
-    def _sum(self, number: int, terms: Terms) -> Any:
+    def _sum(self, number: int, terms: Terms) -> LinearExpr:
         """Return the sum of variables times ns, in the steps of a scenario."""
         variables, costs = zip((0, 0), *terms, strict=True)
         steps = [cost // self.step[number] for cost in costs]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ def generate(source: Source, options: Options) -> Instance:
     if options.layout_from != "none" and options.layout_from not in seen:
         have = f"{windows.trace.name} has none"
         raise InputError(f"layout_from: needs a window besides those of the instance, {have}")
-    decided: dict[str, Any] = {"first_window": first, "dimms": _dimms(source, options)}
+    decided: dict[str, object] = {"first_window": first, "dimms": _dimms(source, options)}
     if source.workload is not None:
         decided["drawn_windows"] = windows.total
     name = source.name or _name(source, options, first)

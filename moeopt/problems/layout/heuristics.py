@@ -16,8 +16,7 @@ from moeopt.core.cold_cut import ColdCut
 
 from .check import objective
 from .copies import within_memory
-from .idle import with_idle_localized
-from .instance import Instance, Solution
+from .instance import Instance, Solution, with_idle_localized
 from .paths import Path
 from .systems import SYSTEMS, Layout
 from .with_copies import COPIES

@@ -15,8 +15,8 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
+from moeopt.core.problem import Run
 from moeopt.core.search import Search
-from moeopt.problems.executed import Run
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
 from moeopt.sim.traces.forecast_costs import CostCurve
 from moeopt.sim.traces.popularity import fit, forecast

@@ -24,8 +24,7 @@ from moeopt.core.search import Search
 from .bounds import lower_bound, makespan_grid, objective_grid
 from .check import objective
 from .heuristics import best_of_rules
-from .idle import with_idle_localized
-from .instance import Instance
+from .instance import Instance, with_idle_localized
 from .local_search.descent import DESCENTS, EVALUATIONS, iterated
 from .local_search.state import SearchState, costs_of, decision_of, objective_of, state_of
 from .paths import IDLE, STRIPED, Device, Path

@@ -12,7 +12,6 @@ Keyword arguments are the settlements of `settlements`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,7 +270,7 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
 
 def _copy(
     instance: Instance, number: int, row: int, held: bool, dimm: int | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return where a copy lies and what its paths cost, as fields of tri_domain."""
     times, striped = instance.path_times, dimm is None
     miss, cpu = (

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -40,9 +41,9 @@ class Model(Formulation):
             [self.model.new_bool_var(f"on[{layer},{e}]") for e in range(instance.experts)]
             for layer in range(instance.layers)
         ]
-        self.charged: list[list[Any]] = []
-        self.time: list[list[Any]] = []
-        self.runs: list[list[list[Any]]] = []
+        self.charged: list[list[IntVar]] = []
+        self.time: list[list[IntVar]] = []
+        self.runs: list[list[list[IntVar]]] = []
         weights: list[int] = []
         for layer, steps in enumerate(instance.layer_steps):
             rows = range(steps.rows)
@@ -133,7 +134,7 @@ class Model(Formulation):
                 for variable, flag in zip(chain(*self.runs[layer]), flags, strict=True):
                     self.model.add_hint(variable, flag)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
         gpu = tuple(tuple(e for e, on in enumerate(row) if value(on)) for row in self.on)
         return dispatched(
@@ -142,17 +143,17 @@ class Model(Formulation):
             [np.array([value(v) for v in chain(*rows)], dtype=bool) for rows in self.runs],
         )
 
-    def _runs(self, layer: int, row: int, experts: list[int]) -> list[Any]:
+    def _runs(self, layer: int, row: int, experts: list[int]) -> list[IntVar]:
         """Return who the GPU computes in a row: who is on it, or a variable for each of them."""
         if self.instance.dispatch == "resident":
             return [self.on[layer][e] for e in experts]
         return [self.model.new_bool_var(f"runs[{layer},{row},{e}]") for e in experts]
 
-    def _used(self) -> Any:
+    def _used(self) -> LinearExpr:
         flat = [variable for row in self.on for variable in row]
         return cp_model.LinearExpr.weighted_sum(flat, self.instance.sizes.ravel().tolist())
 
-    def _rows(self) -> Any:
+    def _rows(self) -> LinearExpr:
         """Yield layer, row, and the row's experts with their times in units."""
         for layer, steps in enumerate(self.instance.layer_steps):
             for row in range(steps.rows):

@@ -11,7 +11,7 @@ sequences; else the trace's earlier steps. Provenance says which. Of counts the 
 (`moeopt.sim.traces.count_sample`), and the counts are the profile.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -187,7 +187,7 @@ def generate(source: Source, options: Options) -> Instance:
     sizes = _sizes(counts, options, model)
     unit_bytes = model.expert_bytes if sizes is None else model.expert_bytes / model.bits
     room, memory = _room(source.machine, model, options, counts, unit_bytes)
-    decided: dict[str, Any] = {"layers": counts.shape[1], "gpu_slots": room}
+    decided: dict[str, object] = {"layers": counts.shape[1], "gpu_slots": room}
     if options.first_sequence is not None and trace.decode is None:
         decided["prompt_share"] = options.prompt_share or PROMPT_SHARE
     provenance = source.provenance(trace, options.model_dump() | decided)
@@ -227,9 +227,9 @@ def _schema_2(
     found: Served,
     sizes: tuple[tuple[int, ...], ...] | None,
     most: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the fields of schema 2 that were asked for."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     if options.dispatch != "resident":
         fields["dispatch"] = options.dispatch
     if options.own_times:

@@ -15,7 +15,6 @@ of these candidates the one is kept that is best on further futures.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +234,7 @@ def joined(instances: Sequence[Instance]) -> Instance:
     InputError
         If the times of experts differ.
     """
-    change: dict[str, Any] = {
+    change: dict[str, object] = {
         "provenance": None,
         "known": None,
         "steps": tuple(step for one in instances for step in one.steps),

@@ -1,9 +1,10 @@
 """The CP-SAT model: one method per constraint ID (`formulations/relayout/spec.md`)."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -28,14 +29,14 @@ class Variables:
         Its host copy is brought to that DIMM, by DIMM; no entry for the DIMM it lies on.
     """
 
-    def __init__(self, instance: Instance, row: int, new: Callable[[str], Any]) -> None:
+    def __init__(self, instance: Instance, row: int, new: Callable[[str], IntVar]) -> None:
         expert = instance.experts[row]
         self.row, self.expert = row, expert
         self.now = STRIPED if expert.dimm is None else expert.dimm
         places = [STRIPED, *range(instance.dimms)]
         able = [domain for domain in DOMAINS if not (domain == "gpu" and expert.resident)]
         self.hit = new(f"hit_{row}")
-        self.runs: dict[tuple[Domain, int], Any] = {
+        self.runs: dict[tuple[Domain, int], IntVar] = {
             (domain, place): new(f"{domain}_{row}_{'s' if place == STRIPED else place}")
             for place in places
             for domain in able
@@ -46,29 +47,29 @@ class Variables:
         self.rebalance = {dimm: new(f"rebalance_{row}_{dimm}") for dimm in elsewhere}
 
     @property
-    def prefetch(self) -> Any:
+    def prefetch(self) -> LinearExpr:
         """The variable of its prefetch; None for a resident expert."""
         return None if self.expert.resident else self.hit
 
     @property
-    def relayouts(self) -> list[Any]:
+    def relayouts(self) -> list[IntVar]:
         """The variables of its migrations between the layouts."""
         return [*([] if self.stripe is None else [self.stripe]), *self.localize.values()]
 
     @property
-    def rebalances(self) -> list[Any]:
+    def rebalances(self) -> list[IntVar]:
         """The variables of its migrations between DIMMs."""
         return list(self.rebalance.values())
 
-    def at(self, *places: int) -> list[Any]:
+    def at(self, *places: int) -> list[IntVar]:
         """Return the variables of its runs while its host copy lies on one of `places`."""
         return [run for (_, place), run in self.runs.items() if place in places]
 
-    def leaves(self) -> list[Any]:
+    def leaves(self) -> list[IntVar]:
         """Return the variables of its migrations to a DIMM that it does not lie on."""
         return [*self.localize.values(), *self.rebalance.values()]
 
-    def migrations(self, value: Callable[[Any], int]) -> Iterator[Migration]:
+    def migrations(self, value: Callable[[IntVar], int]) -> Iterator[Migration]:
         """Yield its migrations, in an order in which they end where it runs.
 
         Only with a rule left out there are several: then it is striped before it is localized.
@@ -84,20 +85,20 @@ class Variables:
             if value(self.rebalance[dimm]):
                 yield Migration(expert=number, kind="rebalance", dimm=dimm)
 
-    def domain(self, value: Callable[[Any], int]) -> Domain | None:
+    def domain(self, value: Callable[[IntVar], int]) -> Domain | None:
         """Return where it runs, or None if nowhere: a rule may have been left out."""
         if value(self.hit):
             return "gpu"
         return next((domain for (domain, _), run in self.runs.items() if value(run)), None)
 
 
-def variables_of(instance: Instance, new: Callable[[str], Any]) -> list[Variables]:
+def variables_of(instance: Instance, new: Callable[[str], IntVar]) -> list[Variables]:
     """Return the variables of every expert with tokens."""
     rows = (row for row, expert in enumerate(instance.experts) if expert.tokens)
     return [Variables(instance, row, new) for row in rows]
 
 
-def ends_on(variables: list[Variables], dimm: int) -> tuple[list[Any], list[Any]]:
+def ends_on(variables: list[Variables], dimm: int) -> tuple[list[IntVar], list[IntVar]]:
     """Return the variables of migrations that keep a DIMM's own link busy for their whole length.
 
     First the layout changes from or to it, then the moves from and to it (RE-C13).
@@ -123,7 +124,7 @@ def hit_ns(expert: Expert) -> int:
     return expert.gpu_work_ns(in_memory=True, striped=True)
 
 
-def transfers(variables: list[Variables]) -> Iterator[tuple[Any, int]]:
+def transfers(variables: list[Variables]) -> Iterator[tuple[IntVar, int]]:
     """Yield the runs that miss the GPU's memory, and how long each keeps PCIe busy (RE-C12)."""
     for of in variables:
         for (domain, place), run in of.runs.items():
@@ -133,7 +134,7 @@ def transfers(variables: list[Variables]) -> Iterator[tuple[Any, int]]:
 
 def channel_reads(
     instance: Instance, variables: list[Variables], channel: int
-) -> Iterator[tuple[Any, int]]:
+) -> Iterator[tuple[IntVar, int]]:
     """Yield the hosts' reads of what lies on a channel's DIMMs, and how long each is (RE-C11)."""
     dimms = {dimm for dimm, of in enumerate(instance.channels or ()) if of == channel}
     for of in variables:
@@ -142,7 +143,7 @@ def channel_reads(
                 yield run, instance.dram_localized_ns
 
 
-def striped_reads(variables: list[Variables]) -> Iterator[Any]:
+def striped_reads(variables: list[Variables]) -> Iterator[IntVar]:
     """Yield the hosts' reads of striped experts."""
     for of in variables:
         for (domain, place), run in of.runs.items():
@@ -163,7 +164,7 @@ def dimm_ns(instance: Instance, expert: Expert, domain: Domain, place: int) -> i
 
 
 def read_off(
-    instance: Instance, variables: list[Variables], value: Callable[[Any], int]
+    instance: Instance, variables: list[Variables], value: Callable[[IntVar], int]
 ) -> Solution:
     """Return the solution that the variables' values describe."""
     assignment: list[Domain | None] = [None] * len(instance.experts)
@@ -306,28 +307,28 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model.add(self.makespan <= objective // self.objective_unit)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
         return read_off(self.instance, self.active, value)
 
-    def _prefetches(self) -> Any:
+    def _prefetches(self) -> LinearExpr:
         chosen = [of.prefetch for of in self.active if of.prefetch is not None]
         return cp_model.LinearExpr.sum(chosen)
 
-    def _host(self, host: Domain) -> Iterable[tuple[Any, int]]:
+    def _host(self, host: Domain) -> Iterable[tuple[IntVar, int]]:
         for of in self.active:
             for (domain, place), run in of.runs.items():
                 if domain == host:
                     yield run, host_ns(of.expert, domain, place)
 
-    def _busy(self, dimm: int) -> Iterable[tuple[Any, int]]:
+    def _busy(self, dimm: int) -> Iterable[tuple[IntVar, int]]:
         """Yield the runs of host copies on `dimm` (or `STRIPED`), and how long each loads it."""
         for of in self.active:
             for (domain, place), run in of.runs.items():
                 if place == dimm:
                     yield run, dimm_ns(self.instance, of.expert, domain, place)
 
-    def _steps(self, terms: Iterable[tuple[Any, int]]) -> Any:
+    def _steps(self, terms: Iterable[tuple[IntVar, int]]) -> LinearExpr:
         variables, steps = [0], [0]
         for variable, cost_ns in terms:
             variables.append(variable)

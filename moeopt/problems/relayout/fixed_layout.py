@@ -1,7 +1,6 @@
 """A layer whose layout is decided is a tri_domain instance: built here, scheduled by TriMoE 4.2."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def fixed_layout(
     return FixedLayout(name=name, dimms=dimms, experts=rows, **newer) if rows else None
 
 
-def _newer(memory: HostMemory) -> dict[str, Any]:
+def _newer(memory: HostMemory) -> dict[str, object]:
     return memory.model_dump(include=NEWER) if memory.schema_version > 1 else {}
 
 

@@ -13,7 +13,6 @@ the sum of the peaks, or their quantile, and the moves, times the windows where 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from .dispatch import best_shares, is_dispatched, shared_evenly
 from .heuristics import eplb_hierarchical, flashlb, longest_first
 from .instance import MAX_WINDOWS, Instance, Solution, Window
 
-PAID: dict[str, Any] = {"current": None, "move_cost": 0}
+PAID: dict[str, object] = {"current": None, "move_cost": 0}
 
 
 def for_other_loads(instance: Instance, decision: Solution) -> Solution:

@@ -14,9 +14,6 @@ Ints = NDArray[np.int64]
 FAR = 2**61
 """Stands for what cannot be: above every sum of times and multipliers."""
 
-LAYERS_PER_UNIT = 2_000_000
-"""Steps of `completions` (layers x devices x devices) per unit of work are this x 100."""
-
 
 @dataclass(frozen=True)
 class Paths:

@@ -16,7 +16,7 @@ PROCESS = 1
 NS_PER_US = 1000
 
 
-def chrome_events(timeline: Timeline, title: str) -> Iterator[dict[str, Any]]:
+def chrome_events(timeline: Timeline, title: str) -> Iterator[dict[str, object]]:
     """Yield the events: names of the tracks first, then one complete event per task, by start.
 
     Each resource is a track; one that holds several tasks at a time has as many as it needs, since
@@ -59,7 +59,7 @@ def save_chrome(timeline: Timeline, path: str | Path, title: str = "moeopt") -> 
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _named(what: str, track: int, args: dict[str, Any]) -> dict[str, Any]:
+def _named(what: str, track: int, args: dict[str, object]) -> dict[str, object]:
     return {"name": what, "ph": "M", "pid": PROCESS, "tid": track, "args": args}
 
 

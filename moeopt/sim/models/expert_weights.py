@@ -79,7 +79,7 @@ def read_tensors(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[np
     return found
 
 
-def _header(path: Path) -> tuple[dict[str, Any], int, int]:
+def _header(path: Path) -> tuple[dict[str, object], int, int]:
     """Return the header's tensors, where the data begins, and the size of the file."""
     with reading(path), path.open("rb") as stream:
         size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""One module per way of running a method; each has ``run(task)``."""
+"""Ways of running a method: a module for each kind of solver, and `plain` for what needs none."""
 
 EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
 """Exact method -> backend; every problem has them all."""

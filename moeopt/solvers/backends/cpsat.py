@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import ceil, ulp
-from typing import Any
+from typing import Literal
 
 from ortools.sat.python import cp_model
 
@@ -12,7 +12,10 @@ from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task, Trace
 
-PROVEN: dict[Any, Any] = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"}
+PROVEN: dict[object, Literal["optimal", "infeasible"]] = {
+    cp_model.OPTIMAL: "optimal",
+    cp_model.INFEASIBLE: "infeasible",
+}
 
 
 def run(task: Task) -> Outcome:
@@ -64,7 +67,7 @@ def run(task: Task) -> Outcome:
 class _Objective:
     """A model's objective in integers; CP-SAT itself hands it over as a double, exact to 2**53."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: cp_model.CpModel) -> None:
         proto = model.proto.objective
         self._terms = list(zip(proto.vars, proto.coeffs, strict=True))
         self.offset = int(proto.offset)
@@ -87,7 +90,7 @@ class _Incumbents(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]  # u
         self._trace.record(objective=value * self._unit)
 
 
-def _solver(task: Task, parameters: Mapping[str, Any]) -> Any:
+def _solver(task: Task, parameters: Mapping[str, object]) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)

@@ -1,7 +1,8 @@
 """Run a problem's MILP model on one of the engines."""
 
 from collections.abc import Callable
-from typing import Any
+
+import pulp
 
 from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
@@ -15,7 +16,7 @@ from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
-Engine = Callable[[Any, float, int, int], Answer]
+Engine = Callable[[pulp.LpProblem, float, int, int], Answer]
 """Solves a PuLP problem: seconds, seed, workers."""
 
 

@@ -10,7 +10,6 @@ from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.objective import Objective
 from moeopt.core.search import Search
-from moeopt.solvers import in_parts
 from moeopt.solvers.interrupt import Interruptible, run_here, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
@@ -112,7 +111,7 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     task.lower = max((bound for bound in exact if bound is not None), default=None)
     following = get_method(task.problem, then)
     try:
-        outcome = in_parts.run(replace(task, method=following))
+        outcome = task.again(replace(task, method=following))
     except InputError as error:  # too large for it, say: what is known already stays
         first.raw_status += f", then {error}"
         return first

@@ -3,9 +3,9 @@
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pulp
 from scipy.sparse import csr_array
 
 from moeopt.core.clock import counts_work, solving_clock
@@ -23,7 +23,7 @@ ROWS = ("data", "indices", "indptr")
 VECTORS = ("cost", "lower", "upper", "integer", "row_lower", "row_upper")
 
 
-def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+def solve(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with HiGHS; scipy offers neither its seed nor its threads."""
     if counts_work():
         matrix = to_matrix(model)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pulp
@@ -19,7 +18,7 @@ class Matrix:
     program: Program
 
 
-def to_matrix(model: Any, checkpoint: Callable[[], None] = lambda: None) -> Matrix:
+def to_matrix(model: pulp.LpProblem, checkpoint: Callable[[], None] = lambda: None) -> Matrix:
     """Return the arrays of a PuLP minimisation model; `checkpoint` may raise at any row."""
     variables = model.variables()
     column = {variable.name: number for number, variable in enumerate(variables)}

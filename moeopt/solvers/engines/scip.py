@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 from math import inf
-from typing import Any
 
+import pulp
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers.gscip import gscip_pb2
 
@@ -16,7 +16,7 @@ TOLERANCE = 1e-9
 """To which reduced costs keep their sign."""
 
 
-def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+def solve(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with SCIP, on one thread."""
     matrix = to_matrix(model)
     if not fits(matrix.program, limit_s):
@@ -50,7 +50,7 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     return answer
 
 
-def _translate(matrix: Matrix) -> tuple[Any, list[Any]]:
+def _translate(matrix: Matrix) -> tuple[mathopt.Model, list[mathopt.Variable]]:
     model = mathopt.Model()
     program = matrix.program
     columns = zip(program.lower, program.upper, program.integer, strict=True)

@@ -1,7 +1,6 @@
 """The solvers that PuLP drives: CBC, which comes with it, and Gurobi and CPLEX where they are."""
 
 from math import inf
-from typing import Any
 
 import pulp
 
@@ -19,29 +18,29 @@ CPLEX_TOLERANCE = 1e-6
 """The same of CPLEX; PuLP sets none."""
 
 
-def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+def solve_cbc(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
     options = [f"randomCbcSeed {seed}", f"dualTolerance {TOLERANCE}"]
-    own: dict[str, Any] = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
+    own: dict[str, object] = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
     if counts_work():
         own["maxNodes"] = nodes_within(to_matrix(model).program, limit_s)
     threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
     return _solve(model, pulp.COIN_CMD, limit_s, TOLERANCE, threads=threads, **own)
 
 
-def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+def solve_gurobi(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with Gurobi, if it is installed and licensed."""
-    own: dict[str, Any] = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
+    own: dict[str, object] = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
     if counts_work():
         own["WorkLimit"] = limit_s
     _need("gurobi", "gurobipy")
     return _solve(model, pulp.GUROBI, limit_s, TOLERANCE, **own)
 
 
-def solve_cplex(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+def solve_cplex(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with CPLEX, if it is installed and licensed."""
     _need("cplex", "cplex")
-    own: dict[str, Any] = {"threads": workers}
+    own: dict[str, object] = {"threads": workers}
     if counts_work():
         own["maxNodes"] = nodes_within(to_matrix(model).program, limit_s)
     return _solve(model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, **own)
@@ -55,7 +54,11 @@ def _need(engine: str, package: str) -> None:
 
 
 def _solve(
-    model: Any, solver_class: Any, limit_s: float, tolerance: float, **options: Any
+    model: pulp.LpProblem,
+    solver_class: type[pulp.LpSolver],
+    limit_s: float,
+    tolerance: float,
+    **options: object,
 ) -> Answer:
     """Solve, and read the status from `sol_status`: at a limit PuLP's `status` says "Optimal".
 

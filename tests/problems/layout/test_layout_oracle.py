@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
 from moeopt.problems.layout.bounds import (
     average_load_ns,
     longest_expert_ns,
@@ -171,12 +170,6 @@ def test_brute_force_does_not_decompose_wrongly() -> None:
     )
     values = [objective(instance, of) for of in every if not violations(instance, of)]
     assert min(values) == least(instance)
-
-
-def test_an_oversized_instance_is_refused() -> None:
-    """Brute force says what it is for instead of running for years."""
-    with pytest.raises(InputError, match="candidates are more than the limit"):
-        solve(random_instance(1, experts=12), "brute-force")
 
 
 @pytest.mark.parametrize("seeds", SHARES)

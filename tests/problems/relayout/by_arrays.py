@@ -124,6 +124,7 @@ def optimum(instance: Instance) -> int:
                  for d in (None, "gpu", "cpu", "ndp"))  # fmt: skip
         ways = np.array([way for way in every if way is not None])
         sums = (sums[:, None] + ways[None]).reshape(-1, sums.shape[1])
+        sums = np.unique(sums[(sums <= limits(instance)[0]).all(axis=1)], axis=0)
     return min(_makespans(instance, sums))
 
 

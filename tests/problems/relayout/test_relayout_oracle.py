@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
 from moeopt.problems.relayout.bounds import (
     eviction_bound_ns,
     lagrangian_bound_ns,
@@ -261,12 +260,6 @@ def test_counts_of_evictions_by_hand() -> None:
     striped = [expert(n + 9) for n in range(2)]
     mixed = instance_of([*experts, *striped], **moves | {"dram_striped_ns": 5})
     assert eviction_bound_ns(mixed) == min(5 * 4, 4 * 4 + 5, 3 * 4 + 2 * 5)
-
-
-def test_an_oversized_instance_is_refused() -> None:
-    """Brute force says what it is for instead of running for years."""
-    with pytest.raises(InputError, match="candidates are more than the limit"):
-        solve(random_instance(1, experts=20), "brute-force")
 
 
 def test_windows_are_kept_to_the_nanosecond() -> None:

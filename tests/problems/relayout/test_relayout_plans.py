@@ -7,7 +7,7 @@ import pytest
 
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.striped_reads import labels, plan_model
+from moeopt.problems.relayout.striped_reads import _Decomposition, labels, plan_model
 from moeopt.problems.relayout.striped_reads.labels import LabelSetting
 from moeopt.problems.relayout.striped_reads.modes import Modes
 from moeopt.problems.relayout.striped_reads.pareto import undominated
@@ -18,7 +18,6 @@ from moeopt.problems.relayout.striped_reads.plans import (
     Offers,
     tabulate,
 )
-from moeopt.problems.relayout.striped_reads.search import _Decomposition
 from moeopt.problems.relayout.striped_reads.subproblem import Dimm, Subproblem
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, NEWER_KINDS, random_instance
@@ -35,7 +34,7 @@ def plans_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("plans left a subproblem undecided")
 
     monkeypatch.setattr(_Decomposition, "_by_cp_sat", refuse)
-    monkeypatch.setattr("moeopt.problems.relayout.striped_reads.search.lower_bound", lambda _: 0)
+    monkeypatch.setattr("moeopt.problems.relayout.striped_reads.lower_bound", lambda _: 0)
 
 
 @pytest.mark.usefixtures("plans_alone")

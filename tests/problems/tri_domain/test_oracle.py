@@ -10,8 +10,8 @@ from moeopt.problems.tri_domain.bounds import (
     longest_expert_ns,
     lower_bound,
 )
-from moeopt.problems.tri_domain.check import candidates, count, objective
-from moeopt.problems.tri_domain.instance import Instance, Solution
+from moeopt.problems.tri_domain.check import candidates, count
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
@@ -143,21 +143,6 @@ def test_an_oversized_instance_is_refused() -> None:
 
     with pytest.raises(InputError, match="candidates are more than the limit"):
         solve(random_instance(1, experts=20), "brute-force")
-
-
-def test_the_checker_is_not_the_models() -> None:
-    """An assignment's makespan by hand: GPU 3 + 4, DIMM 0: 5 + 2 + 2, DIMM 1: 2 + 2."""
-    instance = Instance(
-        name="hand",
-        dimms=2,
-        experts=[
-            expert(0, gpu_ns=3, cpu_ns=9, gpu_dram_ns=2, cpu_dram_ns=2),
-            expert(1, gpu_ns=4, cpu_ns=9, gpu_dram_ns=2, cpu_dram_ns=2),
-            expert(2, dimm=0, gpu_ns=9, cpu_ns=9, ndp_ns=5, gpu_dram_ns=9, cpu_dram_ns=9),
-        ],
-    )
-    solution = Solution(instance="hand", assignment=("gpu", "gpu", "ndp"))
-    assert objective(instance, solution) == 9
 
 
 def test_floats_never_prove_what_is_not_so() -> None:

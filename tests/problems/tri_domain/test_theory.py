@@ -66,17 +66,6 @@ def test_hosts_are_exchangeable() -> None:
         assert optimum(changed(instance, experts=rows)) == optimum(instance)
 
 
-def test_the_optimum_scales_with_the_times() -> None:
-    """All times multiplied, optimum multiplied."""
-    for seed in SEEDS:
-        instance = random_instance(seed)
-        rows = [
-            {k: v * 7 if k.endswith("_ns") and v else v for k, v in e.model_dump().items()}
-            for e in instance.experts
-        ]
-        assert optimum(changed(instance, experts=rows)) == 7 * optimum(instance)
-
-
 def test_more_work_never_helps_and_an_idle_dimm_changes_nothing() -> None:
     """Dropping an expert never raises the optimum; a DIMM that holds nothing leaves it alone."""
     for seed in SEEDS:

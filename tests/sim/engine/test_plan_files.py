@@ -9,8 +9,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
-from moeopt.sim.plan.fit import Extent, check_fits
-from moeopt.sim.plan.schema import Plan, load_plan
+from moeopt.sim.plan.schema import Extent, Plan, check_fits, load_plan
 from tests.sim.engine.decode_cases import DIMMS, EXPERTS, LAYERS, random_plan
 
 EXTENT = Extent(steps=3, layers=LAYERS, experts=EXPERTS, dimms=DIMMS)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace, all_step_tokens
+from moeopt.sim.traces.windows import hold_out
 
 LENGTHS = np.array([4, 1, 7, 3, 5])
 

@@ -10,8 +10,8 @@ from moeopt.core.errors import InputError
 from moeopt.problems.generate import generator_of
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import check_later, family_of, forecast_saw_later
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 
 SYNTHETIC: dict[str, Any] = {"model": "deepseek-v2-lite", "workload": "trimoe-skew"}
 OF: dict[str, dict[str, Any]] = {

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.search import Search
 from moeopt.problems.layout.check import objective
-from moeopt.problems.layout.idle import with_idle_localized
-from moeopt.problems.layout.instance import DOMAINS, Instance, Solution
+from moeopt.problems.layout.instance import DOMAINS, Instance, Solution, with_idle_localized
 from moeopt.problems.layout.paths import DEVICE_OF, IDLE, STRIPED, Path
 from moeopt.problems.layout.systems import Layout
 

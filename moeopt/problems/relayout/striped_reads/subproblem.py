@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core import formulation
 from moeopt.core.clock import counts_work, spend
@@ -31,7 +31,7 @@ FIRST_PASS = {
 }
 """CP-SAT's parameters for a first pass: it decides most subproblems, at half the cost."""
 
-FEASIBILITY: dict[Any, Feasibility] = {
+FEASIBILITY: dict[int, Feasibility] = {
     cp_model.OPTIMAL: Feasibility.FEASIBLE,
     cp_model.FEASIBLE: Feasibility.FEASIBLE,
     cp_model.INFEASIBLE: Feasibility.INFEASIBLE,
@@ -103,8 +103,8 @@ class Subproblem:
         self.capacity = makespan - reads * modes.striped_read
         self.effort_spent = 0.0
         self.model = cp_model.CpModel()
-        self.chosen: dict[int, list[tuple[Mode, Any]]] = {}
-        self.arrivals: dict[Arrival, list[Any]] = {}
+        self.chosen: dict[int, list[tuple[Mode, IntVar]]] = {}
+        self.arrivals: dict[Arrival, list[IntVar]] = {}
         self._choose()
         self._fill_hosts()
         self._limit_migrations()
@@ -122,7 +122,7 @@ class Subproblem:
             feasibility = self._solve(search, {"max_deterministic_time": effort})
         return feasibility
 
-    def _solve(self, search: Search, parameters: Mapping[str, Any]) -> Feasibility:
+    def _solve(self, search: Search, parameters: Mapping[str, object]) -> Feasibility:
         solver = cp_model.CpSolver()
         formulation.limit(solver.parameters, search.remaining_s, search.workers)
         solver.parameters.random_seed = search.seed
@@ -279,7 +279,7 @@ class Subproblem:
             ]
             self.model.add(sum(busy) <= instance.dimm_link_window_ns)
 
-    def _today_on(self, dimms: Sequence[int]) -> Iterator[tuple[Mode, Any]]:
+    def _today_on(self, dimms: Sequence[int]) -> Iterator[tuple[Mode, IntVar]]:
         """Yield the modes of the experts that lie on these DIMMs before the migrations."""
         for row, pairs in self.chosen.items():
             if self.modes.dimm[row] in dimms:
@@ -297,7 +297,7 @@ class Subproblem:
             ]
             self.model.add(sum(gone) >= leavers)
 
-    def _sum(self, weight: Callable[[Mode], int]) -> Any:
+    def _sum(self, weight: Callable[[Mode], int]) -> LinearExpr:
         """Return the sum of a weight over the modes taken."""
         terms = [
             (variable, int(weight(mode)))
@@ -308,7 +308,7 @@ class Subproblem:
         return cp_model.LinearExpr.weighted_sum(*zip(*terms, strict=True)) if terms else 0
 
 
-def _stop_in_time(solver: Any, search: Search, ended: Event) -> None:
+def _stop_in_time(solver: cp_model.CpSolver, search: Search, ended: Event) -> None:
     """Stop the solver when the search is told to stop."""
     while not ended.wait(POLL_S):
         if search.stopped:

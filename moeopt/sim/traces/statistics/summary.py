@@ -196,7 +196,7 @@ def _rates(rates: HitRates) -> dict[str, object]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return floats and arrays of floats as JSON values, NaN as None."""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]

@@ -1,0 +1,136 @@
+"""split: how many layers of a kind lie where, and how often activations go from where to where.
+
+Layers of equal times and bytes are alike. A split gives numbers: of each kind with attention on g
+and experts on h, and of steps from there to attention on the next device. It costs a sum of them,
+and what it takes of each device's memory is one. Without their buffers, devices that hold nothing
+have room, too.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from moeopt.library.lemmas.rows import LemmaModel, Term
+
+if TYPE_CHECKING:
+    from moeopt.problems.split import Instance
+
+NUMBERS = "equal layers are counted, and steps between devices, in whatever order they come"
+
+Lies = dict[tuple[int, int, int], int]
+"""Kind, device of attention and of experts -> how many layers; without experts both are one."""
+
+
+def numbers_of_layers(instance: "Instance", below: int, form: Mapping[str, Any]) -> LemmaModel:
+    """Return the model: layers of a kind by device, and steps between devices."""
+    made, count = LemmaModel(NUMBERS, tighten=False), len(instance.devices)
+    kinds, first = _kinds(instance)
+    cost: dict[int, int] = {}
+    lies: Lies = {}
+    for kind, row in enumerate(first):
+        size = kinds.count(kind)
+        for g, attention in enumerate(_times(instance, row, "attention")):
+            for h, experts in enumerate(_times(instance, row, "experts")):
+                has = instance.layers[row].experts_ns is not None
+                if attention is None or experts is None or (not has and h != g):
+                    continue
+                lies[kind, g, h] = made.whole(0, size)
+                cost[lies[kind, g, h]] = attention + experts + (_hop(instance, g, h) if has else 0)
+        made.row([(n, 1) for (of, *_), n in lies.items() if of == kind], "=", size, "SP-C1")
+    _steps(instance, made, lies, kinds, cost)
+    parts = [(instance.layers[row].attention_bytes, _bytes(instance, row)) for row in first]
+    for device in range(count):
+        held = [
+            (n, parts[kind][0] * (g == device) + parts[kind][1] * (h == device))
+            for (kind, g, h), n in lies.items()
+        ]
+        room = instance.devices[device].capacity - instance.devices[device].buffer
+        made.row(held, "<=", max(room, 0), "SP-C2")
+        for size in {size for _, size in held if size}:
+            made.row([(n, own // size) for n, own in held], "<=", max(room, 0) // size, "SP-C2")
+        for at in (1, 2):  # worth branching on: numbers of attentions, and of experts, there
+            total = made.whole(0, len(kinds))
+            own_part = [(n, 1) for key, n in lies.items() if key[at] == device]
+            made.row([*own_part, (total, -1)], "=", 0, "SP-C1")
+            made.first.append(total)
+    made.objective = [[n, price] for n, price in cost.items() if price]
+    return made
+
+
+def _steps(
+    instance: "Instance", made: LemmaModel, lies: Lies, kinds: list[int], cost: dict[int, int]
+) -> None:
+    """Add the steps: they leave from where layers lie, but for the last, and lead to the others."""
+    count, ordered = len(instance.devices), instance.order is not None
+    place = {device: n for n, device in enumerate(instance.order or ())}
+    into: list[list[Term]] = [[] for _ in range(count)]
+    entered: list[list[Term]] = [[] for _ in range(count)]
+    ends: list[Term] = []
+    for g, h in sorted({(g if ordered else -1, h) for _, g, h in lies}):
+        here = {key: n for key, n in lies.items() if key[2] == h and (not ordered or key[1] == g)}
+        end = made.whole(0, 1)
+        cost[end] = _hop(instance, h, instance.source)
+        ends.append((end, 1))
+        last = [(n, -1) for (kind, *_), n in here.items() if kind == kinds[-1]]
+        made.row([(end, 1), *last], "<=", 0, "SP-C5")
+        out = [(end, 1)]
+        for after in range(count):
+            if ordered and (after not in place or place[after] < place[g]):
+                continue
+            step = made.whole(0, len(kinds))
+            cost[step] = _hop(instance, h, after)
+            out.append((step, 1))
+            into[after].append((step, 1))
+            if after != g:
+                entered[after].append((step, 1))
+        made.row([*out, *((n, -1) for n in here.values())], "=", 0, "SP-C5")
+    made.row(ends, "=", 1, "SP-C5")
+    starts = made.flags(count)
+    made.one(starts, "SP-C5")
+    for device, start in enumerate(starts):
+        cost[start] = _hop(instance, instance.source, device)
+        here = {key: n for key, n in lies.items() if key[1] == device}
+        own = [(n, -1) for (kind, *_), n in here.items() if kind == kinds[0]]
+        made.row([(start, 1), *own], "<=", 0, "SP-C5")
+        made.row([*into[device], (start, 1), *((n, -1) for n in here.values())], "=", 0, "SP-C5")
+        if ordered:  # each device that has any attention is come to once
+            used = made.whole(0, 1)
+            made.row([*entered[device], (start, 1), (used, -1)], "=", 0, "SP-C4")
+            for kind in set(kinds):
+                of = [(n, 1) for (own_kind, *_), n in here.items() if own_kind == kind]
+                made.row([*of, (used, -kinds.count(kind))], "<=", 0, "SP-C4")
+
+
+def _kinds(instance: "Instance") -> tuple[list[int], list[int]]:
+    """Return each layer's kind, and the first layer of each."""
+    seen: dict[Hashable, int] = {}
+    kinds = [seen.setdefault(layer, len(seen)) for layer in instance.layers]
+    return kinds, [kinds.index(kind) for kind in range(len(seen))]
+
+
+def _times(instance: "Instance", row: int, part: str) -> list[int | None]:
+    """Return what a part of a layer takes on each device, weighted; None where it cannot be."""
+    layer = instance.layers[row]
+    times = getattr(layer, f"{part}_ns")
+    if times is None:
+        return [0] * len(instance.devices)
+    prompt = getattr(layer, f"prompt_{part}_ns") or (0,) * len(times)
+    found: list[int | None] = []
+    for device, (time, ubatch) in enumerate(zip(times, prompt, strict=True)):
+        own = instance.devices[device]
+        can = time is not None and own.capacity >= own.buffer
+        if part == "attention" and instance.order is not None:
+            can = can and device in instance.order
+        total = instance.decode_weight * (time or 0) + instance.prompt_weight * (ubatch or 0)
+        found.append(total if can else None)
+    return found
+
+
+def _bytes(instance: "Instance", row: int) -> int:
+    layer = instance.layers[row]
+    return 0 if layer.experts_ns is None else layer.experts_bytes
+
+
+def _hop(instance: "Instance", from_device: int, to_device: int) -> int:
+    later = 0 if instance.prompt_hop_ns is None else instance.prompt_hop_ns[from_device][to_device]
+    hop = instance.hop_ns[from_device][to_device]
+    return instance.decode_weight * hop + instance.prompt_weight * later
