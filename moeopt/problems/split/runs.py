@@ -13,6 +13,10 @@ of a run are alike, so that any walk over all arcs is a split of these numbers, 
 the arcs hang together (Euler). With an order they do: each device that has attention is entered
 from another one once, and never again. Without one, a part that does not hang together with where
 the run is entered gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
+
+Where runs are too many, all layers are one stretch in which layers of several kinds are counted.
+What is lost then is which kind comes when: the bound holds all the same, and `realised` looks for a
+split with as many layers' attention on each device.
 """
 
 from collections import defaultdict
@@ -31,7 +35,7 @@ MOST_S = 1.5
 """Deterministic seconds of CP-SAT for one answer: most take a tenth of one."""
 
 MOST_NUMBERS = 20_000
-"""More are not tried: labels do what is left."""
+"""With more all layers are one stretch."""
 
 MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
@@ -62,13 +66,28 @@ class Counted:
     infeasible: bool
 
 
-def runs_of(paths: Paths) -> tuple[Ints, Ints]:
-    """Return the first layer of each run, and how many it has."""
+Stretch = list[tuple[int, int]]
+"""Kinds of layers that follow one another: a layer of each, and how many there are."""
+
+
+def kinds_of(paths: Paths) -> tuple[Ints, Ints]:
+    """Return each layer's kind, and a layer of each kind."""
     table = np.column_stack(
         [paths.attention, paths.experts, paths.has, paths.attention_bytes, paths.experts_bytes]
     )
-    first = np.flatnonzero(np.append(True, (table[1:] != table[:-1]).any(axis=1)))
-    return first, np.diff(np.append(first, len(table)))
+    _, first, kinds = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return kinds.ravel(), first
+
+
+def stretches_of(paths: Paths) -> list[Stretch]:
+    """Return the runs; one stretch of all kinds where they are too many."""
+    kinds, first = kinds_of(paths)
+    starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
+    sizes = np.diff(np.append(starts, len(kinds)))
+    devices = len(paths.room)
+    if len(starts) * devices**2 * (devices if paths.place.any() else 1) <= MOST_NUMBERS:
+        return [[run] for run in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
 
 
 def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Counted:
@@ -81,11 +100,8 @@ def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Cou
     known
         An objective that is reached: only better ones are looked for.
     """
-    first, sizes = runs_of(paths)
-    devices = len(paths.room)
-    if len(first) * devices**2 * (devices if paths.place.any() else 1) > MOST_NUMBERS:
-        return Counted(0, None, False)
-    model = _Model(paths, first, sizes, grid, known)
+    stretches = stretches_of(paths)
+    model = _Model(paths, stretches, grid, known)
     bound, took = 0, 0.0
     while took < MOST_IN_ALL_S:
         solver, status = _solved(model.model, remaining)
@@ -96,11 +112,69 @@ def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Cou
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             break
         homes, apart = model.walked(solver)
+        if homes is not None and len(stretches[0]) > 1:
+            attention = np.bincount(homes[0], minlength=len(paths.room))
+            return Counted(bound, realised(paths, attention, remaining), False)
         if homes is not None:
             return Counted(bound, homes, False)
         for run, places in apart:
             model.join(run, places)
     return Counted(bound, None, False)
+
+
+def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
+    """Return homes with so many layers' attention on each device; None if none was found.
+
+    Attention lies in consecutive blocks, in the order, else by number of the device. For that
+    attention the homes of the experts are the best ones, if time suffices: layers of a class whose
+    attention, and the next layer's, are on the same devices are counted together.
+    """
+    count = len(paths.room)
+    ways = sorted(range(count), key=lambda device: (int(paths.place[device]), device))
+    at = np.repeat(ways, attention[ways]).astype(np.int64)
+    used = np.bincount(at, paths.attention_bytes, count)
+    rows = np.arange(len(at))
+    if (used > paths.room).any() or (paths.attention[rows, at] >= FAR).any():
+        return None
+    after = np.concatenate([at[1:], [paths.source]])
+    kinds, _ = kinds_of(paths)
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for row in np.flatnonzero(paths.has).tolist():
+        key = (int(kinds[row]), int(at[row]), int(after[row]))
+        groups.setdefault(key, []).append(row)
+    model = cp_model.CpModel()
+    terms: list[cp_model.IntVar] = []
+    costs: list[int] = []
+    lies: dict[tuple[int, int, int], list[cp_model.IntVar]] = {}
+    used_by: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in range(count)]
+    for key, members in groups.items():
+        _, g, following = key
+        row = members[0]
+        lies[key] = []
+        for h in range(count):
+            can = paths.experts[row, h] < FAR
+            number = model.new_int_var(0, len(members) if can else 0, f"lies[{key},{h}]")
+            lies[key].append(number)
+            if can:
+                terms.append(number)
+                hops = paths.hop[g, h] + paths.hop[h, following]
+                costs.append(int(paths.experts[row, h] + hops))
+                used_by[h].append((int(paths.experts_bytes[row]), number))
+        model.add(sum(lies[key]) == len(members))
+    for device, found in enumerate(used_by):
+        if found:
+            left = int(paths.room[device] - used[device])
+            model.add(sum(size * number for size, number in found) <= left)
+    model.minimize(cp_model.LinearExpr.weighted_sum(terms, costs))
+    solver, status = _solved(model, remaining)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    homes = np.full((2, len(at)), -1, dtype=np.int64)
+    homes[0] = at
+    for key, members in groups.items():
+        chosen = np.repeat(np.arange(count), [solver.value(number) for number in lies[key]])
+        homes[1, members] = chosen
+    return homes
 
 
 class _Model:
@@ -115,11 +189,13 @@ class _Model:
     """
 
     def __init__(
-        self, paths: Paths, first: Ints, sizes: Ints, grid: int, known: int | None
+        self, paths: Paths, stretches: list[Stretch], grid: int, known: int | None
     ) -> None:
-        self.paths, self.sizes, self.model = paths, sizes.tolist(), cp_model.CpModel()
+        self.paths, self.model = paths, cp_model.CpModel()
+        self.sizes = [sum(count for _, count in stretch) for stretch in stretches]
         self.ordered = bool(paths.place.any())
-        self.arcs: list[dict[Arc, cp_model.IntVar]] = []
+        self.arcs: list[dict[Arc, cp_model.LinearExprT]] = []
+        self._held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         self.enters: list[dict[int, cp_model.LinearExprT]] = []
         self._terms: list[cp_model.IntVar] = []
         self._costs: list[int] = []
@@ -130,15 +206,9 @@ class _Model:
             g: self._number(1, int(paths.hop[source, g])) for g in every
         }
         self.model.add(sum(enters.values()) == 1)
-        for run, row in enumerate(first.tolist()):
-            enters = self._run(row, self.sizes[run], enters, last=run == len(first) - 1)
-        held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
-        for row, arcs in zip(first.tolist(), self.arcs, strict=True):
-            for (at, to), number in arcs.items():
-                if at[0] == "attention":
-                    held[at[1]].append(int(paths.attention_bytes[row]) * number)
-                    held[to[2]].append(int(paths.experts_bytes[row]) * number)
-        for device, parts in held.items():
+        for run, stretch in enumerate(stretches):
+            enters = self._run(stretch, enters, last=run == len(stretches) - 1)
+        for device, parts in self._held.items():
             self.model.add(sum(parts) <= max(0, int(paths.room[device])))
         if not self.ordered:
             self._told_apart()
@@ -175,29 +245,43 @@ class _Model:
         self._costs.append(cost // self._grid)
         return found
 
-    def _run(
-        self, row: int, size: int, enters: dict[int, cp_model.LinearExprT], *, last: bool
-    ) -> dict[int, cp_model.LinearExprT]:
-        """Add a run; return how the next one is entered."""
-        paths, model = self.paths, self.model
-        arcs: dict[Arc, cp_model.IntVar] = {}
-        into: dict[Place, list[cp_model.LinearExprT]] = defaultdict(list)
-        out: dict[Place, list[cp_model.LinearExprT]] = defaultdict(list)
-        following: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
+    def _lies(self, row: int, size: int) -> dict[Arc, cp_model.IntVar]:
+        """Return how many of some layers alike have attention on one and experts on another."""
+        paths, found = self.paths, dict[Arc, cp_model.IntVar]()
         every = range(len(paths.room))
         for g in every:
-            into["attention", g, -1].append(enters[g])
             for h in every if paths.has[row] else (g,):
                 cost = int(paths.attention[row, g])
                 if cost >= FAR or paths.experts[row, h] >= FAR:
                     continue
                 if paths.has[row]:
                     cost += int(paths.experts[row, h] + paths.hop[g, h])
-                arc = ("attention", g, -1), ("experts", g if self.ordered else -1, h)
-                arcs[arc] = self._number(size, cost)
-                out[arc[0]].append(arcs[arc])
-                into[arc[1]].append(arcs[arc])
-        model.add(sum(arcs.values()) == size)
+                number = self._number(size, cost)
+                self._held[g].append(int(paths.attention_bytes[row]) * number)
+                self._held[h].append(int(paths.experts_bytes[row]) * number)
+                place = "experts", g if self.ordered else -1, h
+                found[("attention", g, -1), place] = number
+        self.model.add(sum(found.values()) == size)
+        return found
+
+    def _run(
+        self, stretch: Stretch, enters: dict[int, cp_model.LinearExprT], *, last: bool
+    ) -> dict[int, cp_model.LinearExprT]:
+        """Add a run; return how the next one is entered."""
+        paths, model = self.paths, self.model
+        size = sum(count for _, count in stretch)
+        arcs: dict[Arc, cp_model.LinearExprT] = {}
+        into: dict[Place, list[cp_model.LinearExprT]] = defaultdict(list)
+        out: dict[Place, list[cp_model.LinearExprT]] = defaultdict(list)
+        following: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
+        every = range(len(paths.room))
+        for g in every:
+            into["attention", g, -1].append(enters[g])
+        for row, count in stretch:
+            for arc, number in self._lies(row, count).items():
+                arcs[arc] = arcs.get(arc, 0) + number
+                out[arc[0]].append(number)
+                into[arc[1]].append(number)
         for place in [place for place in into if place[0] == "experts"]:
             _, g, h = place
             for after in every:

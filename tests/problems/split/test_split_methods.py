@@ -141,6 +141,21 @@ def test_runs_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(counted_alone(alike(seed))[1] is None for seed in apart)
 
 
+def test_kinds_of_layers_bound_where_runs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is below and the split above the optimum; both are it somewhere."""
+    monkeypatch.setattr(runs, "MOST_NUMBERS", 0)
+    met = []
+    for seed in range(40):
+        instance = random_instance(seed)
+        truth = moeopt.solve(instance, "brute-force").objective
+        if truth is not None:
+            bound, found = counted_alone(instance)
+            assert bound <= truth
+            assert found is None or found >= truth
+            met.append(bound == found)
+    assert any(met)
+
+
 def test_bounds_are_below_and_rules_above() -> None:
     """By brute force, and the event engine agrees with the checker; each is tight somewhere."""
     tight, optimal = 0, dict.fromkeys(HEURISTICS, 0)
