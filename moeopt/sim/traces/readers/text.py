@@ -257,7 +257,7 @@ def _runs(pos: NDArray[np.int64], columns: NDArray[np.int64], layers: int) -> ND
     prompt = np.append(False, (pos[1:] < 0) & (pos[:-1] >= 0))
     begins = np.zeros(len(key), dtype=np.int64)
     begin = 0
-    for line in memoryview(np.flatnonzero(prompt | (before >= 0))):
+    for line in map(int, np.flatnonzero(prompt | (before >= 0))):
         if prompt[line] or before[line] >= begin:
             begins[line], begin = 1, line
     return np.cumsum(begins)
