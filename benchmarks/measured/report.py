@@ -1,5 +1,6 @@
 """docs/measured.md: how far predictions are off on machines that were held out, and where."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -153,6 +154,11 @@ WRONG = """## What is still wrong
 - Prompts have no public points here: `moeopt predict --prompt` rests on rates alone.
 """
 
+SOURCES = """## Sources
+
+Of public pages in quotes the address is not known.
+"""
+
 
 def to_markdown(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
     """Return the page."""
@@ -163,15 +169,20 @@ def to_markdown(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
     strategies = compare_strategies(points, found.costs["ktransformers"])
     if strategies is not None:
         parts += ["## ktransformers' strategies\n", _strategies(strategies)]
-    parts += ["## Left out\n", _left_out(points), "## Sources\n"]
-    places = sorted({_place(point.source) for point in points})
-    parts += [f"- {place}" for place in places if place]
+    parts += ["## Left out\n", _left_out(points), SOURCES]
+    places: dict[str, list[str]] = {}
+    for place in sorted({_place(point.source) for point in points} - {""}):
+        repository, _, page = place.partition(" ")
+        places.setdefault(repository, []).append(page)
+    parts += [f"- {of} {'; '.join(pages)}".rstrip() for of, pages in places.items()]
     return "\n".join(parts) + "\n"
 
 
 def _place(source: str) -> str:
-    """Return the page of a source, without the version and the line on it."""
-    return source.split("@")[0].split(" line ")[0].removeprefix("github ").strip()
+    """Return the page of a source: a repository and what in it, without version and line."""
+    page = re.sub(r"^public page |, address not known$", "", source.split("@")[0])
+    page = page.split(" line ")[0].removeprefix("github ").strip()
+    return re.sub(r"(discussions/\d+|issues/\d+) - .*", r"\1", page)
 
 
 def _row(name: str, held: list[Held], group: Group = by_machine) -> str:

@@ -252,19 +252,6 @@ def floor_table(records: dict[int, list[Record]]) -> list[str]:
     return lines
 
 
-def windows_table(records: list[Record]) -> list[str]:
-    """Return the excess by how many windows were seen."""
-    rules = (SAMPLE_RULE, TUNED, "robust")
-    lines = [
-        "| decided by | " + " | ".join(map(str, COUNTS)) + " |",
-        "|---|" + "---:|" * len(COUNTS),
-    ]
-    for rule in rules:
-        medians = [np.median(excess(records, f"{rule}/{count}")) for count in COUNTS]
-        lines.append(f"| {rule} | " + " | ".join(f"{one:.1f} %" for one in medians) + " |")
-    return lines
-
-
 def draw_figure(records: list[Record], file: Path) -> None:
     """Draw the mean excess against the number of windows seen."""
     import matplotlib as mpl
@@ -298,7 +285,6 @@ def page(found: dict[str, Record]) -> None:
             by_batch.setdefault(int(key.split("/")[1]), []).append(of)
     tables = {
         "pairs": pairs_table(of_part["pairs"]),
-        "windows": windows_table(of_part["windows"]),
         "floor": floor_table(by_batch),
     }
     for part, lines in tables.items():

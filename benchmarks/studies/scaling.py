@@ -334,30 +334,23 @@ def slope(seconds: dict[int, float]) -> float | None:
 NAMES = {"exact": "proof", "rule": "rule", "generate": "generation", "execute": "execution"}
 
 HEADER = (
-    "| problem | size | from | to | slope of the proof | s at the last | rule | generation"
-    " | execution | proofs end |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---|"
+    "| problem | size | from | to | slope of the proof | s at the last | proofs end |\n"
+    "|---|---|---:|---:|---:|---:|---|"
 )
 
 
 def row(problem: str, name: str, sizes: tuple[int, ...], found: Measured) -> str:
     """Return a line of the table."""
-
-    def power(kind: str) -> str:
-        fitted = slope(found.seconds[kind])
-        return "-" if fitted is None else f"{fitted:.1f}"
-
     exact = found.seconds["exact"]
+    fitted = slope(exact)
+    power = "-" if fitted is None else f"{fitted:.1f}"
     last = f"{exact[max(exact)]:.2g}" if exact else "-"
-    end = "not by the last size"
+    end = "beyond"
     if found.stopped is not None:
         size, proven, seeds = found.stopped
         end = f"at {size}: {proven} of {seeds}"
     reached = max(found.seconds["generate"], default=sizes[0])
-    others = " | ".join(power(kind) for kind in KINDS[1:])
-    return (
-        f"| {problem} | {name} | {sizes[0]} | {reached} | {power('exact')} | {last} | {others}"
-        f" | {end} |"
-    )
+    return f"| {problem} | {name} | {sizes[0]} | {reached} | {power} | {last} | {end} |"
 
 
 def panel(name: str, found: Measured) -> Panel:

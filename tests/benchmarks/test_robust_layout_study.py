@@ -43,8 +43,6 @@ def test_the_tables(study: ModuleType) -> None:
     assert "2 pairs of a decision and a later window, 1 decisions" in rows[-1]
     assert "at most 7.1 % (median; largest 7.1 %)" in rows[-1]  # 210 / 196
     assert rows[-1].endswith("Windows without a proven optimum: 1.")
-    by_windows = study.windows_table([record(study, made, study.COUNTS)])
-    assert by_windows[-1] == "| robust |" + " 12.0 % |" * len(study.COUNTS)
 
 
 def test_the_page_gets_its_tables(
@@ -56,13 +54,13 @@ def test_the_page_gets_its_tables(
     one = record(study, made, study.COUNTS)
     bare = {"rules": {rule: one["rules"][f"{rule}/8"] for rule in made}}
     page = tmp_path / "later.md"
-    parts = ("pairs", "windows", "floor")
+    parts = ("pairs", "floor")
     page.write_text("".join(f"<!-- {p}: begin -->\n<!-- {p}: end -->\ntext\n" for p in parts))
     monkeypatch.setattr(study, "PAGE", page)
     found = {"pairs/a/1/0": one, "windows/a": one, "floor/64/a": one | bare}
     study.page(found)
     first = page.read_text()
-    assert first.count("text") == 3
+    assert first.count("text") == 2
     assert "| 64 | 15.0 % | 15.0 % | 15.0 % | 15.0 % |" in first
     study.page(found)
     assert page.read_text() == first

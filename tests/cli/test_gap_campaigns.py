@@ -9,6 +9,7 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.refusals import refused_command
 
 Capture = pytest.CaptureFixture[str]
 
@@ -124,12 +125,7 @@ def test_wrong_use_is_one_line(
     campaign: str, arguments: list[str], words: str, capsys: Capture
 ) -> None:
     """Exit 2, one line on stderr, nothing on stdout."""
-    assert run(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    [line] = captured.err.splitlines()
-    assert line.startswith("moeopt: error: ")
-    assert words in line
+    assert words in refused_command(capsys, arguments)
 
 
 def test_progress_on_a_terminal(campaign: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from moeopt.solvers import rules
 from moeopt.solvers.rules import Rule, load_rule
 from tests.problems.layout.layout_random_instances import random_instance as random_layout
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.refusals import refused
 
 INSTANCE = random_instance(4, experts=7)
 ON_GPU = ["gpu"] * 7
@@ -180,9 +181,7 @@ def test_registered_rules_are_methods() -> None:
 )
 def test_names_that_cannot_be_registered(problem: str, name: Any, message: str) -> None:
     """One line says why."""
-    with pytest.raises(moeopt.InputError, match=r"^[^\n]*$") as caught:
-        moeopt.heuristic(problem, name)
-    assert message in str(caught.value)
+    assert message in refused(moeopt.heuristic, problem, name)
 
 
 RULES = """
@@ -285,9 +284,7 @@ def test_a_rule_that_cannot_be_loaded(spec: str, message: str, rule_file: Path) 
     (rule_file.parent / "grammar.py").write_text("def (:\n")
     (rule_file.parent / "leaves.py").write_text("import sys\nsys.exit(1)\n")
     full = f"{rule_file.parent}/{spec}" if ".py" in spec else spec
-    with pytest.raises(moeopt.InputError, match=r"^[^\n]*$") as caught:
-        load_rule(full)
-    assert message in str(caught.value)
+    assert message in refused(load_rule, full)
 
 
 def test_the_command_takes_a_rule(

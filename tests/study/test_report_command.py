@@ -1,6 +1,5 @@
 """``moeopt gap --report``: which files it writes, from what, and what it says if it cannot."""
 
-import sqlite3
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,8 +9,8 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core import lazy
-from moeopt.study.schema import SCHEMA_VERSION
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.refusals import refused_command
 from tests.study.html_read import Element, read_html, tables
 
 Capture = pytest.CaptureFixture[str]
@@ -116,23 +115,9 @@ def test_figures_that_cannot_be_drawn_are_refused_first(
 ) -> None:
     """Before hours of solving."""
     take_away("matplotlib", monkeypatch)
-    assert run(["gap", "family", "--store", "s.db", "--figures", "f"]) == 2
-    [line] = capsys.readouterr().err.splitlines()
+    line = refused_command(capsys, ["gap", "family", "--store", "s.db", "--figures", "f"])
     assert line == "moeopt: error: --figures: needs matplotlib: pip install 'moeopt[report]'"
     assert not Path("s.db").exists()
-
-
-def test_a_newer_store_is_refused(folder: Path, capsys: Capture) -> None:
-    """One line, and no report."""
-    assert run(["gap", "family/0.json", "--store", "s.db"]) == 0
-    with sqlite3.connect("s.db") as connection:
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    connection.close()
-    capsys.readouterr()
-    assert run(["gap", "--store", "s.db", "--report", "r"]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "a newer moeopt made it" in line
-    assert not Path("r").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_named(folder: Path, capsys: Capture) -> None:

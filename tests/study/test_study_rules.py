@@ -18,6 +18,7 @@ from moeopt.study.plan import make_plan, words_for_others
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.refusals import refused_command
 from tests.study.html_read import read_html, tables
 from tests.study.rows_compared import timeless
 
@@ -253,11 +254,7 @@ def test_wrong_rules_are_one_line(
     )
     paths = [] if "--store" in option else ["esft-window"]
     Store("s.db").close()
-    assert run(["gap", *paths, *option]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    [line] = captured.err.splitlines()
-    assert words in line
+    assert words in refused_command(capsys, ["gap", *paths, *option])
 
 
 def test_a_file_that_changed_meanwhile_is_refused(folder: Path) -> None:

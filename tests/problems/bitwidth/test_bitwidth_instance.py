@@ -9,6 +9,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.pareto import frontier
+from tests.refusals import refused
 
 EXPERT = {"expert": 0, "importance": 731, "loss": [9, 5, 2, 1]}
 OTHER = {"expert": 3, "importance": 0, "loss": [0, 0, 7, 0]}
@@ -79,7 +80,7 @@ def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
     ("change", "says"),
     [
         (of_schema_2(0, loss_scale=1.0), "layers[1].loss_scale: stands in some layers only"),
-        (of_schema_2(1, loss_scale=0.0), "layers[1].loss_scale: input should be greater than 0"),
+        (of_schema_2(1, loss_scale=0.0), "layers[1].loss_scale: must be more than 0.0, not 0.0"),
         (of_schema_2(1, loss_error=-1), "layers[1].loss_error: must be at least 0"),
         (of_schema_2(1, loss_error=0.5), "layers[1].loss_error: must be an integer"),
         ({"schema_version": 3}, "schema_version: "),
@@ -137,10 +138,7 @@ def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
 def test_what_is_wrong_is_named(change: dict[str, Any], says: str, tmp_path: Any) -> None:
     """Field and reason, on one line."""
     save(DATA | change, tmp_path / "b.json")
-    with pytest.raises(InputError) as caught:
-        moeopt.load(tmp_path / "b.json")
-    assert says in str(caught.value)
-    assert str(caught.value).isprintable()
+    assert says in refused(moeopt.load, tmp_path / "b.json")
 
 
 def test_only_the_loss_scale_may_be_a_float(tmp_path: Any) -> None:

@@ -22,6 +22,7 @@ from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_anchors
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import KINDS, copies_matter, random_instance
+from tests.refusals import refused
 
 EXACT = ("cp-sat", "milp", "mathprog", "bound-and-pack")
 AMPLE = {"max_per_expert": 3, "expert_bytes": 4, "dimm_bytes": 999}
@@ -219,9 +220,7 @@ def test_without_permission_there_is_one_copy() -> None:
 )
 def test_wrong_fields_get_one_line(fields: dict[str, Any], message: str) -> None:
     """What is wrong, and where."""
-    with pytest.raises(InputError) as error:
-        Instance(**(WINDOWS | {"copies": AMPLE} | fields))
-    assert str(error.value) == message
+    assert refused(Instance, **WINDOWS | {"copies": AMPLE} | fields) == message
 
 
 def test_files_and_arrays(tmp_path: Any) -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
 from moeopt.problems.relayout.check import (
     CONSTRAINTS,
     layout_after,
@@ -14,6 +13,7 @@ from moeopt.problems.relayout.check import (
     violations,
 )
 from moeopt.problems.relayout.instance import Instance, Solution
+from tests.refusals import refused
 
 COSTS = {
     "gpu_hit_ns": 3,
@@ -272,9 +272,7 @@ def test_time_on_each_link_by_hand(moves: list[Move], links: list[int]) -> None:
 )
 def test_fields_of_schema_2_are_held_to_their_meaning(change: dict[str, Any], says: str) -> None:
     """One line with the field and the reason."""
-    with pytest.raises(InputError) as caught:
-        Instance.model_validate(INSTANCE.model_dump() | NEWER | change)
-    assert says in str(caught.value)
+    assert says in refused(Instance.model_validate, INSTANCE.model_dump() | NEWER | change)
 
 
 def test_observed_tokens_bind_nothing() -> None:
