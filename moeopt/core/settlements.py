@@ -147,10 +147,15 @@ def markdown(
         apart, is named with a link to its specification.
     """
     lines = []
+    quoted: dict[str, str] = {}
+    for problem, of in elsewhere.items():
+        for other in of:
+            quoted.setdefault(other.words, f"`{other.name}` of {_linked(problem)}")
+    quoted.pop("", None)
     for s in settlements:
-        taken = "a size of the experiment" if s.is_setting else "of instances"
+        taken = "a size" if s.is_setting else "of instances"
         if s.methods:
-            taken = f"taken by {', '.join(f'`{m}`' for m in s.methods)}"
+            taken = f"of {', '.join(f'`{m}`' for m in s.methods)}"
         stated = [(p, o) for p, of in elsewhere.items() for o in of if _plain(o) == _plain(s)]
         if stated:
             problem, other = stated[0]
@@ -159,6 +164,10 @@ def markdown(
             lines.append(f"- **`{s.name}`** ({taken}): as in {_linked(problem)}{ids}.")
             continue
         said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
+        if s.words in quoted:
+            said = f"The paper: as for {quoted[s.words]}"
+        elif s.words:
+            quoted[s.words] = f"`{s.name}`"
         lines.append(f"- **`{s.name}`** ({taken}). {s.question} {said} ({s.source}).")
         lines += [f"  - {reading}" for reading in _readings(s, elsewhere)]
         lines.append(f"  - Why: {s.why}")

@@ -69,3 +69,10 @@ def test_what_another_problem_states_is_a_link_with_its_ids() -> None:
 def test_values_of_one_unit_are_one_line() -> None:
     batch = Settlement("batch", "?", "", "", {"64": "64 tokens", "128": "128 tokens"}, "64", "why")
     assert "  - `64` (default), `128` tokens\n" in markdown([batch], {})
+
+
+def test_words_are_quoted_once() -> None:
+    again = replace(TIES, name="delta", methods=())
+    assert "The paper: as for `tie_order` (TriMoE 4.2)" in markdown([TIES, again], {})
+    link = "`tie_order` of [other](../other/spec.md#settlements)"
+    assert f"The paper: as for {link} (TriMoE 4.2)" in markdown([again], {"other": [TIES]})

@@ -217,7 +217,15 @@ def hybrimoe(instance: Instance) -> Solution:
     takes the head and the CPU the tail, whichever would finish earlier (tie: GPU). With two-part
     runs the GPU finishes the head's computation after the transfers so far and its own, which
     overlap earlier computation, as in the original. In schema 1 ``gpu_ns`` is the complete path,
-    run serially; the specification shows that `ktransformers` is the same rule there.
+    run serially, and `ktransformers` ends as well as this rule.
+
+    Proof. Let G(h) be the GPU time of the queue's first h experts, C(h) the CPU time of the others,
+    f(h) = max(G(h), C(h)); some h of least f has all residents, and CPU times are positive. With j
+    experts on the GPU and those after the t-th on the CPU, this rule sees G(j+1) <= C(t-1), hence
+    f(h) >= C(j) >= f(j+1) for all h <= j, and takes j + 1; or f(h) >= G(t) >= G(j+1) > C(t-1),
+    hence f(h) >= f(t-1) for all h >= t, and takes t - 1: a best h stays in [j, t] until they meet.
+    `ktransformers` raises h from the residents' number while f falls; where it stops G(h+1) >=
+    C(h) > C(h+1), else f(h+1) < f(h); so f(h') >= G(h+1) = f(h+1) >= f(h) for all h' > h.
     """
     c = instance.columns
     queue = _by_falling_tokens(c, c.resident) + _by_falling_tokens(c, ~c.resident)
