@@ -135,7 +135,7 @@ LINK = {"from": "gpu0", "to": "gpu1", "gb_s": 25.0}
         ("links", [LINK | {"to": "gpu7"}], "links[0].to: there is no device 'gpu7'", 2),
         ("links", [LINK, LINK | {"from": "gpu1", "to": "gpu0"}], "links[1]: is a second one", 2),
         ("links", [LINK | {"latency_us": -1.0}], "latency_us: must be at least 0.0, not -1.0", 2),
-        ("dram", {"capacity_gb": 0.0}, "dram.capacity_gb: input should be greater than 0", 2),
+        ("dram", {"capacity_gb": 0.0}, "dram.capacity_gb: must be more than 0.0", 2),
         ("sources", {"dram": {"capacity_gb": "dram"}}, "sources.dram: must be a string", 2),
         ("dram", {"capacity_gb": 16.0}, "there are gpu0 22,789, gpu1 22,789, host 16,384 MiB", 3),
     ],

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from moeopt.problems.execute import compare
@@ -24,6 +25,24 @@ def answer(instance: Any, method: str) -> tuple[str, Any]:
     result = solve(instance, method, **{"warm_start": False} if starts else {})  # type: ignore[arg-type]
     assert result.status != "optimal" or result.bound == result.objective, (instance.name, method)
     return result.status, result.objective
+
+
+def changed(instance: Any, **update: object) -> Any:
+    """Return a copy with other fields, validated again."""
+    return type(instance).model_validate(instance.model_dump() | update)
+
+
+def proven(instance: Any) -> int:
+    """Return the optimum that CP-SAT proves, found once for each instance."""
+    return _proven(type(instance), instance.model_dump_json())
+
+
+@cache
+def _proven(kind: Any, text: str) -> int:
+    result = solve(kind.model_validate_json(text), "cp-sat")
+    assert result.status == "optimal"
+    assert isinstance(result.objective, int)
+    return result.objective
 
 
 def assert_anchors(anchors: Mapping[str, tuple[Any, Any]]) -> None:

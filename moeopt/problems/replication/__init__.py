@@ -52,7 +52,9 @@ def _anneal_and_refute() -> Algorithm["Instance"]:
 def _generator() -> Generator["Instance"]:
     from . import generate
 
-    return Generator(generate.Options, generate.generate, from_counts=True)
+    return Generator(
+        generate.Options, generate.generate, resettled=generate.resettled, from_counts=True
+    )
 
 
 def _executor() -> "Callable[[Instance, Solution], object]":

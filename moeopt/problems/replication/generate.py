@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moeopt.core.errors import InputError
+from moeopt.sim.presets import get_model, names
+from moeopt.sim.resettle import Record
 from moeopt.sim.source import Source
 from moeopt.sim.traces.count_sample import UNKNOWN
 from moeopt.sim.traces.trace import Trace
@@ -192,6 +194,23 @@ def _kernel(source: Source, options: Options) -> dict[str, object]:
         source.model.hidden_size, source.model.expert_intermediate_size
     )
     return {"work": "kernel", "slot_cost": options.slot_cost, **times}
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same loads with the times of another GPU's kernels.
+
+    None if the instance has no kernel times, or does not say which model's experts they are of.
+    """
+    record = Record.of(instance)
+    if settlement != "kernel" or value not in KERNELS or record is None:
+        return None
+    if instance.work != "kernel" or record.model not in names("models"):
+        return None
+    model = get_model(record.model)
+    times = KERNELS[value].of(model.hidden_size, model.expert_intermediate_size)
+    options = {**record.options, "kernel": value}
+    provenance = {**(instance.provenance or {}), "options": options}
+    return instance.model_copy(update={**times, "provenance": provenance})
 
 
 def _refuse_windows(options: Options) -> None:

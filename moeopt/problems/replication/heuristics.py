@@ -366,4 +366,19 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
         methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
     ),
+    Settlement(
+        name="kernel",
+        question="Which GPU's kernels? Copies pay by what reading an expert costs in tokens.",
+        words="",
+        source="github.com/ai-dynamo/aiconfigurator at 095f58a, fitted",
+        values={
+            "h100-fp8": "H100, FP8, TensorRT-LLM: a reading is as much as 74 tokens",
+            "a100-bf16": "A100, BF16, SGLang by Triton: 63 tokens",
+            "a100-int4": "A100, INT4, SGLang by Marlin: 21 tokens",
+        },
+        default="h100-fp8",
+        why="measured on the ranks of expert parallelism; the others are of all experts on one GPU",
+        is_setting=True,
+        applies={"work": "kernel"},
+    ),
 )

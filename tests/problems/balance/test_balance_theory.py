@@ -17,13 +17,10 @@ from moeopt.problems.balance.relaxations import (
     link_relaxation,
     taken_slices,
 )
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_missed
+from tests.problems.agreement import assert_missed, changed
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
-MODELS = [n for n, m in problem_methods(get_problem("balance")).items() if m.warm_starts]
 DELETED = [random_instance(seed, kind) for kind in KINDS for seed in range(3)]
 
 
@@ -55,11 +52,6 @@ def layer(
         slice_transfer_ns=transfer,
         experts=rows,
     )
-
-
-def changed(instance: Instance, **changes: Any) -> Instance:
-    """Return the instance with other values, validated."""
-    return Instance(**(instance.model_dump() | changes))
 
 
 def with_times(instance: Instance, factor: int, **changes: Any) -> Instance:

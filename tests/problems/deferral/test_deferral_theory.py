@@ -19,7 +19,6 @@ from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 
-MODELS = ["cp-sat", "milp", "mathprog"]
 # The experts of layer 0 take long: D[0] runs beside the long attention of layer 2 if DE-C3 lets it.
 HELD = Instance(
     name="deferred experts hold attention",

@@ -21,7 +21,7 @@ from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
 from moeopt.problems.layout.multi_scenario import aggregated
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_agreement
+from tests.problems.agreement import assert_agreement, changed
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
     KINDS,
@@ -299,11 +299,6 @@ def test_bounds_are_not_trivial() -> None:
     """Each new field is seen: the bounds meet the optimum on a good share of the instances."""
     met = sum(lower_bound(instance) == optimum(instance) for instance in tiny()[:30])
     assert met >= 8
-
-
-def changed(instance: Instance, **update: object) -> Instance:
-    """Return a copy with other fields, validated again."""
-    return Instance.model_validate(instance.model_dump() | update)
 
 
 def test_channels_and_dimms_are_only_names() -> None:

@@ -9,7 +9,7 @@ import pytest
 from moeopt.problems.layout.check import CONSTRAINTS, loads
 from moeopt.problems.layout.instance import COSTS, Instance, Solution
 from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_missed
+from tests.problems.agreement import assert_missed, changed
 from tests.problems.layout.layout_random_instances import (
     KINDS,
     copies_matter,
@@ -17,7 +17,6 @@ from tests.problems.layout.layout_random_instances import (
     with_schema_2,
 )
 
-MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(13)
 
 
@@ -43,11 +42,6 @@ def _optimum(instance: str) -> int:
     objective = result(Instance.model_validate_json(instance)).objective
     assert isinstance(objective, int)
     return objective
-
-
-def changed(instance: Instance, **update: object) -> Instance:
-    """Return a copy with other fields, validated again."""
-    return Instance.model_validate(instance.model_dump() | update)
 
 
 DELETION_KIND = {"LA-C4": "dimm slots tight", "LA-C3": "residents tight", "LA-C6": "hosts bind"}

@@ -19,7 +19,6 @@ from tests.problems.placement.placement_random_instances import (
     random_instance,
 )
 
-MODELS = ("cp-sat", "milp", "mathprog")
 DELETION_KINDS = {
     "PL-C2": ("fill", "sizes, filled"),
     "PL-C3": ("host without copy",),

@@ -9,7 +9,8 @@ from moeopt.problems.relayout.check import CONSTRAINTS
 from moeopt.problems.relayout.fixed_layout import after_migrations
 from moeopt.problems.relayout.instance import Instance
 from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_missed
+from tests.problems.agreement import assert_missed, changed
+from tests.problems.agreement import proven as optimum
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
@@ -21,24 +22,6 @@ SEEDS = range(2)
 DELETION_KINDS = ("mixed", "dear rebalance", "dear relayout", "no slots", "dimms bind")
 NEWER_RULES = {"RE-C11": "channels bind", "RE-C12": "PCIe binds", "RE-C13": "own links bind"}
 """Rules of schema 2, and a kind of instances in which each binds."""
-
-
-def optimum(instance: Instance) -> int:
-    """Return the proven optimum by CP-SAT, found once for each instance."""
-    return _optimum(instance.model_dump_json())
-
-
-@cache
-def _optimum(instance: str) -> int:
-    result = solve(Instance.model_validate_json(instance), "cp-sat")
-    assert result.status == "optimal"
-    assert result.objective is not None
-    return result.objective
-
-
-def changed(instance: Instance, **update: object) -> Instance:
-    """Return a copy with other fields, validated again."""
-    return Instance.model_validate(instance.model_dump() | update)
 
 
 def cases() -> list[Instance]:

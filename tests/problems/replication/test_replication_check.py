@@ -1,12 +1,14 @@
 """The checker, the best split and the numbers of an instance, by hand and against other solvers."""
 
 import random
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from moeopt import generate
 from moeopt.core.errors import InputError
 from moeopt.problems.execute import compare
 from moeopt.problems.replication.check import (
@@ -17,8 +19,11 @@ from moeopt.problems.replication.check import (
     peaks_units,
     violations,
 )
+from moeopt.problems.replication.generate import KERNELS, resettled
+from moeopt.problems.replication.heuristics import SETTLEMENTS
 from moeopt.problems.replication.instance import Instance, Solution
 from moeopt.problems.replication.view import differences, facts
+from moeopt.sim.presets import get_model
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import random_instance
 from tests.refusals import refused
@@ -142,3 +147,23 @@ def test_sums_that_leave_64_bits_are_refused() -> None:
     """Loads of 2**40 tokens in units of lcm(1..24)."""
     with pytest.raises(InputError, match="at most 2"):
         Instance.from_arrays(loads=[2**40], devices=1, slots=1, max_copies=24)
+
+
+def test_the_gpus_settlement_says_what_its_times_come_to() -> None:
+    """Tokens that take as long as reading an expert of DeepSeek-V3; the generator has the times."""
+    [kernel] = [one for one in SETTLEMENTS if one.name == "kernel"]
+    assert set(kernel.values) == set(KERNELS)
+    shape = get_model("deepseek-v2-lite")
+    for gpu, times in KERNELS.items():
+        v3 = times.of(7168, 2048)
+        said = int(re.findall(r"(\d+) tokens", kernel.values[gpu])[0])
+        assert said == round(v3["read_ns"] / (v3["token_ns"] + v3["pass_ns"]))
+        made = generate(
+            "replication", machine="trimoe", model="deepseek-v2-lite", workload="trimoe-skew",
+            batch=64, devices=8, slots=9, first_window=0, work="kernel", kernel=gpu,
+        )  # fmt: skip
+        own = times.of(shape.hidden_size, shape.expert_intermediate_size)
+        assert {name: getattr(made, name) for name in own} == own
+        assert kernel.not_default(made.provenance["options"]) in {None, gpu}
+        again = resettled(made, "kernel", "h100-fp8")
+        assert again.read_ns == KERNELS["h100-fp8"].of(2048, 1408)["read_ns"]

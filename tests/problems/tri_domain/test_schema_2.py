@@ -32,7 +32,7 @@ from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solu
 from moeopt.problems.tri_domain.threshold.search import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.view import facts, lanes
 from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_agreement, assert_anchors
+from tests.problems.agreement import assert_agreement, assert_anchors, changed
 from tests.problems.tri_domain.random_instances import (
     KINDS,
     SCHEMA_2_KINDS,
@@ -321,11 +321,6 @@ def test_hybrimoe_is_ktransformers_in_schema_1() -> None:
         assert first == second, instance.name
         same += hybrid == plain
     assert same > 300
-
-
-def changed(instance: Instance, **update: object) -> Instance:
-    """Return a copy with other fields, validated again."""
-    return Instance.model_validate(instance.model_dump() | update)
 
 
 def test_dimms_of_one_channel_are_exchangeable() -> None:

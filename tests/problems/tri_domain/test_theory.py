@@ -1,36 +1,15 @@
 """What theory says about changed instances: deletion, permutation, scaling, relaxation."""
 
 import random
-from functools import cache
 
 import pytest
 
 from moeopt.problems.tri_domain.check import CONSTRAINTS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_missed
+from tests.problems.agreement import assert_missed, changed
+from tests.problems.agreement import proven as optimum
 from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
 
-MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(12)
-
-
-def optimum(instance: Instance) -> int:
-    """Return the proven optimum by CP-SAT, found once for each instance."""
-    return _optimum(instance.model_dump_json())
-
-
-@cache
-def _optimum(instance: str) -> int:
-    result = solve(Instance.model_validate_json(instance), "cp-sat")
-    assert result.status == "optimal"
-    assert result.objective is not None
-    return result.objective
-
-
-def changed(instance: Instance, **update: object) -> Instance:
-    """Return a copy with other fields, validated again."""
-    return Instance.model_validate(instance.model_dump() | update)
 
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)

@@ -12,8 +12,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.relayout import check
 from moeopt.problems.relayout.instance import COSTS, Expert, Instance, Migration, Solution
 from moeopt.problems.relayout.later import execute, migrated
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.instance import Solution as Assignment
+from tests.sim.holdout.test_layout import all_on_cpu, optimal
 
 DIMMS = 3
 
@@ -64,18 +63,6 @@ def random_case(seed: int) -> tuple[Instance, Instance, Solution]:
         actual,
         Solution(instance="predicted", migrations=tuple(migrations), assignment=(None,) * 7),
     )
-
-
-def all_on_cpu(layer: Layer) -> Assignment:
-    """Return a schedule that no method would choose."""
-    return Assignment(instance=layer.name, assignment=("cpu",) * len(layer.experts))
-
-
-def optimal(layer: Layer) -> Assignment:
-    """Return an optimal schedule."""
-    result = moeopt.solve(layer, "brute-force")
-    assert isinstance(result.solution, Assignment)
-    return result.solution
 
 
 @settings(max_examples=150, deadline=None)
