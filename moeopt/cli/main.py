@@ -40,7 +40,7 @@ from moeopt.core.errors import MoeoptError, MoeoptWarning
 from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
 
-USAGE = 2
+USAGE, NOTHING_FOUND = 2, 4
 
 NUMBERS = {"integer": "a whole number", "number": "a number"}
 """What an option's text should have been, by its type."""
@@ -124,9 +124,19 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:  # a full disk, most often that of our own output
+        _drop_output()
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", USAGE)
+    except MemoryError:
+        return _fail("this machine's memory is too small for it", NOTHING_FOUND)
     return code or 0
+
+
+def _drop_output() -> None:
+    """Let nobody have what was not written yet, or leaving would fail with it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _in_words(error: typer.TyperException, argv: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ def report_command(
     """Write the report of a store, or show stores live: read-only, on the loopback address."""
     from moeopt.cli.gap_report import write_report
     from moeopt.core.errors import InputError
+    from moeopt.study.schema import is_writable
     from moeopt.study.store import Store
 
     if (out is None) == (not serve):
@@ -43,7 +44,7 @@ def report_command(
         return 0
     if len(stores) != 1:
         raise InputError("--out: takes one store")
-    with Store(stores[0], create=False) as store:
+    with Store(stores[0], create=False, read_only=not is_writable(stores[0])) as store:
         command = shlex.join(["moeopt", "report", str(stores[0]), "--out", str(out)])
         rows = store.rows()
         write_report(rows, store, out, command)

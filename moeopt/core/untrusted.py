@@ -36,8 +36,13 @@ CHUNK_BYTES = MIB
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn a failure to open, decompress or decode a file into an InputError."""
+    """Turn a failure to open, decompress or decode a file into an InputError.
+
+    What is neither file nor folder is refused at once: a pipe would be waited for without end.
+    """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(f"{path}: cannot be read: is no regular file")
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError(f"{path}: not a complete gzip file") from None
@@ -76,15 +81,13 @@ def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
         If it is no regular file, or cannot be read.
     """
     with reading(path):
-        if path.exists() and not path.is_file():
-            raise InputError(
-                f"{path}: cannot be read: Is a directory: name its files"
-                if path.is_dir()
-                else f"{path}: cannot be read: is no regular file"
-            )
-        is_packed = path.suffix == ".gz"
+        if path.is_dir():
+            raise InputError(f"{path}: cannot be read: Is a directory: name its files")
+        is_packed, size = path.suffix == ".gz", path.stat().st_size
+        if size > most:
+            raise InputError(f"{path}: larger than {max(1, most // MIB)} MiB")
         with cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb") as stream:
-            yield stream, expanded_limit(path.stat().st_size, most) if is_packed else most
+            yield stream, expanded_limit(size, most) if is_packed else most
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -102,8 +105,8 @@ def expanded(blob: bytes, most: int, where: str) -> bytes:
         raise InputError(f"{where}: not a complete gzip stream") from None
 
 
-LIST_BYTES, OBJECT_BYTES, MAX_GROWTH = 64, 232, 16
-"""What a list and an object take, and how many times its size a text may take in them."""
+LIST_BYTES, OBJECT_BYTES, MAX_GROWTH = 96, 232, 16
+"""What a short list and an object take, and how many times its size a text may take in them."""
 
 
 def check_growth(text: str, where: str) -> None:

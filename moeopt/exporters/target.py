@@ -43,6 +43,7 @@ class Classes(TypedDict):
     no: NotRequired[list[str]]
     others: Honoured
     experts: NotRequired[dict[str, str]]
+    serving: NotRequired[dict[str, str]]
 
 
 @cache

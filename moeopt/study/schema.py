@@ -1,5 +1,6 @@
 """The store's tables, its version, and how a file is opened and recognised."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,7 +146,8 @@ def to_read(path: str) -> sqlite3.Connection:
     """
     _need_file(path)
     with readable_errors(path):
-        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+        mode = "mode=ro" if is_writable(path) or Path(f"{path}-wal").exists() else "immutable=1"
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?{mode}", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
             known = _recognised(connection, path)
@@ -157,6 +159,11 @@ def to_read(path: str) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def is_writable(path: str | Path) -> bool:
+    """Tell whether a store can be written: SQLite makes files beside it, also to read it."""
+    return os.access(path, os.W_OK) and os.access(Path(path).absolute().parent, os.W_OK)
 
 
 def _need_file(path: str) -> None:

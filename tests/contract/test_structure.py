@@ -39,7 +39,7 @@ BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
 OWN_MILP = ("balance", "deferral")
 """Problems whose CP-SAT model has intervals; the MILP of all others has the rows of theirs."""
 
-MOST = {"files": 490, "lines": 91_000, "Any": 475}
+MOST = {"files": 495, "lines": 92_000, "Any": 485}
 """What the package may have at most; lower a number when it has less."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +128,37 @@ def test_an_empty_file_is_no_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
-def test_a_fifo_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("f.json", moeopt.load), ("f.npz", moeopt.load_trace), ("f.npy", moeopt.load_trace),
+        ("f.pt", moeopt.load_trace), ("f.csv", moeopt.load_counts), ("f.toml", read_campaign),
+        ("f.json", moeopt.read_measurements),
+    ],
+)  # fmt: skip
+def test_a_fifo_is_refused(name: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
     """It would be waited for without end."""
-    os.mkfifo(tmp_path / "f.json")
+    os.mkfifo(tmp_path / name)
     with pytest.raises(InputError, match="is no regular file"):
-        moeopt.load(tmp_path / "f.json")
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "reason"),
+    [
+        ("".join(f"{n},65535,1\n" for n in range(100)), moeopt.load_counts, "experts are too many"),
+        ("0,0,0\n0,1,0\n", moeopt.load_counts, "is zero for every expert"),
+        ("".join(f"{n},{n},1,2,3,4\n" for n in range(2000)), moeopt.load_trace, "are too many"),
+    ],
+    ids=["wide", "zero", "sparse"],
+)
+def test_tables_that_are_mostly_empty(
+    text: str, read: Callable[[Path], Any], reason: str, tmp_path: Path
+) -> None:
+    """A few lines make no table of gigabytes."""
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=reason):
+        read(tmp_path / "t.csv")
 
 
 def test_blobs_and_files_within_bounds_are_read(tmp_path: Path) -> None:

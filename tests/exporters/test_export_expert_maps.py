@@ -156,10 +156,11 @@ def test_sglang_drops_maps_of_some_models() -> None:
     [
         ("tensorrt-llm", "Qwen3MoeForCausalLM", "yes", "enable_attention_dp: true"),
         ("tensorrt-llm", "Glm4MoeForCausalLM", "no", "lacks Glm4MoeForCausalLM"),
-        ("tensorrt-llm", "GptOssForCausalLM", "unknown", "GptOssForCausalLM is not known"),
+        ("tensorrt-llm", "GptOssForCausalLM", "yes", ""),
+        ("tensorrt-llm", "OlmoeForCausalLM", "unknown", "OlmoeForCausalLM is not known"),
         ("tensorrt-llm", None, "unknown", "give --model-class"),
         ("ktransformers-yaml", "MixtralForCausalLM", "yes", ""),
-        ("ktransformers-yaml", "DeepseekV3ForCausalLM", "yes", "change it there"),
+        ("ktransformers-yaml", "DeepseekV3ForCausalLM", "yes", "--rule-file"),
         ("ktransformers-yaml", "OlmoeForCausalLM", "unknown", "may be another"),
         ("mixture-compressor", "MixtralForCausalLM", "yes", ""),
         ("vllm-ascend", "Qwen3MoeForCausalLM", "unknown", ""),

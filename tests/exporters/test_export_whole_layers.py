@@ -162,6 +162,28 @@ def test_rules_name_the_class_that_the_models_own_rules_name(
     assert experts_devices(text, LAYERS, experts=experts) == expected
 
 
+@pytest.mark.parametrize(
+    ("file", "experts", "warned"),
+    [
+        (None, "KTransformersExperts", True),
+        ("DeepSeek-V3-Chat.yaml", "KTransformersExperts", False),
+        ("DeepSeek-V3-Chat-serve.yaml", "KTransformersExpertsV2", False),
+    ],
+)
+def test_a_servers_rule_file_has_another_class(
+    file: str | None, experts: str, warned: bool
+) -> None:
+    """Of DeepSeek-V3; where the file is not named, a warning says so."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    model = shape((), model_class="DeepseekV3ForCausalLM")
+    solution = plan(given, whole_plan(given, (1, 2)))
+    options: dict[str, OptionValue] = {} if file is None else {"rule_file": file}
+    found = moeopt.export(solution, given, to="ktransformers-yaml", model=model, options=options)
+    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
+    assert experts_devices(found.text, LAYERS, experts=experts) == expected
+    assert any("--rule-file" in line for line in found.warnings) == warned
+
+
 @pytest.mark.parametrize("slots", BY_SLOTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_plan_of_whole_layers_is_found(seed: int, slots: int) -> None:

@@ -22,25 +22,6 @@ MOST_BYTES = 2**18
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
 
 
-LARGE_BYTES = 2**24
-
-
-def large(seed: bytes) -> dict[str, bytes]:
-    """Return files of 16 MiB by what they hold: as dear as their author could think of."""
-    half = len(seed) // 2
-    middle = {
-        "zeros": b"\0", "lists": b"[],", "objects": b'{"a":0},', "depth": b"[", "numbers": b"1,",
-        "digits": b"9", "text": b"a", "lines": b"0,0,1\n", "blanks": b" ", "keys": b"a.a.a.",
-    }  # fmt: skip
-    found = {
-        name: seed[:half] + part * ((LARGE_BYTES - len(seed)) // len(part)) + seed[half:]
-        for name, part in middle.items()
-    }
-    found["lists alone"] = b"[" + b"[]," * (LARGE_BYTES // 3) + b"[]]"
-    found["itself"] = seed * (LARGE_BYTES // max(1, len(seed)))
-    return found
-
-
 def mutated(seed: bytes, chance: random.Random) -> bytes:
     """Return a copy with one to four changes."""
     data = seed

@@ -1,11 +1,13 @@
 """Whatever a file holds: it is read, or refused in one line."""
 
+import os
 import random
 import warnings
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz.hostile import LONGEST_LINE, ON_COMMAND_LINE, hostile
 from tests.fuzz.mutations import mutated
 from tests.fuzz.readers import READERS, REFUSALS, Reader
 
@@ -27,7 +29,7 @@ def test_spoilt_files_are_refused_in_one_line(name: str, tmp_path: Path) -> None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             said = refusal(reader, path)
-        assert len(said) < 1000
+        assert len(said) < LONGEST_LINE
         assert len(said.splitlines()) <= 1, said
 
 
@@ -38,3 +40,11 @@ def refusal(reader: Reader, path: Path) -> str:
     except REFUSALS as error:
         return str(error)
     return ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each file has a forked process of its own")
+@pytest.mark.parametrize("name", ON_COMMAND_LINE)
+def test_hostile_files_cost_what_they_weigh(name: str) -> None:
+    """The whole command: exit code 2, one line, at most 400 MiB and 10 s."""
+    assert [f"{kind}: {end.fault}" for kind, end in hostile(name) if end.fault] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.registry import get_problem
+from moeopt.problems.registry import PROBLEMS, get_problem
 
 RULES = [
     (problem, rule)
@@ -28,3 +28,13 @@ def test_one_search_finds_every_place_of_a_rule(problem: str, rule: str, root: P
     }
     missing = [place for place, text in places.items() if not re.search(rf"{rule}\b", text)]
     assert missing == []
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_the_files_that_a_specification_names_exist(problem: str, root: Path) -> None:
+    """From the root, or anywhere in the problem's folder."""
+    spec = (root / "formulations" / problem / "spec.md").read_text()
+    home = root / "moeopt" / "problems" / problem
+    named = set(re.findall(r"(?<![\w/.])[\w/]+\.py\b", spec))
+    assert named
+    assert [one for one in named if not ((root / one).exists() or list(home.rglob(one)))] == []

@@ -23,8 +23,10 @@ from moeopt.problems.split.instance import Solution as SplitSolution
 
 TARGET = "ktransformers-yaml"
 
-PLAIN, SERVING = "KTransformersExperts", "KTransformersExpertsV2"
-"""Classes of experts, called with 3 arguments and with 5."""
+PLAIN = "KTransformersExperts"
+"""The class of experts that rule files name where they name no other."""
+
+RULE_FILE = Option("rule_file", str, "The model's rule file, as ...-serve.yaml may differ.")
 
 GPU, CPU = "cuda:0", "cpu"
 OPERATOR = {GPU: "KExpertsMarlin", CPU: "KExpertsCPU"}
@@ -51,7 +53,7 @@ def export(job: Job) -> Exported:
     plan, loss = placed_whole(job)
     off = set(plan.off_gpu)
     on = [layer for layer in plan.hidden if layer not in off]
-    experts = classes_of(TARGET).get("experts", {}).get(job.model_class or "", PLAIN)
+    experts = _experts(job)
     parts = ((on, GPU), (sorted(off), CPU))
     text = "".join(_rule(layers, device, experts) for layers, device in parts)
     return Exported(text.encode(), None, plan.notes(), loss)
@@ -63,9 +65,18 @@ def other_classes(job: Job) -> tuple[str, ...]:
     if honoured != "yes":
         name = job.model_class or "a model of unknown class: give --model-class"
         return (f"no rule file was read for {name}: its class of experts may be another",)
-    if job.model_class == "DeepseekV3ForCausalLM":
-        return (f"DeepSeek-V3-Chat-serve.yaml has {SERVING} in place of {PLAIN}: change it there",)
+    serving = classes_of(TARGET).get("serving", {}).get(job.model_class or "")
+    if serving and job.instance.problem == "placement" and not job.text(RULE_FILE.name):
+        return (f"rule files that end in -serve.yaml have {serving}: name yours with --rule-file",)
     return ()
+
+
+def _experts(job: Job) -> str:
+    """Return the class of experts in the model's rule file; a server's may have another."""
+    known, of = classes_of(TARGET), job.model_class or ""
+    plain = known.get("experts", {}).get(of, PLAIN)
+    file = job.text(RULE_FILE.name) or ""
+    return known.get("serving", {}).get(of, plain) if "-serve" in file else plain
 
 
 @dataclass(frozen=True)
@@ -206,7 +217,7 @@ TARGETS = (
         holds="whole layers on the GPU or off it",
         loses="everything finer than a layer",
         names_experts=False,
-        options=(Option("model_class", str, MODEL_CLASS),),
+        options=(Option("model_class", str, MODEL_CLASS), RULE_FILE),
         honoured=by_class(TARGET),
         warn=other_classes,
     ),

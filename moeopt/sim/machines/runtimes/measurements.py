@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from moeopt.core.errors import InputError, expect
+from moeopt.core.untrusted import check_growth, read_bytes, reading
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
@@ -21,6 +22,7 @@ from moeopt.sim.presets import get_model
 COLUMNS = ("model", "bits", "runtime", "n_cpu_moe", "context", "tokens_per_s")
 MOST_BYTES = 2**24
 MOST_POINTS = 10_000
+LONGEST_HEADER = 10_000
 
 ModelOf = Callable[[str, str], ModelShape]
 """A model by name or file, and a width or the name of a quantisation; "" for its own."""
@@ -121,9 +123,14 @@ def read_measurements(
     text = _text(path)
     if text.lstrip()[:1] in ("[", "{"):
         return _of_llama_bench(path, text, model_of, model, bits)
+    if len(text.partition("\n")[0]) > LONGEST_HEADER:
+        raise InputError(f"{path}: line 1: longer than {LONGEST_HEADER} characters")
     found = []
     table = csv.DictReader(io.StringIO(text))
-    columns = [name.strip() for name in table.fieldnames or ()]
+    try:
+        columns = [name.strip() for name in table.fieldnames or ()]
+    except csv.Error as error:
+        raise InputError(f"{path}: line 1: {error}") from None
     table.fieldnames = columns
     for name in ("tokens_per_s", *(() if model else ("model",))):
         if name not in columns:
@@ -249,14 +256,10 @@ def _field(at: str, test: dict[str, Any], name: str, default: int) -> int:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: is larger than {MOST_BYTES} bytes")
-        return path.read_text("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text") from None
+    with reading(path):
+        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
+    check_growth(text, str(path))
+    return text
 
 
 def _number(at: str, name: str, text: str) -> float:

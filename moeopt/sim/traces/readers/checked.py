@@ -30,6 +30,9 @@ MAX_LAYER = 2**12 - 1
 MAX_TOKENS = 2**28
 """Highest numbers that are taken for an expert, a layer, and a number of tokens."""
 
+MAX_ENTRIES = 2**22
+"""Most experts of all layers together in a file of counts."""
+
 MAX_FILES = 4096
 """Most files that are read from one folder."""
 
@@ -162,6 +165,8 @@ def checked_counts(path: Path, counts: NDArray[np.generic], facts: dict[str, obj
     for wrong, what in ((int(counts.min()), "negative"), (int(counts.max()), "above 2**42")):
         if not 0 <= wrong <= MAX_COUNT:
             raise InputError(f"{path}: count: must not be {what}, not {wrong}")
+    if not counts.any():
+        raise InputError(f"{path}: count: is zero for every expert")
     known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
     return Counts(name_of(path), counts.astype(np.int64), known | facts)
 

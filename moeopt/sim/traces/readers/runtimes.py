@@ -38,6 +38,7 @@ from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
 from moeopt.sim.traces.readers.checked import (
     MAX_COUNT,
+    MAX_ENTRIES,
     MAX_EXPERT,
     MAX_LAYER,
     MAX_TOKENS,
@@ -299,9 +300,6 @@ def _dict(path: Path, value: Any, what: str) -> dict[str, object]:
         raise InputError(f"{path}: {what}: must hold a dict, not {kind}")
     return value
 
-
-MAX_ENTRIES = 2**22
-"""Most experts of all layers together."""
 
 COUNTS = re.compile(r"blk\.([0-9]{1,5})\.ffn_(gate|up|down|gate_up)_exps\.weight\.counts")
 

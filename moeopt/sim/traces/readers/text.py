@@ -26,6 +26,7 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -36,6 +37,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import (
     MAX_COUNT,
+    MAX_ENTRIES,
     MAX_EXPERT,
     MAX_LAYER,
     MAX_TOKENS,
@@ -53,6 +55,9 @@ SHARES = ("frac_of_layer", "frac")
 
 SHARED = -1
 
+ROW = MAX_EXPERT + 2
+"""Experts that a layer may have, the shared ones among them."""
+
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -61,29 +66,32 @@ def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) 
 
     `where` chooses rows by their labels, in files with further columns such as model or domain.
     """
-    tally: dict[tuple[int, int], int] = {}
+    tally: dict[int, int] = {}  # by layer and expert in one number
     for file in files_in(path, "*.csv") if path.is_dir() else [path]:
-        seen: set[tuple[int, int]] = set()
+        own: dict[int, int] = {}
         for layer, expert, count in _rows(file, where):
-            if (layer, expert) in seen:
+            if (key := layer * ROW + expert - SHARED) in own:
                 raise InputError(f"{file}: layer {layer} expert {expert}: stands twice")
-            seen.add((layer, expert))
-            total = tally.get((layer, expert), 0) + count
-            if total > MAX_COUNT:
+            own[key] = count
+            if tally.get(key, 0) + count > MAX_COUNT:
                 raise InputError(f"{file}: count: layer {layer} expert {expert}: above 2**42")
-            tally[layer, expert] = total
-    routed = {key: count for key, count in tally.items() if key[1] != SHARED}
-    if not routed:
+        if not tally:
+            tally = own
+            continue
+        for key, count in own.items():
+            tally[key] = tally.get(key, 0) + count
+    shared = {str(key // ROW): tally.pop(key) for key in sorted(tally) if key % ROW == 0}
+    if not tally:
         raise InputError(f"{path}: holds no counts")
-    layers = sorted({layer for layer, _ in routed})
-    row_of = {layer: row for row, layer in enumerate(layers)}
-    experts = max(expert for _, expert in routed) + 1
+    keys = np.fromiter(tally, np.int64, len(tally))
+    layers, rows = np.unique(keys // ROW, return_inverse=True)
+    experts = int((keys % ROW).max())
+    if len(layers) * experts > MAX_ENTRIES:
+        raise InputError(f"{path}: {len(layers)} layers of {experts} experts are too many")
     counts = np.zeros((1, len(layers), experts), dtype=np.int64)
-    for (layer, expert), count in routed.items():
-        counts[0, row_of[layer], expert] = count
-    facts: dict[str, object] = {"format": "count-csv"} | layer_facts(layers)
+    counts[0, rows, keys % ROW - 1] = np.fromiter(tally.values(), np.int64, len(tally))
+    facts: dict[str, object] = {"format": "count-csv"} | layer_facts(layers.tolist())
     facts |= {"where": dict(where)} if where else {}
-    shared = {str(layer): count for (layer, expert), count in tally.items() if expert == SHARED}
     if shared:
         facts["shared_experts"] = shared
     return checked_counts(path, counts, facts)
@@ -172,6 +180,12 @@ SHORT_LINE_BYTES = 2**16
 MAX_IDS = 2**28
 """Most tokens x layers x experts of a token."""
 
+MOST_EMPTY = 8
+"""How many times its lines a recording's table may be, as a prompt's last layer has few of them."""
+
+LINES_AT_ONCE = 2**14
+"""Lines that are looked at together: one by one they take three times as long."""
+
 
 def is_moe_trace(head: bytes) -> bool:
     """Tell by a file's first bytes whether it is such a recording, not a table of counts.
@@ -186,51 +200,76 @@ def is_moe_trace(head: bytes) -> bool:
 
 def read_moe_trace(path: Path, top_k: int | None = None) -> Trace:
     """Read a recording; see `moeopt.load_trace`."""
-    rows, of_layer, flat = array("q"), array("i"), array("i")
-    decoded: list[bool] = []
-    lengths: list[int] = []
-    token_of: dict[int, int] = {}  # of the sequence's positions
-    seen: set[int] = set()  # token and layer in one number
-    before, width = 0, None
-    for number, text in read_lines(path, SHORT_LINE_BYTES):
-        where = f"{path}: line {number}"
-        pos, layer, ids = _line(text, where)
-        width = len(ids) if width is None else width
-        if len(ids) != width:
-            raise InputError(f"{where}: {len(ids)} experts, and {width} in the lines before")
-        again = token_of.get(pos, -1) * (MAX_LAYER + 1) + layer in seen
-        if not lengths or again or (pos < 0 <= before):
-            token_of, seen = {}, set()
-            lengths.append(0)
-        if (token := token_of.setdefault(pos, len(decoded))) == len(decoded):
-            decoded.append(pos >= 0)
-            lengths[-1] += 1
-        seen.add(token * (MAX_LAYER + 1) + layer)
-        rows.append(token)
-        of_layer.append(layer)
-        flat.extend(ids)
-        before = pos
-    if width is None:
-        raise InputError(f"{path}: holds no tokens")
-    layers, columns = np.unique(np.array(of_layer), return_inverse=True)
-    if len(decoded) * len(layers) * width > MAX_IDS:
-        raise InputError(f"{path}: {len(decoded)} tokens of {len(layers)} layers are too many")
-    found = np.full((len(decoded), len(layers), width), NO_EXPERT, dtype=np.int32)
-    found[np.array(rows), columns] = np.array(flat).reshape(-1, width)
+    table = _table(path)
+    pos = table[:, 0].astype(np.int64)
+    layers, columns = np.unique(table[:, 1], return_inverse=True)
+    run = _runs(pos, columns, len(layers))
+    _, first, rows = np.unique(run * 2 * MAX_TOKENS + pos, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # tokens stand as they come
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    first = first[order]
+    cells, width = len(order) * len(layers), table.shape[1] - 2
+    if cells * width > min(MAX_IDS, max(MAX_ENTRIES, MOST_EMPTY * len(table) * width)):
+        raise InputError(f"{path}: {len(order)} tokens of {len(layers)} layers are too many")
+    found = np.full((len(order), len(layers), width), NO_EXPERT, dtype=np.int32)
+    found[place[rows], columns] = table[:, 2:]
     return checked_trace(
         path,
         smallest(found),
-        seq_len=np.array(lengths),
-        decode=np.array(decoded),
+        seq_len=np.bincount(run[first]),
+        decode=pos[first] >= 0,
         facts={"format": "moe-trace-csv"} | layer_facts(layers.tolist()),
     )
 
 
-def _line(text: str, where: str) -> tuple[int, int, list[int]]:
-    """Return position, layer and experts of a line."""
+def _table(path: Path) -> NDArray[np.int32]:
+    """Return position, layer and experts of every line, read by many lines at once."""
+    lines = read_lines(path, SHORT_LINE_BYTES)
+    parts: list[NDArray[np.int32]] = []
+    width = 0
+    while some := list(islice(lines, LINES_AT_ONCE)):
+        width = width or len(_line(some[0][1], f"{path}: line {some[0][0]}", 0))
+        text = "\n".join([line.strip() for _, line in some])
+        plain = re.fullmatch(rf"(?:-?[0-9]{{1,9}}(?:,[0-9]{{1,9}}){{{width - 1}}}(?:\n|\Z))+", text)
+        part = np.fromstring(text.replace("\n", ",") if plain else "0", np.int32, sep=",")
+        part = part.reshape(-1, width if plain else 1)
+        most = (abs(part[:, 0]).max(), part[:, 1:2].max(initial=0), part[:, 2:].max(initial=0))
+        if not plain or any(np.greater(most, (MAX_TOKENS, MAX_LAYER, MAX_EXPERT))):
+            for number, line in some:
+                _line(line, f"{path}: line {number}", width)
+        parts.append(part)
+    if not parts:
+        raise InputError(f"{path}: holds no tokens")
+    return np.concatenate(parts)
+
+
+def _runs(pos: NDArray[np.int64], columns: NDArray[np.int64], layers: int) -> NDArray[np.int64]:
+    """Return the number of each line's run.
+
+    A run ends where a token has a layer again, or a prompt comes after decoded tokens.
+    """
+    key = pos * layers + columns
+    order = np.argsort(key, kind="stable")
+    before = np.full(len(key), -1)
+    same = np.flatnonzero(key[order[1:]] == key[order[:-1]])
+    before[order[same + 1]] = order[same]
+    prompt = np.append(False, (pos[1:] < 0) & (pos[:-1] >= 0))
+    begins = np.zeros(len(key), dtype=np.int64)
+    begin = 0
+    for line in map(int, np.flatnonzero(prompt | (before >= 0))):
+        if prompt[line] or before[line] >= begin:
+            begins[line], begin = 1, line
+    return np.cumsum(begins)
+
+
+def _line(text: str, where: str, width: int) -> list[int]:
+    """Return position, layer and experts of a line, as many as in the lines before if any."""
     if LINE.fullmatch(text.strip()) is None:
         raise InputError(f"{where}: must be pos,layer,id,id,..., not {shown(text)}")
-    pos, layer, *ids = map(int, text.split(","))
+    pos, layer, *ids = values = list(map(int, text.split(",")))
+    if len(values) != (width or len(values)):
+        raise InputError(f"{where}: {len(ids)} experts, and {width - 2} in the lines before")
     for name, value, high in (
         ("pos", abs(pos), MAX_TOKENS),
         ("layer", layer, MAX_LAYER),
@@ -238,7 +277,7 @@ def _line(text: str, where: str) -> tuple[int, int, list[int]]:
     ):
         if value > high:
             raise InputError(f"{where}: {name}: must be at most {high}, not {value}")
-    return pos, layer, ids
+    return values
 
 
 PATTERN = "expert_weights_*.txt"
@@ -277,22 +316,23 @@ class _Table:
     """One layer: ids and weights of all tokens in a row, and how many entries a sequence has."""
 
     def __init__(self, path: Path) -> None:
-        ids: list[NDArray[np.generic]] = []
-        weights: list[NDArray[np.generic]] = []
+        ids, weights = array("i"), array("d")
+        self.lengths: list[int] = []
         for number, line in read_lines(path):
             where = f"{path}: line {number}"
             left, found, right = line.partition("\t\t")
             if not found:
                 raise InputError(f"{where}: has no two tabulators between experts and weights")
-            ids.append(_experts(left.split("\t"), where))
-            weights.append(_weights(right.strip("\t").split("\t"), where))
-            if len(ids[-1]) != len(weights[-1]):
-                counts = f"{len(ids[-1])} experts and {len(weights[-1])} weights"
+            before = len(ids)
+            ids.extend(_experts(left, where))
+            weights.extend(_weights(right.strip("\t"), where))
+            if len(ids) != len(weights):
+                counts = f"{len(ids) - before} experts and {len(weights) - before} weights"
                 raise InputError(f"{where}: has {counts}")
-        if not ids:
+            self.lengths.append(len(ids) - before)
+        if not self.lengths:
             raise InputError(f"{path}: holds no sequences")
-        self.lengths = [len(row) for row in ids]
-        self.ids, self.weights = np.concatenate(ids), np.concatenate(weights)
+        self.ids, self.weights = np.array(ids), np.array(weights)
 
 
 def _layer_files(path: Path) -> dict[int, Path]:
@@ -307,21 +347,31 @@ def _layer_files(path: Path) -> dict[int, Path]:
     return files
 
 
-def _experts(fields: list[str], where: str) -> NDArray[np.int64]:
-    for field in fields:
+def _fields(text: str) -> Iterator[str]:
+    """Yield what stands between tabulators, not all at once: a line may have millions."""
+    begin = 0
+    while (end := text.find("\t", begin)) >= 0:
+        yield text[begin:end]
+        begin = end + 1
+    yield text[begin:]
+
+
+def _experts(text: str, where: str) -> Iterator[int]:
+    for field in _fields(text):
         if not _INTEGER.fullmatch(field) or int(field) > MAX_EXPERT:
             raise InputError(f"{where}: expert must be from 0 to {MAX_EXPERT}, not {shown(field)}")
-    return np.array([int(field) for field in fields], dtype=np.int64)
+        yield int(field)
 
 
-def _weights(fields: list[str], where: str) -> NDArray[np.float64]:
-    try:
-        values = np.array([float(field) for field in fields], dtype=np.float64)
-    except ValueError:
-        raise InputError(f"{where}: weights must be numbers") from None
-    if not np.isfinite(values).all():
-        raise InputError(f"{where}: weights must be finite")
-    return values
+def _weights(text: str, where: str) -> Iterator[float]:
+    for field in _fields(text):
+        try:
+            value = float(field)
+        except ValueError:
+            raise InputError(f"{where}: weights must be numbers") from None
+        if not math.isfinite(value):
+            raise InputError(f"{where}: weights must be finite")
+        yield value
 
 
 def _guessed(path: Path, tables: list[NDArray[np.int64]], lengths: list[int]) -> int:

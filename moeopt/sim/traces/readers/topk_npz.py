@@ -83,7 +83,8 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[np.generic]
         if declared > min(held, MAX_ARRAY_BYTES):
             raise InputError(f"{where}: declares {declared} bytes and holds {held}")
         stream.seek(0)
-        array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
+        with np.errstate(all="ignore"):  # of sizes that are too large for an integer
+            array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
     except InputError:
         raise
     except OSError:
@@ -95,10 +96,9 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[np.generic]
 
 def _refuse_bombs(path: Path, archive: zipfile.ZipFile, keys: Sequence[str]) -> None:
     """Bound what the members expand to and what the arrays declare, before reading any of them."""
-    total, limit = 0, expanded_limit(path.stat().st_size, MAX_ARRAY_BYTES)
-    for member in archive.infolist():
-        if member.filename.removesuffix(".npy") not in keys:
-            continue
+    members = [m for m in archive.infolist() if m.filename.removesuffix(".npy") in keys]
+    total, limit = 0, expanded_limit(sum(m.compress_size for m in members), MAX_ARRAY_BYTES)
+    for member in members:
         with archive.open(member) as stream:
             declared = _declared(stream, f"{path}: {member.filename}")
         total += max(declared, member.file_size)
