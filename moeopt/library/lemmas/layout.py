@@ -133,8 +133,9 @@ class Packing:
         ]
         used = [(n, w, k) for n, w, k in zip(self.lengths, weights, fit, strict=True) if w and k]
         most = sum(weight * count for _, weight, count in used)
-        heaviest = max((weight / max(length, 1) for length, weight, _ in used), default=0)
-        most = min(most, int(heaviest * room) + 1)
+        free = sum(weight * count for length, weight, count in used if not length)
+        heaviest = max((weight / length for length, weight, _ in used if length), default=0)
+        most = min(most, free + int(heaviest * room) + 1)
         if most > MOST_VALUE:
             raise InputError("form: weights: too large")
         binds = slots is not None and slots < sum(count for *_, count in used)
