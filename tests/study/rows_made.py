@@ -6,7 +6,6 @@ from typing import Any
 from moeopt.core.envelope import SolutionEnvelope
 from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
-from moeopt.study.attempt import Solved
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row
 
@@ -52,8 +51,3 @@ def renamed(row: Row, method: str) -> Row:
     """Return a row as if another method had made it."""
     result = replace(row.result, method=method)
     return replace(row, key=row.key._replace(method=method), result=result)
-
-
-def solved(row: Row) -> Solved:
-    """Return what a store keeps of a row."""
-    return Solved(row.result, row.facts, row.machine)

@@ -177,6 +177,7 @@ def test_two_models_that_llama_bench_really_wrote(root: Path) -> None:
         (HEAD + ",4.5,llama.cpp,2,512,3\n", "line 2: model: is missing"),
         (HEAD + "qwen3-30b-a3b,Q99,llama.cpp,2,512,3\n", "line 2: bits: "),
         ("[", "no valid JSON"),
+        ("a\rb,c\n", "line 1: new-line character"),
         ("{}", "must be a list of tests"),
         ("[" * 100_000, "no valid JSON"),
         ('[{"n_gen": 3}]', "avg_ts: is missing"),

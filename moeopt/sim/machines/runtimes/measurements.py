@@ -127,7 +127,10 @@ def read_measurements(
         raise InputError(f"{path}: line 1: longer than {LONGEST_HEADER} characters")
     found = []
     table = csv.DictReader(io.StringIO(text))
-    columns = [name.strip() for name in table.fieldnames or ()]
+    try:
+        columns = [name.strip() for name in table.fieldnames or ()]
+    except csv.Error as error:
+        raise InputError(f"{path}: line 1: {error}") from None
     table.fieldnames = columns
     for name in ("tokens_per_s", *(() if model else ("model",))):
         if name not in columns:

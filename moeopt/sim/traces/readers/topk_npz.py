@@ -83,7 +83,8 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[np.generic]
         if declared > min(held, MAX_ARRAY_BYTES):
             raise InputError(f"{where}: declares {declared} bytes and holds {held}")
         stream.seek(0)
-        array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
+        with np.errstate(all="ignore"):  # of sizes that are too large for an integer
+            array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
     except InputError:
         raise
     except OSError:
