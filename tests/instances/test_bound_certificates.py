@@ -211,7 +211,8 @@ def least(model: Model) -> Fraction | None:
     stands for a solution is.
     """
     program, step = cp_model.CpModel(), model.denominator
-    cap = 2**61 // (1 + step * sum(abs(factor) for _, factor in model.objective))
+    sums = (sum(abs(factor) for _, factor in row) for row in [model.objective, *model.terms])
+    cap = 2**61 // (1 + step * max(sums))
     ends = [
         (low or 0, min(10**13, cap) if high is None else high)
         for low, high in zip(model.lower, model.upper, strict=True)
@@ -228,21 +229,24 @@ def least(model: Model) -> Fraction | None:
             program.add(total >= low * step)
         if high is not None:
             program.add(total <= high * step)
-    program.minimize(sum(factor * x[j] for j, factor in model.objective))
+    cost = sum(factor * x[j] for j, factor in model.objective)
+    program.minimize(cost)
+    if "overflow" in program.validate():
+        raise OverflowError
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     status = solver.solve(program)
     assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
     if status == cp_model.INFEASIBLE:
         return None
-    return (Fraction(round(solver.objective_value), step) + model.constant) / model.denominator
+    return (Fraction(solver.value(cost), step) + model.constant) / model.denominator
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("problem", LEMMAS)
 def test_models_by_lemma_lose_no_optimum(problem: str, seed: int, root: Path) -> None:
     """Of random instances, every second made odd: brute force finds nothing below the model."""
-    draw, models = random.Random(seed), 0
+    draw, models, beyond = random.Random(seed), 0, 0
     for number in range(40 * seed, 40 * seed + (4 if seed == 0 else 40)):
         instance = random_instances(root, problem)(number)
         if number % 2:
@@ -259,10 +263,13 @@ def test_models_by_lemma_lose_no_optimum(problem: str, seed: int, root: Path) ->
                 found = least(Model(neutral_model(instance, form).data))
             except InputError:  # too many plans or numbers to be listed
                 continue
+            except OverflowError:  # beyond the 64 bits of CP-SAT
+                beyond += 1
+                continue
             assert found is not None, (number, form)
             assert found <= optimum, (number, form)
             models += 1
-    assert models
+    assert models > beyond
 
 
 def made_odd(instance: Any, draw: random.Random) -> Any:

@@ -70,7 +70,7 @@ def test_t16_is_calibrated_and_says_so() -> None:
         ("T7", "within 25 %", "selected"),
         ("T7u", "upper limit", "limit"),
         ("T5xT6xT7", "within 25 %", "selected"),
-        ("T13", "reproduces", "selected"),
+        ("T13", "no", "assumed"),
         ("T14", "reproduces", "assumed"),
     ],
 )
@@ -100,7 +100,7 @@ def test_the_optimum_is_at_least_as_fast(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["T8", "T9", "T10", "T11", "T12"])
 def test_what_does_not_come_out_is_reported_as_it_is(name: str) -> None:
-    """These miss, with a reason; if one starts to fit, the documents must say so."""
+    """These miss, or cannot be computed, with a reason; if one starts to fit, documents say so."""
     figure = reproduced(name)
-    assert figure.verdict == "no"
+    assert figure.verdict == ("no" if name == "T12" else "not computable")
     assert figure.ours.note
