@@ -2,8 +2,9 @@
 
 Binaries stay binaries and what a model names in `whole` stays whole. Other variables become
 continuous, in units that keep numbers small, since MILP solvers work to absolute tolerances of
-1e-6. A row of binaries that is scaled goes half-way to the next sum there is, which floats cannot
-blur. A row under conditions gets a big number, the smallest that the variables' limits allow.
+1e-6. A row of binaries, or of whole numbers with large coefficients, that is scaled goes half-way
+to the next sum there is, which floats cannot blur. A row under conditions gets a big number, the
+smallest that the variables' limits allow.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -101,6 +102,7 @@ class _Rows:
         binary = [ends == (0, 1) for ends in zip(self.low, self.high, strict=True)]
         names = [of.name for of in proto.variables]
         kept = [one or of.startswith(whole) for one, of in zip(binary, names, strict=True)]
+        self.kept = kept
         self.unit = [
             1 if one else power_of_ten(high, LARGEST)
             for one, high in zip(kept, self.high, strict=True)
@@ -172,8 +174,10 @@ class _Rows:
         self.free -= terms.keys()
         number = self.count[at] = self.count.get(at, -1) + 1
         unit, value = max((self.unit[v] for v in terms), default=1), float(side)
-        if all(self.unit[v] == 1 and (self.low[v], self.high[v]) == (0, 1) for v in terms):
-            unit = power_of_ten(max(map(abs, terms.values()), default=1), COEFFICIENT)
+        largest = max(map(abs, terms.values()), default=1)
+        binary = all((self.low[v], self.high[v]) == (0, 1) for v in terms)
+        if binary or (largest > FLOAT_RANGE and all(self.kept[v] for v in terms)):
+            unit = power_of_ten(largest, COEFFICIENT)
             step = gcd(*terms.values()) or 1
             if unit > 1 and sign:
                 value = (-sign * (-sign * side // step) - sign * 0.5) * step

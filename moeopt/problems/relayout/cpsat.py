@@ -192,6 +192,8 @@ class Model(Formulation):
     # told otherwise, and this relaxation is nearly tight.
     parameters: ClassVar = {"linearization_level": 2}
 
+    whole = ("relayouts",)
+
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.objective_unit = objective_grid(instance)
