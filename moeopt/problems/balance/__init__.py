@@ -52,11 +52,9 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
 
 
 def _milp() -> "Callable[[Instance], BuiltModel]":
-    from moeopt.core.linear import in_floats
+    from .milp import Model
 
-    from .cpsat import ClosedForm
-
-    return in_floats(ClosedForm)
+    return Model
 
 
 def _dynamic_program() -> Algorithm["Instance"]:
