@@ -284,14 +284,14 @@ def test_a_workloads_instance_is_made_again_under_another_settlement() -> None:
 
 
 @pytest.mark.slow
-def test_older_instances_are_made_again_under_another_settlement(root: Path) -> None:
-    """Their provenance says nothing of what is younger."""
+def test_the_librarys_are_made_again_under_another_settlement(root: Path) -> None:
+    """From what their provenance says."""
     file = root / "instances" / "bitwidth" / "convex" / "convex-deepseek-v2-lite-per-layer.json.gz"
     instance = moeopt.load(file)
     assert isinstance(instance, Instance)
     found = resettled(instance, "weight", "none")
     assert found is not None
-    assert found.schema_version == 1
+    assert found.schema_version == instance.schema_version
     assert found != instance
 
 
