@@ -218,8 +218,8 @@ def test_the_committed_plans_find_their_instances(
         (
             ("plan.json", "--to", "libcachesim"),
             "--to: libcachesim does not take placement; for placement there are: ktransformers, "
-            "ktransformers-yaml, llama.cpp-profile, sglang, tensorrt-llm, vllm, vllm-ascend, "
-            "vllm-eplb, ik_llama.cpp, llama.cpp, lp, mps",
+            "llama.cpp-profile, sglang, tensorrt-llm, vllm, vllm-ascend, vllm-eplb, ik_llama.cpp, "
+            "ktransformers-yaml, llama.cpp, lp, mps",
         ),
         (
             ("some name.json", "--to", "sglang"),

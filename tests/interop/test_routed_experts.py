@@ -183,7 +183,7 @@ BAD_ANSWERS: dict[str, tuple[str, str]] = {
     "a number": ("7", "answer 0: must be an object, not the value 7"),
     "an empty list": ("[]", "routed_experts: is missing in every answer"),
     "no JSON": ('{"choices": ', "not valid JSON at line 1 column 13"),
-    "a bottomless list": ("[" * 200_000, "not usable: nested too deeply"),
+    "a bottomless list": ("[" * 200_000, "has too many lists and objects for its size"),
     "NaN": ('{"choices": NaN}', "not usable: NaN is not a number of usable size"),
     "an endless integer": ('{"choices": ' + "9" * 5000 + "}", "not usable: an integer has 5000"),
     "beyond floats": ('{"choices": 1e999}', "not usable: 1e999 is not a number of usable size"),

@@ -81,8 +81,8 @@ def test_a_curve_that_gives_no_rate_is_refused(scale: str, points: Any, says: st
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("pcie_gb_s", -64.0, "pcie_gb_s: input should be greater than 0, not -64.0"),
-        ("pcie_gb_s", 0, "pcie_gb_s: input should be greater than 0, not 0"),
+        ("pcie_gb_s", -64.0, "pcie_gb_s: must be more than 0.0, not -64.0"),
+        ("pcie_gb_s", 0, "pcie_gb_s: must be more than 0.0, not 0"),
         ("pcie_gb_s", float("nan"), "pcie_gb_s: "),
         ("pcie_gb_s", float("inf"), "pcie_gb_s: "),
         ("pcie_gb_s", "64", 'pcie_gb_s: input should be a valid number, not "64"'),

@@ -323,7 +323,7 @@ def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "raw", "says"),
     [
-        ("pcie_gb_s", "-64", "pcie_gb_s: input should be greater than 0, not -64"),
+        ("pcie_gb_s", "-64", "pcie_gb_s: must be more than 0.0, not -64"),
         ("pcie_gb_s", "NaN", "pcie_gb_s: must be a number of usable size, not NaN"),
         ("pcie_gb_s", "1e999", "pcie_gb_s: must be a number of usable size, not 1e999"),
         ("pcie_gb_s", '"64"', "pcie_gb_s: "),

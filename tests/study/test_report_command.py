@@ -123,4 +123,4 @@ def test_figures_that_cannot_be_drawn_are_refused_first(
 def test_a_folder_that_cannot_be_made_is_named(folder: Path, capsys: Capture) -> None:
     """One line."""
     assert run(["gap", "family/0.json", "--methods", "greedy", "--report", "family/0.json"]) == 2
-    assert "--report: family/0.json: File exists" in capsys.readouterr().err
+    assert "--report: family/0.json is a file: must be a folder" in capsys.readouterr().err

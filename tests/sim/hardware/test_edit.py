@@ -92,7 +92,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         " cpu.bandwidth_gb_s?",
         "hbm_gb: is not a known key; did you mean gpu.hbm_gb?",
         "dram.speed: is not a known key; did you mean dram.speed_mt_s?",
-        "gpu.hbm_gb_s: input should be greater than 0, not -2 (number, GB/s: peak bandwidth",
+        "gpu.hbm_gb_s: must be more than 0.0, not -2 (number, GB/s: peak bandwidth",
         "dram.dimms: is missing (integer: how many DIMMs; `dmidecode -t memory`",
         "cpu: must be an object, not 3",
         "sources.name: cannot be set here",
