@@ -7,7 +7,7 @@ The model prints its own solution as JSON in the contract's form, so that it can
 import json
 import re
 import tempfile
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,12 @@ from moeopt.solvers.verification import verified
 DECLARATION = re.compile(r"^\s*(?:param|set)\s+(\w+)", re.MULTILINE)
 
 
-def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
+def data_section(
+    model: str,
+    instance: InstanceEnvelope,
+    output: Path,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> str:
     """Return the MathProg data section of an instance, for the names that `model` declares.
 
     A list of objects ``experts`` gives the set ``experts`` (0, 1, ...) and one parameter per field;
@@ -32,18 +37,20 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
     set of pairs, and parameters with both indices, called ``<list>_<field>`` where the model
     declares that. An object gives a parameter ``<object>_<field>`` for each field. The length of a
     list of plain values or lists is ``<name>_length``, where the model asks for it.
-    `output` is the file the model prints its solution to.
+    `output` is the file the model prints its solution to; `checkpoint` may raise at any entry.
     """
     declared = set(DECLARATION.findall(model))
     entries: dict[str, list[str]] = {"output": [_quoted(output.as_posix())]}
     members: dict[str, list[str]] = {}
     for name, value in instance.model_dump(mode="json").items():
+        checkpoint()
         if isinstance(value, str):
             entries[name] = [_quoted(value)]
         elif _has_objects(value):
-            _collect(name, value, (), entries, members, declared)
+            _collect(name, value, (), entries, members, declared, checkpoint)
         elif isinstance(value, Mapping) and value and not all(map(str.isdigit, value)):
             for inner, item in value.items():
+                checkpoint()
                 entries.setdefault(f"{name}_{inner}", []).extend(_entries(item, ()))
         else:
             entries.setdefault(name, []).extend(_entries(value, ()))
@@ -66,15 +73,17 @@ def _collect(
     entries: dict[str, list[str]],
     members: dict[str, list[str]],
     declared: Container[str],
+    checkpoint: Callable[[], None],
 ) -> None:
     """Add the fields of a list of objects as parameters, and their positions as a set."""
     for number, item in enumerate(rows):
+        checkpoint()
         place = (*index, number)
         text = ",".join(map(str, place))
         members.setdefault(name, []).append(text if len(place) == 1 else f"({text})")
         for field, inner in item.items():
             if _has_objects(inner):
-                _collect(field, inner, place, entries, members, declared)
+                _collect(field, inner, place, entries, members, declared, checkpoint)
             else:
                 longer = f"{name}_{field}"
                 known = longer if len(place) > 1 and longer in declared else field
@@ -94,6 +103,9 @@ def _entries(value: Any, index: tuple[int, ...]) -> Iterator[str]:
         for key, inner in value.items():
             if key.isdigit():
                 yield from _entries(inner, (*index, int(key)))
+    elif type(value) is list and all(type(item) is int for item in value):
+        head = "".join(f"{place} " for place in index)
+        yield from (f"{head}{position} {item}" for position, item in enumerate(value))
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for position, inner in enumerate(value):
             yield from _entries(inner, (*index, position))
@@ -151,7 +163,7 @@ def _process() -> Process:
 def _asked(task: Task, folder: Path, printed: Path) -> Words:
     """Return the request, with the data in a file."""
     model, data = task.problem.mathprog_file, folder / "instance.dat"
-    text = data_section(model.read_text(), task.instance, printed)
+    text = data_section(model.read_text(), task.instance, printed, task.deadline.checkpoint)
     data.write_text(text)
     left = task.deadline.left()
     return {
