@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, TypeAdapter, ValidationError
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
@@ -335,6 +335,9 @@ def to_columns(solved: Solved) -> tuple[Any, ...]:
 _Cost = int | tuple[int, ...] | None
 
 
+_Seconds = Annotated[float, Field(ge=0, le=1e9)]
+
+
 class _Columns(BaseModel):
     """What the columns of a solve may hold; JSON is parsed, anything else is as SQLite has it."""
 
@@ -344,9 +347,9 @@ class _Columns(BaseModel):
     termination: Termination
     objective: Json[_Cost] | None
     bound: Json[_Cost] | None
-    build_s: float
-    solve_s: float
-    compile_s: float | None
+    build_s: _Seconds
+    solve_s: _Seconds
+    compile_s: _Seconds | None
     engine: str | None
     raw_status: str
     solution: bytes | None
