@@ -26,9 +26,9 @@ ATTEMPTS = ((TOLERANCE, False), (WIDER_TOLERANCE, False), (WIDER_TOLERANCE, True
 """Tolerance, and whether with presolve; the next where HiGHS ends with an error.
 
 HiGHS was seen to cut off all optima: with presolve of 4 of 3,900 random instances of `replication`
-(0 of 2,716 without), without it of 1 of 2,000 of `tri_domain` and 3 of 2,002 of `layout` (0 with it;
-`benchmarks/studies/false_optima.py`). Neither is safe: what it proves is the word of floats, and
-nothing is optimal by it before CP-SAT has confirmed it.
+(0 of 2,716 without), without it of 1 of 2,000 of `tri_domain` and 3 of 2,002 of `layout` (0 with
+it; `benchmarks/studies/false_optima.py`). Neither is safe: what it proves is the word of floats,
+and nothing is optimal by it before CP-SAT has confirmed it.
 """
 
 NODE_WORK = 5e-7
