@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moeopt.library.lemmas.balance import link_and_units
+from moeopt.library.lemmas.cache import number_of_layers
 from moeopt.library.lemmas.deferral import usual_order
 from moeopt.library.lemmas.layout import packing_weights
 from moeopt.library.lemmas.placement import envelopes, envelopes_and_full_rows
@@ -21,6 +22,7 @@ Builder = Callable[[Any, int, Mapping[str, Any]], LemmaModel]
 
 LEMMAS: Mapping[str, Mapping[str, Builder]] = {
     "balance": {"closed form": link_and_units},
+    "cache": {"number of layers": number_of_layers},
     "deferral": {"usual order": usual_order},
     "layout": {"packing weights": packing_weights},
     "placement": {"envelopes": envelopes, "envelopes, full rows": envelopes_and_full_rows},
