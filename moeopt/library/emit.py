@@ -4,14 +4,15 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
+from scipy.sparse.csgraph import connected_components
 
 from moeopt.core.clock import solving_clock, spend
 from moeopt.core.envelope import InstanceEnvelope
@@ -28,7 +29,6 @@ from moeopt.library.certificate import (
     verify,
 )
 from moeopt.library.model import Form, NeutralModel, neutral_model
-from moeopt.library.parts import optimum, parts_of, scaled
 from moeopt.problems.registry import get_problem
 
 SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
@@ -55,6 +55,8 @@ WORK = 10**15
 Vector = NDArray[np.float64]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
 Branch = tuple[int, ...]
+Tree = list[Any]
+Proof = dict[str, Any]
 
 
 class Certificate(dict[str, Any]):
@@ -125,29 +127,49 @@ def certify(
     return certificate
 
 
-def _of_parts(
-    model: Model, upper: int, max_nodes: int, left: Callable[[], float]
-) -> dict[str, Any] | None:
-    """Return trees that prove the optima of a model's parts; None if it has one, or is open."""
-    proofs: list[dict[str, Any]] = []
-    parts = parts_of(model)
-    if len(parts) < 2:
-        return None
-    scale = len(parts) + 1
-    for part in parts:
-        least = optimum(part.model, min(left(), PART_S)) if left() > 0 else None
+def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float]) -> Proof | None:
+    """Return trees that prove the optima of a model's parts; None if it has one, or is open.
+
+    A part are variables that rows join. Trees add up, where one for all would multiply them.
+    """
+    heads = [(terms[0][0], j) for terms in model.terms for j, _ in terms]
+    joined = np.array([*heads, *((j, j) for j, _ in model.objective)]).reshape(-1, 2)
+    size = len(model.whole)
+    graph = coo_array((np.ones(len(joined)), joined.T), shape=(size, size))
+    _, labels = connected_components(graph, directed=False)
+    names = np.unique(labels[joined[:, 0]])
+    scale, proofs = len(names) + 1, list[Proof]()
+    for name in names.tolist() if len(names) > 1 else ():
+        own = np.flatnonzero(labels == name).tolist()
+        part = _alone(model, own, scale)
+        least = Relaxation(part).optimum(min(left(), PART_S)) if left() > 0 else None
         if least is None:
             return None
-        least = scale * least - 1  # rounded up, the parts' sum is their optima's
-        search = _Search(scaled(part.model, scale), least, NeutralModel({}, [], []))
+        search = _Search(part, least - 1, NeutralModel({}, [], []))
         tree = search.run(max_nodes, lambda: left() > 0)
         if tree is None:
             return None
-        named = {"vars": part.variables, "bound": least, "tree": part.named(tree)}
-        proofs.append(search.proof(tree) | named)
+        proof = search.proof([node if isinstance(node, int) else list(node) for node in tree])
+        for node in proof["tree"]:
+            if isinstance(node, list) and len(node) == 2:
+                node[0] = own[node[0]]
+        proofs.append(proof | {"vars": own, "bound": least - 1})
     total = scale * model.constant + sum(proof["bound"] for proof in proofs)
     reached = -(-total // (scale * model.denominator * model.grid)) * model.grid
-    return {"bound": min(upper, reached), "scale": scale, "relaxed": [], "parts": proofs}
+    found = {"bound": min(upper, reached), "scale": scale, "relaxed": [], "parts": proofs}
+    return found if proofs else None
+
+
+def _alone(model: Model, own: list[int], scale: int) -> Model:
+    """Return the model of some variables, so scaled that bounds lose less than one in all."""
+    place = {j: n for n, j in enumerate(own)}
+    rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
+    costs = [(place[j], scale * factor) for j, factor in model.objective if j in place]
+    part = model.part(rows, costs)
+    part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
+    part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
+    part.whole = [model.whole[j] for j in own]
+    return part
 
 
 @dataclass
@@ -206,9 +228,9 @@ class _Search:
         self.pool = _Pool(len(model.whole))
         self.found: Relaxed | None = None
 
-    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> list[Any] | None:
+    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> Tree | None:
         """Return a tree whose leaves all contradict; None if it was not found."""
-        tree: list[Any] = []
+        tree: Tree = []
         pending: list[tuple[int, bool, list[Any]]] = []
         while True:
             spend(len(self.model.whole) / 100 / NODES_PER_UNIT)
@@ -229,7 +251,7 @@ class _Search:
             self.box.restore(mark, empty)
             self.box.branch(high)
 
-    def root(self) -> tuple[list[Any], int]:
+    def root(self) -> tuple[Tree, int]:
         """Return a tree of one leaf, and what the root's multipliers prove, in steps."""
         self.box.restore(0, empty=False)
         duals = None if self.found is None else self.found.duals
@@ -245,12 +267,12 @@ class _Search:
                 high = middle - 1
         return [self.pool.add(leaf, self._row(leaf, self.cutoff))], low * self.model.grid
 
-    def proof(self, tree: list[Any]) -> dict[str, Any]:
+    def proof(self, tree: Tree) -> Proof:
         """Return a certificate's part about a tree, whose leaves it numbers anew."""
         leaves = self._leaves(tree)
         return {"propagation": self.box.propagation, "tree": tree, "leaves": leaves}
 
-    def _leaves(self, tree: list[Any]) -> list[Any]:
+    def _leaves(self, tree: Tree) -> list[Any]:
         """Return the multipliers that a tree's leaves name, numbered anew."""
         used: dict[int, int] = {}
         for place, node in enumerate(tree):
@@ -319,7 +341,7 @@ class _Search:
         return branch
 
 
-def _groups(model: Model) -> Any:
+def _groups(model: Model) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the rows of which one variable is 1, with their variables."""
     for row, terms in enumerate(model.terms):
         if model.least[row] == model.most[row] == 1 and len(terms) > 2:
@@ -388,6 +410,25 @@ class Relaxation:
     def factor(self, row: int, variable: int) -> int:
         """Return the coefficient of a variable in a row."""
         return next((f for j, f in self.model.terms[row] if j == variable), 0)
+
+    def optimum(self, limit_s: float) -> int | None:
+        """Return what the best point of whole numbers that HiGHS finds costs, in integers."""
+        model, limits = self.model, list[Vector]()
+        for of, none in ((model.lower, -np.inf), (model.upper, np.inf)):
+            limits.append(np.array([none if one is None else float(one) for one in of]))
+        rows = LinearConstraint(self.at_most, ub=self.limits)
+        equal = LinearConstraint(self.equal, self.values, self.values)
+        found = milp(
+            self.cost / self.unit,
+            integrality=self.whole,
+            bounds=Bounds(limits[0], limits[1]),
+            constraints=[rows, equal],
+            options={"time_limit": limit_s, "mip_rel_gap": 0.0},
+        )
+        values: Vector | None = found.x
+        if values is None:
+            return None
+        return sum(factor * round(float(values[j])) for j, factor in model.objective)
 
     def solved(self, lower: Vector, upper: Vector, why: bool = True) -> Relaxed:
         """Return the relaxation's cost and multipliers over a box; `why` where it is empty."""

@@ -17,14 +17,11 @@ NUMBER = "ways that fewer serve as well are left out, and layers with any are co
 
 def number_of_layers(instance: "Instance", below: int, form: Mapping[str, Any]) -> LemmaModel:
     """Return the model: a flag for each layer's ways, and the number of layers with none."""
-    sides = sides_of(instance)
-    grid = objective_grid(instance)
+    sides, grid = sides_of(instance), objective_grid(instance)
     made = LemmaModel(NUMBER, tighten=False)
     trace = made.whole(0, (below - 1) // grid)
-    computing: list[Term] = [(trace, -1)]
-    copying: list[Term] = [(trace, -1)]
-    used: list[Term] = []
-    none: list[int] = []
+    used, none = list[Term](), list[Term]()
+    loads: tuple[list[Term], list[Term]] = [(trace, -1)], [(trace, -1)]
     for compute, copy in zip(sides.compute_ns.tolist(), sides.copy_ns.tolist(), strict=True):
         kept: list[tuple[int, int, int]] = []
         for ways, (one, other) in enumerate(zip(compute, copy, strict=True)):
@@ -32,16 +29,15 @@ def number_of_layers(instance: "Instance", below: int, form: Mapping[str, Any]) 
                 kept.append((ways, one, other))
         flags = made.flags(len(kept))
         made.one(flags, "CA-C1")
-        none.append(flags[0])
+        none.append((flags[0], 1))
         for flag, (ways, one, other) in zip(flags, kept, strict=True):
             used.append((flag, ways))
-            computing.append((flag, one // grid))
-            copying.append((flag, other // grid))
+            loads[0].append((flag, one // grid))
+            loads[1].append((flag, other // grid))
     made.row(used, "<=", sides.slots, "CA-C2")
-    made.row(computing, "<=", 0, "CA-C3")
-    made.row(copying, "<=", 0, "CA-C4")
-    idle = made.whole(0, len(none))
-    made.row([*((flag, 1) for flag in none), (idle, -1)], "=", 0, "sum")
-    made.first = [idle]
+    for load, rule in zip(loads, ("CA-C3", "CA-C4"), strict=True):
+        made.row(load, "<=", 0, rule)
+    made.first = [made.whole(0, len(none))]
+    made.row([*none, (made.first[0], -1)], "=", 0, "sum")
     made.objective = [[trace, grid]]
     return made
