@@ -47,3 +47,8 @@ def test_nobody_shares_a_wrong_assumption(seeds: range) -> None:
     """Equal, zero, huge, single, dominated: every exact method finds the optimum."""
     for instance in map(attack, seeds):
         assert_found(instance, least_makespan(instance))
+
+
+def test_cp_sat_does_not_end_the_process() -> None:
+    """Its substitutions in presolve did (OR-tools 9.15), after a start from a rule's solution."""
+    assert_found(attack(2037), least_makespan(attack(2037)))
