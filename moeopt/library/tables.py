@@ -37,15 +37,20 @@ def short_table(library: Path, problem: str | None) -> str:
     found = [e for folder in folders for e in _hardest_first(folder)]
     shown = found if problem else [e for e in found if e.type == "open"]
     rows = [("instance", "best objective", "gap")]
+    family = ""
     for e in shown:
-        place = e.key if problem else f"{e.problem}/{e.key}"
+        folder, _, file = f"{e.problem}/{e.key}".rpartition("/")
+        if folder != family:
+            rows.append((family := folder, "", ""))
         value = with_unit(e.problem, e.objective).removeprefix(f"{_words(e.problem)} ")
-        rows.append((place, value, _gap(e) if e.type == "open" else "proven"))
+        value = value.removesuffix(" ns")
+        rows.append((f"  {file}", value, _gap(e) if e.type == "open" else "proven"))
     first, second, third = (max(map(len, column)) for column in zip(*rows, strict=True))
-    lines = [f"{a:{first}}  {b:>{second}}  {c:>{third}}" for a, b, c in rows]
+    lines = [f"{a:{first}}  {b:>{second}}  {c:>{third}}".rstrip() for a, b, c in rows]
     named = {name: _words(name) or "ns" for name in dict.fromkeys(e.problem for e in shown)}
-    other = [f"{name}: {words}" for name, words in named.items() if words != "ns"]
-    note = f"Objectives of {'; '.join(other)}. " if other else ""
+    other = [f", of {name} in {words}" for name, words in named.items() if words != "ns"]
+    note = "Objectives in ns" * ("ns" in named.values()) + "".join(other)
+    note = note.removeprefix(", of ") + ". "
     note += f"{len(shown)} instances" if problem else f"{len(shown)} of {len(found)} are open"
     note += "; --markdown adds bound, method and date."
     return "\n".join([*lines, *wrap(note, 100)]) + "\n"
