@@ -82,8 +82,8 @@ def limit(parameters: Any, remaining: float, workers: int = 1) -> None:
     workers
         Threads, where seconds count.
     """
-    # Its substitutions ended the whole process ("Check failed", OR-tools 9.15) on one of 2,500 random
-    # instances of tri_domain. Without them library instances close alike (docs/proofs.md).
+    # Its substitutions ended the whole process ("Check failed", OR-tools 9.15) on one of 2,500
+    # random instances of tri_domain. Without them library instances close alike (docs/proofs.md).
     parameters.presolve_substitution_level = 0
     seconds = solving_clock().seconds_for(remaining)
     if seconds != float("inf"):
