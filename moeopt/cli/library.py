@@ -148,7 +148,7 @@ def certify_command(
     found = best_certificate(given, packing.pack(known), time_limit, nodes)
     save(found, out)
     bound = shown(given.problem, packing.unpack(found["bound"]))
-    print(f"{out}: proves {bound} with {len(found['tree'])} nodes")
+    print(f"{out}: proves {bound} with {found.nodes} nodes")
     return 0
 
 

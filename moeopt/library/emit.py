@@ -5,7 +5,8 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -29,7 +30,6 @@ from moeopt.library.certificate import (
     verify,
 )
 from moeopt.library.model import Form, NeutralModel, neutral_model
-from moeopt.problems.registry import get_problem
 
 SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
 """Multipliers are rounded to the inverse of the first that still proves what they prove."""
@@ -49,10 +49,14 @@ NODES_PER_UNIT = 40
 PART_S = 10.0
 """Seconds of HiGHS for the optimum of a part."""
 
+LARGE = 2_000
+"""Variables of a model of which each choice is looked at by itself."""
+
 WORK = 10**15
 """Steps that a search may take; the certificate's own are counted when it is verified."""
 
 Vector = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
 Branch = tuple[int, ...]
 Tree = list[Any]
@@ -63,6 +67,11 @@ class Certificate(dict[str, Any]):
     """A certificate's JSON object, as `certificate` reads it."""
 
     @property
+    def nodes(self) -> int:
+        """How many nodes its trees have."""
+        return sum(len(part["tree"]) for part in self.get("parts", [self]))
+
+    @property
     def bound(self) -> int:
         """What it proves, in steps of the objective."""
         return int(self["bound"])
@@ -70,7 +79,7 @@ class Certificate(dict[str, Any]):
 
 def certify(
     instance: InstanceEnvelope,
-    upper: int | None,
+    upper: int,
     limit_s: float,
     max_nodes: int,
     form: Form | None = None,
@@ -80,8 +89,7 @@ def certify(
     Parameters
     ----------
     upper
-        The objective of a known solution, in steps; nothing above it can be proven. None: that of
-        the problem's heuristic that models start from.
+        The objective of a known solution, in steps; nothing above it can be proven.
     limit_s, max_nodes
         When to stop branching. The root's relaxation is solved in any case.
     form
@@ -96,10 +104,6 @@ def certify(
     model = Model(neutral.data)
     clock = solving_clock()
     end = clock.now() + limit_s
-    if upper is None:
-        problem = get_problem(instance.problem)
-        known = problem.check.objective(instance, problem.heuristics.WARM_START(instance))
-        upper = problem.packing(instance).pack(known)
     proof = _of_parts(model, upper, max_nodes, lambda: end - clock.now())
     if proof is None:
         search = _Search(model, upper, neutral)
@@ -234,9 +238,10 @@ class _Search:
         pending: list[tuple[int, bool, list[Any]]] = []
         while True:
             spend(len(self.model.whole) / 100 / NODES_PER_UNIT)
-            leaf, values = self._closed()
+            branch = self._first_choice()
+            leaf, values = self._closed() if branch is None else (None, None)
             if leaf is None:
-                branch = None if values is None else self._branch(values)
+                branch = branch if values is None else self._branch(values)
                 if branch is None or len(tree) >= max_nodes or not go_on():
                     return None
                 tree.append(list(branch))
@@ -254,6 +259,8 @@ class _Search:
     def root(self) -> tuple[Tree, int]:
         """Return a tree of one leaf, and what the root's multipliers prove, in steps."""
         self.box.restore(0, empty=False)
+        if self.found is None:
+            self._closed()
         duals = None if self.found is None else self.found.duals
         leaf = self._scaled(duals, SCALES[-1], 1)
         low, high = 0, self.upper // self.model.grid
@@ -318,6 +325,14 @@ class _Search:
     def _row(self, leaf: Leaf, cutoff: int) -> tuple[Terms, int]:
         weight, pairs = leaf
         return added(self.model, self.steps, cutoff, [weight, list(map(list, pairs))], "")
+
+    def _first_choice(self) -> Branch | None:
+        """Return a branch on the first that may be chosen of a large model, if others may be."""
+        if self.choice is None or len(self.model.whole) < LARGE:
+            return None
+        row, columns = self.choice
+        some = [n for n, j in enumerate(columns.tolist()) if self.box.upper[j]]
+        return (row, some[0] + 1, 1) if len(some) > 1 else None
 
     def _branch(self, values: Vector) -> Branch | None:
         """Return a branch that the point breaks: on what sums fix, on groups, on single numbers."""
@@ -406,6 +421,7 @@ class Relaxation:
         self.limits = np.append(most[above], -least[below]) * self.scales[self.order[0]]
         self.equal = rows[equal]
         self.values = least[equal] * self.scales[equal]
+        self.signs_of = self.equal.sign()
 
     def factor(self, row: int, variable: int) -> int:
         """Return the coefficient of a variable in a row."""
@@ -435,6 +451,14 @@ class Relaxation:
         bounds = np.stack(
             [np.where(lower <= -1e30, -np.inf, lower), np.where(upper >= 1e30, np.inf, upper)], 1
         )
+        if len(self.whole) >= LARGE and (part := self._smaller(lower, upper)) is not None:
+            small, free = part
+            answer = small.solved(lower[free], upper[free], why)
+            if answer.values is None:
+                return answer
+            values = np.where(lower == upper, lower, 0)
+            values[free] = answer.values
+            return replace(answer, values=values)
         found = self._linprog(self.cost / self.unit, self.at_most, self.equal, bounds)
         if found.status == 0:
             duals = self._multipliers(found) * self.unit
@@ -442,6 +466,32 @@ class Relaxation:
         if found.status == 2:
             return self._empty(bounds) if why else Relaxed(np.inf, weight=0)
         return Relaxed()
+
+    def _smaller(self, lower: Vector, upper: Vector) -> "tuple[Relaxation, Flags] | None":
+        """Return the relaxation without what is fixed, or 0 as part of a sum that is; if little.
+
+        The multipliers of rows of which nothing is left are 0: right where these rows alone are
+        about the variables that they leave at 0. It is looked at whether they contradict.
+        """
+        free = upper > lower
+        signs, sums = (of @ free.astype(float) for of in (self.signs_of, abs(self.signs_of)))
+        at = np.where(free, 0, lower)
+        rest = self.values - self.equal @ at
+        none = (np.abs(rest) < WHOLE) & (np.abs(signs) == sums)
+        free &= ~((abs(self.signs_of).T @ none > 0) & (lower == 0))
+        if 2 * free.sum() > len(free):
+            return None
+        small = copy(self)
+        small.cost, small.whole = self.cost[free], self.whole[free]
+        left = self.limits - self.at_most @ at
+        sided = (abs(self.at_most) @ free > 0) | (left < 0)
+        same = (abs(self.equal) @ free > 0) | (np.abs(rest) > WHOLE)
+        small.at_most, small.limits = self.at_most[sided][:, free], left[sided]
+        small.equal, small.values = self.equal[same][:, free], rest[same]
+        small.order = self.order[0][sided], self.order[1][same]
+        small.signs = self.signs[sided]
+        small.signs_of = self.signs_of[same][:, free]
+        return small, free
 
     def _empty(self, bounds: Vector) -> Relaxed:
         """Return multipliers of the least sum of violations: they show that nothing is there."""
