@@ -206,8 +206,6 @@ ROWS: tuple[Row, ...] = (
         {"moeopt.problems.split.labels._counted": lambda *_: True}),
     Row("split: moves and exchanges of parts", "labels", ("split/*/*",),
         {"moeopt.problems.split.labels.improved": lambda _, homes: homes}),
-    Row("split: blocks of consecutive layers", "labels", ("split/*/*",),
-        {"moeopt.problems.split.labels.blocks": _nothing}),
     Row("split: labels", "labels", ("split/*/*",), instead="cp-sat"),
     Row("replication: annealing", "anneal-and-refute", ("replication/*/*",),
         {"moeopt.problems.replication.anneal_and_refute._improve": _nothing}),

@@ -446,8 +446,8 @@ class Problem(Generic[InstanceT, SolutionT]):
         Imports and returns what every solve needs; its entries are properties here.
     cpsat
         Imports and returns the class of the CP-SAT model.
-    own_milp
-        Imports and returns the class of the MILP model; None if it has the rows of `cpsat`.
+    milp_rows
+        Imports and returns the class of CP-SAT models whose rows the MILP has, if not `cpsat`'s.
     generator, executor, later, robust
         Import and return the `Generator`; (instance, solution) -> what the event engine executed;
         how decisions are run on later loads, None if they stay just as they are; method `ROBUST`.
@@ -466,7 +466,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     parts: Callable[[], Parts[InstanceT, SolutionT]]
     cpsat: Callable[[], Callable[[InstanceT], BuiltModel]]
     generator: Callable[[], Generator[InstanceT]]
-    own_milp: Callable[[], Callable[[InstanceT], BuiltModel]] | None = None
+    milp_rows: Callable[[], Callable[[InstanceT], BuiltModel]] | None = None
     executor: Callable[[], Callable[[InstanceT, SolutionT], Any]] | None = None
     later: Callable[[], Later[InstanceT, SolutionT]] | None = None
     robust: Callable[[], Robust[InstanceT]] | None = None
@@ -483,7 +483,7 @@ class Problem(Generic[InstanceT, SolutionT]):
         """Return the class of the MILP model."""
         from moeopt.core.linear import in_floats
 
-        return self.own_milp() if self.own_milp is not None else in_floats(self.cpsat())
+        return in_floats((self.milp_rows or self.cpsat)())
 
     @cached_property
     def _parts(self) -> Parts[InstanceT, SolutionT]:

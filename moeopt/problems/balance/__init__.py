@@ -51,10 +51,10 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
+def _milp_rows() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Rows
 
-    return Model
+    return Rows
 
 
 def _dynamic_program() -> Algorithm["Instance"]:
@@ -120,7 +120,7 @@ PROBLEM = Problem(
     unpriced={"BA-C1": "it says what is decided"},
     parts=_parts,
     cpsat=_cpsat,
-    own_milp=_milp,
+    milp_rows=_milp_rows,
     generator=_generator,
     executor=_executor,
 )

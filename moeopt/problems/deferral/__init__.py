@@ -52,10 +52,10 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp() -> "Callable[[Instance], BuiltModel]":
-    from .milp import Model
+def _milp_rows() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Pairwise
 
-    return Model
+    return Pairwise
 
 
 def _dynamic_program() -> Algorithm["Instance"]:
@@ -109,7 +109,7 @@ PROBLEM = Problem(
     unpriced={"DE-C1": "it says what is decided", "DE-C8": "it says what the makespan is"},
     parts=_parts,
     cpsat=_cpsat,
-    own_milp=_milp,
+    milp_rows=_milp_rows,
     generator=_generator,
     executor=_executor,
     front=_front,

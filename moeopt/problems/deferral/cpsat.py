@@ -1,16 +1,20 @@
-"""The CP-SAT model: one method per constraint ID (`formulations/deferral/spec.md`)."""
+"""The CP-SAT models: one method per constraint ID (`formulations/deferral/spec.md`)."""
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import ClassVar
 
 from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
+from ortools.sat.python.cp_model import IntVar, LinearExpr, LinearExprT
 
 from moeopt.core.errors import InputError
 from moeopt.core.formulation import Formulation
 
 from .bounds import second_key_radix
 from .instance import Instance, Solution, StartTimes
+
+Node = tuple[str, int]
+"""A task: its kind and its layer."""
 
 LARGEST = 2**60
 """CP-SAT rejects numbers near 2**62."""
@@ -43,7 +47,7 @@ class Model(Formulation):
         radix = second_key_radix(instance)
         if (self.horizon + 1) * radix > LARGEST:
             raise InputError(
-                "cp-sat: makespan x penalty is above 2**60; method dp has no such limit"
+                "cp-sat, milp: makespan x penalty is above 2**60; method dp has no such limit"
             )
         self.model = cp_model.CpModel()
         layers, counts = range(instance.layers), range(instance.max_deferred + 1)
@@ -57,7 +61,7 @@ class Model(Formulation):
         self.makespan = self._instant("makespan")
         self.penalty = sum(self._sum(row, instance.penalty) for row in layers)
         self.objective = self.makespan * radix + self.penalty
-        self.length = {
+        self.length: dict[str, list[LinearExprT]] = {
             "attention": list(instance.attention_ns),
             "shared": list(instance.shared_ns),
             "immediate": [self._work(row, [instance.top_k - d for d in counts]) for row in layers],
@@ -137,13 +141,15 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the schedule off the solver's values; a layer without a count gets None."""
-        counts = (
-            next((d for d, variable in enumerate(defers) if value(variable)), None)
-            for defers in self.defers
-        )
         starts = {kind: tuple(map(value, variables)) for kind, variables in self.start.items()}
         return Solution(
-            instance=self.instance.name, deferred=tuple(counts), start_ns=StartTimes(**starts)
+            instance=self.instance.name, deferred=self._counts(value), start_ns=StartTimes(**starts)
+        )
+
+    def _counts(self, value: Callable[[IntVar], int]) -> tuple[int | None, ...]:
+        return tuple(
+            next((d for d, variable in enumerate(defers) if value(variable)), None)
+            for defers in self.defers
         )
 
     def _instant(self, name: str) -> IntVar:
@@ -152,7 +158,7 @@ class Model(Formulation):
     def _sum(self, layer: int, values: Sequence[int]) -> LinearExpr:
         return cp_model.LinearExpr.weighted_sum(self.defers[layer], list(values))
 
-    def _work(self, layer: int, experts: list[int]) -> LinearExpr:
+    def _work(self, layer: int, experts: list[int]) -> LinearExprT:
         """Return a variable for the time of as many experts as the layer's count says."""
         expert_ns = self.instance.expert_cpu_ns[layer]
         length = self.model.new_int_var(0, self.instance.top_k * expert_ns, "")
@@ -164,3 +170,90 @@ class Model(Formulation):
         sync_ns = self.instance.sync_ns[other] if sync else 0
         ended = self.start[earlier][other] + self.length[earlier][other]
         self.model.add(self.start[later][layer] >= ended + sync_ns)
+
+
+class Pairwise(Model):
+    """For each pair of CPU tasks which one comes first, in place of intervals: rows for a MILP.
+
+    Starts serve the solver alone: `decode` takes counts and orders, and computes the earliest
+    starts in integers, from the waits that were posted.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.waits: list[tuple[Node, Node, int]] = []
+        self.orders: list[tuple[Node, Node, IntVar]] = []
+        super().__init__(instance)
+
+    def de_c6_cpu_is_serial(self) -> None:
+        """Post DE-C6: of two tasks on the CPU one ends before the other; no time, no place."""
+        idle = {"immediate": self.instance.top_k, "deferred": 0}
+        runs = {
+            (kind, layer): sum(x for d, x in enumerate(self.defers[layer]) if d != none)
+            for layer, expert_ns in enumerate(self.instance.expert_cpu_ns)
+            for kind, none in idle.items()
+            if expert_ns
+        }
+        for first, second in combinations(runs, 2):
+            self.look()
+            order = self.model.new_bool_var("")
+            slack = 2 - runs[first] - runs[second]
+            for (kind, layer), (other, later), off in (
+                (first, second, 1 - order),
+                (second, first, order),
+            ):
+                ended = self.start[kind][layer] + self.length[kind][layer]
+                start = self.start[other][later]
+                self.model.add(ended - self.horizon * (off + slack) <= start)
+            self.orders.append((first, second, order))
+
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
+        """Read counts and orders off the solver's values; a layer without a count gets None."""
+        counts = self._counts(value)
+        length = {
+            (kind, layer): self._length_ns(kind, layer, count)
+            for layer, count in enumerate(counts)
+            for kind in StartTimes.model_fields
+        }
+        arcs = [(before, after, length[before] + sync) for before, after, sync in self.waits]
+        for first, second, order in self.orders:
+            if length[first] and length[second]:
+                before, after = (first, second) if value(order) else (second, first)
+                arcs.append((before, after, length[before]))
+        earliest = _earliest_starts(arcs)
+        starts = {
+            kind: tuple(earliest.get((kind, layer), 0) for layer in range(len(counts)))
+            for kind in StartTimes.model_fields
+        }
+        return Solution(instance=self.instance.name, deferred=counts, start_ns=StartTimes(**starts))
+
+    def _work(self, layer: int, experts: list[int]) -> LinearExprT:
+        expert_ns = self.instance.expert_cpu_ns[layer]
+        return self._sum(layer, [e * expert_ns for e in experts])
+
+    def _wait(self, later: str, layer: int, earlier: str, other: int, sync: bool = True) -> None:
+        super()._wait(later, layer, earlier, other, sync)
+        sync_ns = self.instance.sync_ns[other] if sync else 0
+        self.waits.append(((earlier, other), (later, layer), sync_ns))
+
+    def _length_ns(self, kind: str, layer: int, count: int | None) -> int:
+        fixed = {"attention": self.instance.attention_ns, "shared": self.instance.shared_ns}
+        if kind in fixed:
+            return fixed[kind][layer]
+        if count is None:
+            return 0
+        experts = count if kind == "deferred" else self.instance.top_k - count
+        return experts * self.instance.expert_cpu_ns[layer]
+
+
+def _earliest_starts(arcs: list[tuple[Node, Node, int]]) -> dict[Node, int]:
+    """Return the earliest start of every task, from 0 on, by (earlier, later, ns between)."""
+    start = {node: 0 for arc in arcs for node in arc[:2]}
+    for _ in range(len(start) + 1):
+        moved = False
+        for earlier, later, lag in arcs:
+            if start[earlier] + lag > start[later]:
+                start[later] = start[earlier] + lag
+                moved = True
+        if not moved:
+            return start
+    raise ValueError("some tasks wait for each other")

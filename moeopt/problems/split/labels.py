@@ -15,7 +15,6 @@ those that were left out is remembered. At the end nothing is better than the in
 happened, the incumbent is the optimum, or there is none.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -25,10 +24,9 @@ from moeopt.core.search import Search
 
 from .bounds import objective_grid
 from .check import objective, violations
-from .heuristics import HEURISTICS, hosts
+from .heuristics import HEURISTICS
 from .instance import Instance, Solution
 from .lagrangian import Relaxed, ascend, fitting, rows_of
-from .local_search import blocks, improved
 from .paths import FAR, Ints, Paths, paths_of
 from .runs import counted
 
@@ -43,6 +41,12 @@ SURPLUS = 4
 
 CELLS_PER_UNIT = 15_000_000
 """Extensions of labels that a unit of work looks at."""
+
+MOST_MOVES = 2_000
+"""Improvements of one start; each is of a nanosecond at least."""
+
+MOVES_PER_UNIT = 40_000_000
+"""Moves looked at per unit of work."""
 
 
 @dataclass
@@ -79,7 +83,7 @@ def solve(instance: Instance, search: Search) -> None:
     """Find the best split and prove it, or report the best and the bound reached."""
     paths = fitting(paths_of(instance))
     grid = objective_grid(instance)
-    for start in _starts(instance, paths):
+    for start in (rule(instance) for rule in HEURISTICS.values()):
         _offer(instance, search, start)
         if start is not None and not violations(instance, start):
             homes = np.array([start.attention, start.experts], dtype=np.int64)
@@ -134,15 +138,71 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
     return not (search.closed or search.stopped)
 
 
-def _starts(instance: Instance, paths: Paths) -> Iterator[Solution | None]:
-    """Yield the runtimes' rules' splits, and blocks of consecutive layers, to be improved."""
-    for heuristic in HEURISTICS.values():
-        yield heuristic(instance)
-    every = range(len(instance.devices))
-    ways = np.array(list(every if instance.order is None else instance.order), dtype=np.int64)
-    for host in dict.fromkeys(hosts(instance)):
-        homes = blocks(paths, ways, host)
-        yield None if homes is None else _split(instance, homes)
+def improved(paths: Paths, homes: Ints) -> Ints:
+    """Return homes that no move of a part, or of a layer, or exchange of experts makes better.
+
+    Parameters
+    ----------
+    homes
+        Of a split that fits, shape (2, layers).
+    """
+    homes = homes.copy()
+    layers, count = paths.attention.shape
+    used = np.bincount(homes[0], paths.attention_bytes, count)
+    used = (used + np.bincount(np.maximum(homes[1], 0), paths.experts_bytes, count)).astype(int)
+    every = np.arange(layers)
+    for _ in range(MOST_MOVES):
+        spend((3 * layers * count + layers * layers) / MOVES_PER_UNIT)
+        at, has = homes[0], paths.has > 0
+        home = np.where(has, homes[1], at)
+        before = np.concatenate([[paths.source], home[:-1]])
+        after = np.concatenate([at[1:], [paths.source]])
+        free = paths.room - used
+        out = paths.hop[at] + paths.experts + paths.hop[:, after].T  # experts on each device
+        out = np.where((paths.experts < FAR) & has[:, None], out, FAR)
+        experts = np.where(paths.experts_bytes[:, None] <= free, out - out[every, home][:, None], 0)
+        experts[~has] = 0
+        into = paths.hop[before] + paths.attention  # attention on each device
+        low = np.concatenate([[-1], paths.place[at[:-1]]])
+        high = np.concatenate([paths.place[at[1:]], [count]])
+        keeps = (paths.place >= low[:, None]) & (paths.place <= high[:, None])
+        keeps &= paths.attention < FAR
+        onward = np.where(has[:, None], paths.hop[:, home].T, paths.hop[:, after].T)
+        alone = into + onward
+        alone = alone - alone[every, at][:, None]
+        fits = keeps & (paths.attention_bytes[:, None] <= free)
+        alone = np.where(fits, alone, 0)
+        now = into[every, at] + out[every, home]
+        both = into + np.diag(paths.hop) + paths.experts + paths.hop[:, after].T - now[:, None]
+        fits = keeps & has[:, None] & (paths.experts < FAR)
+        fits &= (paths.attention_bytes + paths.experts_bytes)[:, None] <= free
+        both = np.where(fits, both, 0)
+        swap = out[:, home] - out[every, home][:, None]
+        swap = swap + swap.T
+        sizes = paths.experts_bytes[:, None] - paths.experts_bytes[None, :]
+        fits = (sizes <= free[home][None, :]) & (-sizes <= free[home][:, None])
+        fits &= has[:, None] & has[None, :] & (out[:, home] < FAR) & (out[:, home] < FAR).T
+        beside = np.abs(every[:, None] - every[None, :]) > 0
+        swap = np.where(fits & beside, swap, 0)
+        moves = (experts, alone, both, swap)
+        best = min(range(4), key=lambda kind: (int(moves[kind].min()), kind))
+        if moves[best].min() >= 0:
+            return homes
+        layer, target = divmod(int(moves[best].argmin()), moves[best].shape[1])
+        size, held = int(paths.attention_bytes[layer]), int(paths.experts_bytes[layer])
+        if best in (1, 2):
+            used[at[layer]] -= size
+            used[target] += size
+            homes[0, layer] = target
+        if best in (0, 2):
+            used[home[layer]] -= held
+            used[target] += held
+            homes[1, layer] = target
+        if best == 3:
+            used[home[layer]] += int(paths.experts_bytes[target]) - held
+            used[home[target]] += held - int(paths.experts_bytes[target])
+            homes[1, layer], homes[1, target] = homes[1, target], homes[1, layer]
+    return homes
 
 
 def up(bound: int, grid: int) -> int:
