@@ -104,7 +104,7 @@ def _validated(path: str | Path, *, is_solution: bool) -> Any:
         raise InputError(f"{path}: {describe(error)}") from None
 
 
-def _given_up(value: Any) -> Any:
+def _given_up(value: object) -> object:
     """Return what gives the items of a long list of lists or objects one by one and forgets them.
 
     Else a large file would be in memory twice: as what was parsed, and as what is made of it.
