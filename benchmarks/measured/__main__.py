@@ -1,7 +1,7 @@
 """Fit the profiles of runtimes to public measurements, and say how far they are off elsewhere.
 
 ``python -m benchmarks.measured`` prints the page docs/measured.md (5 CPU seconds); ``--write``
-writes it, and the profiles that ``moeopt predict`` uses, ``moeopt/sim/presets/runtimes``.
+writes it, ``details.md``, and ``moeopt/sim/presets/runtimes``, the profiles of `moeopt predict`.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.measured.crossvalidation import cross_validated, fitted_profiles
 from benchmarks.measured.forms import choose
 from benchmarks.measured.points import all_points
-from benchmarks.measured.report import to_markdown
+from benchmarks.measured.report import details, to_markdown
 from moeopt.core.json_files import save
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +30,7 @@ def main() -> None:
     page = to_markdown(points, found)
     if given.write:
         (ROOT / "docs" / "measured.md").write_text(page)
+        (ROOT / "benchmarks" / "measured" / "details.md").write_text(details(points, found))
         for profile in fitted_profiles(points, found):
             save(profile, ROOT / "moeopt/sim/presets/runtimes" / f"{profile.name}.json")
     else:

@@ -119,22 +119,20 @@ def bandwidth_alone(points: Sequence[MeasuredPoint]) -> list[Held]:
 HEAD = """# Measured: public speeds of real runtimes, and ours
 
 For whoever asks how far to trust `moeopt predict`. Written by `python -m benchmarks.measured
---write`; do not edit. It needs `MOEOPT_MEASURED`, the folder of the second table of points
-(`measured-2.csv`), whose rows are not kept here.
+--write` from `benchmarks/measured/points.csv` and a second table, whose rows are not kept here
+(`MOEOPT_MEASURED` names its folder). Errors by machine, what is left out and the sources:
+`benchmarks/measured/details.md`.
 
 Every point of a machine is left out, the model is fitted to the other machines, and predicts the
 point. Errors are in size, of tokens/s, relative to what was measured. *Median* is the median over
-machines of the median over their points, so that every machine has the same weight. *p90* is over
-points. *Inside* is the share of points in an 80 % interval that other machines' errors made.
+machines of the median over their points. *p90* is over points. *Inside* is the share of points in
+an 80 % interval that other machines' errors made.
 
-These figures are honest about costs and kind about four choices, which were made after a first look
-at held-out errors: expectations and uncertainties of six terms; the share of its peak that a
-host's memory reaches where nobody measured it (0.75 for AM5, 0.95 for AM4 and Intel's desktops and
-laptops, 0.8 for others); that under Windows only one of two sockets computes (machine 6138); and
-how nearly reads and computing overlap. `python -m benchmarks.measured --forms` prints the errors
-with other choices, and with each choice made without the machine that it is tried on. The terms
-stand in `moeopt/sim/machines/runtimes/terms.py`, their fitted costs in
-`moeopt/sim/presets/runtimes`.
+Four choices were made after a first look at held-out errors: expectations and uncertainties of six
+terms; the share of its peak that a host's memory reaches where nobody measured it; that under
+Windows only one of two sockets computes (machine 6138); and how nearly reads and computing overlap.
+`--forms` prints the errors with other choices, and with each choice made without the machine that
+it is tried on.
 """
 
 WRONG = """## What is still wrong
@@ -147,11 +145,14 @@ WRONG = """## What is still wrong
 - 1-bit formats on old cores (7980xe), a machine that uses four of eight GPUs (7543) and a speed
   that its author calls too slow (hx370) are off by a factor of two to three; they stay in.
 - A calibration on one model does not help another model of the machine ("Calibrated"). Other forms
-  of the experts' term (per operation, no barriers, their root) leave it between 14 and 17 %. So do
-  priors whose variances by machine and by model the other machines say. That a model's points
-  share an error of 10 % was set by these three machines' curves.
+  of the experts' term leave it between 14 and 17 %, and so do other priors.
 - Two GPUs count as one after the other, with the harmonic mean of their bandwidths.
 - Prompts have no public points here: `moeopt predict --prompt` rests on rates alone.
+"""
+
+DETAILS = """# Measured: machines, what is left out, sources
+
+Written by `python -m benchmarks.measured --write`; do not edit.
 """
 
 SOURCES = """## Sources
@@ -164,11 +165,16 @@ def to_markdown(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
     """Return the page."""
     parts = [HEAD, "## By class\n", *_by_class(found, points)]
     parts += ["## Calibrated\n", *_calibrated(found, points)]
-    parts += ["## By machine\n", *_by_machine(found)]
     parts.append(WRONG)
     strategies = compare_strategies(points, found.costs["ktransformers"])
     if strategies is not None:
         parts += ["## ktransformers' strategies\n", _strategies(strategies)]
+    return "\n".join(parts)
+
+
+def details(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
+    """Return the errors by machine, the points that are left out, and the sources."""
+    parts = [DETAILS, "## By machine\n", *_by_machine(found)]
     parts += ["## Left out\n", _left_out(points), SOURCES]
     places: dict[str, list[str]] = {}
     for place in sorted({_place(point.source) for point in points} - {""}):

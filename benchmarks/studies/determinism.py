@@ -3,7 +3,7 @@
 Run one of::
 
     python benchmarks/studies/determinism.py methods [--work 0.5] [PROBLEM ...]
-    python benchmarks/studies/determinism.py rates [--work 1] [--write docs/benchmark.md]
+    python benchmarks/studies/determinism.py rates [--work 1]
     python benchmarks/studies/determinism.py plans [--times 1]
     python benchmarks/studies/determinism.py study [--work 0.3] [--smallest 1] [--families 3]
     python benchmarks/studies/determinism.py library [--traces DIR]
@@ -14,8 +14,7 @@ Run one of::
 ``instances/build.py remade``. Each runs as the machine is; with `NPY_DISABLE_CPU_FEATURES=X86_V3`;
 with `OPENBLAS_NUM_THREADS=2 PYTHONHASHSEED=1`; and (not ``library``) beside busy loops. Printed is
 what differs, and how many there were; the exit code is 1 if anything differs. ``rates``: CPU
-seconds per unit of work, by which the methods' constants are set; ``--write`` puts the table into a
-page, between its marks.
+seconds per unit of work, by which the methods' constants are set.
 """
 
 import argparse
@@ -61,8 +60,6 @@ LITTLE = 0.01
 """Units of work within which methods do little: what they take then is not their work."""
 
 PLAN = ["--context", "4096", "--steps", "20", "--work-limit", "0.5"]
-
-BEGIN, END = "<!-- work: begin -->\n", "<!-- work: end -->"
 
 
 def spin() -> None:
@@ -153,21 +150,15 @@ def methods(problems: list[str], work: float, loops: int) -> int:
     return differing
 
 
-def rates(problems: list[str], work: float, page: Path | None) -> int:
-    """Print or write CPU seconds per unit of work by method, on an instance of middle size each."""
-    lines = ["| problem | method | units | CPU s per unit |", "|---|---|---:|---:|"]
+def rates(problems: list[str], work: float) -> int:
+    """Print CPU seconds per unit of work by method, on an instance of middle size each."""
+    print("| problem | method | units | CPU s per unit |", "|---|---|---:|---:|", sep="\n")
     for problem in problems or PROBLEMS:
         command = [__file__, "answers", str(middle(problem)), "--work", str(work)]
         for one in map(json.loads, run(command, "as it is", 0).splitlines()):
             if (units := one.get("work", 0.0) - LITTLE) > work / 4:
                 rate = one["seconds"] / units
-                lines.append(f"| `{problem}` | `{one['method']}` | {units:.2f} | {rate:.2f} |")
-                print(lines[-1], flush=True)
-    if page is not None:
-        before, _, rest = page.read_text().partition(BEGIN)
-        today = f"Measured on {datetime.now(tz=UTC).date()}.\n"
-        table = "\n".join([today, *lines, ""])
-        page.write_text(before + BEGIN + table + END + rest.partition(END)[2])
+                print(f"| `{problem}` | `{one['method']}` | {units:.2f} | {rate:.2f} |", flush=True)
     return 0
 
 
@@ -245,7 +236,6 @@ def main() -> int:
     parser.add_argument("--families", type=int, default=1000, help="families of each problem")
     parser.add_argument("--settings", nargs="*", choices=SETTINGS, default=[*SETTINGS])
     parser.add_argument("--traces", type=Path, help="folder with the library's routing traces")
-    parser.add_argument("--write", type=Path, help="the page that holds the table of rates")
     options = parser.parse_intermixed_args()
     for setting in {*SETTINGS} - {*options.settings, "as it is"}:
         del SETTINGS[setting]
@@ -254,7 +244,7 @@ def main() -> int:
             print(json.dumps(row))
         return 0
     if options.what == "rates":
-        return rates(options.problems, options.work, options.write)
+        return rates(options.problems, options.work)
     if options.what == "methods":
         return int(methods(options.problems, options.work, options.busy) > 0)
     if options.what == "plans":

@@ -1,7 +1,6 @@
 """How fast the simulator is: expert-events per second, by sums and by events.
 
     python benchmarks/studies/engine_speed.py [--steps 1000] [--event-steps 10] [--policies a,b]
-        [--page docs/performance.md]
 
 Decode steps of DeepSeek-V3's shape on TriMoE's machine: 58 layers, 256 experts, 64 tokens, top-8.
 The token counts are drawn once, before the clock starts. An expert-event is one active expert of
@@ -10,7 +9,6 @@ one layer and step that is assigned, costed and timed; a task is what the event 
 """
 
 import argparse
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -39,10 +37,6 @@ HEADER = (
     "|---|---:|---|---:|---:|---:|---:|---:|"
 )
 
-PAGE_HEADER = "| policy | by sums | by events |\n|---|---:|---:|"
-
-BEGIN, END = "<!-- engine: begin -->", "<!-- engine: end -->"
-
 
 def main() -> None:
     """Run the command line."""
@@ -50,23 +44,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000, help="steps by sums")
     parser.add_argument("--event-steps", type=int, default=10, help="steps by events")
     parser.add_argument("--policies", default=",".join(POLICIES + PARTS), help="comma-separated")
-    parser.add_argument("--page", type=Path, help="a page with markers for the table")
     arguments = parser.parse_args()
     counts = _counts(arguments.steps)
-    rows, short = [HEADER], [PAGE_HEADER]
+    rows = [HEADER]
     print(HEADER)
     for policy in arguments.policies.split(","):
         few = counts[: arguments.event_steps]
         fast = _measure(policy, counts, rows, timeline=False)
         slow = _measure(policy, few, rows, timeline=True)
-        rates = [row.split(" | ")[-2] for row in rows[-2:]]
-        short.append(f"| {policy} | {rates[0]} | {rates[1]} |")
         if (fast.layer_ns[: len(few)] != slow.layer_ns).any():
             raise SystemExit(f"{policy}: sums and events give different latencies")
-    if arguments.page:
-        before, rest = arguments.page.read_text(encoding="utf-8").split(BEGIN)
-        text = f"{before}{BEGIN}\n" + "\n".join(short) + f"\n{END}{rest.split(END)[1]}"
-        arguments.page.write_text(text, encoding="utf-8")
 
 
 def _plan(policy: str, steps: int, dimms: int) -> Plan:

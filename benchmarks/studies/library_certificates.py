@@ -4,7 +4,7 @@
 
 makes a certificate of each proven instance that has none, by linear relaxations and branching
 (`moeopt.library.forms`), and enters those that prove the optimum. `--check` makes nothing: it
-checks those that are there with ``certificate.py`` and prints the table of docs/proofs.md.
+checks those that are there with ``certificate.py`` and prints a table.
 """
 
 import argparse

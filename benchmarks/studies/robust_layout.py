@@ -4,7 +4,7 @@
     python benchmarks/studies/robust_layout.py --out FILE --page
 
 The first measures and appends to FILE (what stands there is not measured again); the second writes
-the tables of `docs/later.md` and its figure anew from it.
+the table of `docs/later.md` and its figure anew from it, and prints the noise floor.
 
 DIR holds ``esft_deepseek_v2_lite/*.npz`` and ``hdmoe_mixtral_8x7b/*.npz``; what a trace reads twice
 is removed, and the 600 tokens that all of HD-MoE's traces begin with. Windows have 256 tokens, the
@@ -276,23 +276,20 @@ def draw_figure(records: list[Record], file: Path) -> None:
 
 
 def page(found: dict[str, Record]) -> None:
-    """Rewrite the tables and the figure of the page."""
+    """Rewrite the table and the figure of the page; print the noise floor."""
     text = PAGE.read_text()
     of_part = {part: [of for key, of in found.items() if key.startswith(part)] for part in PARTS}
     by_batch: dict[int, list[Record]] = {}
     for key, of in found.items():
         if key.startswith("floor"):
             by_batch.setdefault(int(key.split("/")[1]), []).append(of)
-    tables = {
-        "pairs": pairs_table(of_part["pairs"]),
-        "floor": floor_table(by_batch),
-    }
-    for part, lines in tables.items():
-        begin, end = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->"
-        before, _, rest = text.partition(begin)
-        text = before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
+    begin, end = "<!-- pairs: begin -->\n", "<!-- pairs: end -->"
+    before, _, rest = text.partition(begin)
+    lines = [*pairs_table(of_part["pairs"]), end]
+    text = before + begin + "\n".join(lines) + rest.partition(end)[2]
     PAGE.write_text(text)
     draw_figure(of_part["windows"], PAGE.with_name("robust.svg"))
+    print(*floor_table(by_batch), sep="\n")
 
 
 def main() -> None:

@@ -185,18 +185,22 @@ def table_command(
         str | None, typer.Argument(help="A problem; by default the open instances of all.")
     ] = None,
     library: Where = INSTANCES,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="All that is known, as a Markdown table.")
+    ] = False,
 ) -> int:
-    """Print instances with best objective, bound, type and method as Markdown."""
+    """Print instances with their best objective and what is open; --markdown prints all facts."""
     from moeopt.library.entries import problem_folders
-    from moeopt.library.tables import open_table, problem_table
+    from moeopt.library.tables import open_table, problem_table, short_table
 
-    if problem is None:
-        print(open_table(library), end="")
-        return 0
     folders = {folder.name: folder for folder in problem_folders(library)}
-    if problem not in folders:
+    if problem is not None and problem not in folders:
         raise InputError(f"PROBLEM: {unknown(problem, folders)}")
-    print(problem_table(folders[problem]), end="")
+    if not markdown:
+        text = short_table(library, problem)
+    else:
+        text = open_table(library) if problem is None else problem_table(folders[problem])
+    print(text, end="")
     return 0
 
 

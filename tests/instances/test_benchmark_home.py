@@ -145,9 +145,16 @@ def test_tables_have_every_instance(root: Path, capsys: pytest.CaptureFixture[st
     unsolved = 0
     for problem in PROBLEMS:
         found = entries_of(root / "instances" / problem)
-        assert run(["library", "table", problem, "--library", str(root / "instances")]) == 0
+        command = ["library", "table", problem, "--library", str(root / "instances")]
+        assert run([*command, "--markdown"]) == 0
         _, _, *lines = capsys.readouterr().out.splitlines()
-        assert sorted(line.split("`")[1] for line in lines) == sorted(e.key for e in found)
+        keys = sorted(e.key for e in found)
+        assert sorted(line.split("`")[1] for line in lines) == keys
+        assert run(command) == 0
+        shown = capsys.readouterr().out.splitlines()
+        files = [line.split()[0] for line in shown if line.startswith("  ")]
+        assert sorted(files) == sorted(key.rpartition("/")[2] for key in keys)
+        assert max(map(len, shown)) <= 100, problem
         types = [line.split(" | ")[4] for line in lines]
         assert types == sorted(types, key=["open", "closed", "hard", "medium", "easy"].index)
         unsolved += types.count("open")

@@ -4,7 +4,7 @@
 
 Packages of single consumers, each in a folder of its own and without what they depend on: of
 SGLang, its fork in KTransformers and vllm-ascend one or two modules are run, which need no GPU. The
-versions are those that the table in docs/export.md names. 0.5 GB, half a minute.
+versions are those that the table in README.md names. 0.5 GB, half a minute.
 Beside OR-tools the solvers' packages must not be installed: PuLP imports what it finds of them, and
 OR-tools then fails on symbols that both have.
 """

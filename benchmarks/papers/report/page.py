@@ -24,7 +24,7 @@ the best baseline and the exact decision. `--sweep all` moves every parameter th
 open. `--report DIR` writes all of it, with the places where papers contradict themselves.
 """
 
-HEAD = ("id", "where", "quantity", "published", "ours", "kind", "verdict")
+HEAD = ("id", "where", "quantity", "published", "ours", "kind")
 
 
 def fidelity_page(figures: Sequence[Figure]) -> str:
@@ -46,10 +46,10 @@ def fidelity_page(figures: Sequence[Figure]) -> str:
 
 
 def _row(figure: Figure) -> list[str]:
-    name, published, ours, _, _, kind, verdict = cells(figure)
+    name, published, ours, _, _, kind, _ = cells(figure)
     quantity = figure.published.quantity.replace("_", " ")
     condition = f" ({figure.published.condition})" if figure.published.condition else ""
-    texts = (name, figure.published.where, quantity + condition, published, ours, kind, verdict)
+    texts = (name, figure.published.where, quantity + condition, published, ours, kind)
     return [plain(text) for text in texts]
 
 

@@ -166,9 +166,17 @@ def excesses(
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
     found: dict[tuple[int, str], dict[str, list[OnTwin]]] = {}
+
+    later_of = get_problem(problem).later
+    remade = later_of is not None and later_of().run is not None
+
+    def known_cost(instance: InstanceEnvelope, row: Row) -> Objective | None:
+        # Where nothing is decided anew the solve has it: executing a trace again is dear.
+        return _cost(instance, row, schedule) if remade else row.result.objective
+
     for earlier, later, distance in twins(here):
         for label, row in decided.get(earlier, {}).items():
-            costs = [_cost(here[on], row, schedule) for on in (earlier, later)]
+            costs = (known_cost(here[earlier], row), _cost(here[later], row, schedule))
             known, excess = (
                 None if cost is None else relative(cost, optima[on], optima[on])
                 for on, cost in zip((earlier, later), costs, strict=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from moeopt.core.clock import by_work
-from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import entries
 from moeopt.core.view import Bar, Lane
 from moeopt.problems.event_graph import critical_lanes
@@ -126,12 +126,10 @@ def differences(
 def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel], int]:
     schedules = []
     for result in (row.result, best.result):
-        drawn = None
-        if result.solution is not None:
-            drawn = critical_lanes(instance, result.solution)
-        if drawn is None:
+        lanes = _lanes(instance, result.solution)
+        if lanes is None:
             return [], 0
-        schedules.append([_merged(lane) for lane in drawn.lanes])
+        schedules.append([_merged(lane) for lane in lanes])
     shown = _latest(schedules)
     hidden = len(schedules[0]) - len(shown)
     schedules = [[lanes[at] for at in shown] for lanes in schedules]
@@ -143,6 +141,17 @@ def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel
         f"the optimum: {amount(of, best.result.objective)}",
     )
     return [Panel(*panel) for panel in zip(titles, schedules, strict=True)], hidden
+
+
+def _lanes(instance: InstanceEnvelope, solution: SolutionEnvelope | None) -> Sequence[Lane] | None:
+    """Return a schedule's lanes; bars that are sums have no slack to be marked."""
+    problem = get_problem(instance.problem)
+    if solution is None or problem.lanes is None:
+        return None
+    if problem.lanes_are_sums:
+        return tuple(problem.lanes(instance, solution))
+    drawn = critical_lanes(instance, solution)
+    return None if drawn is None else drawn.lanes
 
 
 def _merged(lane: Lane) -> Lane:

@@ -17,7 +17,7 @@ from benchmarks.measured.crossvalidation import (
     fitted_profiles,
 )
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
-from benchmarks.measured.report import Errors, bandwidth_alone, to_markdown
+from benchmarks.measured.report import Errors, bandwidth_alone, details, to_markdown
 from benchmarks.measured.together import fit_together
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.terms import TERMS, prior, token_us
@@ -59,10 +59,14 @@ def test_the_shipped_profiles_and_page_are_the_fit(
     """Those that `python -m benchmarks.measured --write` writes."""
     for fitted in fitted_profiles(points, found):
         assert fitted.costs == pytest.approx(get_runtime(fitted.name).costs, rel=1e-2)
-    page, kept = to_markdown(points, found), (root / "docs" / "measured.md").read_text()
-    assert [line.split("|")[1:2] for line in page.splitlines()] == [
-        line.split("|")[1:2] for line in kept.splitlines()
-    ]
+    for made, file in (
+        (to_markdown(points, found), "docs/measured.md"),
+        (details(points, found), "benchmarks/measured/details.md"),
+    ):
+        kept = (root / file).read_text().splitlines()
+        assert [line.split("|")[1:2] for line in made.splitlines()] == [
+            line.split("|")[1:2] for line in kept
+        ]
 
 
 def test_the_readme_has_the_pages_figures(root: Path) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+import moeopt
 from moeopt.problems.tri_domain.instance import Instance, Solution
 from tests.problems.agreement import assert_checkers_agree, assert_found, odd_choice
 from tests.problems.tri_domain.by_arrays import judged
@@ -47,3 +48,9 @@ def test_nobody_shares_a_wrong_assumption(seeds: range) -> None:
     """Equal, zero, huge, single, dominated: every exact method finds the optimum."""
     for instance in map(attack, seeds):
         assert_found(instance, least_makespan(instance))
+
+
+def test_cp_sat_does_not_end_the_process() -> None:
+    """Its substitutions in presolve did (OR-tools 9.15), after a start from a rule's solution."""
+    result = moeopt.solve(attack(2037), "cp-sat", work_limit=5)
+    assert (result.status, result.objective) == ("optimal", least_makespan(attack(2037)))
