@@ -34,8 +34,8 @@ MOST_BYTES = 2**24
 
 MOST_MIB, MOST_S = 400, 10
 
-LONGEST_LINE = 2000
-"""Longest message: names of presets and fields have a thousand characters."""
+LONGEST_LINE = 1000
+"""Longest message."""
 
 MACHINE = "rtx4090+ryzen-am5"
 
