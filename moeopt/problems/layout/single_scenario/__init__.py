@@ -9,7 +9,7 @@ meets it. The bounds, and why an answer of a solver may raise one, are proven in
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,8 +144,8 @@ def scenario_bounds(
 def _run(
     scenario: SingleScenario,
     remaining_s: Callable[[], float],
-    improved: Callable[[Assignment, int], Any],
-    proved: Callable[[int], Any],
+    improved: Callable[[Assignment, int], None],
+    proved: Callable[[int], object],
     upper: int | None = None,
     *,
     seed: int,
