@@ -39,7 +39,7 @@ WorkLimit = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
 Workers = Annotated[
-    int, typer.Option("--workers", metavar="N", help="Threads; 1 gives the same answer each time.")
+    int, typer.Option("--workers", metavar="N", help="Threads; only 1 goes with --work-limit.")
 ]
 Where = Annotated[
     list[str] | None,

@@ -48,7 +48,7 @@ class SolveOptions(Options):
         metavar="W",
     )
     seed: int = option(0, "Seed of everything random.", metavar="N")
-    workers: int = option(1, "Threads; 1 gives the same answer each time.", metavar="N")
+    workers: int = option(1, "Threads; only 1 goes with --work-limit.", metavar="N")
     engine: str | None = option(None, "Of milp: highs, cbc, scip, gurobi, cplex.")
     verify: bool | None = option(
         None,

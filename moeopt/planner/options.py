@@ -92,7 +92,7 @@ class PlanOptions(Options):
         above=0,
         metavar="W",
     )
-    workers: int = option(1, "Threads; 1 gives the same answer each time.", least=1, metavar="N")
+    workers: int = option(1, "Threads; only 1 goes with --work-limit.", least=1, metavar="N")
     seed: int = option(0, "Seed of everything random.", metavar="N")
 
     def __post_init__(self) -> None:
