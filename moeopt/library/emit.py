@@ -168,7 +168,7 @@ def _alone(model: Model, own: list[int], scale: int) -> Model:
     """Return the model of some variables, so scaled that bounds lose less than one in all."""
     place = {j: n for n, j in enumerate(own)}
     rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
-    costs = [(place[j], scale * factor) for j, factor in model.objective if j in place]
+    costs: Terms = [(place[j], scale * factor) for j, factor in model.objective if j in place]
     part = model.part(rows, costs)
     part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
     part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
