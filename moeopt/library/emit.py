@@ -5,13 +5,12 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 
 import warnings
 from collections.abc import Callable, Iterator
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.optimize import Bounds, linprog, milp
 from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
 from scipy.sparse.csgraph import connected_components
 
@@ -49,14 +48,10 @@ NODES_PER_UNIT = 40
 PART_S = 10.0
 """Seconds of HiGHS for the optimum of a part."""
 
-LARGE = 2_000
-"""Variables of a model of which each choice is looked at by itself."""
-
 WORK = 10**15
 """Steps that a search may take; the certificate's own are counted when it is verified."""
 
 Vector = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
 Branch = tuple[int, ...]
 Tree = list[Any]
@@ -138,34 +133,27 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
     """
     heads = [(terms[0][0], j) for terms in model.terms for j, _ in terms]
     joined = np.array([*heads, *((j, j) for j, _ in model.objective)]).reshape(-1, 2)
-    size = len(model.whole)
-    graph = coo_array((np.ones(len(joined)), joined.T), shape=(size, size))
-    _, labels = connected_components(graph, directed=False)
+    graph = coo_array((np.ones(len(joined)), joined.T), shape=(len(model.whole),) * 2)
+    labels = connected_components(graph, directed=False)[1]
     names = np.unique(labels[joined[:, 0]])
-    scale, proofs = len(names) + 1, list[Proof]()
+    scale, proofs = len(names) + 1, list[Proof]()  # the parts' sum, rounded up, loses nothing
     for name in names.tolist() if len(names) > 1 else ():
         own = np.flatnonzero(labels == name).tolist()
         part = _alone(model, own, scale)
         least = Relaxation(part).optimum(min(left(), PART_S)) if left() > 0 else None
-        if least is None:
+        search = None if least is None else _Search(part, least - 1, NeutralModel({}, []))
+        tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
+        if least is None or search is None or tree is None:
             return None
-        search = _Search(part, least - 1, NeutralModel({}, [], []))
-        tree = search.run(max_nodes, lambda: left() > 0)
-        if tree is None:
-            return None
-        proof = search.proof([node if isinstance(node, int) else list(node) for node in tree])
-        for node in proof["tree"]:
-            if isinstance(node, list) and len(node) == 2:
-                node[0] = own[node[0]]
-        proofs.append(proof | {"vars": own, "bound": least - 1})
+        named = [[own[n[0]], n[1]] if isinstance(n, list) and len(n) == 2 else n for n in tree]
+        proofs.append(search.proof(named) | {"vars": own, "bound": least - 1})
     total = scale * model.constant + sum(proof["bound"] for proof in proofs)
-    reached = -(-total // (scale * model.denominator * model.grid)) * model.grid
-    found = {"bound": min(upper, reached), "scale": scale, "relaxed": [], "parts": proofs}
-    return found if proofs else None
+    bound = min(upper, -(-total // (scale * model.denominator * model.grid)) * model.grid)
+    return {"bound": bound, "scale": scale, "relaxed": [], "parts": proofs} if proofs else None
 
 
 def _alone(model: Model, own: list[int], scale: int) -> Model:
-    """Return the model of some variables, so scaled that bounds lose less than one in all."""
+    """Return the model of some variables, with costs times a scale."""
     place = {j: n for n, j in enumerate(own)}
     rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
     costs: Terms = [(place[j], scale * factor) for j, factor in model.objective if j in place]
@@ -238,10 +226,9 @@ class _Search:
         pending: list[tuple[int, bool, list[Any]]] = []
         while True:
             spend(len(self.model.whole) / 100 / NODES_PER_UNIT)
-            branch = self._first_choice()
-            leaf, values = self._closed() if branch is None else (None, None)
+            leaf, values = self._closed()
             if leaf is None:
-                branch = branch if values is None else self._branch(values)
+                branch = None if values is None else self._branch(values)
                 if branch is None or len(tree) >= max_nodes or not go_on():
                     return None
                 tree.append(list(branch))
@@ -259,8 +246,6 @@ class _Search:
     def root(self) -> tuple[Tree, int]:
         """Return a tree of one leaf, and what the root's multipliers prove, in steps."""
         self.box.restore(0, empty=False)
-        if self.found is None:
-            self._closed()
         duals = None if self.found is None else self.found.duals
         leaf = self._scaled(duals, SCALES[-1], 1)
         low, high = 0, self.upper // self.model.grid
@@ -318,21 +303,15 @@ class _Search:
         paid = int(scale) * weight
         for variable, factor in self.model.objective if weight else ():
             if factor > 0 and self.box.upper[variable] is None:
-                total = sum(y * self.relaxation.factor(row, variable) for row, y in pairs)
+                total = sum(
+                    y * f for row, y in pairs for j, f in self.model.terms[row] if j == variable
+                )
                 paid = max(paid, -(-total // factor))
         return paid, pairs
 
     def _row(self, leaf: Leaf, cutoff: int) -> tuple[Terms, int]:
         weight, pairs = leaf
         return added(self.model, self.steps, cutoff, [weight, list(map(list, pairs))], "")
-
-    def _first_choice(self) -> Branch | None:
-        """Return a branch on the first that may be chosen of a large model, if others may be."""
-        if self.choice is None or len(self.model.whole) < LARGE:
-            return None
-        row, columns = self.choice
-        some = [n for n, j in enumerate(columns.tolist()) if self.box.upper[j]]
-        return (row, some[0] + 1, 1) if len(some) > 1 else None
 
     def _branch(self, values: Vector) -> Branch | None:
         """Return a branch that the point breaks: on what sums fix, on groups, on single numbers."""
@@ -421,44 +400,30 @@ class Relaxation:
         self.limits = np.append(most[above], -least[below]) * self.scales[self.order[0]]
         self.equal = rows[equal]
         self.values = least[equal] * self.scales[equal]
-        self.signs_of = self.equal.sign()
-
-    def factor(self, row: int, variable: int) -> int:
-        """Return the coefficient of a variable in a row."""
-        return next((f for j, f in self.model.terms[row] if j == variable), 0)
 
     def optimum(self, limit_s: float) -> int | None:
         """Return what the best point of whole numbers that HiGHS finds costs, in integers."""
-        model, limits = self.model, list[Vector]()
-        for of, none in ((model.lower, -np.inf), (model.upper, np.inf)):
-            limits.append(np.array([none if one is None else float(one) for one in of]))
-        rows = LinearConstraint(self.at_most, ub=self.limits)
-        equal = LinearConstraint(self.equal, self.values, self.values)
-        found = milp(
+        lower = [-np.inf if one is None else float(one) for one in self.model.lower]
+        upper = [np.inf if one is None else float(one) for one in self.model.upper]
+        values: Vector | None = milp(
             self.cost / self.unit,
             integrality=self.whole,
-            bounds=Bounds(limits[0], limits[1]),
-            constraints=[rows, equal],
+            bounds=Bounds(np.array(lower), np.array(upper)),
+            constraints=[
+                (self.at_most, -np.inf, self.limits),
+                (self.equal, self.values, self.values),
+            ],
             options={"time_limit": limit_s, "mip_rel_gap": 0.0},
-        )
-        values: Vector | None = found.x
+        ).x
         if values is None:
             return None
-        return sum(factor * round(float(values[j])) for j, factor in model.objective)
+        return sum(factor * round(float(values[j])) for j, factor in self.model.objective)
 
     def solved(self, lower: Vector, upper: Vector, why: bool = True) -> Relaxed:
         """Return the relaxation's cost and multipliers over a box; `why` where it is empty."""
         bounds = np.stack(
             [np.where(lower <= -1e30, -np.inf, lower), np.where(upper >= 1e30, np.inf, upper)], 1
         )
-        if len(self.whole) >= LARGE and (part := self._smaller(lower, upper)) is not None:
-            small, free = part
-            answer = small.solved(lower[free], upper[free], why)
-            if answer.values is None:
-                return answer
-            values = np.where(lower == upper, lower, 0)
-            values[free] = answer.values
-            return replace(answer, values=values)
         found = self._linprog(self.cost / self.unit, self.at_most, self.equal, bounds)
         if found.status == 0:
             duals = self._multipliers(found) * self.unit
@@ -466,32 +431,6 @@ class Relaxation:
         if found.status == 2:
             return self._empty(bounds) if why else Relaxed(np.inf, weight=0)
         return Relaxed()
-
-    def _smaller(self, lower: Vector, upper: Vector) -> "tuple[Relaxation, Flags] | None":
-        """Return the relaxation without what is fixed, or 0 as part of a sum that is; if little.
-
-        The multipliers of rows of which nothing is left are 0: right where these rows alone are
-        about the variables that they leave at 0. It is looked at whether they contradict.
-        """
-        free = upper > lower
-        signs, sums = (of @ free.astype(float) for of in (self.signs_of, abs(self.signs_of)))
-        at = np.where(free, 0, lower)
-        rest = self.values - self.equal @ at
-        none = (np.abs(rest) < WHOLE) & (np.abs(signs) == sums)
-        free &= ~((abs(self.signs_of).T @ none > 0) & (lower == 0))
-        if 2 * free.sum() > len(free):
-            return None
-        small = copy(self)
-        small.cost, small.whole = self.cost[free], self.whole[free]
-        left = self.limits - self.at_most @ at
-        sided = (abs(self.at_most) @ free > 0) | (left < 0)
-        same = (abs(self.equal) @ free > 0) | (np.abs(rest) > WHOLE)
-        small.at_most, small.limits = self.at_most[sided][:, free], left[sided]
-        small.equal, small.values = self.equal[same][:, free], rest[same]
-        small.order = self.order[0][sided], self.order[1][same]
-        small.signs = self.signs[sided]
-        small.signs_of = self.signs_of[same][:, free]
-        return small, free
 
     def _empty(self, bounds: Vector) -> Relaxed:
         """Return multipliers of the least sum of violations: they show that nothing is there."""
