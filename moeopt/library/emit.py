@@ -4,6 +4,7 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 """
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -248,30 +249,23 @@ class _Search:
         self.box.restore(0, empty=False)
         duals = None if self.found is None else self.found.duals
         leaf = self._scaled(duals, SCALES[-1], 1)
-        low, high = 0, self.upper // self.model.grid
-        while low < high:
-            middle = (low + high + 1) // 2
-            cutoff = self.model.cutoff(middle * self.model.grid)
-            row = self._row(leaf, cutoff)
-            if contradicts(self.box, *row):
-                low = middle
-            else:
-                high = middle - 1
-        return [self.pool.add(leaf, self._row(leaf, self.cutoff))], low * self.model.grid
+        grid, cutoff = self.model.grid, self.model.cutoff
+
+        def open_at(steps: int) -> bool:
+            return not contradicts(self.box, *self._row(leaf, cutoff(steps * grid)))
+
+        least = bisect_left(range(1, self.upper // grid + 1), True, key=open_at)
+        return [self.pool.add(leaf, self._row(leaf, self.cutoff))], least * grid
 
     def proof(self, tree: Tree) -> Proof:
-        """Return a certificate's part about a tree, whose leaves it numbers anew."""
-        leaves = self._leaves(tree)
-        return {"propagation": self.box.propagation, "tree": tree, "leaves": leaves}
-
-    def _leaves(self, tree: Tree) -> list[Any]:
-        """Return the multipliers that a tree's leaves name, numbered anew."""
+        """Return a certificate's part about a tree, whose leaves are numbered anew."""
         used: dict[int, int] = {}
         for place, node in enumerate(tree):
             if isinstance(node, int) and node >= 0:
                 tree[place] = used.setdefault(node, len(used))
         kept = (self.pool.leaves[number] for number in used)
-        return [[weight, [list(pair) for pair in pairs]] for weight, pairs in kept]
+        leaves = [[weight, [list(pair) for pair in pairs]] for weight, pairs in kept]
+        return {"propagation": self.box.propagation, "tree": tree, "leaves": leaves}
 
     def _closed(self) -> tuple[int | None, Vector | None]:
         """Return the number of multipliers that close the node, or the relaxation's point."""
