@@ -46,12 +46,6 @@ MOST_TERMS = 20_000
 NODES_PER_UNIT = 40
 """Nodes in a second of one core, at a hundred columns; a thousand take ten times as long."""
 
-PART_S = 10.0
-"""Seconds of HiGHS for the optimum of a part."""
-
-WORK = 10**15
-"""Steps that a search may take; the certificate's own are counted when it is verified."""
-
 Vector = NDArray[np.float64]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
 Branch = tuple[int, ...]
@@ -125,8 +119,13 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
     scale, proofs = len(names) + 1, list[Proof]()  # the parts' sum, rounded up, loses nothing
     for name in names.tolist() if len(names) > 1 else ():
         own = np.flatnonzero(labels == name).tolist()
-        part = _alone(model, own, scale)
-        least = Relaxation(part).optimum(min(left(), PART_S)) if left() > 0 else None
+        place = {j: n for n, j in enumerate(own)}
+        rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
+        part = model.part(rows, [(place[j], scale * f) for j, f in model.objective if j in place])
+        part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
+        part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
+        part.whole = [model.whole[j] for j in own]
+        least = Relaxation(part).optimum(left()) if left() > 0 else None
         search = None if least is None else _Search(part, least - 1, NeutralModel({}, []))
         tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
         if least is None or search is None or tree is None:
@@ -136,18 +135,6 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
     total = scale * model.constant + sum(proof["bound"] for proof in proofs)
     bound = min(upper, -(-total // (scale * model.denominator * model.grid)) * model.grid)
     return {"bound": bound, "scale": scale, "relaxed": [], "parts": proofs} if proofs else None
-
-
-def _alone(model: Model, own: list[int], scale: int) -> Model:
-    """Return the model of some variables, with costs times a scale."""
-    place = {j: n for n, j in enumerate(own)}
-    rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
-    costs: Terms = [(place[j], scale * factor) for j, factor in model.objective if j in place]
-    part = model.part(rows, costs)
-    part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
-    part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
-    part.whole = [model.whole[j] for j in own]
-    return part
 
 
 @dataclass
@@ -200,7 +187,7 @@ class _Search:
         small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
         small = small if hints.tighten is None else hints.tighten
         self.steps = Steps()
-        self.steps.left = WORK
+        self.steps.left = 10**15  # the certificate's own are counted when it is verified
         self.box = Box(model, self.cutoff, self.steps, PROPAGATION if small else 0)
         self.box.tighten(range(len(self.box.rows)))
         self.pool = _Pool(len(model.whole))
@@ -234,12 +221,11 @@ class _Search:
         self.box.restore(0, empty=False)
         duals = None if self.found is None else self.found.duals
         leaf = self._scaled(duals, SCALES[-1], 1)
-        grid, cutoff = self.model.grid, self.model.cutoff
-
-        def open_at(steps: int) -> bool:
-            return not contradicts(self.box, *self._row(leaf, cutoff(steps * grid)))
-
-        least = bisect_left(range(1, self.upper // grid + 1), True, key=open_at)
+        box, grid, cutoff = self.box, self.model.grid, self.model.cutoff
+        steps = range(1, self.upper // grid + 1)
+        least = bisect_left(
+            steps, True, key=lambda n: not contradicts(box, *self._row(leaf, cutoff(n * grid)))
+        )
         return [self.pool.add(leaf, self._row(leaf, self.cutoff))], least * grid
 
     def proof(self, tree: Tree) -> Proof:
