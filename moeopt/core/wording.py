@@ -127,7 +127,8 @@ def meant(name: object, known: Iterable[str]) -> str:
         close = [asked]
     elif not close and len(asked) > 2:
         close = [one for one in plain if one.startswith(asked)][:3]
-    return f"; did you mean {' or '.join(plain[one] for one in close)}?" if close else ""
+    words = " or ".join(shortened(plain[one]) for one in close)
+    return f"; did you mean {words}?" if close else ""
 
 
 def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = "") -> str:
