@@ -191,7 +191,7 @@ ROWS: tuple[Row, ...] = (
         {f"{PLACEMENT}.scale_of": lambda _: 0}),
     Row("placement: tabu search by layer", "price-and-swap", GPU_BINDS,
         {f"{PLACEMENT}.layer_trees.LayerTrees.search": _nothing}),
-    Row("placement: residual problem by HiGHS", "price-and-swap", DECODES,
+    Row("placement: residual problem", "price-and-swap", DECODES,
         {f"{PLACEMENT}._Run.is_time": _never}),
     Row("placement: perturbed local optima", "price-and-swap", GPU_BINDS,
         {f"{PLACEMENT}.PERTURBATIONS": 0}),

@@ -1,8 +1,8 @@
 """The fronts of a plan as a picture: one panel each, one scale of tokens per second."""
 
 from pathlib import Path
-from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from moeopt.planner.fronts import Front, Point
@@ -41,7 +41,7 @@ def draw_fronts(title: str, fronts: tuple[Front, ...], memory_bytes: int) -> Fig
     return figure
 
 
-def _draw(front: Front, axis: Any) -> None:
+def _draw(front: Front, axis: Axes) -> None:
     scale = GIB if front.axis == "memory" else 1
     axis.set_xlabel(LABELS[front.axis])
     axis.spines[["top", "right"]].set_visible(False)

@@ -79,11 +79,11 @@ def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
         summaries = [s for one in standings(rows) for s in (one.defaults, one.others) if s]
     if not everything:
         rich_console(width=table_width(WIDTH)).print(_overview(summaries))
-        left_out = [f"{instances} instances one by one"] * (not few)
+        left_out = [f"{instances} one by one"] * (not few)
         left_out += [f"{families} families"] * ({s.family for s in summaries} == {ALL})
         if rows and left_out:
-            where = "--instances prints them; --csv FILE has every number, --report DIR is a page"
-            print_lines([f"Left out: {' and '.join(left_out)}; {where}."])
+            more = f"--instances ({', '.join(left_out)})"
+            print_lines([f"More: {more}, --csv FILE (every number), --report DIR (a page)."])
 
 
 def _overview(summaries: Sequence[Summary]) -> Table:
@@ -99,7 +99,9 @@ def _overview(summaries: Sequence[Summary]) -> Table:
     columns = ["method", "decided by", "optimal", "median", "95 %", "max", *["failed"] * failures]
     if len(families) > 1:
         columns = ["family", "instances", *columns]
-    table = Table(*columns, title=f"{known}excess over the optimum", box=box.SIMPLE_HEAD)
+    title = f"{known}excess over the optimum"
+    table = Table(*columns, title=title, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.padding = (0, 1, 0, 0)  # as many columns as a page has, and no name broken
     for family, group in families.items():
         for s in sorted(group, key=rank):
             name = f"{s.method} *" if s.settled else s.method

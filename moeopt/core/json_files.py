@@ -28,8 +28,8 @@ MAX_FILE_BYTES = 64 * 2**20
 MAX_DIGITS = 1000
 """Most digits of an integer, even where any number may stand."""
 
-MANY_OBJECTS = 32
-"""Objects in a text from which on looking at each one's keys takes notable time."""
+MANY_OBJECTS, MANY_LISTS = 32, 1024
+"""Objects whose keys take notable time to look at, one by one, and lists that take notable room."""
 
 LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
 
@@ -83,16 +83,16 @@ def read_json(path: Path) -> Any:
 
 
 def _parsed_at_once(text: str) -> Any:
-    """Return what a text holds if its objects are many and nothing in it is refused; else None.
+    """Return what a text holds if that is much and nothing in it is refused; else None.
 
     Looking at the keys of each object as it is parsed takes longer than parsing. Colons say the
     same of the whole: each key has one, and the others stand in strings. Where as many are counted
     in the text as in the data, no key was dropped.
     """
-    if text.count("{") < MANY_OBJECTS or "\\" in text:
+    if (text.count("{") < MANY_OBJECTS and text.count("[") < MANY_LISTS) or "\\" in text:
         return None
     try:
-        data = from_json(text, allow_inf_nan=False)  # twice as fast as Python's own
+        data = from_json(text, allow_inf_nan=False)  # faster and smaller than Python's own
     except ValueError:  # the other way says where
         return None
     return data if _colons(data) == text.count(":") else None
@@ -110,9 +110,11 @@ def _colons(data: Any) -> int | None:
             rest += [item for item in value.values() if type(item) in _SEARCHED]
         elif type(value) is list:
             kinds = set(map(type, value))
-            while kinds == {list}:  # their items are looked at together, not list by list
-                value = list(chain.from_iterable(value))
-                kinds = set(map(type, value))
+            while list in kinds:  # their items are looked at together, not list by list
+                rest += [item for item in value if type(item) in _SEARCHED - {list}]
+                lists = [item for item in value if type(item) is list]
+                kinds = set(map(type, chain.from_iterable(lists)))
+                value = list(chain.from_iterable(lists)) if kinds & _SEARCHED else []
             if kinds == {dict} and not _SEARCHED & set(
                 map(type, chain.from_iterable(map(dict.values, value)))
             ):

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def _reason(error: Mapping[str, Any]) -> str:
         elif kind == "union_tag_invalid":
             reason = f"{context['discriminator'].strip(chr(39))} must be {context['expected_tags']}"
         else:
-            reason = shortened(str(error["msg"][:1].lower() + error["msg"][1:]))
+            text = error["msg"].removesuffix(", not more")  # of a list whose length is not known
+            reason = shortened(text[:1].lower() + text[1:])
     if kind in ("missing", "extra_forbidden", "too_short", "too_long", "union_tag_invalid"):
         return reason
     return f"{reason}, not {shown(error['input'])}"
@@ -81,7 +83,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as it would stand in the file, shortened, on one line."""
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | GeneratorType):  # which gives a long list's items
         return kind_of(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -99,6 +101,7 @@ def shortened(text: str) -> str:
 def kind_of(value: Any) -> str:
     """Return what kind of JSON value this is, or the value itself if it is a scalar."""
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
+    names[GeneratorType] = "a list"
     return names.get(type(value)) or f"the value {shown(value)}"
 
 

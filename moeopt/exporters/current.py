@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_json, read_object
-from moeopt.exporters.slots import Row, read_rows
+from moeopt.core.json_files import read_object
+from moeopt.exporters.slots import Row
 from moeopt.exporters.targets import sglang, tensorrt_llm, vllm_ascend
 from moeopt.problems.replication.instance import Copies
 
@@ -15,10 +15,9 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
     Parameters
     ----------
     path
-        A map of SGLang, vLLM (the bare list) or vllm-ascend, ``.json``, or TensorRT-LLM's
-        ``.yaml``.
+        A map of SGLang or vllm-ascend, ``.json``, or TensorRT-LLM's ``.yaml``.
     layer
-        The layer's number as the format counts: vLLM and vllm-ascend count those with experts only.
+        The layer's number as the format counts: vllm-ascend counts those with experts only.
     devices, experts
         Over which the slots are spread, and experts of the layer.
 
@@ -48,9 +47,6 @@ def _rows(file: Path) -> dict[int, Row]:
     """Return the slots of the layers, by the format's own number of each."""
     if file.suffix in (".yaml", ".yml"):
         return tensorrt_llm.rows_by_layer(file)
-    data = read_json(file)
-    if isinstance(data, list):
-        return dict(enumerate(read_rows(data, str(file))))
     if sglang.KEY in read_object(file):
         return sglang.rows_by_layer(file)
     layers = vllm_ascend.read_vllm_ascend_rows(file)

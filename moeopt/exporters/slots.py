@@ -20,6 +20,7 @@ from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.replication.check import device_loads, peaks_units
 from moeopt.problems.replication.instance import Instance as Replication
 from moeopt.problems.replication.instance import Solution as Copies
+from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, Limits
 
 Row = list[int]
 
@@ -157,7 +158,10 @@ def _rows_by_load(
     """Return each layer's slots, and in tokens what the fullest device gets and the mean."""
     rows, balance = [], []
     instance = job.given(Placement)
-    limits = job.limits if job.limits.work is not None else replace(job.limits, work=MAP_WORK)
+    limits = job.limits
+    if limits.work is None:  # without limits of the caller's the wall decides nothing
+        asked = limits.seconds < DEFAULT_TIME_LIMIT_S
+        limits = replace(limits, work=MAP_WORK) if asked else Limits(work=MAP_WORK)
     limits = limits.part(1 / instance.layers)
     for tokens in instance.tokens.tolist():
         slots = (experts + copies) // devices

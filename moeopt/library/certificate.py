@@ -32,16 +32,16 @@ import json
 import sys
 import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
 
-MAX_BYTES, MAX_RATIO = 2**26, 200  # of a file, expanded; times what it weighs, or 1 MiB
+MAX_BYTES, MAX_RATIO, MAX_GROWTH = 2**26, 200, 12  # of a file: its size, expanded, in memory
 MAX_DIGITS = 60  # of any number
 MAX_STEPS = 30_000_000  # terms of rows looked at for one certificate: about half a minute
 
-Terms = list[tuple[int, int]]  # variable, coefficient
+Terms = list[Sequence[int]]  # variable, coefficient
 Bounds = tuple[int, int | None, int | None]  # variable, least, largest
 
 
@@ -62,9 +62,7 @@ class Model:
         self.lower = [None if one[0] is None else integer(one[0], "vars") for one in variables]
         self.upper = [None if one[1] is None else integer(one[1], "vars") for one in variables]
         self.whole = [one[2] is True for one in variables]
-        self.terms: list[Terms] = []
-        self.least: list[int | None] = []
-        self.most: list[int | None] = []
+        self.terms, self.least, self.most = list[Terms](), list[int | None](), list[int | None]()
         for number, row in enumerate(many(data, "rows")):
             where = f"rows[{number}]"
             terms, sense, side, _ = listed(row, 4, where)
@@ -74,22 +72,21 @@ class Model:
             self.least.append(None if sense == "<=" else integer(side, where))
             self.most.append(None if sense == ">=" else integer(side, where))
         self.objective = self._terms(many(data, "objective"), "objective")
-        self.constant = integer(data.get("constant"), "constant")
-        self.denominator = integer(data.get("denominator"), "denominator")
-        self.grid = integer(data.get("grid"), "grid")
+        names = ("constant", "denominator", "grid")
+        self.constant, self.denominator, self.grid = (integer(data.get(n), n) for n in names)
         if min(self.denominator, self.grid) < 1:
             raise RefusedError("denominator, grid: must be at least 1")
         self.below = None if data.get("below") is None else integer(data["below"], "below")
 
     def _terms(self, given: Any, where: str) -> Terms:
         """Return pairs of variable and coefficient, each variable at most once."""
-        found: dict[int, int] = {}
+        seen = set[int]()
         for term in given if isinstance(given, list) else [None]:
-            variable, factor = (integer(one, where) for one in listed(term, 2, where))
-            if not 0 <= variable < len(self.lower) or variable in found:
+            variable, _ = (integer(one, where) for one in listed(term, 2, where))
+            if not 0 <= variable < len(self.lower) or variable in seen:
                 raise RefusedError(f"{where}: variable {variable} is unknown or stands twice")
-            found[variable] = factor  # which may be 0
-        return [term for term in found.items() if term[1]]
+            seen.add(variable)
+        return [term for term in given if term[1]]  # the file's own lists, to save memory
 
     def part(self, rows: list[int], objective: Terms) -> "Model":
         """Return the model of some of the rows, with another objective."""
@@ -197,8 +194,7 @@ class Box:
                 continue
             at = self.lower[variable] if factor > 0 else self.upper[variable]
             room = side - least + (0 if at is None else factor * at)  # for factor * x
-            size = abs(factor)
-            value = room // size if self.whole[variable] else -(-room // size)  # or outwards
+            value = room // abs(factor) if self.whole[variable] else -(-room // abs(factor))
             sides = (None, value) if factor > 0 else (-value, None)
             changed += [variable] * self._narrow(variable, *sides)
         return changed
@@ -239,7 +235,7 @@ def sides(model: Model, steps: Steps, node: Any, where: str) -> tuple[list[Bound
     room = model.most[first] if terms else None
     steps.spend(len(terms))
     flags = [v for v, c in terms if c == 1 and model.whole[v] and model.lower[v] == 0]
-    for variable, factor in set(terms) - {(v, 1) for v in flags}:
+    for variable, factor in set(map(tuple, terms)) - {(v, 1) for v in flags}:
         at = model.lower[variable] if factor > 0 else model.upper[variable]
         room = None if room is None or at is None else room - factor * at
     if room is None or room > 1 or value < 0:
@@ -308,7 +304,7 @@ def check_parts(model: Model, bound: int, proof: Any, steps: Steps) -> None:
         if row not in relaxed and len(homes) == 1 and (home := homes.pop()) >= 0:
             rows_of[home].append(row)
     for number, part in enumerate(parts):
-        costs = [(v, objective[v]) for v in part["vars"] if objective.get(v)]
+        costs: Terms = [(v, objective[v]) for v in part["vars"] if objective.get(v)]
         total += (least := integer(part.get("bound"), f"parts[{number}].bound"))
         check_tree(model.part(rows_of[number], costs), least, part, steps, f"parts[{number}].")
     for variable, factor in objective.items():
@@ -356,12 +352,16 @@ def read(path: Path) -> dict[str, Any]:
     """Return the JSON object of a file, plain or gzip, of bounded size."""
     most = MAX_BYTES
     try:
+        if path.exists() and not path.is_file():  # but a pipe, that it would wait for
+            raise OSError("is no regular file")
         with path.open("rb") as file:
             raw = file.read(most + 1)
         if raw[:2] == b"\x1f\x8b":
             most = min(MAX_BYTES, max(2**20, MAX_RATIO * len(raw)))
             with gzip.open(path) as file:
                 raw = file.read(most + 1)
+        if 96 * raw.count(b"[") + 232 * raw.count(b"{") > MAX_GROWTH * max(2**20, len(raw)):
+            raise RefusedError("has too many lists and objects for its size")
         data = json.loads(raw) if len(raw) <= most else None
     except (OSError, EOFError, zlib.error) as error:
         raise RefusedError(f"cannot be read: {error}") from None

@@ -48,9 +48,9 @@ def short_table(library: Path, problem: str | None) -> str:
     first, second, third = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = [f"{a:{first}}  {b:>{second}}  {c:>{third}}".rstrip() for a, b, c in rows]
     named = {name: _words(name) or "ns" for name in dict.fromkeys(e.problem for e in shown)}
-    other = [f", of {name} in {words}" for name, words in named.items() if words != "ns"]
-    note = "Objectives in ns" * ("ns" in named.values()) + "".join(other)
-    note = note.removeprefix(", of ") + ". "
+    parts = ["in ns"] * ("ns" in named.values())
+    parts += [f"of {name} in {words}" for name, words in named.items() if words != "ns"]
+    note = f"Objectives {', '.join(parts)}. "
     note += f"{len(shown)} instances" if problem else f"{len(shown)} of {len(found)} are open"
     note += "; --markdown adds bound, method and date."
     return "\n".join([*lines, *wrap(note, 100)]) + "\n"

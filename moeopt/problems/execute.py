@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
+from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.sim.engine.core import Executed
 from moeopt.sim.engine.timeline import Timeline
@@ -16,8 +16,8 @@ class Agreement:
     """A solution's objective as executed and as the problem's checker computes it."""
 
     timeline: Timeline
-    measured: Any
-    judged: Any
+    measured: Objective
+    judged: Objective
 
     @property
     def agree(self) -> bool:

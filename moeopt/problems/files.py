@@ -11,6 +11,9 @@ from moeopt.core.json_files import read_object
 from moeopt.core.wording import describe, shown
 from moeopt.problems.registry import PROBLEMS, get_problem
 
+LONG = 1024
+"""From so many items on a list is given up while it is checked."""
+
 
 def load(path: str | Path) -> InstanceEnvelope:
     """Read an instance from a ``.json`` or ``.json.gz`` file.
@@ -95,6 +98,18 @@ def _validated(path: str | Path, *, is_solution: bool) -> Any:
     try:
         # Not the class's own, which looks for NumPy in what is wrong: a file has none.
         model = problem.solution if is_solution else problem.instance
+        data = {key: _given_up(value) for key, value in data.items()}
         return super(Data, model).model_validate(data)
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
+
+
+def _given_up(value: object) -> object:
+    """Return what gives the items of a long list of lists or objects one by one and forgets them.
+
+    Else a large file would be in memory twice: as what was parsed, and as what is made of it.
+    """
+    if not isinstance(value, list) or len(value) < LONG or not isinstance(value[0], list | dict):
+        return value
+    value.reverse()
+    return (_given_up(value.pop()) for _ in range(len(value)))

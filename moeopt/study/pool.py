@@ -11,7 +11,6 @@ from math import inf
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -267,5 +266,6 @@ def oversubscribed(jobs: int, workers: int) -> str | None:
 
 def available_cores() -> int:
     """Return how many cores this process may use."""
-    affinity: Any = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

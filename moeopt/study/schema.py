@@ -1,6 +1,7 @@
 """The store's tables, its version, and how a file is opened and recognised."""
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import shortened
+from moeopt.core.wording import shortened, shown
 
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
@@ -241,10 +242,22 @@ def _recognised(connection: sqlite3.Connection, path: str) -> bool:
                 f"{path}: the store has schema {version}, this moeopt knows {SCHEMA_VERSION}: "
                 "a newer moeopt made it"
             )
+        _refuse_what_computes(connection, path)
         return True
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise InputError(f"{path}: an SQLite database, but not a store of moeopt")
     return False
+
+
+COMPUTES = re.compile(r"\bAS\s*(\(|/\*|--)|\bVIRTUAL\b", re.IGNORECASE)
+"""In what made a table or an index: a column that is generated, a table that is code."""
+
+
+def _refuse_what_computes(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a store in which reading a row may take for ever, or do something: views, triggers."""
+    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+        if kind not in ("table", "index") or COMPUTES.search(str(sql)):
+            raise InputError(f"{path}: has a {kind} {shown(name)} that computes, and is refused")
 
 
 def _to_write_ahead_log(connection: sqlite3.Connection) -> None:

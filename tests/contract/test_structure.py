@@ -37,7 +37,7 @@ PRIVATE = re.compile(r"numba\.core|caching\._|dispatcher\.compile")
 BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
 """Parts of a problem found by a module's name."""
 
-MOST = {"files": 485, "lines": 91_000, "Any": 472}
+MOST = {"files": 484, "lines": 90_520, "Any": 436}
 """What the package may have at most; lower a number when it has less."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

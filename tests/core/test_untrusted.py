@@ -4,10 +4,13 @@ import gzip
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +118,28 @@ def test_rows_of_a_store_are_data_from_strangers(blob: Any) -> None:
     if blob is not None:
         with pytest.raises(InputError, match="solution"):
             unpacked_solution("cache", blob)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW a AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n)"
+        " SELECT x FROM n",
+        "CREATE TABLE a (x, y AS (hex(zeroblob(500000000))))",
+        "CREATE TRIGGER a AFTER INSERT ON solve BEGIN DELETE FROM solve; END",
+        "CREATE VIRTUAL TABLE a USING fts5(x)",
+    ],
+)
+def test_a_store_that_computes_is_refused(statement: str, tmp_path: Path) -> None:
+    """A recursive view in place of a table was read for ever."""
+    file = tmp_path / "s.db"
+    Store(file).close()
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(statement)
+        database.commit()
+    for store in (partial(Store, file), partial(Store, file, read_only=True)):
+        with pytest.raises(InputError, match="that computes, and is refused"):
+            store()
 
 
 def test_an_empty_file_is_no_store(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_rows
 from moeopt.sim.presets import get_model, names
 from tests.exporters.expert_map_rules import (
     ascend_experts,
-    map_faults,
     sglang_faults,
     vllm_faults,
 )
@@ -191,21 +190,16 @@ def test_experts_off_the_gpu_are_said_to_be_ignored(
         assert any(text.startswith(f"{name} keeps all") for text in found.warnings) == warned
 
 
-@pytest.mark.parametrize("ep_size", [1, 4])
-def test_the_bare_list_has_a_row_for_every_layer_with_experts(ep_size: int) -> None:
-    """Every expert in it; the flags name the file's field, and who reads it is said."""
-    given = instance(1)
-    solution = random_plan(given, 2)
-    options = {"ep_size": ep_size}
-    made = moeopt.export(solution, given, to="vllm", model=shape((0, 1)), options=options)
-    assert map_faults(json.loads(made.text), LAYERS, EXPERTS, ep_size) == []
-    assert made.flags is not None
-    config = json.loads(shlex.split(made.flags(Path("a map.json")))[-1])
-    copies = -EXPERTS % ep_size
-    expected = {"initial_expert_map_path": "a map.json", "num_redundant_experts": copies}
-    assert config == expected | {"step_interval": 10**9}
-    assert any("pull request 49572 only" in line for line in made.warnings)
-    assert made.notes["honoured"] == "no"
+def test_the_table_of_consumers_has_every_target(root: Path) -> None:
+    """With the number of classes that `honoured.json` lists."""
+    text = (root / "tests/runtimes/README.md").read_text()
+    known = json.loads((root / "moeopt/exporters/honoured.json").read_text())
+    for name in all_targets():
+        row = next(line for line in text.splitlines() if f"`{name}`" in line[: line.find(" | ")])
+        if name in known:
+            count = len(known[name]["yes"])
+            assert f"| {count} class" in row
+            assert f"not for {len(known[name].get('no', ()))}" in row or "no" not in known[name]
 
 
 def test_vllm_alone_is_said_to_refuse_the_plug_ins_flags() -> None:

@@ -13,15 +13,6 @@ from tests.fuzz.hostile import LONGEST_LINE, ON_COMMAND_LINE
 from tests.fuzz.mutations import mutated
 from tests.fuzz.readers import READERS, REFUSALS, Reader
 
-MISSED = {
-    "instance-placement": "16 MiB of rows take 440 MiB",
-    "instance-cache": "16 MiB of rows take 471 MiB",
-    "instance-joint": "16 MiB of rows take 420 MiB",
-    "certificate-model": "16 MiB of lists take 561 MiB, and a pipe is waited for",
-    "trace-answers-json": "16 MiB of answers are read in 11 CPU s",
-}
-"""Readers with a hostile file that costs more than it may."""
-
 MUTATIONS = 12
 """In the quick suite; `python -m tests.fuzz.run` makes as many as there is time for."""
 
@@ -55,13 +46,7 @@ def refusal(reader: Reader, path: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each file has a forked process of its own")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=MISSED[name])) if name in MISSED else name
-        for name in ON_COMMAND_LINE
-    ],
-)
+@pytest.mark.parametrize("name", ON_COMMAND_LINE)
 def test_hostile_files_cost_what_they_weigh(name: str, root: Path) -> None:
     """The whole command: exit code 2, one line, at most 400 MiB and 10 s.
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 import subprocess
 import sys
@@ -425,6 +426,22 @@ def test_hostile_files_are_one_line(
     [line] = captured.err.splitlines()
     assert captured.out == ""
     assert "\x1b" not in line
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda file: os.mkfifo(file), "is no regular file"),
+        (lambda file: file.write_bytes(b"[" + b"[]," * 2**19 + b"[]]"), "too many lists"),
+    ],
+)
+def test_what_waits_or_grows_is_refused(
+    make: Callable[[Path], Any], reason: str, tmp_path: Path
+) -> None:
+    """A pipe that nobody writes to, and a text of which each byte makes thirty."""
+    make(tmp_path / "m.json")
+    with pytest.raises(checker.RefusedError, match=reason):
+        checker.read(tmp_path / "m.json")
 
 
 BAD_FILES = {

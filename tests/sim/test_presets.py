@@ -398,3 +398,18 @@ def test_an_impossible_workload_file_is_named_with_field_and_reason(
     path = tmp_path / "workload.json"
     path.write_text(json.dumps(json.loads(raw) | {"name": "x", "source": "y"}))
     assert message_of("workloads", path).startswith(f"{path}: {says}")
+
+
+def test_many_unknown_keys_are_one_short_line(tmp_path: Path) -> None:
+    """The known keys stand in it once, the first unknown ones by name, the rest by number."""
+    data = json.loads((FOLDER / "machines" / "trimoe.json").read_text())
+    data["gpu"] |= {f"{'wrong' * 8}{number}": 1 for number in range(30)}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError) as caught:
+        get_machine(path)
+    said = str(caught.value).removeprefix(str(path))
+    assert len(said) < 900
+    assert said.count("there are gpu.name, ") == 1
+    assert "; likewise gpu.wrong" in said
+    assert said.endswith(" more")

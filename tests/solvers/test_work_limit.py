@@ -1,6 +1,7 @@
 """Under a work limit the clock on the wall decides nothing."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from moeopt.core import clock
 from moeopt.exporters.copies import by_load
 from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers.arguments import Limits
+from tests.exporters import placements
 from tests.problems.every_problem import RANDOM
 
 WORK = 0.02
@@ -56,6 +58,23 @@ def test_so_do_explain_and_maps(leap: Callable[[float], None]) -> None:
         slots = by_load(range(1, 17), 4, 6, Limits(work=WORK))
         found.append((moeopt.explain(instance, work_limit=WORK), slots))
     assert found[0] == found[1]
+
+
+def test_every_runtime_gets_the_same_map(leap: Callable[[float], None]) -> None:
+    """SGLang and TensorRT-LLM from the same plan, on a fast machine and on one that hangs."""
+    given = placements.instance(
+        experts=24, gpu_slots=24, layers=1, gpu_expert_ns=[0, 2], offload_expert_ns=[0, 9],
+        steps=[[[(e, 1 + 97 * (e * e % 23)) for e in range(24)]]],
+    )  # fmt: skip
+    plan, model = placements.plan(given, [range(24)]), placements.shape((), 24, 1)
+    options = {"ep_size": 4, "redundant_experts": 8}
+    found = []
+    for to, seconds in (("sglang", 1e-6), ("sglang", 60.0), ("tensorrt-llm", 60.0)):
+        leap(seconds)
+        text = moeopt.export(plan, given, to=to, model=model, options=options).text
+        [row] = re.findall(r"[0-9]+(?:, ?[0-9]+){31}", text)
+        found.append(row.replace(" ", ""))
+    assert len(set(found)) == 1
 
 
 def test_a_time_limit_beside_holds_too(root: Path, leap: Callable[[float], None]) -> None:

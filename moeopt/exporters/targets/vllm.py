@@ -1,12 +1,8 @@
-"""Maps from physical slots to experts for vLLM: a bare list by layer, and its plug-in's object.
+"""Maps from physical slots to experts for vLLM's plug-in; vLLM itself reads none.
 
-``vllm`` is the form of vLLM's pull request 49572: a JSON list with a list of experts, by slot, for
-every layer with experts, named by ``initial_expert_map_path`` of ``--eplb-config``. Of the versions
-that were read none has the field (`READ`): released vLLM refuses the flags. It sends a token to the
-copy that its place in the batch says, modulo the copies: evenly.
-
-``vllm-eplb`` is the offline map of vllm-plugin-das, HYGON's plug-in for vLLM. ``model_maps`` holds,
-by the model's class, ``physical_to_logical_map`` [layer with experts, slot] with what describes it.
+The offline map of vllm-plugin-das, HYGON's plug-in for vLLM: ``model_maps`` holds, by the model's
+class, ``physical_to_logical_map`` [layer with experts, slot] with what describes it. vLLM sends a
+token to the copy that its place in the batch says, modulo the copies: evenly.
 
 Layers without experts have no rows. On one device the slots of the experts chosen for the GPU come
 first, as for SGLang. An endless ``step_interval`` keeps vLLM from changing the map later.
@@ -14,18 +10,16 @@ first, as for SGLang. An endless ``step_interval`` keeps vLLM from changing the 
 
 import json
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_json, read_object
+from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
     ONTO,
     REDUNDANT,
     Row,
-    SlotMap,
     as_json,
     by_moe_layer,
     not_followed,
@@ -39,31 +33,6 @@ FORMAT = "vllm_offline_eplb_physical_to_logical_by_model"
 KEY = "physical_to_logical_map"
 NEVER = 10**9
 """Steps between two rearrangements."""
-
-READ = "vllm-project/vllm 00193b82, EPLBConfig"
-"""What was read on 2026-11-23: no field takes a map."""
-
-
-def export_list(job: Job) -> Exported:
-    """Return the lists of a plan."""
-    found = slot_map(job, lambda path: by_moe_layer(job, bare_rows(path), path))
-    lost = not_followed("vLLM", found)
-    return Exported(
-        as_json(found.rows),
-        lambda path: _flags({"initial_expert_map_path": str(path)}, found.copies),
-        _notes(found) | {"format": f"pull request 49572, open; not in {READ}"},
-        warnings=lost,
-    )
-
-
-def needs_a_patch(job: Job) -> tuple[str, ...]:
-    """Return that no released version reads the list."""
-    return (f"vLLM reads this with its pull request 49572 only; {READ} refuses the flags",)
-
-
-def bare_rows(path: Path) -> list[Row]:
-    """Return the slots of the layers of a bare list."""
-    return read_rows(read_json(path), str(path))
 
 
 def export(job: Job) -> Exported:
@@ -93,21 +62,16 @@ def export(job: Job) -> Exported:
 
     return Exported(
         as_json(file),
-        lambda path: _flags({"expert_map_path": str(path)}, found.copies),
-        _notes(found),
+        lambda path: _flags(path, found.copies),
+        {**found.notes, "per_layer": [found.per_layer[layer] for layer in found.hidden]},
         warnings=not_followed("vLLM", found),
     )
 
 
-def _flags(where: Mapping[str, str], copies: int) -> str:
-    config = {**where, "num_redundant_experts": copies, "step_interval": NEVER}
-    quoted = shlex.quote(json.dumps(config))
+def _flags(path: Path, copies: int) -> str:
+    config = {"expert_map_path": str(path), "num_redundant_experts": copies}
+    quoted = shlex.quote(json.dumps(config | {"step_interval": NEVER}))
     return f"--enable-expert-parallel --enable-eplb --eplb-config {quoted}"
-
-
-def _notes(found: SlotMap) -> dict[str, object]:
-    per_layer = [found.per_layer[layer] for layer in found.hidden]
-    return {**found.notes, "per_layer": per_layer}
 
 
 def needs_the_plugin(job: Job) -> tuple[str, ...]:
@@ -125,19 +89,6 @@ def _rows(path: Path, model_class: str) -> list[Row]:
 
 
 TARGETS = (
-    Target(
-        "vllm",
-        "vLLM with pull request 49572: initial_expert_map_path, a list by layer",
-        ("placement", "replication"),
-        ".json",
-        export_list,
-        holds="which experts, and which copies, each device has in each layer",
-        loses="which experts are off the GPU: it keeps all of them on GPUs",
-        options=(EP_SIZE, REDUNDANT, ONTO),
-        warn=needs_a_patch,
-        honoured=lambda _: "no",
-        start='"${VLLM:-vllm}" serve',
-    ),
     Target(
         "vllm-eplb",
         "vllm-plugin-das, HYGON's plug-in for vLLM: offline EPLB map",

@@ -11,7 +11,6 @@ import shlex
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
@@ -87,7 +86,7 @@ def read_vllm_ascend_rows(path: Path) -> list[list[list[int]]]:
     return rows
 
 
-def _row(layer: Any, where: str) -> list[list[int]]:
+def _row(layer: object, where: str) -> list[list[int]]:
     devices = layer.get("device_list") if isinstance(layer, dict) else None
     if not isinstance(devices, list) or not devices:
         raise InputError(f"{where}.device_list: must be a list of devices")

@@ -1,7 +1,6 @@
 """The expert caches of a runtime: one group access per layer and token, compiled."""
 
 import threading
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,7 +77,7 @@ class Lru:
         InputError
             If there is no such layer or expert, or one stands twice; nothing is remembered then.
         """
-        asked: Any = np.asarray(experts)
+        asked: Ints = np.asarray(experts)
         if asked.dtype != np.int64 or asked.ndim != 1:
             asked = integers("experts", experts, (None,), axes="(used,)")
         if not 0 <= layer < len(self.ways):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 from math import prod
-from typing import Any
+from typing import TypeVar
 
 from .instance import Instance, Solution
 
@@ -27,6 +27,8 @@ OBJECTIVE = ("total_ns",)
 
 TIMED = ("JT-C8", "JT-C9", "JT-C6", "JT-C7")
 """The rules that make up the time; of two that explain a claim alike the first is named."""
+
+Item = TypeVar("Item")
 
 Found = Iterator[tuple[str, str]]
 
@@ -346,5 +348,5 @@ def _movable(instance: Instance, plan: Solution) -> list[tuple[int, int, int]]:
     ]
 
 
-def _subsets(items: list[Any]) -> Iterator[tuple[Any, ...]]:
+def _subsets(items: list[Item]) -> Iterator[tuple[Item, ...]]:
     return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))

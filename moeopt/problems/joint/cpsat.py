@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
 from ortools.sat.python.cp_model import IntVar, LinearExpr
@@ -338,7 +338,7 @@ class Model(Formulation):
     def _attention_ns(self, layer: int) -> LinearExpr:
         return _dot(self.kap, [c.attention_ns[layer] for c in self.instance.contexts])
 
-    def _work(self, t: int, layer: int, side: str, tables: Any) -> LinearExpr:
+    def _work(self, t: int, layer: int, side: str, tables: Sequence[Sequence[int]]) -> LinearExpr:
         """Return what a layer's experts take on one side."""
         return sum(
             tables[j][access.tokens] * flag

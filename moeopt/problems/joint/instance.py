@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,7 +214,7 @@ class Instance(InstanceEnvelope):
 
     @field_validator("expert_bytes", "gpu_ns", "cpu_ns", "copy_ns")
     @classmethod
-    def _one_per_width(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+    def _one_per_width(cls, values: tuple[object, ...], info: ValidationInfo) -> object:
         widths = len(info.data.get("bits", values))
         if len(values) != widths:
             raise field_error([], f"must have one entry per width, {widths}, not {len(values)}")

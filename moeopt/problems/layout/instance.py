@@ -9,7 +9,7 @@ would keep all DIMMs busy. So the exact methods localize it.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -200,7 +200,7 @@ class Instance(HostMemory):
 
     @field_validator("scenarios")
     @classmethod
-    def _two_parts_everywhere_or_nowhere(cls, scenarios: tuple[Scenario, ...]) -> Any:
+    def _two_parts_everywhere_or_nowhere(cls, scenarios: tuple[Scenario, ...]) -> object:
         given = any(getattr(s, name) is not None for s in scenarios for name in TWO_PARTS)
         for row, scenario in enumerate(scenarios if given else ()):
             for name in TWO_PARTS:

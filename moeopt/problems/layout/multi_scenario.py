@@ -200,11 +200,11 @@ class Bounds:
 
 def solve(instance: Instance, search: Search) -> Bounds:
     """Search for bounds and for incumbents in turn; return the bounds, for studies."""
-    found, layouts, trusted = Bounds(), list[Layout](), list[bool]()
+    found, layouts = Bounds(), list[Layout]()
     _prove(instance, search, lower_bound(instance))
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
-    found.alone = scenario_bounds(instance, search, share_s, layouts, trusted)
-    _prove(instance, search, sum(found.alone), floats=any(trusted))
+    found.alone = scenario_bounds(instance, search, share_s, layouts)
+    _prove(instance, search, sum(found.alone))
     incumbents = _Incumbents(instance, search, layouts)
     incumbents.improve(search.remaining_s * (1 - FIRST_SHARE))
     until_s = search.remaining_s * (1 - BOUND_SHARE)

@@ -181,10 +181,8 @@ def solve(instance: Instance, search: Search) -> None:
             solution = rule(instance)
             search.offer(solution, objective(instance, solution))
     alone = instance.model_copy(update={"copies": None})
-    trusted = list[bool]()
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
-    bounds = scenario_bounds(alone, search, share_s, trusted=trusted)
-    _prove(instance, search, sum(bounds), floats=any(trusted))
+    _prove(instance, search, sum(scenario_bounds(alone, search, share_s)))
     until_s = (1 - ANNEALING_SHARE) * search.remaining_s
     failures = 0
     while failures < PATIENCE and search.remaining_s > until_s and not search.closed:
@@ -254,6 +252,6 @@ def _blind(instance: Instance, first: Ints, second: Ints) -> Solution:
     return scheduled(instance, resident, lies)
 
 
-def _prove(instance: Instance, search: Search, bound: int, *, floats: bool = False) -> None:
+def _prove(instance: Instance, search: Search, bound: int) -> None:
     grid = objective_grid(instance)
-    search.prove(-(-bound // grid) * grid, floats=floats)
+    search.prove(-(-bound // grid) * grid)

@@ -6,10 +6,9 @@ serves host reads and its own NDP work (Eq. 6). Schema 2: the GPU has its base l
 go over PCIe, a read keeps its channels busy besides the DIMMs, every DIMM may have its own link.
 """
 
-from moeopt.problems.relayout.check import link_time_ns
 from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
 from moeopt.sim.engine.core import Engine, Executed
-from moeopt.sim.engine.timeline import Resource, Timeline
+from moeopt.sim.engine.timeline import Resource
 
 READS_FIRST, WORK = 0, 1
 """Priorities on a DIMM; the order is free in Eq. 6, and this one is how `view.lanes` draws it."""
@@ -41,29 +40,6 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     engine.run()
     timeline = engine.timeline()
     return Executed(timeline, timeline.makespan_ns)
-
-
-def execute_migrations(instance: Instance, solution: Solution) -> Timeline:
-    """Run the migrations, each on its link, from time 0: PCIe, and DIMM-Link or every DIMM's own.
-
-    A migration that keeps several links busy goes over each in small pieces, whenever there is
-    room: each link is done when its own pieces are through, in whichever order.
-    """
-    own = instance.relayout_share_ns is not None
-    links = [f"link {dimm}" for dimm in range(instance.dimms)] if own else ["DIMM-Link"]
-    engine = Engine([Resource("PCIe"), *map(Resource, links)])
-    today = {expert.expert: expert.dimm for expert in instance.experts}
-    for migration in solution.migrations:
-        kind, number = migration.kind, migration.expert
-        if kind == "prefetch":
-            engine.add("PCIe", instance.prefetch_ns, kind=kind, number=number)
-            continue
-        times = link_time_ns(instance, migration, today[number])
-        for link, length_ns in zip(links, times, strict=True):
-            if length_ns:
-                engine.add(link, length_ns, kind=kind, number=number)
-    engine.run()
-    return engine.timeline()
 
 
 def _run(

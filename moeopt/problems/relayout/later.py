@@ -15,7 +15,6 @@ reported has its value there, and doing nothing is among what is compared.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,8 @@ from .fixed_layout import fixed_layout
 from .futures import IN_MEMORY, Layouts
 from .instance import STRIPED, Instance, Migration, Solution
 from .migrations import prefetch_allowed
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
     return drawn
 
 
-def _loaded(instance: Instance, tokens: Any, costs: dict[str, Any]) -> tuple[Expert, ...]:
+def _loaded(instance: Instance, tokens: Ints, costs: dict[str, Ints]) -> tuple[Expert, ...]:
     """Return the experts where they lie, with other tokens and costs."""
     checkpoint(len(instance.experts) / DRAWN_PER_UNIT)
     rows = zip(tokens.tolist(), *(of.tolist() for of in costs.values()), strict=True)
@@ -216,8 +217,6 @@ FEW = 512
 
 KICKS = 2
 """Local optima that are left again by exchanging two migrations at random."""
-
-Ints = NDArray[np.int64]
 
 
 def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> None:

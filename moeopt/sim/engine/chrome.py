@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from heapq import heapify, heapreplace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import write_bytes
@@ -81,7 +81,7 @@ def _tracks(timeline: Timeline) -> tuple[list[str], list[int]]:
     return names, track.tolist()
 
 
-def _lanes(timeline: Timeline, tasks: Any) -> list[int]:
+def _lanes(timeline: Timeline, tasks: NDArray[np.int64]) -> list[int]:
     """Return a lane per task so that no two on a lane overlap, with as few lanes as possible."""
     lane: dict[int, int] = {}
     free: list[tuple[int, int]] = []  # (end, lane) of the lanes in use

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from moeopt.core.wording import faults, shortened
 
-EXPLAINED = 600
-"""After so many characters of reasons, further wrong fields of a file are named alone."""
+EXPLAINED, NAMED = 600, 250
+"""After so many characters of reasons wrong fields are named alone, after those counted."""
 
 KINDS = {
     dict: "object of numbers",
@@ -131,13 +131,19 @@ def _kind(kind: Any) -> str:
 
 def describe_fields(model: type[BaseModel], error: ValidationError) -> str:
     """Return everything that a failed validation found, on one line, with what would be right."""
-    said, names = "", list[str]()
+    said, names, more, helped = "", "", 0, set[str]()
     for path, kind, reason in faults(error):
-        if len(said) < EXPLAINED:
-            said += f"{'; ' if said else ''}{path}: {reason}{_help(model, path, kind)}"
+        clause = _help(model, path, kind)
+        told = kind == "extra_forbidden" and clause in helped  # which keys there are
+        part = f"{path}: {reason}{'' if told else clause}"
+        if not said or (not names and len(said) + len(part) <= EXPLAINED):
+            said += f"{'; ' if said else ''}{part}"
+            helped.add(clause)
+        elif len(names) + len(shortened(path)) <= NAMED:
+            names += f"{', ' if names else '; likewise '}{shortened(path)}"
         else:
-            names.append(path)
-    return said + (f"; likewise {', '.join(map(shortened, names))}" if names else "")
+            more += 1
+    return f"{said}{names}{f' and {more} more' if more else ''}"
 
 
 def without_rows(path: str) -> str:

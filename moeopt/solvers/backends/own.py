@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
@@ -31,7 +30,6 @@ def run(task: Task) -> Outcome:
         task.deadline.remaining_s,
         task.seed,
         task.workers,
-        verify=task.verify,
         enough_gap=task.enough_gap,
         on_improvement=_recorder(task),
     )
@@ -80,7 +78,7 @@ def _packed(task: Task, value: Objective | None) -> int | None:
     return None if value is None else task.packing.pack(value)
 
 
-def _outcome(task: Task, search: Search, running: Interruptible[Any]) -> Outcome:
+def _outcome(task: Task, search: Search, running: Interruptible[None]) -> Outcome:
     outcome = Outcome(search.solution, search.note or "ENDED")
     outcome.claim, outcome.bound = _packed(task, search.objective), _packed(task, search.bound)
     outcome.exact_bound = _packed(task, search.exact_bound)

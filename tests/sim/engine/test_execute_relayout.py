@@ -7,7 +7,6 @@ import pytest
 from moeopt.problems.execute import execute
 from moeopt.problems.relayout import check
 from moeopt.problems.relayout.check import candidates
-from moeopt.problems.relayout.execute import execute_migrations
 from moeopt.problems.relayout.heuristics import HEURISTICS
 from moeopt.problems.relayout.instance import Instance, Solution
 from moeopt.problems.relayout.view import facts, lanes
@@ -42,25 +41,6 @@ def test_random_solutions_run_as_checked(kind: str, seeds: range) -> None:
             assert [lane.end_ns for lane in lanes(instance, solution)] == busy
             ran += 1
     assert ran >= 50 / 15 * len(seeds)
-
-
-def test_migrations_end_within_their_windows() -> None:
-    """Run one after the other on their links, valid ones are over when the windows close."""
-    seen = 0
-    for kind in (*KINDS, "own links", "own links bind"):
-        for seed in range(10):
-            instance = random_instance(seed, kind, experts=8)
-            solution = HEURISTICS["benefit-greedy"](instance)
-            timeline = execute_migrations(instance, solution)
-            pcie, *links = (used.busy_ns for used in timeline.usage())
-            assert len(links) == (instance.dimms if kind.startswith("own") else 1)
-            assert pcie <= instance.pcie_window_ns
-            assert max(links) <= instance.dimm_link_window_ns
-            assert links == check.link_busy_ns(instance, solution)
-            assert max(links) == facts(instance, solution)["dimm_link_ns"]
-            assert timeline.makespan_ns == max(pcie, *links)
-            seen += len(solution.migrations)
-    assert seen > 50
 
 
 def test_facts_count_the_migrations() -> None:

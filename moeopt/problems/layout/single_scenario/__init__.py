@@ -9,7 +9,7 @@ meets it. The bounds, and why an answer of a solver may raise one, are proven in
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,6 @@ class ScenarioAnswer:
         Its DIMM, or `paths.STRIPED`.
     assignment
         Its `paths.Device`, or `paths.IDLE` without tokens.
-    floats
-        Whether the bound rests on a refutation of HiGHS's that nothing confirmed.
     """
 
     bound_ns: int
@@ -51,7 +49,6 @@ class ScenarioAnswer:
     resident: NDArray[np.bool_] | None = None
     dimm: NDArray[np.int64] | None = None
     assignment: NDArray[np.int64] | None = None
-    floats: bool = False
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -68,17 +65,10 @@ def solve(instance: Instance, search: Search) -> None:
         )
         search.offer(with_idle_localized(instance, solution), objective(instance, solution))
 
-    def proved(bound: int, floats: bool) -> None:
-        search.prove(weight * bound * scenario.unit_ns, floats=floats)
+    def proved(bound: int) -> None:
+        search.prove(weight * bound * scenario.unit_ns)
 
-    run = _run(
-        scenario,
-        lambda: search.remaining_s,
-        improved,
-        proved,
-        seed=search.seed,
-        verify=search.verify,
-    )
+    run = _run(scenario, lambda: search.remaining_s, improved, proved, seed=search.seed)
     search.note = run.note
 
 
@@ -88,8 +78,6 @@ def solve_scenario(
     remaining_s: Callable[[], float],
     upper: int | None = None,
     seed: int = 0,
-    *,
-    verify: bool | None = False,
 ) -> ScenarioAnswer:
     """Return the best bound on one scenario's makespan over all layouts, and the best schedule.
 
@@ -103,22 +91,20 @@ def solve_scenario(
         A makespan in ns; only schedules below it are of interest. The bound is at most this.
     seed
         For the packing heuristic.
-    verify
-        As in `moeopt.core.search.Search`.
     """
     if not any(instance.scenarios[scenario_index].tokens):
         return ScenarioAnswer(instance.base_ns)
     scenario = SingleScenario.of(instance, scenario_index)
     top = None if upper is None else -(-upper // scenario.unit_ns)
-    run = _run(scenario, remaining_s, _ignore, _ignore, top, seed=seed, verify=verify)
+    run = _run(scenario, remaining_s, _ignore, _ignore, top, seed=seed)
     bound = max(run.bound, 0) * scenario.unit_ns
     bound = bound if upper is None else min(bound, upper)
     found = run.incumbent.assignment
     if found is None:
-        return ScenarioAnswer(bound, floats=run.floats)
+        return ScenarioAnswer(bound)
     makespan = found.makespan(scenario) * scenario.unit_ns
     arrays = _arrays(instance, scenario, found)
-    return ScenarioAnswer(bound, makespan, *arrays, floats=run.floats)
+    return ScenarioAnswer(bound, makespan, *arrays)
 
 
 def scenario_bounds(
@@ -126,7 +112,6 @@ def scenario_bounds(
     search: Search,
     share_s: float,
     layouts: list[Layout] | None = None,
-    trusted: list[bool] | None = None,
 ) -> list[int]:
     """Return weight times a proven bound on the makespan of each scenario by itself.
 
@@ -139,8 +124,6 @@ def scenario_bounds(
         About how many seconds may be spent; each scenario gets an equal share of what is left.
     layouts
         Gets the best layout found for each scenario by itself.
-    trusted
-        Gets for each whether its bound rests on a solver of floats.
     """
     begin = search.remaining_s
     found = []
@@ -151,10 +134,8 @@ def scenario_bounds(
         def remaining(until: float = until) -> float:
             return max(0.0, search.remaining_s - until)
 
-        answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
+        answer = solve_scenario(instance, number, remaining, seed=search.seed)
         found.append(scenario.weight * answer.bound_ns)
-        if trusted is not None:
-            trusted.append(answer.floats)
         if layouts is not None and answer.resident is not None and answer.dimm is not None:
             layouts.append(Layout(answer.resident, answer.dimm))
     return found
@@ -163,12 +144,11 @@ def scenario_bounds(
 def _run(
     scenario: SingleScenario,
     remaining_s: Callable[[], float],
-    improved: Callable[[Assignment, int], Any],
-    proved: Callable[[int, bool], Any],
+    improved: Callable[[Assignment, int], None],
+    proved: Callable[[int], object],
     upper: int | None = None,
     *,
     seed: int,
-    verify: bool | None,
 ) -> "BranchAndBound":
     """Run the search; compiled code and solvers are imported here."""
     from .packing import Incumbent
@@ -181,7 +161,7 @@ def _run(
         improved(first, makespan)
     else:
         incumbent = Incumbent(scenario, upper, improved, seed)
-    run = BranchAndBound(incumbent, remaining_s, proved, verify)
+    run = BranchAndBound(incumbent, remaining_s, proved)
     run.run()
     return run
 

@@ -7,27 +7,16 @@ would be wasted than there is to waste, and arcs that lead to none of them, are 
 Where a bin may hold few of one kind, the localized reads of a channel (LA-C8), those are added
 first: their arcs begin at the loads of 0, 1, ... of them, fewer than the limit, and since loads
 grow along a path, it has no more of them.
-
-Why HiGHS's "infeasible" is taken for a refutation: every entry of the matrix is -1, 0 or 1 and
-every right-hand side a small integer, so that a packing satisfies each row without any error, and
-tolerances of 1e-6 only admit more. With ``Search.verify`` it is taken only where CP-SAT confirms
-it. What HiGHS calls a packing, the caller checks.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
 
 from moeopt.core.clock import spend
-from moeopt.core.highs import Program, Vector, minimize
-from moeopt.core.search import Feasibility
 
 from .scenario import Ints, SingleScenario, Times
-
-ANY_PACKING = 10.0
-"""Relative gap at which the first packing found ends the search."""
 
 ARCS_PER_UNIT = 2_000_000
 """Arcs that are made in a unit of work."""
@@ -227,52 +216,6 @@ def build(
         step *= max(1, -(-capacity // (COARSE * step)))
         # Reads that are rounded to nothing are any number.
         return counted_in(step, first if sizes[0] >= step else 0, least - len(sizes) * (step - 1))
-
-
-def pack(graph: Graph, copies: Ints, bins: int, limit_s: float) -> tuple[Feasibility, Packing]:
-    """Decide with HiGHS whether the items fit; return a packing if they do."""
-    if not len(graph.tail):
-        return Feasibility.INFEASIBLE if copies.any() else Feasibility.FEASIBLE, []
-    found = minimize(program(graph, copies, bins), limit_s, relative_gap=ANY_PACKING)
-    if found.values is None:
-        infeasible = found.status == "infeasible"
-        return Feasibility.INFEASIBLE if infeasible else Feasibility.UNKNOWN, []
-    return Feasibility.FEASIBLE, decompose(graph, np.rint(found.values).astype(np.int64))
-
-
-def program(graph: Graph, copies: Ints, bins: int) -> Program:
-    """Return the program of the flows that use each size as often as there are copies."""
-    matrix, lower, upper = flow_rows(graph, bins)
-    demand = np.concatenate([np.zeros(len(graph.ends)), copies])
-    most = copies[graph.item].astype(np.float64)
-    kind = np.ones(len(most), dtype=np.int64)
-    costs, least = arc_costs(graph), np.zeros(len(most))
-    return Program(costs, least, most, kind, matrix, lower + demand, upper + demand)
-
-
-def flow_rows(graph: Graph, bins: int) -> tuple[csr_array, Vector, Vector]:
-    """Return rows over the arcs, and their limits before any demand.
-
-    First what flows into each node less what flows out; then how often each size is used.
-    """
-    arcs, nodes, sizes = len(graph.tail), len(graph.ends), len(graph.sizes)
-    each, ones = np.arange(arcs), np.ones(arcs)
-    row = np.concatenate([graph.head, graph.tail, nodes + graph.item])
-    entries = (np.concatenate([ones, -ones, ones]), (row, np.tile(each, 3)))
-    lower, upper = np.zeros(nodes + sizes), np.zeros(nodes + sizes)
-    upper[:nodes][graph.ends] = bins
-    lower[0], upper[0] = -bins, 0
-    return csr_array(coo_array(entries, shape=(nodes + sizes, arcs))), lower, upper
-
-
-def arc_costs(graph: Graph) -> NDArray[np.float64]:
-    """Return a cost of each arc, between 0 and 1.
-
-    Any flow will do, but with an objective, whichever it is, flows run along few arcs, and are
-    whole sooner: that makes HiGHS up to ten times faster.
-    """
-    drawn = np.random.default_rng(0).random(len(graph.tail))
-    return np.asarray(drawn * graph.sizes[graph.item] / graph.sizes.max(initial=1))
 
 
 def decompose(graph: Graph, flow: Ints) -> list[list[int]]:

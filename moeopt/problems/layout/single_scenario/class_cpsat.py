@@ -1,9 +1,4 @@
-"""The subproblems of `class_milp` and `arc_flow` once more, in CP-SAT's integers.
-
-HiGHS works to tolerances, and where hosts bind a nanosecond decides. CP-SAT has none; it takes
-longer, so that it is used where HiGHS gives a schedule that is none, where HiGHS is slow, and, with
-``Search.verify``, to confirm refutations.
-"""
+"""The subproblems of `classes` and `arc_flow` in CP-SAT: in integers, as a nanosecond decides."""
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -12,7 +7,7 @@ from moeopt.core import formulation
 from moeopt.core.search import Feasibility
 
 from .arc_flow import Graph, Packing, decompose
-from .class_milp import ClassAnswer, ClassProblem
+from .classes import ClassAnswer, ClassProblem
 from .scenario import Ints, Row
 
 

@@ -1,4 +1,4 @@
-"""A greedy assignment of the dominant experts to GPU and CPU; `class_milp` decides where it fails.
+"""A greedy assignment of the dominant experts to GPU and CPU; CP-SAT decides where it fails.
 
 It prefers little host time in all: a second key that makes the schedule deterministic, no part of
 any proof.

@@ -49,6 +49,7 @@ FIRST_BRANCHES = 40
 FIRST_TRIALS = 50
 HEURISTIC_TRIALS = 400
 PACKING_TRIALS = 200
+CLASS_TRIALS = 2000
 """Trials of one heuristic packing: 5 us each and more."""
 
 BISECTIONS = 6
@@ -69,9 +70,7 @@ class BranchAndBound:
     remaining_s
         Says how many seconds are left; 0 stops the search.
     on_bound
-        Called with each higher proven bound, and whether it rests on floats.
-    verify
-        As in `moeopt.core.search.Search`, of HiGHS's refutations.
+        Called with each higher proven bound.
     bound
         The proven bound: no makespan is below it.
     closed
@@ -82,8 +81,7 @@ class BranchAndBound:
 
     incumbent: Incumbent
     remaining_s: Callable[[], float]
-    on_bound: Callable[[int, bool], None]
-    verify: bool | None = False
+    on_bound: Callable[[int], object]
     bound: int = -1
     closed: bool = False
     note: str = "TIME_LIMIT"
@@ -92,7 +90,7 @@ class BranchAndBound:
     _successes: dict[Branch, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._subproblems = Subproblems(self.incumbent, self.remaining_s, self.verify)
+        self._subproblems = Subproblems(self.incumbent, self.remaining_s)
         self._multipliers = self._subproblems.multipliers
 
     def run(self) -> None:
@@ -113,11 +111,6 @@ class BranchAndBound:
     @property
     def _scenario(self) -> SingleScenario:
         return self.incumbent.scenario
-
-    @property
-    def floats(self) -> bool:
-        """Whether a refutation of HiGHS's was taken on trust."""
-        return self._subproblems.trusted > 0
 
     @property
     def _upper(self) -> int:
@@ -142,7 +135,7 @@ class BranchAndBound:
     def _raise_bound(self, bound: int) -> None:
         if bound > self.bound:
             self.bound = bound
-            self.on_bound(bound, self.floats)
+            self.on_bound(bound)
 
     def _step(self, bound: int, stage: Stage, branch: Branch) -> bool:
         """Process one branch at one stage; False ends the search without a proof."""
@@ -161,8 +154,7 @@ class BranchAndBound:
         elif stage == Stage.HOST_BOUND_PACKING:
             return self._decide(bound, stage, branch)
         else:
-            unconfirmed = self._subproblems.unconfirmed
-            self.note = "UNCONFIRMED_REFUTATION" if unconfirmed else "TOO_FINE_FOR_A_PROOF"
+            self.note = "TOO_FINE_FOR_A_PROOF"
             return False
         return True
 
@@ -237,9 +229,8 @@ class BranchAndBound:
 
     def _solve(self, stage: Stage, makespan: int, branch: Branch) -> Feasibility:
         if stage == Stage.DOMINANT_PACKING:
-            path = self._dominant[branch]
-            return self._subproblems.packing(branch, path, makespan, self.remaining_s())
-        return self._subproblems.with_arc_flow(branch, makespan, self.remaining_s())
+            return self._subproblems.packing(branch, self._dominant[branch], makespan)
+        return self._subproblems.with_arc_flow(branch, makespan)
 
     def _host_bound(self, bound: int, branch: Branch) -> bool:
         """Refute a branch with the DIMM rows aggregated, or look for better schedules so."""
@@ -248,7 +239,7 @@ class BranchAndBound:
         if answer.feasibility == Feasibility.INFEASIBLE:
             bound = makespan + 1
         elif answer.path is not None:
-            self._subproblems.pack(branch, answer.path, makespan)
+            self.incumbent.pack(answer.path, makespan, CLASS_TRIALS)
         else:
             self._push(bound, Stage.UNDECIDED, branch)
             return self.remaining_s() > 0

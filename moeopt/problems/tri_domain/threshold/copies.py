@@ -171,7 +171,7 @@ class _Separable:
             return None if answer < 0 else False
         domain = np.full(self.first[-1], IDLE, dtype=np.int64)
         for mode in chosen.tolist():
-            node: Any = labels.table[NODE, modes[OF, mode]]
+            node = labels.table[NODE, modes[OF, mode]]
             while node >= 0:
                 domain[labels.nodes[1, node] // 3] = labels.nodes[1, node] % 3
                 node = labels.nodes[0, node]

@@ -164,45 +164,6 @@ def fit_counts(
     return Fit(found, compare(real, near, []))
 
 
-def fit_targets(
-    targets: Targets,
-    *,
-    experts: int,
-    top_k: int,
-    name: str = "fitted",
-    source: str = "fitted to stated figures",
-    sequences: Sequences | None = None,
-    seed: int = 0,
-    evaluations: int = 60,
-) -> Fit:
-    """Fit a workload with exponential popularity to stated figures, as a paper gives them.
-
-    Parameters
-    ----------
-    targets
-        What is to be reached; figures that are None stay free.
-    experts, top_k
-        Experts per layer and per token.
-    name, source, sequences
-        Of the workload; without sequences there is no topic, and no phase similarity.
-    seed, evaluations
-        As in `fit_trace`.
-
-    Raises
-    ------
-    InputError
-        If `top_k` is more than `experts`, or a number is out of range.
-    """
-    if not 1 <= top_k <= experts:
-        raise InputError(f"top_k: must be from 1 to {experts}, not {top_k}")
-    _check(seed, evaluations)
-    start = Workload(name=name, skew=8.0, drift=0.0, source=source, sequences=sequences)
-    size = Shape(experts, top_k, SEARCH_LAYERS, SEARCH_TOKENS)
-    found = search(start, targets, size, seed, evaluations)
-    made = Targets.of(size.draw(found, seed + 1))
-    return Fit(found, compare(targets, made, sorted(targets.lru or {})))
-
-
 def _part(whole: Routing) -> Shape:
     """Return the size of the traces that the search draws."""
     layers, tokens = min(SEARCH_LAYERS, whole.layers), min(SEARCH_TOKENS, whole.tokens)

@@ -111,7 +111,9 @@ def _requests_of(answer: dict[str, object], where: str, top_k: int | None) -> li
     choices = answer.get("choices")
     found = []
     for number, choice in enumerate(choices if isinstance(choices, list) else []):
-        if isinstance(choice, dict) and choice.get("routed_experts") is not None:
+        if not isinstance(choice, dict):
+            raise InputError(f"{where}: choices[{number}]: must be an object, not {shown(choice)}")
+        if choice.get("routed_experts") is not None:
             field = f"{where}: choices[{number}].routed_experts"
             ids = _decoded(choice["routed_experts"], field, None, top_k)
             found.append(_request(ids, _prompt_length(answer, choice), field))

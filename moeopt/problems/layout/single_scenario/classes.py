@@ -1,36 +1,21 @@
-"""The host-bound case as a mixed-integer program over classes of equal experts, in HiGHS.
+"""The host-bound case: how many of each class of equal experts take each path.
 
 Where the dominant experts do not fit the hosts, others leave NDP. Experts with equal costs are
 interchangeable, so that a class's count per path is all there is to decide. The feasibility
-subproblem is always whether a branch (r, e) has a schedule within a makespan.
-
-Why HiGHS's "infeasible" is taken for a refutation. Times are scaled so that the makespan is
-`LONGEST`, paths that take longer are out, and `MARGIN` is added to the makespan: a schedule that
-exists satisfies every row with that to spare, a hundred times HiGHS's tolerance for a row. With
-``Search.verify`` it is taken only where `class_cpsat` confirms it. Its "feasible" is never trusted:
-the caller recomputes everything, and turns to `class_cpsat` where there is no schedule.
+subproblem is always whether a branch (r, e) has a schedule within a makespan; `class_cpsat` decides
+it in integers.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack, vstack
 
-from moeopt.core.highs import Program, minimize
 from moeopt.core.search import Feasibility
-from moeopt.problems.layout.paths import Path
 
-from .arc_flow import Graph, Packing, arc_costs, decompose, flow_rows
+from .arc_flow import Graph, Packing
 from .lagrangian import Multipliers, admitted
-from .scenario import GPU_PATHS, LOCAL_READS, TIMES, Branch, Ints, Row, SingleScenario
-
-LONGEST = 10_000.0
-MARGIN = 1e-4
-"""The makespan in the program's units, and what is added to it."""
-
-ANY_SCHEDULE = 10.0
-"""Relative gap at which the first schedule found ends the search."""
+from .scenario import GPU_PATHS, LOCAL_READS, Branch, Ints, Row, SingleScenario
 
 MANY_COSTS = 3
 MANY_SUMS = 100_000
@@ -116,88 +101,6 @@ class ClassProblem:
             found[:, LOCAL_READS] = False
             found[0, LOCAL_READS] = True
         return found
-
-
-def solve_class_milp(
-    problem: ClassProblem, limit_s: float, *, integral_flow: bool = True, slack: float = 0.0
-) -> ClassAnswer:
-    """Decide a class problem with HiGHS.
-
-    Parameters
-    ----------
-    problem
-        The feasibility subproblem.
-    limit_s
-        Seconds for HiGHS.
-    integral_flow
-        Whether the flow must be integral; if not, only the counts are, and there are no bins.
-    slack
-        The part of the DIMMs' capacity that shall stay free: then they are easier to pack.
-    """
-    if problem.refuted:
-        return ClassAnswer(Feasibility.INFEASIBLE)
-    most = problem.max_counts()
-    program, graph = _aggregated(problem, most, slack), problem.graph
-    if graph is not None:
-        program = _with_flow(program, problem, graph, integral_flow=integral_flow)
-    found = minimize(program, limit_s, relative_gap=ANY_SCHEDULE)
-    if found.values is None:
-        infeasible = found.status == "infeasible"
-        return ClassAnswer(Feasibility.INFEASIBLE if infeasible else Feasibility.UNKNOWN)
-    values = np.rint(found.values).astype(np.int64)
-    path = problem.scenario.expand(values[: most.size].reshape(most.shape))
-    bins = decompose(graph, values[most.size :]) if graph is not None and integral_flow else None
-    return ClassAnswer(Feasibility.FEASIBLE, path, bins)
-
-
-def _aggregated(problem: ClassProblem, most: Ints, slack: float) -> Program:
-    """Return the program of how many of each class take each path, the DIMM rows aggregated."""
-    _, size = problem.scenario.classes
-    unit = max(problem.makespan, 1) / LONGEST
-    use = problem.scenario.usage.astype(np.float64)
-    use[TIMES] /= unit
-    use[TIMES, most == 0] = 0
-    lower, upper = (np.array(limits, dtype=np.float64) for limits in problem.limits())
-    upper[Row.DIMMS] *= 1 - slack
-    upper[TIMES] = upper[TIMES] / unit + MARGIN
-    lower[TIMES] = -np.inf
-    # Any schedule will do, but with an objective HiGHS prunes: 2 to 10 times faster than without.
-    # Host time, the CPU's counted twice, did best of those tried.
-    objective = (use[Row.GPU] + 2 * use[Row.CPU]).ravel()
-    one_path = np.hstack([np.eye(len(size))] * len(Path))  # LA-C1
-    return Program(
-        objective,
-        np.zeros(most.size),
-        most.ravel().astype(float),
-        np.ones(most.size, dtype=np.int64),
-        csr_array(np.vstack([use.reshape(len(use), -1), one_path])),
-        np.concatenate([lower, size]),
-        np.concatenate([upper, size]),
-    )
-
-
-def _with_flow(
-    program: Program, problem: ClassProblem, graph: Graph, *, integral_flow: bool
-) -> Program:
-    """Return the program with rows of each DIMM: columns for the arcs, rows for the flow.
-
-    Each size is used as often as there are experts on NDP with that cost, or localized reads.
-    """
-    arcs, nodes, scenario = len(graph.tail), len(graph.ends), problem.scenario
-    flow, low, high = flow_rows(graph, scenario.dimms)
-    demand = np.zeros((len(low), *scenario.classes[0].shape))
-    demand[nodes:] -= problem.demand(graph)
-    beside = csr_array((program.rows.shape[0], arcs))
-    rows = hstack([csr_array(demand.reshape(len(low), -1)), flow])
-    return Program(
-        np.concatenate([program.cost, LONGEST / 100 * arc_costs(graph)]),
-        np.concatenate([program.lower, np.zeros(arcs)]),
-        np.concatenate([program.upper, np.full(arcs, scenario.experts)]),
-        np.concatenate([program.integer, np.full(arcs, int(integral_flow))]),
-        csr_array(vstack([hstack([program.rows, beside]), rows])),
-        np.concatenate([program.row_lower, low]),
-        np.concatenate([program.row_upper, high]),
-    )
 
 
 def largest_sum(scenario: SingleScenario, branch: Branch, row: Row, limit: int) -> int:
