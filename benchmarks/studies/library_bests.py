@@ -91,7 +91,7 @@ def _certified(
     except MoeoptError as error:
         print(f"{entry.problem}/{entry.key}: certify: {str(error)[:100]}", file=sys.stderr)
         return
-    proven = packing.unpack(found.bound)
+    proven = packing.unpack(found["bound"])
     if _raises(proven, bound):
         yield f"certify: bound {proven} for {bound}"
         if enter:

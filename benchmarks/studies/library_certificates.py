@@ -67,7 +67,8 @@ def make(entry: Entry, nodes: int, seconds: int) -> str:
     file.parent.mkdir(parents=True, exist_ok=True)
     save(found, file)
     write_best(entry.folder, entry.key, dict(entry.fields) | {"certificate": place})
-    return f"proven with {len(found['tree'])} nodes, {time.process_time() - begin:.1f} CPU s"
+    size = sum(len(part["tree"]) for part in found.get("parts", [found]))
+    return f"proven with {size} nodes, {time.process_time() - begin:.1f} CPU s"
 
 
 def check(folder: Path) -> tuple[int, int, list[float], list[int], list[str]]:

@@ -148,7 +148,8 @@ def certify_command(
     found = best_certificate(given, packing.pack(known), time_limit, nodes)
     save(found, out)
     bound = shown(given.problem, packing.unpack(found["bound"]))
-    print(f"{out}: proves {bound} with {len(found['tree'])} nodes")
+    size = sum(len(part["tree"]) for part in found.get("parts", [found]))
+    print(f"{out}: proves {bound} with {size} nodes")
     return 0
 
 

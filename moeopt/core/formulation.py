@@ -12,18 +12,6 @@ FLOAT_RANGE = 10**7
 _METHOD = re.compile(r"^([a-z]{2})_c(\d+)_")
 
 
-def float_unit(largest: int) -> int:
-    """Return the unit, a power of ten from 1000 up, in which `largest` is within `FLOAT_RANGE`.
-
-    MILP solvers work to absolute tolerances of 1e-6: microseconds suit them better than
-    nanoseconds, and numbers far above `FLOAT_RANGE` suit none of them.
-    """
-    unit = 1000
-    while largest > FLOAT_RANGE * unit:
-        unit *= 10
-    return unit
-
-
 class Formulation:
     """A model whose constraints are posted by methods named after their IDs.
 

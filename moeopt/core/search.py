@@ -39,10 +39,6 @@ class Search:
         thread: seconds without those of compiling, or units of work (`moeopt.core.clock`).
     seed, workers
         For whatever draws random numbers or runs in parallel.
-    verify
-        Whether every refutation that a solver of floats gives is to be confirmed in exact integers,
-        by CP-SAT say, before a bound rests on it; one that is not confirmed proves nothing. None:
-        where that is quick; what is not confirmed counts as proven by floats (`prove`).
     enough_gap
         Relative gap at which the answer is good enough: more work of unknown length is not begun.
     on_improvement
@@ -64,7 +60,6 @@ class Search:
     limit_s: float = 60.0
     seed: int = 0
     workers: int = 1
-    verify: bool | None = None
     enough_gap: float = 0.0
     on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
@@ -116,7 +111,7 @@ class Search:
         ----------
         floats
             Whether it rests on a solver of floats that nothing has confirmed in integers: on a
-            `Found.safe_bound`, or on HiGHS's "infeasible".
+            `Found.safe_bound`.
         """
         if not floats and (self.exact_bound is None or below(self.exact_bound, bound)):
             self.exact_bound = bound

@@ -81,7 +81,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     return f"{reason}, not {shown(error['input'])}"
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as it would stand in the file, shortened, on one line."""
     if isinstance(value, dict | list | GeneratorType):  # which gives a long list's items
         return kind_of(value)
@@ -98,7 +98,7 @@ def shortened(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return what kind of JSON value this is, or the value itself if it is a scalar."""
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
     names[GeneratorType] = "a list"

@@ -4,14 +4,16 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 """
 
 import warnings
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+from scipy.optimize import Bounds, linprog, milp
+from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
+from scipy.sparse.csgraph import connected_components
 
 from moeopt.core.clock import solving_clock, spend
 from moeopt.core.envelope import InstanceEnvelope
@@ -28,7 +30,6 @@ from moeopt.library.certificate import (
     verify,
 )
 from moeopt.library.model import Form, NeutralModel, neutral_model
-from moeopt.problems.registry import get_problem
 
 SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
 """Multipliers are rounded to the inverse of the first that still proves what they prove."""
@@ -45,37 +46,27 @@ MOST_TERMS = 20_000
 NODES_PER_UNIT = 40
 """Nodes in a second of one core, at a hundred columns; a thousand take ten times as long."""
 
-WORK = 10**15
-"""Steps that a search may take; the certificate's own are counted when it is verified."""
-
 Vector = NDArray[np.float64]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
 Branch = tuple[int, ...]
-
-
-class Certificate(dict[str, Any]):
-    """A certificate's JSON object, as `certificate` reads it."""
-
-    @property
-    def bound(self) -> int:
-        """What it proves, in steps of the objective."""
-        return int(self["bound"])
+Tree = list[Any]
+Proof = dict[str, Any]
+"""A certificate's JSON object, or a part of it, as `certificate` reads it."""
 
 
 def certify(
     instance: InstanceEnvelope,
-    upper: int | None,
+    upper: int,
     limit_s: float,
     max_nodes: int,
     form: Form | None = None,
-) -> Certificate:
+) -> Proof:
     """Return a certificate of the best bound that linear relaxations prove within the limits.
 
     Parameters
     ----------
     upper
-        The objective of a known solution, in steps; nothing above it can be proven. None: that of
-        the problem's heuristic that models start from.
+        The objective of a known solution, in steps; nothing above it can be proven.
     limit_s, max_nodes
         When to stop branching. The root's relaxation is solved in any case.
     form
@@ -90,35 +81,60 @@ def certify(
     model = Model(neutral.data)
     clock = solving_clock()
     end = clock.now() + limit_s
-    if upper is None:
-        problem = get_problem(instance.problem)
-        known = problem.check.objective(instance, problem.heuristics.WARM_START(instance))
-        upper = problem.packing(instance).pack(known)
-    search = _Search(model, upper, neutral)
-    tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
-    if tree is None:
-        tree, bound = search.root()
-    certificate = Certificate(
-        {
-            "format": "moeopt-certificate",
-            "version": 2,
-            "problem": instance.problem,
-            "instance": instance.name,
-            "instance_sha256": neutral.data["instance_sha256"],
-            "model_sha256": model.sha256,
-            **({} if form is None else {"form": dict(form)}),
-            "bound": bound,
-            "method": "linear relaxations by HiGHS, branching",
-            "propagation": search.box.propagation,
-            "tree": tree,
-            "leaves": search.leaves(tree),
-        }
-    )
+    proof = _of_parts(model, upper, max_nodes, lambda: end - clock.now())
+    if proof is None:
+        search = _Search(model, upper, neutral)
+        tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
+        if tree is None:
+            tree, bound = search.root()
+        proof = {"bound": bound, **search.proof(tree)}
+    certificate = {
+        "format": "moeopt-certificate",
+        "version": 2,
+        "problem": instance.problem,
+        "instance": instance.name,
+        "instance_sha256": neutral.data["instance_sha256"],
+        "model_sha256": model.sha256,
+        **({} if form is None else {"form": dict(form)}),
+        "method": "linear relaxations by HiGHS, branching",
+        **proof,
+    }
     try:
         verify(model, certificate)
     except RefusedError as error:
         raise InputError(f"{instance.name}: no certificate was found: {error}") from None
     return certificate
+
+
+def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float]) -> Proof | None:
+    """Return trees that prove the optima of a model's parts; None if it has one, or is open.
+
+    A part are variables that rows join. Trees add up, where one for all would multiply them.
+    """
+    heads = [(terms[0][0], j) for terms in model.terms for j, _ in terms]
+    joined = np.array([*heads, *((j, j) for j, _ in model.objective)]).reshape(-1, 2)
+    graph = coo_array((np.ones(len(joined)), joined.T), shape=(len(model.whole),) * 2)
+    labels = connected_components(graph, directed=False)[1]
+    names = np.unique(labels[joined[:, 0]])
+    scale, proofs = len(names) + 1, list[Proof]()  # the parts' sum, rounded up, loses nothing
+    for name in names.tolist() if len(names) > 1 else ():
+        own = np.flatnonzero(labels == name).tolist()
+        place = {j: n for n, j in enumerate(own)}
+        rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
+        part = model.part(rows, [(place[j], scale * f) for j, f in model.objective if j in place])
+        part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
+        part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
+        part.whole = [model.whole[j] for j in own]
+        least = Relaxation(part).optimum(left()) if left() > 0 else None
+        search = None if least is None else _Search(part, least - 1, NeutralModel({}, []))
+        tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
+        if least is None or search is None or tree is None:
+            return None
+        named = [[own[n[0]], n[1]] if isinstance(n, list) and len(n) == 2 else n for n in tree]
+        proofs.append(search.proof(named) | {"vars": own, "bound": least - 1})
+    total = scale * model.constant + sum(proof["bound"] for proof in proofs)
+    bound = min(upper, -(-total // (scale * model.denominator * model.grid)) * model.grid)
+    return {"bound": bound, "scale": scale, "relaxed": [], "parts": proofs} if proofs else None
 
 
 @dataclass
@@ -171,15 +187,15 @@ class _Search:
         small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
         small = small if hints.tighten is None else hints.tighten
         self.steps = Steps()
-        self.steps.left = WORK
+        self.steps.left = 10**15  # the certificate's own are counted when it is verified
         self.box = Box(model, self.cutoff, self.steps, PROPAGATION if small else 0)
         self.box.tighten(range(len(self.box.rows)))
         self.pool = _Pool(len(model.whole))
         self.found: Relaxed | None = None
 
-    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> list[Any] | None:
+    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> Tree | None:
         """Return a tree whose leaves all contradict; None if it was not found."""
-        tree: list[Any] = []
+        tree: Tree = []
         pending: list[tuple[int, bool, list[Any]]] = []
         while True:
             spend(len(self.model.whole) / 100 / NODES_PER_UNIT)
@@ -200,30 +216,27 @@ class _Search:
             self.box.restore(mark, empty)
             self.box.branch(high)
 
-    def root(self) -> tuple[list[Any], int]:
+    def root(self) -> tuple[Tree, int]:
         """Return a tree of one leaf, and what the root's multipliers prove, in steps."""
         self.box.restore(0, empty=False)
         duals = None if self.found is None else self.found.duals
         leaf = self._scaled(duals, SCALES[-1], 1)
-        low, high = 0, self.upper // self.model.grid
-        while low < high:
-            middle = (low + high + 1) // 2
-            cutoff = self.model.cutoff(middle * self.model.grid)
-            row = self._row(leaf, cutoff)
-            if contradicts(self.box, *row):
-                low = middle
-            else:
-                high = middle - 1
-        return [self.pool.add(leaf, self._row(leaf, self.cutoff))], low * self.model.grid
+        box, grid, cutoff = self.box, self.model.grid, self.model.cutoff
+        steps = range(1, self.upper // grid + 1)
+        least = bisect_left(
+            steps, True, key=lambda n: not contradicts(box, *self._row(leaf, cutoff(n * grid)))
+        )
+        return [self.pool.add(leaf, self._row(leaf, self.cutoff))], least * grid
 
-    def leaves(self, tree: list[Any]) -> list[Any]:
-        """Return the multipliers that a tree's leaves name, numbered anew."""
+    def proof(self, tree: Tree) -> Proof:
+        """Return a certificate's part about a tree, whose leaves are numbered anew."""
         used: dict[int, int] = {}
         for place, node in enumerate(tree):
             if isinstance(node, int) and node >= 0:
                 tree[place] = used.setdefault(node, len(used))
         kept = (self.pool.leaves[number] for number in used)
-        return [[weight, [list(pair) for pair in pairs]] for weight, pairs in kept]
+        leaves = [[weight, [list(pair) for pair in pairs]] for weight, pairs in kept]
+        return {"propagation": self.box.propagation, "tree": tree, "leaves": leaves}
 
     def _closed(self) -> tuple[int | None, Vector | None]:
         """Return the number of multipliers that close the node, or the relaxation's point."""
@@ -255,7 +268,9 @@ class _Search:
         paid = int(scale) * weight
         for variable, factor in self.model.objective if weight else ():
             if factor > 0 and self.box.upper[variable] is None:
-                total = sum(y * self.relaxation.factor(row, variable) for row, y in pairs)
+                total = sum(
+                    y * f for row, y in pairs for j, f in self.model.terms[row] if j == variable
+                )
                 paid = max(paid, -(-total // factor))
         return paid, pairs
 
@@ -285,7 +300,7 @@ class _Search:
         return branch
 
 
-def _groups(model: Model) -> Any:
+def _groups(model: Model) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the rows of which one variable is 1, with their variables."""
     for row, terms in enumerate(model.terms):
         if model.least[row] == model.most[row] == 1 and len(terms) > 2:
@@ -351,9 +366,23 @@ class Relaxation:
         self.equal = rows[equal]
         self.values = least[equal] * self.scales[equal]
 
-    def factor(self, row: int, variable: int) -> int:
-        """Return the coefficient of a variable in a row."""
-        return next((f for j, f in self.model.terms[row] if j == variable), 0)
+    def optimum(self, limit_s: float) -> int | None:
+        """Return what the best point of whole numbers that HiGHS finds costs, in integers."""
+        lower = [-np.inf if one is None else float(one) for one in self.model.lower]
+        upper = [np.inf if one is None else float(one) for one in self.model.upper]
+        values: Vector | None = milp(
+            self.cost / self.unit,
+            integrality=self.whole,
+            bounds=Bounds(np.array(lower), np.array(upper)),
+            constraints=[
+                (self.at_most, -np.inf, self.limits),
+                (self.equal, self.values, self.values),
+            ],
+            options={"time_limit": limit_s, "mip_rel_gap": 0.0},
+        ).x
+        if values is None:
+            return None
+        return sum(factor * round(float(values[j])) for j, factor in self.model.objective)
 
     def solved(self, lower: Vector, upper: Vector, why: bool = True) -> Relaxed:
         """Return the relaxation's cost and multipliers over a box; `why` where it is empty."""

@@ -6,7 +6,7 @@ from typing import Any
 from moeopt.core.clock import solving_clock
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.library.emit import Certificate, certify
+from moeopt.library.emit import Proof, certify
 from moeopt.library.lemmas import LEMMAS
 from moeopt.library.model import Form
 from moeopt.library.weights import found_weights
@@ -30,7 +30,7 @@ def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
 
 def best_certificate(
     instance: InstanceEnvelope, upper: int, limit_s: float, max_nodes: int, exact: bool = True
-) -> Certificate:
+) -> Proof:
     """Return the certificate of the highest bound.
 
     Parameters
@@ -62,9 +62,9 @@ def best_certificate(
         except InputError as error:
             reason = str(error)
             continue
-        if best is None or found.bound > best.bound:
+        if best is None or found["bound"] > best["bound"]:
             best = found
-        if best.bound == upper:
+        if best["bound"] == upper:
             break
     if best is None:
         raise InputError(reason)

@@ -50,14 +50,12 @@ Row = tuple[dict[int, Fraction], Fraction | None, Fraction | None, str]
 
 @dataclass(frozen=True)
 class NeutralModel:
-    """A model for `certificate`, and the names of its variables.
+    """A model for `certificate`, and how to branch.
 
     Attributes
     ----------
     data
         The JSON object.
-    names
-        Of the variables, as the exported model has them.
     first
         Variables that a sum of others fixes and that many rows depend on: worth branching on.
     tighten
@@ -67,7 +65,6 @@ class NeutralModel:
     """
 
     data: dict[str, Any]
-    names: list[str]
     first: list[int]
     tighten: bool | None = None
     choice: int | None = None
@@ -158,7 +155,7 @@ def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> Neutr
         "denominator": common,
         "grid": problem.bounds.objective_grid(instance),
     }
-    return NeutralModel(data, matrix.names, first)
+    return NeutralModel(data, first)
 
 
 def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
@@ -186,7 +183,7 @@ def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
         "denominator": made.denominator,
         "grid": get_problem(instance.problem).bounds.objective_grid(instance),
     }
-    return NeutralModel(data, [], made.first, made.tighten, made.choice)
+    return NeutralModel(data, made.first, made.tighten, made.choice)
 
 
 def _take_patterns(variables: list[list[Any]], lines: list[list[Any]], objective: set[int]) -> bool:

@@ -75,7 +75,7 @@ def test_no_certificate_goes_above_the_optimum(problem: str, seed: int, root: Pa
     assert entries(packing.unpack(found["bound"])) <= entries(result.objective)
     model = Model(neutral_model(instance).data)
     assert verify(model, found) == found["bound"]
-    with pytest.raises(RefusedError, match=r"tree\["):
+    with pytest.raises(RefusedError, match=r"tree\[|parts: prove"):
         verify(model, found | {"bound": upper + 1})
 
 
@@ -87,6 +87,19 @@ def test_small_trees_prove_optima(root: Path) -> None:
         assert result.objective is not None
         upper = get_problem(problem).packing(instance).pack(result.objective)
         assert certify(instance, upper, 60.0, 4001)["bound"] == upper
+
+
+def test_layers_of_their_own_get_trees_of_their_own(root: Path) -> None:
+    """What no row joins is proven in parts, whatever is claimed; what a budget joins is not."""
+    for instance in map(random_instances(root, "bitwidth"), range(20)):
+        result = moeopt.solve(instance, "cp-sat")
+        if result.objective is None or len(instance.layers) < 2:
+            continue
+        upper = get_problem("bitwidth").packing(instance).pack(result.objective)
+        found = certify(instance, upper + 1000, 60.0, 4001)
+        apart = instance.model_budget_bits is None and instance.granularity != "model"
+        assert ("parts" in found) == apart
+        assert found["bound"] == upper or not apart
 
 
 def small_model(seed: int) -> tuple[Model, list[dict[int, int]], Callable[[dict[int, int]], int]]:

@@ -12,7 +12,6 @@ from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instanc
 from moeopt.core.problem import ExactMethod
 from moeopt.core.search import Search
 from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.backends import own
 
 SMALL = {
     "tri_domain": "esft-window/window-law-layer4-batch256.json",
@@ -102,13 +101,3 @@ class TestTemplate:
         """As the problem's own algorithm cannot."""
         result = moeopt.solve(KNAPSACK, without=["TM-C1"])
         assert (result.method, result.status) == ("cp-sat", "optimal")
-
-    def test_verify_reaches_the_algorithm(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Through its search."""
-        told = []
-        monkeypatch.setattr(
-            own, "Search", lambda *a, **k: told.append(k["verify"]) or Search(*a, **k)
-        )
-        for verify in (False, True):
-            moeopt.solve(KNAPSACK, verify=verify, warm_start=False)
-        assert told == [False, True]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moeopt.library.lemmas.balance import link_and_units
+from moeopt.library.lemmas.counts import number_of_layers, numbers_of_copies
 from moeopt.library.lemmas.deferral import usual_order
 from moeopt.library.lemmas.layout import packing_weights
 from moeopt.library.lemmas.placement import envelopes, envelopes_and_full_rows
 from moeopt.library.lemmas.plans import of_fixed_layout, of_migrations
-from moeopt.library.lemmas.replication import numbers_of_copies
 from moeopt.library.lemmas.rows import LemmaModel
 from moeopt.library.lemmas.split import numbers_of_layers
 
@@ -21,6 +21,7 @@ Builder = Callable[[Any, int, Mapping[str, Any]], LemmaModel]
 
 LEMMAS: Mapping[str, Mapping[str, Builder]] = {
     "balance": {"closed form": link_and_units},
+    "cache": {"number of layers": number_of_layers},
     "deferral": {"usual order": usual_order},
     "layout": {"packing weights": packing_weights},
     "placement": {"envelopes": envelopes, "envelopes, full rows": envelopes_and_full_rows},

@@ -30,7 +30,6 @@ def run(task: Task) -> Outcome:
         task.deadline.remaining_s,
         task.seed,
         task.workers,
-        verify=task.verify,
         enough_gap=task.enough_gap,
         on_improvement=_recorder(task),
     )

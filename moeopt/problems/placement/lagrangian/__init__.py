@@ -1,4 +1,4 @@
-"""price-and-swap: Lagrangian relaxation with local search, and HiGHS for what they leave open.
+"""price-and-swap: Lagrangian relaxation with local search, and CP-SAT for what they leave open.
 
 1. Bound (`relaxation`): a Lagrangian decomposition; every row (layer and distinct step) chooses its
    own experts for the GPU, and multipliers pay for agreement with the choice that keeps the slots.
@@ -8,7 +8,7 @@
 4. Layers by themselves, where rows are large (`layer_trees`, `row_weights`): linear relaxations at
    a price per slot, which begin the multipliers, tabu search, and branch and bound.
 5. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
-   fixed; if few others are left, or the gap is small, HiGHS solves the problem over them.
+   fixed; if few others are left, or the gap is small, CP-SAT solves the problem over them.
 
 Proof. Every bound reported is the Lagrangian bound, in integers, or that of the residual problem on
 all placements that are better than the incumbent; each module states why it holds. For whole layers
@@ -49,7 +49,7 @@ PERTURBATIONS = 5
 """In a round; they take about one third of its time, the steps about two thirds."""
 
 VERY_FEW, FEW, SMALL_GAP = 30, 400, 0.005
-"""HiGHS gets the residual problem at once if so few experts are open; and when the bound hardly
+"""CP-SAT gets the residual problem at once if so few experts are open; and when the bound hardly
 rises, if `FEW` are or the gap is small."""
 
 ROUNDS, HARDLY = 6, 0.1
@@ -62,15 +62,14 @@ multipliers: no subsets are tried then."""
 NODES = 50
 """Nodes of the layers' trees between two reports."""
 
-ENOUGH_NODES = 200
-"""Nodes of its tree that HiGHS gets where the gap is small enough for who asked, and no more than
-`FEW` experts are open; else it is not called then."""
+ENOUGH_WORK = 0.2
+"""What CP-SAT gets where the gap is small enough for who asked, and no more than `FEW` experts are
+open; else it is not called then."""
 
 PATIENCE, AT_LEAST, AT_LEAST_S = 0.25, 0.6, 8.0
-"""Part of the time left that HiGHS gets each time: of short times more, up to so many seconds.
+"""Part of the time left that a residual problem gets: of short times more, up to so many seconds.
 
-What it closes at all takes it seconds; where residual problems are many alike, CP-SAT, which has
-the rest, is the better of the two.
+The rest is for the whole problem.
 """
 
 
@@ -132,8 +131,8 @@ class _Run:
                 self.grow_trees(proof)
             marks.append(volume.bound_ns)
             if volume.converged or self.is_time(proof, marks):
-                if not self.finish(proof) or self.search.verify:
-                    return  # to CP-SAT, which also proves again what HiGHS may have found
+                if not self.finish(proof):
+                    return  # to CP-SAT on the whole problem
                 marks = [volume.bound_ns]
             if self.search.closed:
                 return
@@ -160,7 +159,7 @@ class _Run:
         ]
 
     def grow_trees(self, proof: Certified) -> None:
-        """Branch by layer while that gains, unless few experts are open for HiGHS."""
+        """Branch by layer while that gains, unless few experts are open for CP-SAT."""
         trees, self.trees = self.trees, None
         if trees is None or residual_of(self.model, proof, self.best_ns).free.sum() <= FEW:
             return
@@ -208,13 +207,13 @@ class _Run:
         self.prove(proof.bound_ns(self.model.capacity))
         return proof
 
-    def prove(self, bound_ns: int, *, floats: bool = False) -> None:
+    def prove(self, bound_ns: int) -> None:
         """Report a bound, rounded up to what an objective can be."""
         grid = self.model.grid
-        self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid), floats=floats)
+        self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid))
 
     def is_time(self, proof: Certified, marks: list[float]) -> bool:
-        """Tell whether the residual problem is worth HiGHS's time, from the last rounds' bounds."""
+        """Tell whether the residual problem is worth CP-SAT's time, by the last bounds."""
         free = int(residual_of(self.model, proof, self.best_ns).free.sum())
         if free <= VERY_FEW:
             return True
@@ -229,23 +228,28 @@ class _Run:
         return 1 - bound / max(1, self.best_ns) if isinstance(bound, int) else 1.0
 
     def finish(self, proof: Certified) -> bool:
-        """Let HiGHS solve the residual problem; return False if its time was too short."""
+        """Let CP-SAT solve the residual problem; return False if its time was too short."""
         left_s = self.search.remaining_s
         limit_s = max(PATIENCE * left_s, min(AT_LEAST * left_s, AT_LEAST_S))
         if not limit_s:
             return False
         residual = residual_of(self.model, proof, self.best_ns)
-        nodes = ENOUGH_NODES if self.gap <= self.search.enough_gap else None
-        if nodes is not None and int(residual.free.sum()) > FEW:
+        near = self.gap <= self.search.enough_gap
+        if near and int(residual.free.sum()) > FEW:
             return self.enough()
         bound_ns, held = solve_residual(
-            self.model, residual, proof, self.best_ns, limit_s, bool(self.search.verify), nodes
+            self.instance,
+            self.model,
+            residual,
+            proof,
+            self.best_ns,
+            min(limit_s, ENOUGH_WORK) if near else limit_s,
+            lambda: self.search.stopped,
         )
         if held is not None:
             self.improve(held)
-        floats = not residual.impossible and bool(residual.free.any())
-        self.prove(bound_ns, floats=floats and not self.search.verify)
-        if nodes is not None and not self.search.closed:
+        self.prove(bound_ns)
+        if near and not self.search.closed:
             return self.enough()
         return self.search.closed or self.search.remaining_s > left_s - limit_s
 
