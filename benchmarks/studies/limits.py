@@ -70,11 +70,11 @@ def tried(instance: Any, method: str, limit_s: float) -> tuple[float, float]:
 
 def _awaited_s() -> float:
     """Wait for the threads that are still there; return how long the last one took."""
-    begin = perf_counter()
+    begin, own = perf_counter(), _cpu_s()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join(max(0.0, PATIENCE_S - (perf_counter() - begin)))
-    return perf_counter() - begin
+    return min(perf_counter() - begin, _cpu_s() - own)
 
 
 def _cpu_s() -> float:

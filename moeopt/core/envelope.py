@@ -113,7 +113,7 @@ class Data(Frozen):
                 raise InputError(describe(error)) from None
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: object, depth: int = 0) -> Any:
     """Return Python data without NumPy: its scalars and arrays become Python's own and lists."""
     if isinstance(value, dict) and depth < DEEPEST:
         return {plain(key): plain(item, depth + 1) for key, item in value.items()}
@@ -263,7 +263,7 @@ class SolutionEnvelope(Data):
     __str__ = __repr__
 
 
-def _in_short(decision: Any) -> str:
+def _in_short(decision: object) -> str:
     """Return a decision in a few words: how often each value is taken, or the first values."""
     if isinstance(decision, BaseModel):
         return f"of {', '.join(type(decision).model_fields)}"

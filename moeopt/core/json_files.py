@@ -98,7 +98,7 @@ def _parsed_at_once(text: str) -> Any:
     return data if _colons(data) == text.count(":") else None
 
 
-def _colons(data: Any) -> int | None:
+def _colons(data: object) -> int | None:
     """Return how many colons a text has that holds these data; None if a number is too large."""
     count, rest = 0, [data]
     while rest:
@@ -137,7 +137,7 @@ def _has_long_number(text: str) -> bool:
     return bool(NINE_DIGITS.search(text[::100]) and LONG_NUMBER.search(text))
 
 
-def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
+def save(obj: BaseModel | Mapping[str, object], path: str | Path) -> None:
     """Write an instance, a solution or a JSON object, whole or not at all.
 
     The same object gives the same bytes. A name ending in ``.gz`` is compressed.
@@ -193,7 +193,7 @@ def write_bytes(payload: bytes, path: Path) -> None:
         raise
 
 
-def to_json(data: Mapping[str, Any]) -> str:
+def to_json(data: Mapping[str, object]) -> str:
     """Return `data` as JSON text: one line per key, and one per item of a list of objects."""
     lines = []
     for key, value in data.items():
@@ -239,7 +239,7 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def _compact(value: Any) -> str:
+def _compact(value: object) -> str:
     return _ENCODER.encode(value)
 
 

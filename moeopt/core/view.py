@@ -8,7 +8,7 @@ solution)``, with ``SUMS = True`` if its bars are sums over many steps.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 Kind = Literal["work", "deferred", "transfer", "read"]
 
@@ -66,6 +66,7 @@ Difference = tuple[int, str, str, str]
 How much it matters (in tokens, slices, units of loss), what is decided, and what each one does.
 """
 
+Value = TypeVar("Value")
 
 Changes = Iterator[tuple[str, Any]]
 """Solutions in which one decision is another, each with what is changed, in words.
@@ -75,7 +76,7 @@ if they are many. They need not be valid: whoever asks has them checked.
 """
 
 
-def replaced(values: Sequence[Any], at: int, value: Any) -> tuple[Any, ...]:
+def replaced(values: Sequence[Value], at: int, value: Value) -> tuple[Value, ...]:
     """Return the values with another one in a place."""
     return (*values[:at], value, *values[at + 1 :])
 

@@ -81,7 +81,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     return f"{reason}, not {shown(error['input'])}"
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as it would stand in the file, shortened, on one line."""
     if isinstance(value, dict | list | GeneratorType):  # which gives a long list's items
         return kind_of(value)
@@ -98,7 +98,7 @@ def shortened(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return what kind of JSON value this is, or the value itself if it is a scalar."""
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
     names[GeneratorType] = "a list"
@@ -127,7 +127,8 @@ def meant(name: object, known: Iterable[str]) -> str:
         close = [asked]
     elif not close and len(asked) > 2:
         close = [one for one in plain if one.startswith(asked)][:3]
-    return f"; did you mean {' or '.join(plain[one] for one in close)}?" if close else ""
+    words = " or ".join(shortened(plain[one]) for one in close)
+    return f"; did you mean {words}?" if close else ""
 
 
 def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = "") -> str:

@@ -38,7 +38,7 @@ def generate(
     seed: int = 0,
     quantum_ns: int | None = None,
     name: str | None = None,
-    notes: dict[str, Any] | None = None,
+    notes: dict[str, object] | None = None,
     **options: Option,
 ) -> InstanceEnvelope:
     """Make an instance of a problem from a machine, a model and a trace or a synthetic workload.
@@ -101,7 +101,7 @@ def generate_twins(
     seed: int = 0,
     quantum_ns: int | None = None,
     name: str | None = None,
-    notes: dict[str, Any] | None = None,
+    notes: dict[str, object] | None = None,
     **options: Option,
 ) -> tuple[InstanceEnvelope, InstanceEnvelope]:
     """Make an instance of observed loads, and one of those that come right after them.
@@ -200,7 +200,7 @@ class _Given:
     seed: int
     quantum_ns: int | None
     name: str | None
-    notes: dict[str, Any] | None
+    notes: dict[str, object] | None
 
 
 def _source(problem: str, given: _Given) -> Source:
@@ -241,7 +241,7 @@ def _source(problem: str, given: _Given) -> Source:
     )
 
 
-def _options(problem: str, options: Mapping[str, Any]) -> Any:
+def _options(problem: str, options: Mapping[str, object]) -> Any:
     """Return a problem's own options; see `generate`."""
     fields = generator_of(problem).options.model_fields
     if unknown := [name for name in options if name not in fields]:
@@ -255,7 +255,7 @@ def _options(problem: str, options: Mapping[str, Any]) -> Any:
         raise InputError(f"generate {problem}: {describe(error)}") from None
 
 
-def _made(problem: str, source: Source, options: Mapping[str, Any]) -> InstanceEnvelope:
+def _made(problem: str, source: Source, options: Mapping[str, object]) -> InstanceEnvelope:
     """Return the instance of a source; see `generate`."""
     try:
         made: InstanceEnvelope = generator_of(problem).generate(source, _options(problem, options))

@@ -8,7 +8,6 @@ parts of a trace that `moeopt.sim.traces.windows` made.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -186,7 +185,7 @@ def _why_not_later(observed: InstanceEnvelope, later: InstanceEnvelope) -> str |
     return f"its {unit} {spans[1]} {relation} the observed {spans[0]}"
 
 
-def _alike(instance: InstanceEnvelope) -> tuple[dict[str, Any], dict[str, Any]]:
+def _alike(instance: InstanceEnvelope) -> tuple[dict[str, object], dict[str, object]]:
     """Return the options and the rest of a provenance in which twins agree."""
     holdout, provenance = get_problem(instance.problem).holdout, instance.provenance or {}
     which = frozenset() if holdout is None else holdout.options
@@ -209,18 +208,18 @@ def _drawn_alone(instance: InstanceEnvelope) -> bool:
     return options.get(DRAWN_WINDOWS) is None and trace.get(DRAWN_TOKENS) is None
 
 
-def _split(instance: InstanceEnvelope) -> dict[str, Any]:
+def _split(instance: InstanceEnvelope) -> dict[str, object]:
     """Return what a provenance says of a trace's split; empty if it was not split."""
     trace = (instance.provenance or {}).get("trace")
     split = trace.get("split") if isinstance(trace, dict) else None
     return split if isinstance(split, dict) else {}
 
 
-def _options(instance: InstanceEnvelope) -> Mapping[str, Any] | None:
+def _options(instance: InstanceEnvelope) -> Mapping[str, object] | None:
     options = (instance.provenance or {}).get("options")
     return options if isinstance(options, dict) else None
 
 
-def _integer(options: Mapping[str, Any], name: str, default: int | None = None) -> int | None:
+def _integer(options: Mapping[str, object], name: str, default: int | None = None) -> int | None:
     value = options.get(name, default)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -19,6 +19,7 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import FREE_BYTES, MIB, expanded, expanded_limit, read_bytes
+from moeopt.core.wording import meant
 from moeopt.exporters.targets.tensorrt_llm import rows_by_layer
 from moeopt.study.campaign import read_campaign
 from moeopt.study.store import Store, unpacked_instance, unpacked_solution
@@ -118,6 +119,13 @@ def test_rows_of_a_store_are_data_from_strangers(blob: Any) -> None:
     if blob is not None:
         with pytest.raises(InputError, match="solution"):
             unpacked_solution("cache", blob)
+
+
+def test_what_a_missing_key_is_taken_for_is_cut() -> None:
+    """A file's own key, which may be as long as the file."""
+    said = meant("gpu_ns", ["gpu_ns" + "[" * 5000])
+    assert said.startswith("; did you mean gpu_ns[")
+    assert len(said) < 90
 
 
 @pytest.mark.parametrize(

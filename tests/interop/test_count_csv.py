@@ -78,6 +78,7 @@ BAD = {
     "4096,0,3\n": "line 1: layer: must be an integer from 0 to 4095",
     f"0,0,{'9' * 5000}\n": "line 1: count: must be an integer",
     "0,0,3\n0,0,1\n": "layer 0 expert 0: stands twice",
+    "0,0,0\n0,1,0\n": "count: is zero for every expert",
     "0,-1,3\n": "holds no counts",
     "# nothing\n": "holds no counts",
     "layer,experts,count\n0,0,3\n": "header: must be layer,expert,count[,frac_of_layer]",

@@ -69,7 +69,9 @@ def test_counts_that_are_no_numbers_of_tokens_are_refused(
 
 
 def test_files_without_counts_of_experts_are_refused(tmp_path: Path) -> None:
-    """A model, a dense model's matrix, layers that differ, halves; and no trace is in it."""
+    """A model, a dense model's matrix, layers that differ, halves, zeros; and no trace is in it."""
+    zeros = imatrix(tmp_path / "z.gguf", {0: [0, 0], 1: [0, 0]})
+    assert refusal(zeros, load_counts) == "count: is zero for every expert"
     path = tmp_path / "m.gguf"
     write_gguf(path, {"general.type": "model"}, {})
     says = 'general.type: must be "imatrix", not "model"; a model is read with --model'

@@ -199,6 +199,22 @@ def test_a_zip_bomb_is_not_expanded(tmp_path: Path) -> None:
     assert "is compressed" in frugal_refusal(path, 4 * MEBIBYTE, read_torch)
 
 
+def test_a_storage_that_many_tensors_share_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is a copy: together at most four times the file, where that is large."""
+    monkeypatch.setattr(torch_zip, "FREE_BYTES", 0)
+    shared = tensor("0", 1000, (1000,), (1,))
+    for times, refused in ((3, False), (9, True)):
+        content = b"\x80\x02" + pickled([shared] * times) + b"."
+        members = {"data.pkl": content, "data/0": bytes(4000)}
+        path = zipped(tmp_path / "x.pt", members, zipfile.ZIP_STORED)
+        if refused:
+            assert refusal(path, read_torch) == "data.pkl: tensors share a storage too often"
+        else:
+            assert len(read_torch(path)) == times
+
+
 def test_what_the_members_declare_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

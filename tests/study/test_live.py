@@ -15,6 +15,7 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
+from moeopt.study import live
 from moeopt.study.attempt import Failure
 from moeopt.study.campaign import Campaign, Part, make_settings
 from moeopt.study.execute import Watch
@@ -87,11 +88,14 @@ def answering() -> int:
     return sum("process_request" in thread.name for thread in threading.enumerate())
 
 
-def test_slow_connections_give_way(server: Server) -> None:
+def test_slow_connections_give_way(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hundred that say nothing: a reader has the page, the first of them are ended."""
+    for name in ("MOST_SECONDS_TO_ASK", "MOST_SECONDS"):  # not by their time, but by their number
+        monkeypatch.setattr(live, name, 3600.0)
+    monkeypatch.setattr(live.Handler, "timeout", 3600.0)
     ask(server, "/")
     port = server.server_port
-    slow = [socket.create_connection(("127.0.0.1", port), timeout=600) for _ in range(200)]
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
     try:
         assert ask(server, "/")[0] == 200
         assert slow[0].recv(1) == b""

@@ -7,7 +7,7 @@ from moeopt.core.problem import HINDSIGHT, THIS_STEP
 from moeopt.core.view import Changes, Difference, Kind, Lane, expert_words, longest_first, replaced
 
 from .check import loads, miss_ns
-from .instance import DOMAINS, Instance, Scenario, Solution
+from .instance import DOMAINS, Domain, Instance, Scenario, Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
 from .with_copies import COPIES
 
@@ -108,7 +108,7 @@ def changes(instance: Instance, solution: Solution) -> Changes:
         runs = [number for number, s in enumerate(instance.scenarios) if s.tokens[row]]
         what = expert_words(row, sum(scenario.tokens[row] for scenario in instance.scenarios))
 
-        def running(domain: str, row: int = row, runs: Sequence[int] = runs) -> dict[str, Any]:
+        def running(domain: Domain, row: int = row, runs: Sequence[int] = runs) -> dict[str, Any]:
             rows = solution.assignment
             for number in runs:
                 rows = replaced(rows, number, replaced(rows[number], row, domain))

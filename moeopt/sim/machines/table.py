@@ -75,7 +75,7 @@ def _tables(tables: list[dict[str, Any]]) -> Iterator[Row]:
         yield Row(f"time_tables[{row}]", table, text, "tokens, ns", table["source"])
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, dict):
         points = value["points"]
         if len(points) == 1:
