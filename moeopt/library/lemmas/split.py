@@ -1,8 +1,8 @@
 """split: how many layers of a kind lie where, and how often activations go from where to where.
 
 Layers of a run, equal ones that follow one another, are alike. A split gives numbers: of each run
-with attention on g and experts on h, and of steps from there to attention on the next device, in the
-run or in the next one. It costs a sum of them, and what it takes of each device's memory is one.
+with attention on g and experts on h, and of steps from there to attention on the next device, in
+the run or in the next one. It costs a sum of them, and what it takes of a device's memory is one.
 Without their buffers, devices that hold nothing have room, too. A run's layers on some devices are
 come to from others, or from the run before.
 """
