@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from moeopt.core.clock import solving_clock
+from moeopt.core.clock import TimeLimitError, solving_clock, told
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.library.emit import Proof, certify
@@ -58,7 +58,10 @@ def best_certificate(
         if form is None and best is not None and not exact:
             break
         try:
-            found = certify(instance, upper, (end - clock.now()) / 2, nodes, form)
+            with told(end, gives_up=best is not None):
+                found = certify(instance, upper, (end - clock.now()) / 2, nodes, form)
+        except TimeLimitError:
+            break
         except InputError as error:
             reason = str(error)
             continue

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.safe_bound import Ints
@@ -108,7 +109,7 @@ def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> Neutr
     if form is not None:
         return _by_lemma(instance, form)
     built = problem.milp()(instance)
-    built.post()
+    built.post((), lambda: checkpoint(0.0))
     matrix = to_matrix(built.model)
     p = matrix.program
     denominators = _denominators(built.objective_unit, getattr(built, "denominators", ()))
@@ -117,6 +118,7 @@ def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> Neutr
         raise InputError(f"{instance.name}: the MILP model's costs are no exact fractions")
     rows = []
     for number, constraint in enumerate(built.model.constraints()):
+        checkpoint(0.0)
         part = slice(p.rows.indptr[number], p.rows.indptr[number + 1])
         sides = [side for side in (p.row_lower[number], p.row_upper[number]) if np.isfinite(side)]
         numbers = _fractions(np.append(p.rows.data[part], sides), denominators)

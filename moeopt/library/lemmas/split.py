@@ -1,12 +1,15 @@
 """split: how many layers of a kind lie where, and how often activations go from where to where.
 
-Layers of equal times and bytes are alike. A split gives numbers: of each kind with attention on g
-and experts on h, and of steps from there to attention on the next device. It costs a sum of them,
-and what it takes of each device's memory is one. Without their buffers, devices that hold nothing
-have room, too.
+Layers of a run, equal ones that follow one another, are alike. A split gives numbers: of each run
+with attention on g and experts on h, and of steps from there to attention on the next device, in
+the run or in the next one. It costs a sum of them, and what it takes of a device's memory is one.
+Without their buffers, devices that hold nothing have room, too. A run's layers on some devices are
+come to from others, or from the run before.
 """
 
-from collections.abc import Hashable, Mapping
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from moeopt.library.lemmas.rows import LemmaModel, Term
@@ -17,13 +20,13 @@ if TYPE_CHECKING:
 NUMBERS = "equal layers are counted, and steps between devices, in whatever order they come"
 
 Lies = dict[tuple[int, int, int], int]
-"""Kind, device of attention and of experts -> how many layers; without experts both are one."""
+"""Run, device of attention and of experts -> how many layers; without experts both are one."""
 
 
 def numbers_of_layers(instance: "Instance", below: int, form: Mapping[str, Any]) -> LemmaModel:
     """Return the model: layers of a kind by device, and steps between devices."""
     made, count = LemmaModel(NUMBERS, tighten=False), len(instance.devices)
-    kinds, first = _kinds(instance)
+    kinds, first = _runs(instance)
     cost: dict[int, int] = {}
     lies: Lies = {}
     for kind, row in enumerate(first):
@@ -59,52 +62,69 @@ def numbers_of_layers(instance: "Instance", below: int, form: Mapping[str, Any])
 def _steps(
     instance: "Instance", made: LemmaModel, lies: Lies, kinds: list[int], cost: dict[int, int]
 ) -> None:
-    """Add the steps: they leave from where layers lie, but for the last, and lead to the others."""
+    """Add the steps of each run: from where its layers lie, but for the last, to the others."""
     count, ordered = len(instance.devices), instance.order is not None
     place = {device: n for n, device in enumerate(instance.order or ())}
-    into: list[list[Term]] = [[] for _ in range(count)]
-    entered: list[list[Term]] = [[] for _ in range(count)]
-    ends: list[Term] = []
-    for g, h in sorted({(g if ordered else -1, h) for _, g, h in lies}):
-        here = {key: n for key, n in lies.items() if key[2] == h and (not ordered or key[1] == g)}
-        end = made.whole(0, 1)
-        cost[end] = _hop(instance, h, instance.source)
-        ends.append((end, 1))
-        last = [(n, -1) for (kind, *_), n in here.items() if kind == kinds[-1]]
-        made.row([(end, 1), *last], "<=", 0, "SP-C5")
-        out = [(end, 1)]
-        for after in range(count):
-            if ordered and (after not in place or place[after] < place[g]):
-                continue
-            step = made.whole(0, len(kinds))
-            cost[step] = _hop(instance, h, after)
-            out.append((step, 1))
-            into[after].append((step, 1))
-            if after != g:
-                entered[after].append((step, 1))
-        made.row([*out, *((n, -1) for n in here.values())], "=", 0, "SP-C5")
-    made.row(ends, "=", 1, "SP-C5")
     starts = made.flags(count)
     made.one(starts, "SP-C5")
-    for device, start in enumerate(starts):
-        cost[start] = _hop(instance, instance.source, device)
-        here = {key: n for key, n in lies.items() if key[1] == device}
-        own = [(n, -1) for (kind, *_), n in here.items() if kind == kinds[0]]
-        made.row([(start, 1), *own], "<=", 0, "SP-C5")
-        made.row([*into[device], (start, 1), *((n, -1) for n in here.values())], "=", 0, "SP-C5")
-        if ordered:  # each device that has any attention is come to once
-            used = made.whole(0, 1)
-            made.row([*entered[device], (start, 1), (used, -1)], "=", 0, "SP-C4")
-            for kind in set(kinds):
-                of = [(n, 1) for (own_kind, *_), n in here.items() if own_kind == kind]
-                made.row([*of, (used, -kinds.count(kind))], "<=", 0, "SP-C4")
+    cost |= {one: _hop(instance, instance.source, device) for device, one in enumerate(starts)}
+    came: list[list[Term]] = [[(start, 1)] for start in starts]
+    for run in range(kinds[-1] + 1):
+        size, last = kinds.count(run), run == kinds[-1]
+        own = {key: n for key, n in lies.items() if key[0] == run}
+        before, came = came, [[] for _ in range(count)]
+        steps: dict[int, tuple[int, int, int]] = {}
+        ends: list[Term] = []
+        for g, h in sorted({(g if ordered else -1, h) for _, g, h in own}):
+            out = [
+                (n, -1) for (_, at, to), n in own.items() if to == h and (at == g or not ordered)
+            ]
+            if last:
+                end = made.whole(0, 1)
+                cost[end] = _hop(instance, h, instance.source)
+                ends.append((end, 1))
+                out.append((end, 1))
+            for after in range(count):
+                if ordered and (after not in place or place[after] < place[g]):
+                    continue
+                for leaves in (False, True)[: 2 - last]:
+                    step = made.whole(0, 1 if leaves else size)
+                    cost[step] = _hop(instance, h, after)
+                    out.append((step, 1))
+                    if leaves:
+                        came[after].append((step, 1))
+                        ends.append((step, 1))
+                    else:
+                        steps[step] = g, h, after
+            made.row(out, "=", 0, "SP-C5")
+        made.row(ends, "=", 1, "SP-C5")
+        for device in range(count):
+            here = [(n, -1) for (_, g, _), n in own.items() if g == device]
+            into = [(n, 1) for n, (*_, after) in steps.items() if after == device]
+            made.row([*before[device], *into, *here], "=", 0, "SP-C5")
+            if ordered:  # each device that has any attention of a run is come to once
+                used = made.whole(0, 1)
+                entered = [one for one in into if steps[one[0]][0] != device]
+                made.row([*before[device], *entered, (used, -1)], "=", 0, "SP-C4")
+                made.row([*((n, 1) for n, _ in here), (used, -size)], "<=", 0, "SP-C4")
+        for some in [] if ordered else _sets(count):  # what has any attention is come to
+            entered = [one for device in some for one in before[device]]
+            entered += [(n, 1) for n, (_, h, g) in steps.items() if h not in some and g in some]
+            entered += [(n, 1) for (_, g, h), n in own.items() if g not in some and h in some]
+            here = [(n, 1) for (_, g, _), n in own.items() if g in some]
+            made.row([*here, *((n, -size) for n, _ in entered)], "<=", 0, "SP-C5")
 
 
-def _kinds(instance: "Instance") -> tuple[list[int], list[int]]:
-    """Return each layer's kind, and the first layer of each."""
-    seen: dict[Hashable, int] = {}
-    kinds = [seen.setdefault(layer, len(seen)) for layer in instance.layers]
-    return kinds, [kinds.index(kind) for kind in range(len(seen))]
+def _sets(count: int) -> list[tuple[int, ...]]:
+    """Return sets of a few devices."""
+    return [some for size in (1, 2, 3) for some in combinations(range(count), size)]
+
+
+def _runs(instance: "Instance") -> tuple[list[int], list[int]]:
+    """Return each layer's run of equal ones, and the first layer of each."""
+    layers = instance.layers
+    first = [n for n, layer in enumerate(layers) if n == 0 or layer != layers[n - 1]]
+    return [bisect_right(first, n) - 1 for n in range(len(layers))], first
 
 
 def _times(instance: "Instance", row: int, part: str) -> list[int | None]:
