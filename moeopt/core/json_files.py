@@ -114,6 +114,11 @@ def _colons(data: object) -> int | None:
                 rest += [item for item in value if type(item) in _SEARCHED - {list}]
                 lists = [item for item in value if type(item) is list]
                 kinds = set(map(type, chain.from_iterable(lists)))
+                if float in kinds:
+                    found = (item for item in chain.from_iterable(lists) if type(item) is float)
+                    if not all(map(math.isfinite, found)):
+                        return None
+                    kinds.remove(float)
                 value = list(chain.from_iterable(lists)) if kinds & _SEARCHED else []
             if kinds == {dict} and not _SEARCHED & set(
                 map(type, chain.from_iterable(map(dict.values, value)))
