@@ -211,7 +211,7 @@ def test_many_sizes_end_with_a_small_gap() -> None:
     """139 items of 29 sizes: within 0.5 %, and no other method goes on."""
     machine = {"dimms": 32, "hbm_slots": 6}  # the dominant set does not fit the hosts
     instance = paper_scale("deepseek-v3", table_noise=0.03, quantum_ns=1, **machine)
-    result = moeopt.solve(instance, "bound-and-pack")
+    result = moeopt.solve(instance, "bound-and-pack", work_limit=60)
     assert result.objective - result.bound <= 0.005 * result.objective
 
 

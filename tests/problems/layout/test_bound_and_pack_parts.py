@@ -184,7 +184,7 @@ def test_a_branch_is_feasible_from_its_least_makespan_on(seed: int) -> None:
     for branch in random.Random(seed).sample(sorted(exact), min(8, len(exact))):
         for at in (exact[branch], exact[branch] - 1) if exact[branch] else (0,):
             incumbent = Incumbent(scenario, at + 1, lambda *_: None)
-            answer = Subproblems(incumbent, lambda: 10.0).with_arc_flow(branch, at)
+            answer = Subproblems(incumbent).with_arc_flow(branch, at, 10)
             assert answer == (FEASIBLE if at == exact[branch] else INFEASIBLE)
             assert (incumbent.upper <= at) == (answer == FEASIBLE)
 

@@ -30,7 +30,7 @@ def solve_class_cpsat(problem: ClassProblem, limit_s: float) -> ClassAnswer:
     model.minimize(cp_model.LinearExpr.weighted_sum(count.tolist(), host))
     arcs = []
     if graph is not None:
-        arcs = _add_flow(model, graph, scenario.dimms, scenario.experts)
+        arcs = _add_flow(model, graph, scenario.dimms, [scenario.experts] * len(graph.item))
         for number, demand in enumerate(problem.demand(graph)):
             used = sum(arcs[a] for a in np.flatnonzero(graph.item == number))
             model.add(used == sum(by_class[demand]))
@@ -47,7 +47,11 @@ def pack_cpsat(
 ) -> tuple[Feasibility, Packing]:
     """Decide what `arc_flow.pack` decides with CP-SAT within `limit_s` seconds."""
     model = cp_model.CpModel()
-    arcs = _add_flow(model, graph, bins, int(copies.sum()))
+    arcs = _add_flow(model, graph, bins, copies[graph.item].tolist())
+    # Of no interest, but with costs flows run along few arcs, and are whole sooner.
+    drawn = np.random.default_rng(0).random(len(arcs)) * graph.sizes[graph.item]
+    costs = np.rint(drawn * (1000 / graph.sizes.max(initial=1))).astype(np.int64)
+    model.minimize(cp_model.LinearExpr.weighted_sum(arcs, costs.tolist()))
     for number, demand in enumerate(copies.tolist()):
         model.add(sum(arcs[a] for a in np.flatnonzero(graph.item == number)) == demand)
     feasibility, solver = _solve(model, limit_s)
@@ -56,9 +60,11 @@ def pack_cpsat(
     return feasibility, decompose(graph, _values(solver, arcs))
 
 
-def _add_flow(model: cp_model.CpModel, graph: Graph, bins: int, most: int) -> list[cp_model.IntVar]:
+def _add_flow(
+    model: cp_model.CpModel, graph: Graph, bins: int, most: list[int]
+) -> list[cp_model.IntVar]:
     """Add the arcs, each used at most so often; flow is conserved at each node, or ends there."""
-    arcs = [model.new_int_var(0, most, "") for _ in graph.tail]
+    arcs = [model.new_int_var(0, top, "") for top in most]
     into: list[list[cp_model.IntVar]] = [[] for _ in graph.ends]
     out: list[list[cp_model.IntVar]] = [[] for _ in graph.ends]
     for arc, tail, head in zip(arcs, graph.tail, graph.head, strict=True):

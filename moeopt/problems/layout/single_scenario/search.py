@@ -53,7 +53,10 @@ CLASS_TRIALS = 2000
 """Trials of one heuristic packing: 5 us each and more."""
 
 BISECTIONS = 6
-"""Attempts to raise a bound where an arc flow of rounded sizes cannot refute."""
+"""Attempts to raise a bound where a subproblem cannot refute, or takes too long."""
+
+SHARE = 0.15
+"""Part of the time left for a subproblem, until all that is left has had one."""
 
 Key = tuple[int, Stage, Branch]
 """A branch with its bound and stage, in the order of the search."""
@@ -88,9 +91,11 @@ class BranchAndBound:
     _heap: list[Key] = field(default_factory=list)
     _dominant: dict[Branch, Ints] = field(default_factory=dict)
     _successes: dict[Branch, int] = field(default_factory=dict)
+    _given_up: dict[Branch, Stage] = field(default_factory=dict)
+    _share: float = SHARE
 
     def __post_init__(self) -> None:
-        self._subproblems = Subproblems(self.incumbent, self.remaining_s)
+        self._subproblems = Subproblems(self.incumbent)
         self._multipliers = self._subproblems.multipliers
 
     def run(self) -> None:
@@ -153,6 +158,9 @@ class BranchAndBound:
             return self._host_bound(bound, branch)
         elif stage == Stage.HOST_BOUND_PACKING:
             return self._decide(bound, stage, branch)
+        elif branch in self._given_up:  # now it gets all the time that is left
+            self._share = 1
+            self._push(bound, self._given_up.pop(branch), branch)
         else:
             self.note = "TOO_FINE_FOR_A_PROOF"
             return False
@@ -198,8 +206,17 @@ class BranchAndBound:
         elif answer == Feasibility.INFEASIBLE:
             self._push(makespan + 1, stage, branch)
         else:
-            self._push(self._bisected(bound, stage, branch), Stage.UNDECIDED, branch)
+            self._undecided(bound, stage, branch, answer)
         return self.remaining_s() > 0
+
+    def _undecided(self, bound: int, stage: Stage, branch: Branch, answer: Feasibility) -> None:
+        """Raise a branch's bound by smaller makespans; note whether it was given up for time."""
+        if answer == Feasibility.UNKNOWN and self._share < 1:
+            self._given_up[branch] = stage
+        bound = self._bisected(bound, stage, branch)
+        if stage == Stage.HOST_BOUND_PACKING:
+            bound = self._bisected(bound, Stage.HOST_BOUND, branch)
+        self._push(bound, Stage.UNDECIDED, branch)
 
     def _target(self, bound: int, branch: Branch) -> int:
         """Return the makespan of a branch's next subproblem: just better than the incumbent's.
@@ -228,20 +245,24 @@ class BranchAndBound:
         return low
 
     def _solve(self, stage: Stage, makespan: int, branch: Branch) -> Feasibility:
+        limit_s = self._share * self.remaining_s()
         if stage == Stage.DOMINANT_PACKING:
-            return self._subproblems.packing(branch, self._dominant[branch], makespan)
-        return self._subproblems.with_arc_flow(branch, makespan)
+            return self._subproblems.packing(branch, self._dominant[branch], makespan, limit_s)
+        if stage == Stage.HOST_BOUND:
+            return self._subproblems.aggregated(branch, makespan, limit_s).feasibility
+        return self._subproblems.with_arc_flow(branch, makespan, limit_s)
 
     def _host_bound(self, bound: int, branch: Branch) -> bool:
         """Refute a branch with the DIMM rows aggregated, or look for better schedules so."""
         makespan, before = self._target(bound, branch), self._upper
-        answer = self._subproblems.aggregated(branch, makespan)
+        limit_s = self._share * self.remaining_s()
+        answer = self._subproblems.aggregated(branch, makespan, limit_s)
         if answer.feasibility == Feasibility.INFEASIBLE:
             bound = makespan + 1
         elif answer.path is not None:
             self.incumbent.pack(answer.path, makespan, CLASS_TRIALS)
         else:
-            self._push(bound, Stage.UNDECIDED, branch)
+            self._undecided(bound, Stage.HOST_BOUND, branch, answer.feasibility)
             return self.remaining_s() > 0
         improved = self._upper < before
         self._count(branch, improved=improved)

@@ -5,7 +5,6 @@ schedule, with an arc flow. CP-SAT decides them in integers. What is feasible is
 to the incumbent.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,20 +29,17 @@ class Subproblems:
     ----------
     incumbent
         Gets the schedules that are found.
-    remaining_s
-        Says how many seconds are left.
     multipliers
         The Lagrangian multipliers found so far.
     """
 
     incumbent: Incumbent
-    remaining_s: Callable[[], float]
     multipliers: MultiplierPool = field(init=False)
 
     def __post_init__(self) -> None:
         self.multipliers = MultiplierPool(self.incumbent.scenario)
 
-    def packing(self, branch: Branch, path: Ints, makespan: int) -> Feasibility:
+    def packing(self, branch: Branch, path: Ints, makespan: int, limit_s: float) -> Feasibility:
         """Decide whether the items of these paths fit, by an arc flow.
 
         Of the dominant experts, infeasible holds for the whole branch (Lemma 1). Feasible may be of
@@ -57,20 +53,20 @@ class Subproblems:
         capacity = scenario.dimm_capacity(branch, makespan)
         first = 0 if most is None else branch.local
         step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()), first, most)
-        found, bins = pack_cpsat(graph, items.copies, scenario.dimms, self.remaining_s())
+        found, bins = pack_cpsat(graph, items.copies, scenario.dimms, limit_s)
         if found == Feasibility.FEASIBLE:
             self.incumbent.offer(path, experts, items.places(bins, sizes // step))
         return found
 
-    def aggregated(self, branch: Branch, makespan: int) -> ClassAnswer:
+    def aggregated(self, branch: Branch, makespan: int, limit_s: float) -> ClassAnswer:
         """Decide whether there is any schedule with the DIMM rows aggregated."""
         from .class_cpsat import solve_class_cpsat
 
         multipliers = self.multipliers.best(branch, makespan)
         problem = ClassProblem(self.incumbent.scenario, branch, makespan, multipliers)
-        return solve_class_cpsat(problem, self.remaining_s())
+        return solve_class_cpsat(problem, limit_s)
 
-    def with_arc_flow(self, branch: Branch, makespan: int) -> Feasibility:
+    def with_arc_flow(self, branch: Branch, makespan: int, limit_s: float) -> Feasibility:
         """Decide whether there is any schedule, each DIMM with a row of its own.
 
         Feasible may be of rounded sizes only, as above.
@@ -89,7 +85,7 @@ class Subproblems:
             return Feasibility.UNKNOWN
         multipliers = self.multipliers.best(branch, makespan)
         problem = ClassProblem(scenario, branch, makespan, multipliers, graph, step)
-        answer = solve_class_cpsat(problem, self.remaining_s())
+        answer = solve_class_cpsat(problem, limit_s)
         if answer.path is not None and answer.bins is not None:
             sizes, experts = self.incumbent.items_of(answer.path, reads_first=items.first > 0)
             self.incumbent.offer(answer.path, experts, items.places(answer.bins, sizes // step))
