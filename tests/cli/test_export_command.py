@@ -218,7 +218,7 @@ def test_the_committed_plans_find_their_instances(
         (
             ("plan.json", "--to", "libcachesim"),
             "--to: libcachesim does not take placement; for placement there are: ktransformers, "
-            "llama.cpp-profile, sglang, tensorrt-llm, vllm, vllm-ascend, vllm-eplb, ik_llama.cpp, "
+            "llama.cpp-profile, sglang, tensorrt-llm, vllm-ascend, vllm-eplb, ik_llama.cpp, "
             "ktransformers-yaml, llama.cpp, lp, mps",
         ),
         (

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from moeopt.core.wording import faults, shortened
 
-EXPLAINED, NAMED = 600, 250
-"""After so many characters of reasons wrong fields are named alone, after those counted."""
+EXPLAINED, NAMED = 760, 900
+"""Up to so many characters wrong fields have their reasons, then their names; then they count."""
 
 KINDS = {
     dict: "object of numbers",
@@ -139,7 +139,7 @@ def describe_fields(model: type[BaseModel], error: ValidationError) -> str:
         if not said or (not names and len(said) + len(part) <= EXPLAINED):
             said += f"{'; ' if said else ''}{part}"
             helped.add(clause)
-        elif len(names) + len(shortened(path)) <= NAMED:
+        elif len(said) + len(names) + len(shortened(path)) <= NAMED:
             names += f"{', ' if names else '; likewise '}{shortened(path)}"
         else:
             more += 1
