@@ -39,6 +39,9 @@ REFRESH_S = 30
 SPARING = 20
 """Of a campaign's time at most one part in so many goes into its page."""
 
+PATIENCE_S = 0.5
+"""For so long a reader waits for a page; then it is the one before, or a word that it is made."""
+
 MOST_RUNNING = 16
 """So many running solves are named."""
 
@@ -154,21 +157,44 @@ class Page:
     _made: str | None = None
     _of: tuple[object, ...] = ()
     _seconds: float = 0.0
-    _making: threading.Lock = field(default_factory=threading.Lock)
+    _error: InputError | None = None
+    _making: threading.Thread | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def text(self) -> str:
         """Return the report, made anew if the store has changed since.
 
-        While another thread makes it, the one made before is returned if there is one.
+        One thread makes it. Where that takes longer than a reader waits, the report made before is
+        returned, or a page that says so and reads itself again.
+
+        Raises
+        ------
+        InputError
+            If the store could not be read.
         """
-        if self._making.acquire(blocking=self._made is None):
-            try:
-                if self._made is None or self._of != self._state():
-                    self._make()
-            finally:
-                self._making.release()
-        assert self._made is not None  # noqa: S101 - made above, or by the thread waited for
-        return self._made
+        with self._lock:
+            if self._making is None and (self._made is None or self._of != self._state()):
+                self._making = threading.Thread(target=self._make_apart, daemon=True)
+                self._making.start()
+            making = self._making
+        if making is not None:
+            making.join(PATIENCE_S)
+        if self._error is not None:
+            raise self._error
+        return _waiting(self.store) if self._made is None else self._made
+
+    def _make_apart(self) -> None:
+        error: InputError | None = InputError(f"{self.store}: its report could not be made")
+        try:
+            self._make()
+            error = None
+        except InputError as found:
+            error = found
+        finally:
+            with self._lock:
+                self._making, self._error = None, error
+                if error is not None:
+                    self._of = ()  # the next reader tries again
 
     def _make(self) -> None:
         began, self._of = monotonic(), self._state()
@@ -323,13 +349,24 @@ class Handler(BaseHTTPRequestHandler):
         return _problem(HTTPStatus.NOT_FOUND, "there is no such page")
 
 
+def _waiting(store: Path) -> str:
+    """Return a page that stands for one that is made for the first time."""
+    what = f"The report of {escape(str(store))} is being made; this page reads itself again."
+    return _page(f"<h1>moeopt</h1><p>{what}</p>", '<meta http-equiv="refresh" content="2">')
+
+
 def _contents(pages: Sequence[Page]) -> str:
     """Return a page that names several stores."""
     items = "".join(
         f'<li><a href="/{at}">{escape(str(page.store))}</a></li>' for at, page in enumerate(pages)
     )
-    head = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>moeopt</title></head>'
-    return f"{head}<body><main><h1>Campaigns</h1><ul>{items}</ul></main></body></html>"
+    return _page(f"<h1>Campaigns</h1><ul>{items}</ul>")
+
+
+def _page(body: str, head: str = "") -> str:
+    head = f'<meta charset="utf-8"><title>moeopt</title>{head}'
+    html = f"<head>{head}</head><body><main>{body}</main></body>"
+    return f'<!doctype html><html lang="en">{html}</html>'
 
 
 def _problem(status: HTTPStatus, reason: str) -> tuple[HTTPStatus, str, str]:

@@ -40,6 +40,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers wait for the report, on a busy machine too."""
+    monkeypatch.setattr(live, "PATIENCE_S", 3600.0)
+
+
 @pytest.fixture
 def server(store: Path) -> Iterator[Server]:
     """Return a server of that store."""
@@ -81,6 +87,27 @@ def test_it_is_made_anew_when_the_store_has_changed(tmp_path: Path) -> None:
         assert page.text() is first
         moeopt.gap([random_instance(2)], ["greedy"], store=kept)
         assert first != page.text() == to_html(Study.of(kept.rows(), kept, ""))
+
+
+def test_a_report_that_takes_long_is_waited_for_by_a_page(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads itself again until the report is there; a store that goes is a line."""
+    go_on, pages = threading.Event(), iter(["first", "second"])
+    monkeypatch.setattr(live, "to_html", lambda *_: next(pages) if go_on.wait() else "")
+    monkeypatch.setattr(live, "PATIENCE_S", 0.0)
+    page = Page(store)
+    assert 'http-equiv="refresh"' in page.text()
+    assert "is being made" in page.text()
+    go_on.set()
+    monkeypatch.setattr(live, "PATIENCE_S", 3600.0)
+    assert [page.text(), page.text()] == ["first", "first"]
+    page.store = store.with_name("gone.db")
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"gone\.db"):
+            page.text()
+    page.store = store
+    assert page.text() == "second"
 
 
 def answering() -> int:
