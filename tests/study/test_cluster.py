@@ -81,9 +81,10 @@ def test_resume_goes_on_elsewhere(cluster: str, tmp_path: Path) -> None:
 
 
 class Listener(Watch):
-    """Notes the incumbents and bounds it hears of."""
+    """Notes the incumbents and bounds it hears of, and leaves a file for each instance."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.heard: list[tuple[str, object, object]] = []
 
     def improved(
@@ -92,17 +93,29 @@ class Listener(Watch):
         """Note them."""
         assert seconds >= 0
         self.heard.append((job.instance.name, objective, bound))
+        (self.folder / job.instance.name).touch()
+
+
+WAITING = """
+import time
+from pathlib import Path
+
+def heard(instance):
+    while not Path({folder!r}, instance.name).exists():
+        time.sleep(0.01)
+"""
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_incumbents_come_while_a_worker_solves(cluster: str) -> None:
-    """Also those of several entries; none is better than what is found in the end."""
-    listener = Listener()
-    searched = [*INSTANCES[:4], random_deferral(23), random_deferral(26)]
-    rows = moeopt.gap(searched, ["cp-sat"], executor=cluster, watch=listener)
-    found = {row.result.instance: row.result.objective for row in rows}
-    names = {name for name, _, _ in listener.heard}
-    assert {searched[0].name, searched[-1].name} <= names
+def test_incumbents_come_while_a_worker_solves(cluster: str, tmp_path: Path) -> None:
+    """A rule waits for each; also those of several entries; none is better than the last."""
+    listener = Listener(tmp_path)
+    (tmp_path / "rules.py").write_text(WAITING.format(folder=str(tmp_path)))
+    searched = [INSTANCES[0], random_deferral(26)]
+    methods = ["cp-sat", f"{tmp_path}/rules.py:heard"]
+    rows = moeopt.gap(searched, methods, executor=cluster, watch=listener)
+    found = {r.result.instance: r.result.objective for r in rows if r.key.method == "cp-sat"}
+    assert {name for name, _, _ in listener.heard} == {*found} == {of.name for of in searched}
     for name, objective, bound in listener.heard:
         assert objective is None or objective >= found[name]
         assert bound is None or bound <= found[name]
