@@ -88,7 +88,7 @@ def solve_residual(
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         held = np.array([[solver.boolean_value(on) for on in row] for row in built.on])
     # The integer itself: CP-SAT's other bound is a double, which is exact up to 2**53 only. The
-    # objective is one variable, without an offset.
+    # objective is a sum of variables, without an offset.
     bound_ns = solver.response_proto.inner_objective_lower_bound * built.objective_unit
     return min(max(0, bound_ns), incumbent_ns), held
 
