@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from moeopt.core import rounding
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
@@ -313,9 +314,9 @@ def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int)
     if options.losses == "convex":
         streams = np.random.default_rng(source.seed).spawn(layers)
         widths = np.array(bits, dtype=np.float64)
-        drawn = [np.exp(stream.standard_normal((experts, 1))) * 4.0**-widths for stream in streams]
-        facts = {"law": "exp(normal) x 4^-bits"}
-        return LossTable("convex law", bits, np.stack(drawn), facts)
+        drawn = np.stack([np.exp(stream.standard_normal((experts, 1))) for stream in streams])
+        losses = rounding.rounded(drawn * 4.0**-widths)
+        return LossTable("convex law", bits, losses, {"law": "exp(normal) x 4^-bits"})
     return LAWS[options.losses].table(layers, experts, bits, source.seed)
 
 
