@@ -5,22 +5,26 @@ A library is a folder with a folder for each problem, which holds ``index.json``
 the reference methods.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object, save
-from moeopt.core.objective import Objective
-from moeopt.core.untrusted import reading
+from moeopt.core.json_files import MAX_FILE_BYTES, read_object, save
+from moeopt.core.objective import Objective, entries
+from moeopt.core.untrusted import digest, inside
+from moeopt.core.wording import describe, shortened, shown
 from moeopt.problems.files import load
-from moeopt.problems.registry import PROBLEMS
-from moeopt.study.known import BEST, INDEX
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.study.known import BEST, INDEX, Claim
+
+T = TypeVar("T")
 
 CERTIFICATES, REFERENCE, SUMS = "certificates", "reference.json", "SHA256SUMS"
 
@@ -124,14 +128,60 @@ def problem_folders(library: Path) -> list[Path]:
 
 def entries_of(folder: Path) -> list[Entry]:
     """Return the entries of a problem's folder, in the order of its index."""
-    best = read_object(folder / BEST)
-    times = read_object(folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
-    index = read_object(folder / INDEX)
+    best = claims(folder)
+    times = _times(folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
+    index = _index(folder)
     return [
-        Entry(folder, key, fields, times.get(key, {}), index[key].get("quantum_ns"))
+        Entry(folder, key, fields, times.get(key, {}), index[key].quantum_ns)
         for key, fields in best.items()
         if key in index
     ]
+
+
+def claims(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of a problem's ``best_known.json``, of usable form.
+
+    Raises
+    ------
+    InputError
+        If one is of another form, or its key leads out of the folder.
+    """
+    file = folder / BEST
+    names = get_problem(folder.name).check.OBJECTIVE
+    found = read_object(file)
+    for key, claim in _checked(_CLAIMS, file, found).items():
+        if inside(folder, key) is None:
+            raise InputError(f"{file}: {shown(key)}: must be a file below {folder}")
+        if len(entries(claim.objective)) != len(names):
+            raise InputError(f"{file}: {key}: objective: must be {' and '.join(names)}")
+    return found
+
+
+def _index(folder: Path) -> dict[str, "_Indexed"]:
+    return _checked(_INDEX, folder / INDEX, read_object(folder / INDEX))
+
+
+def _times(file: Path) -> dict[str, dict[str, float | None]]:
+    return _checked(_TIMES, file, read_object(file))
+
+
+def _checked(form: "TypeAdapter[T]", file: Path, data: object) -> T:
+    try:
+        return form.validate_python(data)
+    except ValidationError as error:
+        raise InputError(f"{file}: {describe(error)}") from None
+
+
+class _Indexed(BaseModel):
+    """What is read of an entry of ``index.json``."""
+
+    sha256: str
+    quantum_ns: int | None = None
+
+
+_CLAIMS = TypeAdapter(dict[str, Claim])
+_INDEX = TypeAdapter(dict[str, _Indexed])
+_TIMES = TypeAdapter(dict[str, dict[str, float | None]])
 
 
 def find(library: Path, name: str, problem: str | None = None) -> Entry:
@@ -145,26 +195,20 @@ def find(library: Path, name: str, problem: str | None = None) -> Entry:
     folders = [f for f in problem_folders(library) if problem in (None, f.name)]
     found = [entry for f in folders for entry in entries_of(f) if entry.name == name]
     if not found:
-        of = "" if problem is None else f"{problem} "
-        raise InputError(f"{library} has no {of}instance called {name!r}")
+        of = "" if problem is None else f"{shortened(problem)} "
+        raise InputError(f"{library} has no {of}instance called {shortened(name)!r}")
     if len(found) > 1:
-        raise InputError(f"{name!r} is an instance of several problems: name the file")
+        raise InputError(f"{shortened(name)!r} is one of several problems: name the file")
     return found[0]
 
 
 def instance_of(entry: Entry) -> InstanceEnvelope:
     """Return an entry's instance, if the file is the one that was indexed."""
     file = entry.folder / entry.key
-    index = read_object(entry.folder / INDEX).get(entry.key)
-    if not isinstance(index, dict) or index.get("sha256") != digest(file):
+    index = _index(entry.folder).get(entry.key)
+    if index is None or index.sha256 != digest(file, MAX_FILE_BYTES):
         raise InputError(f"{file}: is not the file that {INDEX} lists")
     return load(file)
-
-
-def digest(file: Path) -> str:
-    """Return a file's SHA-256."""
-    with reading(file):
-        return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def sums(library: Path) -> str:
@@ -174,8 +218,8 @@ def sums(library: Path) -> str:
 
 def _indexed(library: Path) -> Iterator[tuple[str, str]]:
     for folder in problem_folders(library):
-        for key, entry in read_object(folder / INDEX).items():
-            yield f"{folder.name}/{key}", entry["sha256"]
+        for key, entry in _index(folder).items():
+            yield f"{folder.name}/{key}", entry.sha256
 
 
 def today() -> str:

@@ -5,18 +5,22 @@ the instance cannot be made again, never an error.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field, ValidationError
 
 from moeopt.core.envelope import Count, Frozen, InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.wording import describe
+from moeopt.sim.plan.schema import MAX_EXPERTS
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
 
 Made = TypeVar("Made", bound=InstanceEnvelope)
 Options = TypeVar("Options", bound=Frozen)
+
+
+Loads = Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS)]
 
 
 class Record(Frozen, extra="ignore"):
@@ -33,7 +37,7 @@ class Record(Frozen, extra="ignore"):
     model: str
     seed: int = Field(strict=True, ge=0)
     options: dict[str, object]
-    layout_loads: dict[str, tuple[Count, ...]] = Field(default_factory=dict)
+    layout_loads: dict[str, Loads] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, instance: InstanceEnvelope) -> "Record | None":

@@ -25,6 +25,9 @@ from moeopt.study.known import Known, Libraries
 GROUPS = ("heuristics", "published", "exact")
 """Names that stand for several methods of a problem."""
 
+MOST_SOLVES = 1_000_000
+"""Of a campaign: its plan takes half a kilobyte of each."""
+
 NO_SOURCE = "unknown"
 """Stands for the hash of a rule's source file where there is none, as in an interactive session."""
 
@@ -190,6 +193,7 @@ def make_plan(campaign: Campaign) -> Solves:
     found: dict[tuple[str, str], tuple[InstanceEnvelope, dict[Key, None]]] = {}
     rules: dict[tuple[str, str], Rule] = {}
     spared: set[Key] = set()
+    solves = 0
     sources = _Sources()
     for part in campaign.parts:
         own = _load_rules(part.settings)
@@ -200,6 +204,9 @@ def make_plan(campaign: Campaign) -> Solves:
             _, keys = found.setdefault((family, digest), (instance, {}))
             known = None if part.settings.prove_again else sources.known.get(digest)
             chosen = list(_chosen(instance, part.settings, own, digest in observed, known))
+            solves += len(chosen) * part.settings.times
+            if solves > MOST_SOLVES:
+                raise InputError(f"campaign: asks for more than {MOST_SOLVES:,} solves")
             spared |= {key for key, _ in _solves(digest, part.settings, chosen, spared=True)}
             for key, rule in _solves(digest, part.settings, chosen, spared=False):
                 keys[key] = None

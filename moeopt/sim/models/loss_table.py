@@ -95,7 +95,8 @@ def checked_table(
         raise InputError(f"{where}: loss: {losses.shape[2]} widths, and {len(bits)} in bits")
     if losses.shape[0] * losses.shape[1] > MAX_ALL_EXPERTS:
         raise InputError(f"{where}: loss: more than {MAX_ALL_EXPERTS} experts")
-    numbers = losses.astype(np.float64)
+    with np.errstate(over="ignore"):  # of longer floats
+        numbers = losses.astype(np.float64)
     if not np.isfinite(numbers).all() or (numbers < 0).any():
         layer, expert, column = np.argwhere(~(np.isfinite(numbers) & (numbers >= 0)))[0].tolist()
         reason = "must be finite and not negative"

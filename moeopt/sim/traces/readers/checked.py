@@ -5,7 +5,6 @@ How much of an untrusted file is read, and the reading itself.
 Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.untrusted import digest as file_digest
 from moeopt.core.untrusted import opened, read_bytes, reading
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 
@@ -113,9 +113,8 @@ def name_of(path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    with reading(path), path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """Return the SHA-256 of a file with a trace in hexadecimal."""
+    return file_digest(path, MAX_FILE_BYTES)
 
 
 def checked_trace(
