@@ -91,7 +91,7 @@ class Claim(BaseModel):
         cls, bound: Objective | None, info: ValidationInfo
     ) -> Objective | None:
         objective = info.data.get("objective")
-        if None in (bound, objective) or len(entries(bound)) == len(entries(objective)):
+        if bound is None or objective is None or len(entries(bound)) == len(entries(objective)):
             return bound
         raise field_error([], "must have as many numbers as the objective")
 

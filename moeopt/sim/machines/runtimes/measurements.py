@@ -126,8 +126,8 @@ def read_measurements(
     text = _text(path)
     if text.lstrip()[:1] in ("[", "{"):
         return _of_llama_bench(path, text, model_of, model, bits)
-    for number, row in enumerate(io.StringIO(text), 1):
-        if len(row) > LONGEST_LINE:
+    for number, words in enumerate(io.StringIO(text), 1):
+        if len(words) > LONGEST_LINE:
             raise InputError(f"{path}: line {number}: longer than {LONGEST_LINE} characters")
     found = []
     table = csv.DictReader(io.StringIO(text))
