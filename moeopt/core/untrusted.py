@@ -74,8 +74,9 @@ def inside(folder: Path, name: str) -> Path | None:
     """Return the place below a folder that a file from strangers names; None if it leads out."""
     parts = PurePosixPath(name).parts
     usable = parts and name.isprintable() and not {"/", ".."} & {*parts}
-    short = len(name) <= LONGEST_PLACE and all(len(part.encode()) < 256 for part in parts)
-    return folder / name if usable and short else None
+    if not usable or len(name) > LONGEST_PLACE or any(len(part.encode()) > 255 for part in parts):
+        return None
+    return folder / name
 
 
 def expanded_limit(size: int, most: int) -> int:

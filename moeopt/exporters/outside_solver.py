@@ -67,8 +67,12 @@ def read_answer(instance: InstanceEnvelope, path: Path) -> OutsideAnswer:
     """
     built = get_problem(instance.problem).milp()(instance)
     built.post()
+    found = read_sol(path)
     known = {variable.name: variable for variable in built.model.variables()}
-    found = read_sol(path, known.keys() | {CONSTANT})
+    for name in found.values:
+        if name not in known and name != CONSTANT:
+            reason = f"{shown(name)} is no variable of {instance.name}'s model"
+            raise InputError(f"{path}: {reason}")
     if not found.sparse and (missing := known.keys() - found.values.keys()):
         raise InputError(f"{path}: has no value of {shown(min(missing))}")
     for name, variable in known.items():

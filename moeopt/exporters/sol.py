@@ -9,7 +9,7 @@
 
 import math
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +18,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import read_lines
 
-MAX_VARIABLES = 2**24
+MAX_VARIABLES = 2**20
 """Most values that are read."""
 
 NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -43,30 +43,20 @@ class SolvedValues:
         Whether zeros are left out.
     objective
         As the file says it, in the model's own units; None if it does not.
-    known
-        Names that may stand there; None: any.
     """
 
     writer: str
     values: dict[str, float] = field(default_factory=dict)
     sparse: bool = False
     objective: float | None = None
-    known: Container[str] | None = None
 
 
 MAX_LINE_BYTES = 2**16
 """Longest line: a name and a value."""
 
 
-def read_sol(path: Path, known: Container[str] | None = None) -> SolvedValues:
+def read_sol(path: Path) -> SolvedValues:
     """Read a file in the form of HiGHS, SCIP, CBC or Gurobi, which is told from its first lines.
-
-    Parameters
-    ----------
-    path
-        The file.
-    known
-        Names of the model's variables; None: any may stand there.
 
     Raises
     ------
@@ -76,25 +66,23 @@ def read_sol(path: Path, known: Container[str] | None = None) -> SolvedValues:
     lines = read_lines(path, MAX_LINE_BYTES)
     number, first = next(lines, (0, ""))
     if first.strip() == "Model status":
-        return _highs(path, SolvedValues("HiGHS", known=known), lines)
+        return _highs(path, lines)
     if first.startswith(("solution status:", "objective value:")):
-        found = SolvedValues("SCIP", sparse=True, known=known)
-        return _plain(path, found, _chained(number, first, lines))
+        return _plain(path, "SCIP", _chained(number, first, lines))
     if match := _CBC.match(first):
         if _CBC_WITHOUT.search(match[1]):
             _refuse(path, number, f"holds no solution: {shown(match[1])}")
-        objective = _number(path, number, match[2])
-        return _cbc(path, SolvedValues("CBC", {}, True, objective, known), lines)
+        return _cbc(path, _number(path, number, match[2]), lines)
     if first.startswith("#"):
-        found = SolvedValues("Gurobi", known=known)
-        return _plain(path, found, _chained(number, first, lines))
+        return _plain(path, "Gurobi", _chained(number, first, lines))
     if first.strip() == "Columns":
         _refuse(path, number, "HiGHS wrote it for people: use write_solution_style 0, its default")
     forms = "HiGHS, SCIP, CBC or Gurobi"
     raise InputError(f"{path}: is no solution as {forms} write it; it begins {shown(first)}")
 
 
-def _highs(path: Path, found: SolvedValues, lines: Iterator[tuple[int, str]]) -> SolvedValues:
+def _highs(path: Path, lines: Iterator[tuple[int, str]]) -> SolvedValues:
+    found = SolvedValues("HiGHS")
     left = None
     for number, line in lines:
         if left is None:
@@ -114,7 +102,8 @@ def _highs(path: Path, found: SolvedValues, lines: Iterator[tuple[int, str]]) ->
     return _not_empty(path, found)
 
 
-def _cbc(path: Path, found: SolvedValues, lines: Iterator[tuple[int, str]]) -> SolvedValues:
+def _cbc(path: Path, objective: float, lines: Iterator[tuple[int, str]]) -> SolvedValues:
+    found = SolvedValues("CBC", sparse=True, objective=objective)
     for number, line in lines:
         words = line.replace("**", "  ", 1).split()  # which marks values beyond their bounds
         if len(words) != 4 or not words[0].isdecimal():
@@ -123,8 +112,9 @@ def _cbc(path: Path, found: SolvedValues, lines: Iterator[tuple[int, str]]) -> S
     return _not_empty(path, found)
 
 
-def _plain(path: Path, found: SolvedValues, lines: Iterator[tuple[int, str]]) -> SolvedValues:
+def _plain(path: Path, writer: str, lines: Iterator[tuple[int, str]]) -> SolvedValues:
     """Read lines of name and value, after some of another kind."""
+    found = SolvedValues(writer, sparse=writer == "SCIP")
     for number, line in lines:
         if line.strip() in _NO_SOLUTION:
             _refuse(path, number, "holds no solution")
@@ -132,7 +122,7 @@ def _plain(path: Path, found: SolvedValues, lines: Iterator[tuple[int, str]]) ->
             found.objective = _number(path, number, match[1])
         elif not line.startswith(("#", "solution status:")):
             words = line.split()
-            if found.sparse and len(words) == 3 and words[2].startswith("(obj:"):
+            if writer == "SCIP" and len(words) == 3 and words[2].startswith("(obj:"):
                 words = words[:2]
             _add(path, number, found, words)
     return _not_empty(path, found)
@@ -149,14 +139,11 @@ def _add(path: Path, number: int, found: SolvedValues, words: list[str]) -> None
     if len(words) != 2:
         _refuse(path, number, f"must be a name and a value, not {shown(' '.join(words))}")
     name, text = words
-    value = _number(path, number, text)
-    if found.known is not None and name not in found.known:
-        _refuse(path, number, f"{shown(name)} is no variable of the model")
     if name in found.values:
         _refuse(path, number, f"{shown(name)} stands twice")
     if len(found.values) == MAX_VARIABLES:
         _refuse(path, number, f"more than {MAX_VARIABLES} values")
-    found.values[name] = value
+    found.values[name] = _number(path, number, text)
 
 
 def _number(path: Path, number: int, text: str) -> float:

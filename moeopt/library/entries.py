@@ -6,7 +6,7 @@ the reference methods.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,8 +129,8 @@ def problem_folders(library: Path) -> list[Path]:
 def entries_of(folder: Path) -> list[Entry]:
     """Return the entries of a problem's folder, in the order of its index."""
     best = claims(folder)
-    times = _times(folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
-    index = _index(folder)
+    times = _read(_TIMES, folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
+    index = _read(_INDEX, folder / INDEX)
     return [
         Entry(folder, key, fields, times.get(key, {}), index[key].quantum_ns)
         for key, fields in best.items()
@@ -146,28 +146,19 @@ def claims(folder: Path) -> dict[str, Mapping[str, Any]]:
     InputError
         If one is of another form, or its key leads out of the folder.
     """
-    file = folder / BEST
     names = get_problem(folder.name).check.OBJECTIVE
-    found = read_object(file)
-    for key, claim in _checked(_CLAIMS, file, found).items():
+    for key, claim in _read(_CLAIMS, folder / BEST).items():
         if inside(folder, key) is None:
-            raise InputError(f"{file}: {shown(key)}: must be a file below {folder}")
-        if len(entries(claim.objective)) != len(names):
-            raise InputError(f"{file}: {key}: objective: must be {' and '.join(names)}")
-    return found
+            raise InputError(f"{folder / BEST}: {shown(key)}: must be a file below {folder}")
+        for of in (claim.objective, claim.bound):
+            if of is not None and len(entries(of)) != len(names):
+                raise InputError(f"{folder / BEST}: {key}: {of}: must be {' and '.join(names)}")
+    return read_object(folder / BEST)
 
 
-def _index(folder: Path) -> dict[str, "_Indexed"]:
-    return _checked(_INDEX, folder / INDEX, read_object(folder / INDEX))
-
-
-def _times(file: Path) -> dict[str, dict[str, float | None]]:
-    return _checked(_TIMES, file, read_object(file))
-
-
-def _checked(form: "TypeAdapter[T]", file: Path, data: object) -> T:
+def _read(form: "TypeAdapter[T]", file: Path) -> T:
     try:
-        return form.validate_python(data)
+        return form.validate_python(read_object(file))
     except ValidationError as error:
         raise InputError(f"{file}: {describe(error)}") from None
 
@@ -205,7 +196,7 @@ def find(library: Path, name: str, problem: str | None = None) -> Entry:
 def instance_of(entry: Entry) -> InstanceEnvelope:
     """Return an entry's instance, if the file is the one that was indexed."""
     file = entry.folder / entry.key
-    index = _index(entry.folder).get(entry.key)
+    index = _read(_INDEX, entry.folder / INDEX).get(entry.key)
     if index is None or index.sha256 != digest(file, MAX_FILE_BYTES):
         raise InputError(f"{file}: is not the file that {INDEX} lists")
     return load(file)
@@ -213,13 +204,11 @@ def instance_of(entry: Entry) -> InstanceEnvelope:
 
 def sums(library: Path) -> str:
     """Return the text of ``SHA256SUMS``, which ``sha256sum -c`` checks: every instance's hash."""
-    return "".join(f"{sha}  {path}\n" for path, sha in _indexed(library))
-
-
-def _indexed(library: Path) -> Iterator[tuple[str, str]]:
-    for folder in problem_folders(library):
-        for key, entry in _index(folder).items():
-            yield f"{folder.name}/{key}", entry.sha256
+    return "".join(
+        f"{entry.sha256}  {folder.name}/{key}\n"
+        for folder in problem_folders(library)
+        for key, entry in _read(_INDEX, folder / INDEX).items()
+    )
 
 
 def today() -> str:

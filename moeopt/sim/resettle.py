@@ -20,9 +20,6 @@ Made = TypeVar("Made", bound=InstanceEnvelope)
 Options = TypeVar("Options", bound=Frozen)
 
 
-Loads = Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS)]
-
-
 class Record(Frozen, extra="ignore"):
     """The parts of a provenance that are needed.
 
@@ -37,7 +34,7 @@ class Record(Frozen, extra="ignore"):
     model: str
     seed: int = Field(strict=True, ge=0)
     options: dict[str, object]
-    layout_loads: dict[str, Loads] = Field(default_factory=dict)
+    layout_loads: dict[str, Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS)]] = {}
 
     @classmethod
     def of(cls, instance: InstanceEnvelope) -> "Record | None":

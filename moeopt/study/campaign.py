@@ -95,8 +95,8 @@ Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
 
-MOST_SHARED = 2**20
-"""Most values that parts of a file have from its top level, all together."""
+MOST_SOLVES = 1_000_000
+"""Of a campaign, half a kilobyte each; also most values that parts have from the top level."""
 
 Choice = str | Callable[[object], object]
 """A method's name, a rule of one's own as ``FILE.py:function`` or ``package.module:function``, or
@@ -272,7 +272,7 @@ def read_campaign(path: Path) -> Campaign:
         [("", {})] if head.part is None else [(f"part[{i}].", p) for i, p in enumerate(head.part)]
     )
     shared = max((len(of) for of in data.values() if isinstance(of, list)), default=0)
-    if len(parts) * shared > MOST_SHARED:
+    if len(parts) * shared > MOST_SOLVES:
         raise InputError(f"{path}: part: {len(parts)} parts that share {shared} values")
     return Campaign([_part(path, where, data | own) for where, own in parts], head.campaign)
 

@@ -16,13 +16,12 @@ from uuid import uuid4
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.untrusted import LONGEST_PLACE
 from moeopt.core.wording import shortened
 from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.execute import News, NowAndThen, Watch
 from moeopt.study.plan import Job, Key
 from moeopt.study.store import frozen, packed_instance, unpacked_instance
-
-LONGEST_ADDRESS = 300
 
 REACH_S = 10
 WORKERS_S = 30
@@ -237,11 +236,10 @@ def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: 
 
 def _target(address: str) -> str:
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(address[:LONGEST_PLACE])
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
-    is_long = len(address) > LONGEST_ADDRESS
-    if parts.scheme != "dask" or not host or not port or parts.path.strip("/") or is_long:
+    if parts.scheme != "dask" or not host or not port or parts.path.strip("/"):
         raise InputError(f"executor: must be dask://HOST:PORT, not {shortened(address)!r}")
     return f"tcp://{f'[{host}]' if ':' in host else host}:{port}"

@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from moeopt.core.envelope import InstanceEnvelope, Name, SolutionEnvelope, field_error
+from moeopt.core.envelope import InstanceEnvelope, Name, SolutionEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import MAX_FILE_BYTES, read_object
 from moeopt.core.objective import Objective, below, difference, entries
@@ -68,32 +61,19 @@ class Known:
 _Value = Annotated[int, Field(strict=True)]
 
 
-_Objective = _Value | Annotated[tuple[_Value, ...], Field(min_length=1)]
-
-
 class Claim(BaseModel):
-    """What is read of an entry of ``best_known.json``; a solution and a bound are of one length."""
+    """What is read of an entry of ``best_known.json``."""
 
     model_config = ConfigDict(frozen=True)
 
-    objective: _Objective
-    bound: _Objective | None
+    objective: _Value | tuple[_Value, ...]
+    bound: _Value | tuple[_Value, ...] | None
     status: Literal["optimal", "feasible"]
     method: Name
     solution: str
     certificate: str | None = None
     by: Name | None = None
     date: Name | None = None
-
-    @field_validator("bound")
-    @classmethod
-    def _as_long_as_the_objective(
-        cls, bound: Objective | None, info: ValidationInfo
-    ) -> Objective | None:
-        objective = info.data.get("objective")
-        if bound is None or objective is None or len(entries(bound)) == len(entries(objective)):
-            return bound
-        raise field_error([], "must have as many numbers as the objective")
 
 
 def standing(objective: Objective, best: Objective) -> Standing:

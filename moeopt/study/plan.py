@@ -19,14 +19,11 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
-from moeopt.study.campaign import Campaign, Choice, Loaded, Settings, Source, load_all
+from moeopt.study.campaign import MOST_SOLVES, Campaign, Choice, Loaded, Settings, Source, load_all
 from moeopt.study.known import Known, Libraries
 
 GROUPS = ("heuristics", "published", "exact")
 """Names that stand for several methods of a problem."""
-
-MOST_SOLVES = 1_000_000
-"""Of a campaign: its plan takes half a kilobyte of each."""
 
 NO_SOURCE = "unknown"
 """Stands for the hash of a rule's source file where there is none, as in an interactive session."""

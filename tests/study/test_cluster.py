@@ -127,7 +127,7 @@ def test_incumbents_come_while_a_worker_solves(cluster: str, tmp_path: Path) -> 
     "address",
     [
         *("dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://h:1/path", "x"),
-        *("dask://[::1", "dask://h:99999", "dask://\x1b[31m:1", f"dask://{'a.' * 200}b:1"),
+        *("dask://[::1", "dask://h:99999", "dask://\x1b[31m:1", f"dask://{'a.' * 5000}b:1"),
     ],
 )
 def test_a_wrong_address_is_said(address: str) -> None:

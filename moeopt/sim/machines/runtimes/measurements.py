@@ -25,7 +25,8 @@ MOST_POINTS = 2000
 LONGEST_LINE = 10_000
 
 LEAST_SPEED, MOST_SPEED = 1e-6, 1e7
-"""In tokens/s: twelve days for a token, and more than any machine reads."""
+SPEEDS = f"from {LEAST_SPEED:g} to {MOST_SPEED:g} tokens/s"
+"""From twelve days for a token to more than any machine reads."""
 
 ModelOf = Callable[[str, str], ModelShape]
 """A model by name or file, and a width or the name of a quantisation; "" for its own."""
@@ -165,8 +166,7 @@ def _point(
     runtime = cell("runtime", "llama.cpp")
     speed = _number(at, "tokens_per_s", cell("tokens_per_s"))
     if not LEAST_SPEED <= speed <= MOST_SPEED:
-        limits = f"from {LEAST_SPEED:g} to {MOST_SPEED:g}"
-        raise InputError(f"{at}: tokens_per_s: must be {limits}, not {speed:g}")
+        raise InputError(f"{at}: tokens_per_s: must be {SPEEDS}, not {speed:g}")
     on_gpu = cell("gpu_experts")
     try:
         get_runtime(runtime)
@@ -247,8 +247,7 @@ def _speed(at: str, test: dict[str, Any]) -> float:
     for value in values[:MOST_POINTS]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not LEAST_SPEED <= value <= MOST_SPEED:
-            limits = f"from {LEAST_SPEED:g} to {MOST_SPEED:g}"
-            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers {limits}")
+            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers {SPEEDS}")
     return float(median(values[:MOST_POINTS]))
 
 
