@@ -31,8 +31,8 @@ MAX_TOML_BYTES, MAX_TOML_DEPTH = MIB, 32
 MOST_NAMES = 1000
 """How many files of a folder are compared with a name that is missing."""
 
-LONGEST_PLACE = 1000
-"""Longest place of a file that another file may name."""
+LONGEST_PLACE = 255
+"""Longest place that a file may name, in bytes: what systems take for one name."""
 
 CHUNK_BYTES = MIB
 """How much is read at a time, as asking for more sets memory aside."""
@@ -73,10 +73,8 @@ def _like(path: Path) -> str:
 def inside(folder: Path, name: str) -> Path | None:
     """Return the place below a folder that a file from strangers names; None if it leads out."""
     parts = PurePosixPath(name).parts
-    usable = parts and name.isprintable() and not {"/", ".."} & {*parts}
-    if not usable or len(name) > LONGEST_PLACE or any(len(part.encode()) > 255 for part in parts):
-        return None
-    return folder / name
+    usable = parts and name.isprintable() and len(name.encode()) <= LONGEST_PLACE
+    return folder / name if usable and not {"/", ".."} & {*parts} else None
 
 
 def expanded_limit(size: int, most: int) -> int:

@@ -5,14 +5,14 @@ the instance cannot be made again, never an error.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from moeopt.core.envelope import Count, Frozen, InstanceEnvelope
+from moeopt.core.envelope import Frozen, InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.wording import describe
-from moeopt.sim.plan.schema import MAX_EXPERTS
+from moeopt.sim.plan.schema import Ids
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
 
@@ -34,7 +34,7 @@ class Record(Frozen, extra="ignore"):
     model: str
     seed: int = Field(strict=True, ge=0)
     options: dict[str, object]
-    layout_loads: dict[str, Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS)]] = {}
+    layout_loads: dict[str, Ids] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, instance: InstanceEnvelope) -> "Record | None":

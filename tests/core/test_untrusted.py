@@ -119,7 +119,7 @@ def test_campaigns_of_too_many_solves_are_refused(tmp_path: Path) -> None:
     ("name", "is_inside"),
     [
         *(("a/b.npz", True), ("a", True), ("../a", False), ("a/../../b", False), ("/a", False)),
-        *(("", False), ("a\0b", False), ("\ud800", False), ("a" * 256, False), ("a/" * 600, False)),
+        *(("", False), ("a\0b", False), ("\ud800", False), ("a" * 256, False), ("a/" * 200, False)),
     ],
 )
 def test_what_a_file_names_lies_in_its_folder(name: str, is_inside: bool) -> None:
