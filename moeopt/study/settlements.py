@@ -18,13 +18,13 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.escaping import csv_text
 from moeopt.core.settlements import Settlement, settled_name
-from moeopt.core.untrusted import inside
+from moeopt.core.untrusted import digest, inside
 from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.sim.presets import names
 from moeopt.sim.resettle import Record
 from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.readers.checked import digest
+from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
@@ -258,7 +258,7 @@ def _of_batch(
         file = None if traces is None else inside(traces, name)
         if file is None or not file.is_file() or "deduped" in trace:
             return None
-        if digest(file) != trace.get("sha256"):
+        if digest(file, MAX_FILE_BYTES) != trace.get("sha256"):
             raise InputError(f"{file}: is not the trace that {instance.name} is from")
         arguments["trace"] = read_trace(file)
     known = get_problem(instance.problem).generator().options.model_fields.keys() - WHERE

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object, save
+from moeopt.core.untrusted import digest
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
+    MAX_FILE_BYTES,
     MAX_LAYER,
     check_size,
-    digest,
     name_of,
     read_lines,
 )
@@ -197,7 +198,7 @@ def load_loss_table(path: str | Path) -> LossTable:
         raise InputError(f"{path}: must end in .csv, .npz or .json, the former two maybe in .gz")
     check_size(path)
     table = readers[ending](path)
-    facts = {"sha256": digest(path)} | (table.facts or {})
+    facts = {"sha256": digest(path, MAX_FILE_BYTES)} | (table.facts or {})
     return LossTable(name_of(path), table.bits, table.losses, facts)
 
 
