@@ -140,7 +140,7 @@ def test_a_long_key_is_not_repeated(tmp_path: Path) -> None:
         ("model,tokens_per_s\nmixtral-8x7b,1e-320\n", "must be from 1e-06 to 1e"),
         ("model,tokens_per_s\n" + "," * 10**5 + "\n", "line 2: longer than"),
         ("model,tokens_per_s\n" + "mixtral-8x7b,5\n" * 2001, "has more than 2000 lines"),
-        ('[{"avg_ts": 5, "n_gen": 1, "model_filename": "%s.gguf"}]' % ("a" * 10**4), "is no name"),
+        ('[{"avg_ts": 5, "n_gen": 1, "model_filename": "%s.gguf"}]' % ("a" * 10**4), "is no .gguf"),
     ],
     ids=["slow", "wide", "long", "name"],
 )

@@ -235,7 +235,7 @@ def _beside(path: Path, name: str) -> str:
     """
     if not name.endswith(".gguf") or len(name) > LONGEST_PLACE:
         raise InputError(
-            f"{path}: model_filename: {name!r:.80} is no name of a .gguf; --model says which it is"
+            f"{path}: model_filename: {name!r:.80} is no .gguf; --model says which it is"
         )
     return name if Path(name).is_file() else str(path.parent / name)
 
