@@ -99,7 +99,7 @@ def read_bandwidths(path: str | Path) -> tuple[dict[Of, Bandwidth], list[str]]:
     unit = next((str(data[key]) for key in ("unit", "units") if key in data), "")
     order = [rate for rate, _ in RATES]
     taken: dict[Of, Bandwidth] = {}
-    keys = []
+    keys: list[str] = []
     for key, value in _numbers(data, ""):
         if len(keys) == MOST_NUMBERS:
             raise InputError(f"{path}: has more than {MOST_NUMBERS} numbers")
