@@ -154,6 +154,16 @@ def test_measured_speeds_are_bounded(table: str, reason: str, tmp_path: Path) ->
     assert len(said) < 400
 
 
+def test_what_an_archive_quotes_of_itself_is_cut(tmp_path: Path) -> None:
+    """The name of a member may be as long as 64 KiB."""
+    stream = io.BytesIO()
+    np.savez(stream, topk_ids=np.zeros((900, 1, 1), dtype=np.int64))
+    content = bytearray(stream.getvalue())
+    content[26:28] = (5000).to_bytes(2, "little")
+    (tmp_path / "t.npz").write_bytes(content)
+    assert len(refused(moeopt.load_trace, tmp_path / "t.npz")) < 400 + len(str(tmp_path))
+
+
 def test_a_line_of_losses_is_no_megabyte(tmp_path: Path) -> None:
     """Its cells would take thirty times its room."""
     (tmp_path / "l.csv").write_text("layer,expert,bits,loss\n" + "[]," * 10**6)

@@ -1,5 +1,6 @@
 """Importance matrices of llama.cpp as counts."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,10 @@ def test_files_without_counts_of_experts_are_refused(tmp_path: Path) -> None:
     assert ": 3 experts, and 2 in " in refusal(imatrix(path, {0: [1, 2]}, **others), load_counts)
     says = "imatrix-gguf holds counts only, no tokens: `moeopt plan`,"
     assert refusal(imatrix(path, {0: [1, 2]}), load_trace).startswith(says)
+
+
+def test_a_signalling_nan_is_one_line(tmp_path: Path) -> None:
+    """Its cast is a warning of NumPy's, which would be a second one."""
+    path = imatrix(tmp_path / "m.gguf", {0: [512, 0]})
+    path.write_bytes(path.read_bytes().replace(struct.pack("<f", 512), b"\0\0\xa0\x7f"))
+    assert "must be whole numbers of tokens, not nan" in refusal(path, load_counts)

@@ -97,7 +97,7 @@ def checked_table(
         raise InputError(f"{where}: loss: {losses.shape[2]} widths, and {len(bits)} in bits")
     if losses.shape[0] * losses.shape[1] > MAX_ALL_EXPERTS:
         raise InputError(f"{where}: loss: more than {MAX_ALL_EXPERTS} experts")
-    with np.errstate(over="ignore"):  # of longer floats
+    with np.errstate(over="ignore", invalid="ignore"):
         numbers = losses.astype(np.float64)
     if not np.isfinite(numbers).all() or (numbers < 0).any():
         layer, expert, column = np.argwhere(~(np.isfinite(numbers) & (numbers >= 0)))[0].tolist()

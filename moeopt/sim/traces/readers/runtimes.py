@@ -352,7 +352,7 @@ def read_imatrix(path: Path) -> Counts:
 
 def _numbers(tensor: Tensor) -> NDArray[np.int64]:
     """Return a tensor of counts, which are whole numbers although stored as floats."""
-    with reading(tensor.path), tensor.path.open("rb") as stream:
+    with reading(tensor.path), tensor.path.open("rb") as stream, np.errstate(invalid="ignore"):
         stream.seek(tensor.begin)
         found = np.frombuffer(stream.read(tensor.size), dtype="<f4").astype(np.float64)
     whole = np.isfinite(found) & (found >= 0) & (found <= MAX_COUNT) & (found == np.floor(found))

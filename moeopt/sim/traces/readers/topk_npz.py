@@ -143,7 +143,7 @@ def _declared(stream: IO[bytes], where: str) -> int:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    return (str(error) or type(error).__name__).splitlines()[0][:200]  # it quotes the file
 
 
 KEYS = ("topk_ids", "topk_weights", "seq_len", "decode", "provenance")
