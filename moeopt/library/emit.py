@@ -83,6 +83,8 @@ def certify(
     end = clock.now() + limit_s
     proof = _of_parts(model, upper, max_nodes, lambda: end - clock.now())
     if proof is None:
+        proof = _of_blocks(model, upper, neutral, max_nodes, lambda: clock.now() < end)
+    if proof is None:
         search = _Search(model, upper, neutral)
         tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
         if tree is None:
@@ -121,10 +123,7 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
         own = np.flatnonzero(labels == name).tolist()
         place = {j: n for n, j in enumerate(own)}
         rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
-        part = model.part(rows, [(place[j], scale * f) for j, f in model.objective if j in place])
-        part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
-        part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
-        part.whole = [model.whole[j] for j in own]
+        part = _part(model, rows, own, [(j, scale * f) for j, f in model.objective if j in place])
         least = Relaxation(part).optimum(left()) if left() > 0 else None
         search = None if least is None else _Search(part, least - 1, NeutralModel({}, []))
         tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
@@ -135,6 +134,54 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
     total = scale * model.constant + sum(proof["bound"] for proof in proofs)
     bound = min(upper, -(-total // (scale * model.denominator * model.grid)) * model.grid)
     return {"bound": bound, "scale": scale, "relaxed": [], "parts": proofs} if proofs else None
+
+
+def _of_blocks(
+    model: Model, upper: int, hints: NeutralModel, max_nodes: int, go_on: Callable[[], bool]
+) -> Proof | None:
+    """Return a tree of trees, one for each block; None if there are no blocks, or one is open.
+
+    A row chooses a flag; a block are variables of a row like "some = 5 flags", all 0 without it.
+    """
+    choice = hints.choice
+    flags = [j for j, _ in model.terms[choice]] if choice is not None else []
+    blocks: dict[int, set[int]] = {flag: set() for flag in flags}
+    for row, terms in enumerate(model.terms):
+        known = [j for j, factor in terms if factor < 0 and j in blocks]
+        if known and model.least[row] == model.most[row] == 0:
+            blocks[known[0]].update(j for j, factor in terms if factor > 0 and not model.lower[j])
+    tree, leaves = list[Any](), list[Any]()
+    for number, flag in enumerate(flags if all(blocks.values()) else (), 1):
+        shut = set[int]().union(*(some for other, some in blocks.items() if other != flag))
+        rows = [n for n, terms in enumerate(model.terms) if not any(j in shut for j, _ in terms)]
+        own = sorted({j for n in rows for j, _ in model.terms[n]} | {j for j, _ in model.objective})
+        first = [own.index(j) for j in hints.first if j in own]
+        part = _part(model, rows, own, model.objective)
+        for other in {*flags} - {flag}:
+            part.upper[own.index(other)] = 0
+        search = _Search(part, model.cutoff(upper), NeutralModel({}, first, tighten=False))
+        found = search.run(max_nodes - len(tree), go_on)
+        if found is None:
+            return None
+        tree += [[choice, number, 1]] * (number < len(flags))
+        proof = search.proof(found)
+        for node in proof["tree"]:
+            if isinstance(node, int):
+                tree.append(node + len(leaves) if node >= 0 else node)
+            else:
+                tree.append([(own if len(node) == 2 else rows)[node[0]], *node[1:]])
+        leaves += [[weight, [[rows[n], y] for n, y in pairs]] for weight, pairs in proof["leaves"]]
+    return {"bound": upper, "propagation": 0, "tree": tree, "leaves": leaves} if tree else None
+
+
+def _part(model: Model, rows: list[int], own: list[int], objective: Terms) -> Model:
+    """Return the model of some rows and of the variables in them, numbered anew."""
+    place = {j: n for n, j in enumerate(own)}
+    part = model.part(rows, [(place[j], factor) for j, factor in objective])
+    part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
+    part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
+    part.whole = [model.whole[j] for j in own]
+    return part
 
 
 @dataclass
@@ -172,6 +219,16 @@ class _Pool:
         size = len(self.leaves)
         most = self.up[:size] @ upper + self.down[:size] @ lower
         return np.flatnonzero(most < self.sides[:size]).tolist()
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A relaxation's answer: multipliers that bound the cost (weight 1) or show emptiness (0)."""
+
+    least: float = 0.0
+    values: Vector | None = None
+    duals: Vector | None = None
+    weight: int = 1
 
 
 class _Search:
@@ -301,12 +358,13 @@ class _Search:
 
 
 def _groups(model: Model) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the rows of which one variable is 1, with their variables."""
+    """Yield the rows of which one variable is 1, or as many as a flag, with their variables."""
     for row, terms in enumerate(model.terms):
-        if model.least[row] == model.most[row] == 1 and len(terms) > 2:
-            whole = all(f == 1 and model.whole[j] and model.lower[j] == 0 for j, f in terms)
-            if whole:
-                yield row, np.array([j for j, _ in terms])
+        some = [j for j, factor in terms if factor == 1 and model.whole[j] and model.lower[j] == 0]
+        flags = [j for j, factor in terms if factor == -1 and model.upper[j] == 1]
+        alike = model.least[row] == model.most[row] == 1 - len(flags)
+        if alike and len(some) > 2 and len(flags) < 2 and len(some) + len(flags) == len(terms):
+            yield row, np.array(some)
 
 
 def _halves(part: Vector, first: bool) -> int:
@@ -318,16 +376,6 @@ def _halves(part: Vector, first: bool) -> int:
     least = int(np.flatnonzero(part > WHOLE)[0]) + 1
     middle = int(np.abs(sums[:-1] - sums[-1] / 2).argmin()) + 1
     return max(least, min(middle, most))
-
-
-@dataclass(frozen=True)
-class Relaxed:
-    """A relaxation's answer: multipliers that bound the cost (weight 1) or show emptiness (0)."""
-
-    least: float = 0.0
-    values: Vector | None = None
-    duals: Vector | None = None
-    weight: int = 1
 
 
 class Relaxation:

@@ -214,7 +214,9 @@ def tight(instance: Any, optimum: int, draw: random.Random) -> Iterator[dict[str
                 size = len(Packing(instance, below - 1).lengths)
                 form["weights"] = [[draw.randint(0, 9) for _ in range(size)] for _ in range(4)]
             if instance.problem == "relayout":
-                form["parts"] = draw.sample(range(1, 7), draw.randint(0, 4))
+                lengths = {instance.dram_localized_ns, *(one.ndp_ns for one in instance.experts)}
+                some = [[draw.choice([*lengths, 7]) or 1 for _ in range(3)] for _ in range(9)]
+                form["places"] = [[reads, *of] for reads, of in enumerate(some)]
             yield form
 
 

@@ -5,9 +5,9 @@ keeps its own DIMM busy. A *plan* has a mode for each expert of a DIMM. With q s
 of which keeps every DIMM busy for its share, a plan fits if its own work does. A solution chooses a
 plan for each DIMM, so that none is lost; a plan that takes no less of anything than another one is
 left out, since the other can stand in its place. DIMMs with the same plans are alike, and counted.
-Rows that are not there, those of channels and of the DIMMs that take experts in but for the sum
-over all DIMMs, and for places of some lengths (Lemma 6 of relayout's specification, with one length
-at a time), only make more possible.
+For each number of striped reads a form may name lengths, cut to which experts that are brought
+find places in what plans leave (Lemma 6 of relayout's specification). Rows that are not there, such
+as those of channels, only make more possible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +29,8 @@ PLANS = "all experts of one DIMM choose together, and what another choice domina
 MOST_PLANS = 60_000
 """Most plans of one group."""
 
-MOST_PARTS, MOST_PART = 8, 100
-"""Most kinds of places that are counted, and the least place: this part of a room."""
+MOST_LENGTHS, LONGEST = 16, 2**62
+"""Most lengths of places for a number of reads, and what all are below."""
 
 Ints = NDArray[np.int64]
 Mode = tuple[int, ...]
@@ -143,10 +143,10 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
 
     Shared are GPU, CPU, PCIe, the window of DIMM-Link, prefetches, striped reads, and the work of
     all DIMMs together. Where each DIMM has a link, the sum over all links stands for the window.
-    For each n of ``form["parts"]`` no more work longer than the n-th part of a DIMM's room comes to
-    DIMMs than there are places of such a length in what their own experts leave.
+    Of ``form["places"]`` each entry is a number of reads and lengths: of each, as many places that
+    are no shorter stay in DIMMs as there is work, no shorter, that comes to others.
     """
-    parts = checked_parts(form.get("parts", []))
+    places = checked_places(form.get("places", []))
     limit, dimms = below - 1, instance.dimms
     share = instance.striped_charge_ns(instance.dram_striped_ns)
     slots = instance.hbm_free_slots
@@ -156,50 +156,54 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     if instance.relayout_share_ns is not None:
         change += (dimms - 1) * instance.relayout_share_ns
         move, window = 2 * move, window * dimms
+    window -= window % (gcd(change, move) or 1)
     groups: dict[int, list[list[Mode]]] = {}
     for number, expert in enumerate(instance.experts):
         if expert.tokens:
             place = -1 - number if expert.dimm is None else expert.dimm
             groups.setdefault(place, []).append(_modes(instance, expert, change, move))
-    striped = sum(1 for modes in groups.values() for one in modes)
-    made = LemmaModel(PLANS)
-    makespan = made.whole(0, limit)
-    most = min(striped, limit // share) if share else striped
+    groups |= {dimm: [] for dimm in range(dimms) if dimm not in groups}
+    active = sum(map(len, groups.values()))
+    most = sum(place < 0 for place in groups) + (window // change if change else active)
+    most = min(active, most, limit // share if share else most)
     if instance.channels and instance.dram_striped_ns:
         most = min(most, limit // instance.dram_striped_ns)
-    least = _least_reads(groups, window, slots)
-    blocks = range(least, most + 1)
-    works = {
-        mode[place]
-        for group in groups.values()
-        for one in group
-        for mode in one
-        for place in (0, 7)
-    }
-    unit = gcd(*works) or 1
+    blocks = range(_least_reads(groups, window, slots), most + 1)
+    moves = window // min(change, move) if change and move else active
+    every = [mode for group in groups.values() for one in group for mode in one]
+    unit = gcd(*(mode[place] for mode in every for place in (0, 7))) or 1
+    sizes = [  # of what hosts read from all DIMMs, and from one
+        {min((m[host] for m in every if m[host] and m[place]), default=0) for place in (6, 7)}
+        for host in (1, 2, 3)
+    ]
+    made = LemmaModel(PLANS)
+    makespan = made.whole(0, limit)
     flags = made.flags(len(blocks))
     if flags:
         made.choice = len(made.rows)
         made.one(flags, "RE-C10")
     else:
         made.row([(makespan, 0)], ">=", 1, "RE-C10")
+    rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", "RE-C10", "RE-C10", "RE-C10")
     for reads, block in zip(blocks, flags, strict=True):
         room = (limit - reads * share) // unit * unit
-        shared = (limit - instance.base_ns, limit, limit, window, slots, reads, room * dimms)
-        lengths = [room // part + 1 for part in parts]
-        empty = dimms - sum(place >= 0 for place in groups)
-        sides = (*shared, *(empty * (room // length) for length in lengths))
-        loads: list[list[tuple[int, int]]] = [[] for _ in sides]
-        every = [
-            undominated(_with_places(group, place >= 0, (room, *shared), lengths))
+        shared = (limit - instance.base_ns, limit, limit, window, slots, reads, 0, room * dimms)
+        offers = _Offers(sorted(places.get(reads, ())), moves)
+        loads: list[list[tuple[int, int]]] = [[] for _ in (*shared, *offers.lengths)]
+        plans_of = [
+            _with_places(group, place >= 0, (room, *shared), offers)
             for place, group in groups.items()
         ]
-        for plans, count in _alike(every):
+        for plans, count in _alike(plans_of):
             chosen = _chosen(made, plans, count, "RE-C1", block)
             for load, column in zip(loads, plans.T, strict=True):
                 load += zip(chosen, column.tolist(), strict=True)
-        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", *["RE-C10"] * (2 + len(parts)))
-        for load, side, rule in zip(loads, sides, rules, strict=True):
+        for host, some in enumerate(sizes):
+            for size in sorted(some - {0}):
+                _count(made, loads[host], shared[host], block, size)
+        sides = (*shared[:6], -reads, shared[7], *(0 for _ in offers.lengths))
+        names = (*rules, *("RE-C10" for _ in offers.lengths))
+        for load, side, rule in zip(loads, sides, names, strict=True):
             made.row([*load, (block, -side)], "<=", 0, rule)
         for load, base in zip(loads[:3], (instance.base_ns, 0, 0), strict=True):
             made.row([*load, (block, base), (makespan, -1)], "<=", 0, "makespan")
@@ -207,31 +211,75 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     return made
 
 
+def _count(made: LemmaModel, load: list[tuple[int, int]], most: int, flag: int, size: int) -> None:
+    """Say by rounding (Gomory) what work of this size fits a host; the count is to branch on."""
+    total, rest = made.whole(0, max(most, 0) // size), max(most, 0) % size
+    made.first.append(total)
+    made.row([*((j, work // size) for j, work in load), (total, -1)], "=", 0, "rounding")
+    rounded = [(j, work // size * (size - rest) + max(0, work % size - rest)) for j, work in load]
+    made.row([*rounded, (flag, -(max(most, 0) // size) * (size - rest))], "<=", 0, "rounding")
+
+
+class _Offers:
+    """What a DIMM can take in, cut to some lengths, rising: how many are as long as each."""
+
+    def __init__(self, lengths: Sequence[int], most: int) -> None:
+        self.lengths, self.most = lengths, most
+        self._of: dict[int, Ints] = {}
+
+    def of(self, room: int) -> Ints:
+        """Return the greatest offers within a room, one a row."""
+        if room not in self._of:
+            found: list[tuple[int, Mode]] = [(room, (0,))]
+            for length in reversed(self.lengths):
+                found = [
+                    (rest - more * length, (counts[0] + more, *counts))
+                    for rest, counts in found
+                    for more in range(min(rest // length, self.most - counts[0]) + 1)
+                ]
+            counts = np.array([counts[:-1] for _, counts in found], np.int64)
+            self._of[room] = -undominated(-counts)
+        return self._of[room]
+
+
 def _with_places(
-    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], lengths: Sequence[int]
+    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], offers: _Offers
 ) -> Ints:
     """Return a group's plans without their own work, and with what they bring less what they take.
 
-    For each length: the pieces of work that come to other DIMMs and are as long at least, less the
-    places of that length in what is left of the group's own DIMM, if it has one.
+    What no DIMM has room for is left out. As many striped reads are met exactly: a column has them
+    less than none. For each length: the
+    pieces of work that come to other DIMMs and are as long at least, less what the group's own
+    DIMM, if it has one, offers of these in what is left of it.
     """
+    lengths = offers.lengths
     modes = [
-        [(*mode, *(int(mode[-1] - mode[0] >= length) for length in lengths)) for mode in expert]
+        [
+            (*mode[:7], -mode[6], mode[7], *(int(mode[7] - mode[0] >= n) for n in lengths))
+            for mode in expert
+            if mode[7] <= limits[0]
+        ]
         for expert in group
     ]
     plans = combined(modes, (*limits, *[len(group)] * len(lengths)))
-    for column, length in enumerate(lengths, len(limits)):
-        if dimm:
-            plans[:, column] -= (limits[0] - plans[:, 0]) // length
-    return plans[:, 1:]
+    if dimm and lengths:
+        some = [offers.of(limits[0] - own) for own in plans[:, 0].tolist()]
+        plans = np.repeat(plans, [len(one) for one in some], axis=0)
+        plans[:, len(limits) :] -= np.concatenate([*some, np.zeros((0, len(lengths)), np.int64)])
+    return undominated(plans[:, 1:])
 
 
-def checked_parts(given: Any) -> list[int]:
-    """Return the parts of a form: a few whole numbers."""
-    parts: list[Any] = given if isinstance(given, list) else [None]
-    if len(parts) > MOST_PARTS or not all(type(n) is int and 0 < n <= MOST_PART for n in parts):
-        raise InputError(f"form: parts: must be at most {MOST_PARTS} integers up to {MOST_PART}")
-    return parts
+def checked_places(given: Any) -> dict[int, list[int]]:
+    """Return the lengths of a form's places for each number of striped reads."""
+    entries: list[Any] = given if isinstance(given, list) else [None]
+    for one in entries:
+        known = isinstance(one, list) and 0 < len(one) <= 1 + MOST_LENGTHS
+        if not known or not all(type(n) is int and 0 <= n < LONGEST for n in one) or 0 in one[1:]:
+            raise InputError(
+                f"form: places: must be lists of a number of reads and at most {MOST_LENGTHS}"
+                f" lengths from 1, not {str(one)[:80]}"
+            )
+    return {one[0]: sorted(set(one[1:])) for one in entries}
 
 
 def _least_reads(groups: Mapping[int, list[list[Mode]]], window: int, slots: int) -> int:
