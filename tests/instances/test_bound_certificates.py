@@ -31,6 +31,7 @@ from moeopt.library.certificate import (
     verify,
 )
 from moeopt.library.emit import certify
+from moeopt.library.entries import entries_of, instance_of
 from moeopt.library.lemmas import LEMMAS
 from moeopt.library.lemmas.layout import Packing
 from moeopt.library.model import _fractions, neutral_model
@@ -534,3 +535,20 @@ def test_denominators_are_found_again() -> None:
     assert found is not None
     assert [str(one) for one in found] == ["1/1000", "333/1000", "30864197253/250"]
     assert _fractions(np.array([1 / 3]), [1, 10, 1000, 10**6]) is None
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_certificates_are_about_the_models_of_today(problem: str, root: Path) -> None:
+    """Of small instances, one for each of a problem's models: none of their rows has changed."""
+    folder = root / "instances" / problem
+    known = [entry for entry in entries_of(folder) if "certificate" in entry.fields]
+    known.sort(key=lambda entry: ((folder / entry.key).stat().st_size, entry.key))
+    seen = set()
+    for entry in known[:6]:
+        certificate = checker.read(folder / entry.fields["certificate"])
+        form = certificate.get("form")
+        if (form or {}).get("lemma") not in seen:
+            seen.add((form or {}).get("lemma"))
+            model = Model(neutral_model(instance_of(entry), form).data)
+            assert model.sha256 == certificate["model_sha256"], entry.key
+    assert seen or not known
