@@ -5,7 +5,7 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -82,8 +82,7 @@ def certify(
     clock = solving_clock()
     end = clock.now() + limit_s
     proof = _of_parts(model, upper, max_nodes, lambda: end - clock.now())
-    if proof is None:
-        proof = _of_blocks(model, upper, neutral, max_nodes, lambda: clock.now() < end)
+    proof = proof or _of_blocks(model, upper, neutral, max_nodes, lambda: clock.now() < end)
     if proof is None:
         search = _Search(model, upper, neutral)
         tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
@@ -129,8 +128,8 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
         tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
         if least is None or search is None or tree is None:
             return None
-        named = [[own[n[0]], n[1]] if isinstance(n, list) and len(n) == 2 else n for n in tree]
-        proofs.append(search.proof(named) | {"vars": own, "bound": least - 1})
+        proof = search.proof(_named(tree, own, range(len(rows))))
+        proofs.append(proof | {"vars": own, "bound": least - 1})
     total = scale * model.constant + sum(proof["bound"] for proof in proofs)
     bound = min(upper, -(-total // (scale * model.denominator * model.grid)) * model.grid)
     return {"bound": bound, "scale": scale, "relaxed": [], "parts": proofs} if proofs else None
@@ -143,35 +142,38 @@ def _of_blocks(
 
     A row chooses a flag; a block are variables of a row like "some = 5 flags", all 0 without it.
     """
-    choice = hints.choice
-    flags = [j for j, _ in model.terms[choice]] if choice is not None else []
-    blocks: dict[int, set[int]] = {flag: set() for flag in flags}
-    for row, terms in enumerate(model.terms):
-        known = [j for j, factor in terms if factor < 0 and j in blocks]
-        if known and model.least[row] == model.most[row] == 0:
-            blocks[known[0]].update(j for j, factor in terms if factor > 0 and not model.lower[j])
+    choice = -1 if hints.choice is None else hints.choice
+    flags = [j for j, _ in model.terms[choice]] if choice >= 0 else []
+    blocks = {flag: set[int]() for flag in flags}
+    for terms, least, most in zip(model.terms, model.least, model.most, strict=True):
+        for flag in {j for j, factor in terms if factor < 0 and least == most == 0} & {*flags}:
+            blocks[flag].update(j for j, factor in terms if factor > 0)
     tree, leaves = list[Any](), list[Any]()
     for number, flag in enumerate(flags if all(blocks.values()) else (), 1):
-        shut = set[int]().union(*(some for other, some in blocks.items() if other != flag))
-        rows = [n for n, terms in enumerate(model.terms) if not any(j in shut for j, _ in terms)]
-        own = sorted({j for n in rows for j, _ in model.terms[n]} | {j for j, _ in model.objective})
-        first = [own.index(j) for j in hints.first if j in own]
+        shut = set[int]().union(*(blocks[other] for other in flags if other != flag))
+        rows = [n for n, terms in enumerate(model.terms) if shut.isdisjoint(dict(terms))]
+        own = sorted({j for n in rows for j, _ in model.terms[n]}.union(dict(model.objective)))
         part = _part(model, rows, own, model.objective)
-        for other in {*flags} - {flag}:
-            part.upper[own.index(other)] = 0
-        search = _Search(part, model.cutoff(upper), NeutralModel({}, first, tighten=False))
+        part.upper = [0 if j in flags and j != flag else model.upper[j] for j in own]
+        first = [own.index(j) for j in hints.first if j in own]
+        own_hints = NeutralModel({}, first, False, rows.index(choice))
+        search = _Search(part, model.cutoff(upper), own_hints)
         found = search.run(max_nodes - len(tree), go_on)
         if found is None:
             return None
-        tree += [[choice, number, 1]] * (number < len(flags))
         proof = search.proof(found)
-        for node in proof["tree"]:
-            if isinstance(node, int):
-                tree.append(node + len(leaves) if node >= 0 else node)
-            else:
-                tree.append([(own if len(node) == 2 else rows)[node[0]], *node[1:]])
+        tree += [[choice, number, 1]] * (number < len(flags))
+        tree += _named(proof["tree"], own, rows, len(leaves))
         leaves += [[weight, [[rows[n], y] for n, y in pairs]] for weight, pairs in proof["leaves"]]
     return {"bound": upper, "propagation": 0, "tree": tree, "leaves": leaves} if tree else None
+
+
+def _named(tree: Tree, own: Sequence[int], rows: Sequence[int], leaves: int = 0) -> Tree:
+    """Return a part's tree with the whole model's variables and rows, its leaves further on."""
+    of = {2: own, 3: rows}
+    return [
+        [of[len(n)][n[0]], *n[1:]] if isinstance(n, list) else n + leaves * (n >= 0) for n in tree
+    ]
 
 
 def _part(model: Model, rows: list[int], own: list[int], objective: Terms) -> Model:
@@ -238,7 +240,7 @@ class _Search:
         self.model, self.upper, self.first = model, upper, hints.first
         self.cutoff = model.cutoff(upper)
         self.relaxation = Relaxation(model)
-        self.groups = list(_groups(model))
+        self.groups = list(_groups(model, hints.choice is not None))
         self.choice = next((group for group in self.groups if group[0] == hints.choice), None)
         # Where groups are branched on, multipliers say all that tightening would, in less time.
         small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
@@ -357,11 +359,11 @@ class _Search:
         return branch
 
 
-def _groups(model: Model) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _groups(model: Model, flagged: bool) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the rows of which one variable is 1, or as many as a flag, with their variables."""
     for row, terms in enumerate(model.terms):
         some = [j for j, factor in terms if factor == 1 and model.whole[j] and model.lower[j] == 0]
-        flags = [j for j, factor in terms if factor == -1 and model.upper[j] == 1]
+        flags = [j for j, factor in terms if flagged and factor == -1 and model.upper[j] == 1]
         alike = model.least[row] == model.most[row] == 1 - len(flags)
         if alike and len(some) > 2 and len(flags) < 2 and len(some) + len(flags) == len(terms):
             yield row, np.array(some)

@@ -11,6 +11,8 @@ as those of channels, only make more possible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.library.lemmas.rows import LemmaModel
+from moeopt.problems.relayout.striped_reads.pareto import undominated as kept_rows
 
 if TYPE_CHECKING:
     from moeopt.problems.relayout import Instance as Relayout
@@ -39,20 +42,7 @@ Mode = tuple[int, ...]
 
 def undominated(plans: Ints) -> Ints:
     """Return the rows of which no other one is as small everywhere; of equal ones the first."""
-    plans = np.unique(plans, axis=0)
-    plans = plans[np.argsort(plans.sum(axis=1), kind="stable")]
-    kept = plans[:0]
-    for start in range(0, len(plans), 64):
-        part = plans[start : start + 64]
-        if len(kept):
-            smaller = np.all(kept[None] <= part[:, None], axis=2)
-            part = part[~np.any(smaller, axis=1)]
-        new: list[Ints] = []
-        for one in part:
-            if not any((other <= one).all() for other in new):
-                new.append(one)
-        kept = np.concatenate([kept, np.array(new, np.int64).reshape(-1, plans.shape[1])])
-    return kept
+    return plans[kept_rows(np.column_stack([plans, np.zeros_like(plans[:, 0])]), plans.shape[1])]
 
 
 def combined(group: Sequence[Sequence[Mode]], limits: Sequence[int]) -> Ints:
@@ -172,10 +162,10 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     moves = window // min(change, move) if change and move else active
     every = [mode for group in groups.values() for one in group for mode in one]
     unit = gcd(*(mode[place] for mode in every for place in (0, 7))) or 1
-    sizes = [  # of what hosts read from all DIMMs, and from one
-        {min((m[host] for m in every if m[host] and m[place]), default=0) for place in (6, 7)}
-        for host in (1, 2, 3)
-    ]
+    sizes = {  # the least that hosts read from all DIMMs, and from one
+        (host, min((m[host + 1] for m in every if m[host + 1] and m[place]), default=0))
+        for host, place in product((0, 1, 2), (6, 7))
+    }
     made = LemmaModel(PLANS)
     makespan = made.whole(0, limit)
     flags = made.flags(len(blocks))
@@ -188,21 +178,21 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     for reads, block in zip(blocks, flags, strict=True):
         room = (limit - reads * share) // unit * unit
         shared = (limit - instance.base_ns, limit, limit, window, slots, reads, 0, room * dimms)
-        offers = _Offers(sorted(places.get(reads, ())), moves)
-        loads: list[list[tuple[int, int]]] = [[] for _ in (*shared, *offers.lengths)]
+        lengths = places.get(reads, ())
+        loads: list[list[tuple[int, int]]] = [[] for _ in (*shared, *lengths)]
         plans_of = [
-            _with_places(group, place >= 0, (room, *shared), offers)
+            _with_places(group, place >= 0, (room, *shared), lengths, moves)
             for place, group in groups.items()
         ]
         for plans, count in _alike(plans_of):
             chosen = _chosen(made, plans, count, "RE-C1", block)
             for load, column in zip(loads, plans.T, strict=True):
                 load += zip(chosen, column.tolist(), strict=True)
-        for host, some in enumerate(sizes):
-            for size in sorted(some - {0}):
+        for host, size in sorted(sizes):
+            if size:
                 _count(made, loads[host], shared[host], block, size)
-        sides = (*shared[:6], -reads, shared[7], *(0 for _ in offers.lengths))
-        names = (*rules, *("RE-C10" for _ in offers.lengths))
+        sides = (*shared[:6], -reads, shared[7], *[0] * len(lengths))
+        names = (*rules, *["RE-C10"] * len(lengths))
         for load, side, rule in zip(loads, sides, names, strict=True):
             made.row([*load, (block, -side)], "<=", 0, rule)
         for load, base in zip(loads[:3], (instance.base_ns, 0, 0), strict=True):
@@ -220,39 +210,28 @@ def _count(made: LemmaModel, load: list[tuple[int, int]], most: int, flag: int, 
     made.row([*rounded, (flag, -(max(most, 0) // size) * (size - rest))], "<=", 0, "rounding")
 
 
-class _Offers:
-    """What a DIMM can take in, cut to some lengths, rising: how many are as long as each."""
-
-    def __init__(self, lengths: Sequence[int], most: int) -> None:
-        self.lengths, self.most = lengths, most
-        self._of: dict[int, Ints] = {}
-
-    def of(self, room: int) -> Ints:
-        """Return the greatest offers within a room, one a row."""
-        if room not in self._of:
-            found: list[tuple[int, Mode]] = [(room, (0,))]
-            for length in reversed(self.lengths):
-                found = [
-                    (rest - more * length, (counts[0] + more, *counts))
-                    for rest, counts in found
-                    for more in range(min(rest // length, self.most - counts[0]) + 1)
-                ]
-            counts = np.array([counts[:-1] for _, counts in found], np.int64)
-            self._of[room] = -undominated(-counts)
-        return self._of[room]
+@lru_cache(maxsize=4096)
+def _offers(room: int, lengths: Mode, most: int) -> Ints:
+    """Return what can be taken in, cut to lengths, rising: how many are as long as each."""
+    found: list[tuple[int, Mode]] = [(room, (0,))]
+    for length in reversed(lengths):
+        found = [
+            (rest - more * length, (counts[0] + more, *counts))
+            for rest, counts in found
+            for more in range(min(rest // length, most - counts[0]) + 1)
+        ]
+    return -undominated(-np.array([counts[:-1] for _, counts in found], np.int64))
 
 
 def _with_places(
-    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], offers: _Offers
+    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], lengths: Mode, moves: int
 ) -> Ints:
     """Return a group's plans without their own work, and with what they bring less what they take.
 
     What no DIMM has room for is left out. As many striped reads are met exactly: a column has them
-    less than none. For each length: the
-    pieces of work that come to other DIMMs and are as long at least, less what the group's own
-    DIMM, if it has one, offers of these in what is left of it.
+    less than none. For each length: the pieces of work that come to other DIMMs and are as long at
+    least, less what the group's own DIMM, if it has one, offers of these in what is left of it.
     """
-    lengths = offers.lengths
     modes = [
         [
             (*mode[:7], -mode[6], mode[7], *(int(mode[7] - mode[0] >= n) for n in lengths))
@@ -262,24 +241,21 @@ def _with_places(
         for expert in group
     ]
     plans = combined(modes, (*limits, *[len(group)] * len(lengths)))
-    if dimm and lengths:
-        some = [offers.of(limits[0] - own) for own in plans[:, 0].tolist()]
+    if dimm and lengths and len(plans):
+        some = [_offers(limits[0] - own, lengths, moves) for own in plans[:, 0].tolist()]
         plans = np.repeat(plans, [len(one) for one in some], axis=0)
-        plans[:, len(limits) :] -= np.concatenate([*some, np.zeros((0, len(lengths)), np.int64)])
+        plans[:, len(limits) :] -= np.concatenate(some)
     return undominated(plans[:, 1:])
 
 
-def checked_places(given: Any) -> dict[int, list[int]]:
+def checked_places(given: Any) -> dict[int, Mode]:
     """Return the lengths of a form's places for each number of striped reads."""
     entries: list[Any] = given if isinstance(given, list) else [None]
     for one in entries:
         known = isinstance(one, list) and 0 < len(one) <= 1 + MOST_LENGTHS
         if not known or not all(type(n) is int and 0 <= n < LONGEST for n in one) or 0 in one[1:]:
-            raise InputError(
-                f"form: places: must be lists of a number of reads and at most {MOST_LENGTHS}"
-                f" lengths from 1, not {str(one)[:80]}"
-            )
-    return {one[0]: sorted(set(one[1:])) for one in entries}
+            raise InputError("form: places: must be lists of a number of reads and lengths from 1")
+    return {one[0]: tuple(sorted(set(one[1:]))) for one in entries}
 
 
 def _least_reads(groups: Mapping[int, list[list[Mode]]], window: int, slots: int) -> int:

@@ -83,7 +83,8 @@ class PlanModel:
                     places = self._places(taken, capacity)
                     if places is not None:
                         return self._decided(taken, places, makespan)
-                    wanted = wanted or _needed(taken) - thresholds
+                    brought = {int(n) for plans, k in taken for n in plans.needs[k] if n}
+                    wanted = wanted or brought - thresholds
                 if not wanted:
                     break
                 thresholds.add(max(wanted))
@@ -165,11 +166,6 @@ class PlanModel:
         return Solution(
             instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
         )
-
-
-def _needed(taken: Combination) -> set[int]:
-    """Return how long the experts that are brought anywhere keep a DIMM busy."""
-    return {int(length) for plans, number in taken for length in plans.needs[number] if length}
 
 
 def _packed(lengths: Sequence[int], slack: dict[int, int]) -> list[int] | None:
