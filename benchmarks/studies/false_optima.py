@@ -9,7 +9,6 @@ below it, with what was claimed and what is right.
 """
 
 import argparse
-import importlib
 import sys
 import time
 from collections.abc import Iterator
@@ -29,15 +28,7 @@ ATTEMPTS = {
 
 def instances(problem: str) -> Iterator[tuple[str, int, Any]]:
     """Yield (kind, seed, instance) of a problem without end."""
-    if problem in MAKERS:
-        makers = MAKERS[problem]
-    elif problem == "layout":
-        from tests.problems.layout.layout_random_instances import KINDS, random_instance
-
-        makers = {kind: lambda seed, kind=kind: random_instance(seed, kind) for kind in KINDS}
-    else:
-        module = importlib.import_module(f"tests.problems.{problem}.test_{problem}_second_checker")
-        makers = {"attack": module.attack}
+    makers = MAKERS[problem]
     seed = 0
     while True:
         for kind, make in makers.items():

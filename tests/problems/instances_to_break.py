@@ -19,13 +19,18 @@ from moeopt.problems.cache.instance import Instance as Cache
 from moeopt.problems.deferral.instance import Instance as Deferral
 from moeopt.problems.joint.instance import Instance as Joint
 from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.problems.split.instance import Instance as Split
 from tests.problems.balance import balance_random_instances as usual_balance
 from tests.problems.bitwidth import bitwidth_random_instances as usual_bitwidth
 from tests.problems.cache import cache_random_instances as usual_cache
 from tests.problems.deferral import random_schedules as usual_deferral
 from tests.problems.joint import joint_random_instances as usual_joint
+from tests.problems.layout import layout_random_instances as layout
 from tests.problems.placement import placement_random_instances as usual_placement
+from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
+from tests.problems.split import split_random_instances as usual_split
+from tests.problems.tri_domain import random_instances as tri_domain
 
 Maker = Callable[[int], Any]
 
@@ -272,6 +277,60 @@ def balance(seed: int) -> Balance:
     )
 
 
+def split(seed: int) -> Split:
+    """Return parts on devices: without buffers or room, hops that a detour beats or that stay."""
+    rare = Extremes("split", seed)
+    rng = rare.rng
+    count, rows = rng.randint(1, 3), rng.randint(1, 3)
+
+    def times() -> list[int | None]:
+        row: list[int | None] = [*rare.row(count, 9)]
+        there = rng.randrange(count)
+        return [time if d == there or rng.random() < 0.8 else None for d, time in enumerate(row)]
+
+    def hops() -> list[list[int]]:
+        there = [rare.row(count, 4) for _ in range(count)]
+        if rng.random() < 0.7:
+            there = [[time * (i != j) for j, time in enumerate(row)] for i, row in enumerate(there)]
+        return there
+
+    sizes = [rng.choice([0, 1, rng.randint(0, 9)]) for _ in range(2 * rows)]
+    if rng.random() < 0.3:
+        sizes = [sizes[0]] * len(sizes)
+    layers = [
+        {
+            "attention_ns": times(),
+            "attention_bytes": sizes[2 * row],
+            "experts_ns": rng.choice([None, times(), times()]),
+            "experts_bytes": sizes[2 * row + 1],
+            "prompt_attention_ns": rng.choice([None, times()]),
+            "prompt_experts_ns": rng.choice([None, times()]),
+        }
+        for row in range(rows)
+    ]
+    if rng.random() < 0.4:
+        layers = [layers[0]] * rows
+    devices = [
+        {"capacity": max(0, rare.room(sum(sizes))), "buffer": rng.choice([0, 0, 1, 99])}
+        for _ in range(count)
+    ]
+    if rng.random() < 0.3:
+        devices = [devices[0]] * count
+    if rng.random() < 0.5:  # at least one device can hold all
+        devices[rng.randrange(count)] = {"capacity": sum(sizes) + 1, "buffer": rng.randint(0, 1)}
+    return Split(
+        name=f"split-{seed}",
+        source=rng.randrange(count),
+        order=rng.choice([None, None, rare.some(count, 1)]),
+        devices=[{"name": f"d{d}"} | of for d, of in enumerate(devices)],
+        hop_ns=hops(),
+        prompt_hop_ns=rng.choice([None, hops()]),
+        decode_weight=rng.choice([0, 1, 1, 7]),
+        prompt_weight=rng.choice([0, 0, 1, 3]),
+        layers=layers,
+    )
+
+
 def _kinds(make: Callable[..., Any], kinds: tuple[str, ...]) -> dict[str, Maker]:
     return {kind: partial(make, kind=kind) for kind in kinds}
 
@@ -298,6 +357,25 @@ MAKERS: Mapping[str, Mapping[str, Maker]] = {
     "replication": {
         "edges": replication.hard_instance,
         "tokens": replication.random_instance,
+    },
+    "split": {"edges": split, "usual": usual_split.random_instance},
+    "layout": {
+        "edges": layout.attack,
+        "schema 2": lambda seed: layout.with_schema_2(layout.random_instance(seed), seed),
+        "links": layout.links_bind,
+        "copies": layout.copies_matter,
+        **_kinds(layout.random_instance, layout.KINDS),
+    },
+    "relayout": {
+        "edges": relayout.attack,
+        **_kinds(relayout.random_instance, (*relayout.KINDS, *relayout.NEWER_KINDS)),
+    },
+    "tri_domain": {
+        "edges": tri_domain.attack,
+        "two copies": tri_domain.dual_copies,
+        "copies": lambda seed: tri_domain.with_copies(tri_domain.random_instance(seed), seed),
+        **_kinds(tri_domain.random_instance, tri_domain.KINDS),
+        **_kinds(tri_domain.random_schema_2, tri_domain.SCHEMA_2_KINDS),
     },
 }
 """Problem -> kind -> maker."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems import balance, bitwidth, cache, deferral, joint, placement
+from moeopt.problems import balance, bitwidth, cache, deferral, joint, placement, split
 from tests.problems.replication.second_checker import replication_answer, replication_decision
 
 Answer = tuple[Any, set[str]]
@@ -357,6 +357,69 @@ def balance_decision(rng: random.Random, instance: Any) -> Any:
     return balance.Solution(instance=instance.name, gpu_slices=slices)
 
 
+def split_answer(instance: Any, solution: Any) -> Answer:
+    """Arrays x and y of shape (layers, devices), z of shape (stops + 1, devices, devices)."""
+    count, layers = len(instance.devices), instance.layers
+    x = np.eye(count, dtype=np.int64)[list(solution.attention)]
+    has = np.array([layer.experts_ns is not None for layer in layers])
+    y = np.eye(count, dtype=np.int64)[list(solution.experts)] * has[:, None]
+
+    def table(name: str) -> np.ndarray:
+        rows = [getattr(layer, name) or [None] * count for layer in layers]
+        return np.array([[-1 if ns is None else ns for ns in row] for row in rows])
+
+    a, e = table("attention_ns"), table("experts_ns")
+    stops = [row for pair in zip(x, y, strict=True) for row in pair if row.any()]
+    source = np.eye(count, dtype=np.int64)[instance.source]
+    path = np.stack([source, *stops, source])
+    z = path[:-1, :, None] * path[1:, None, :]
+    objective = 0
+    for weight, of_attention, of_experts, hop in (
+        (instance.decode_weight, a, e, instance.hop_ns),
+        (
+            instance.prompt_weight,
+            table("prompt_attention_ns"),
+            table("prompt_experts_ns"),
+            instance.prompt_hop_ns,
+        ),
+    ):
+        parts = (np.maximum(of_attention, 0) * x).sum() + (np.maximum(of_experts, 0) * y).sum()
+        hops = 0 if hop is None else (np.array(hop) * z).sum()
+        objective += weight * int(parts + hops)
+    if (a[x > 0] < 0).any() or (e[y > 0] < 0).any():
+        return objective, {"SP-C1"}
+    size_a, size_e, c, b = (
+        np.array([getattr(of, name) for of in every])
+        for every, name in (
+            (layers, "attention_bytes"),
+            (layers, "experts_bytes"),
+            (instance.devices, "capacity"),
+            (instance.devices, "buffer"),
+        )
+    )
+    lie = size_a @ x + size_e @ y
+    t = (x + y).any(axis=0)
+    broken = {"SP-C2": (lie > c).any(), "SP-C3": ((lie <= c) & (lie + b * t > c)).any()}
+    if instance.order is not None:
+        firsts = x[:, list(instance.order)].cumsum(axis=1)
+        broken["SP-C4"] = not firsts[:, -1].all() or (np.diff(firsts, axis=0) > 0).any()
+    return objective, _names(broken)
+
+
+def split_decision(rng: random.Random, instance: Any) -> Any:
+    """Return any devices, or one for almost all."""
+    count, usual = len(instance.devices), rng.randrange(len(instance.devices))
+
+    def home() -> int:
+        return rng.choice([usual, usual, rng.randrange(count)])
+
+    return split.Solution(
+        instance=instance.name,
+        attention=[home() for _ in instance.layers],
+        experts=[-1 if layer.experts_ns is None else home() for layer in instance.layers],
+    )
+
+
 def _names(broken: Mapping[str, Any]) -> set[str]:
     return {rule for rule, true in broken.items() if true}
 
@@ -369,5 +432,6 @@ SECOND: Mapping[str, tuple[Callable[[Any, Any], Answer], Callable[[random.Random
     "deferral": (deferral_answer, deferral_decision),
     "balance": (balance_answer, balance_decision),
     "replication": (replication_answer, replication_decision),
+    "split": (split_answer, split_decision),
 }
 """Problem -> its second checker, and what makes a random decision."""
