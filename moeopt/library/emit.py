@@ -151,8 +151,8 @@ def _of_blocks(
     tree, leaves = list[Any](), list[Any]()
     for number, flag in enumerate(flags if all(blocks.values()) else (), 1):
         shut = set[int]().union(*(blocks[other] for other in flags if other != flag))
-        rows = [n for n, terms in enumerate(model.terms) if shut.isdisjoint(dict(terms))]
-        own = sorted({j for n in rows for j, _ in model.terms[n]}.union(dict(model.objective)))
+        rows = [n for n, terms in enumerate(model.terms) if shut.isdisjoint(j for j, _ in terms)]
+        own = sorted({j for n in rows for j, _ in [*model.terms[n], *model.objective]})
         part = _part(model, rows, own, model.objective)
         part.upper = [0 if j in flags and j != flag else model.upper[j] for j in own]
         first = [own.index(j) for j in hints.first if j in own]
