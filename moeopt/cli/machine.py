@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.cli.options import Json
+from moeopt.core.escaping import terminal_text
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
@@ -102,9 +103,11 @@ def import_command(
 
     found, rest = read_bandwidths(file)
     for of, rate in found.items():
-        print(f"{of}: {rate.gb_s:g} GB/s from {_plain(rate.key)} ({rate.rate}){rate.assumed}")
+        print(
+            f"{of}: {rate.gb_s:g} GB/s from {terminal_text(rate.key)} ({rate.rate}){rate.assumed}"
+        )
     if rest:
-        print(f"not taken: {_plain(', '.join(rest[:20]))}")
+        print(f"not taken: {terminal_text(', '.join(rest[:20]))}")
     if machine is None and out is None:
         return 0
     if machine is None:
@@ -112,7 +115,7 @@ def import_command(
     place = _place(machine, out)
     measured = get_machine(machine)
     if measured.gpu is None and (of_gpu := [of for of in found if of != "cpu"]):
-        print(f"left out: {', '.join(of_gpu)}: {_plain(measured.name)} has no GPU")
+        print(f"left out: {', '.join(of_gpu)}: {terminal_text(measured.name)} has no GPU")
     changed = with_bandwidths(measured, found, str(file))
     write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
     return 0
@@ -203,14 +206,9 @@ def _print(machine: "Machine", as_json: bool) -> None:
         return
     told = [(row.field, row.text, row.unit, row.source) for row in rows]
     titles = ("field", "value", "unit", "source")
-    cells = [[_plain(cell) for cell in line] for line in (titles, *told)]
+    cells = [[terminal_text(cell) for cell in line] for line in (titles, *told)]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     for line in cells:
         print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[3], sep="  ")
     if absent := absent_fields(machine):
         print(f"absent (moeopt machine fields says what that means): {', '.join(absent)}")
-
-
-def _plain(text: str) -> str:
-    """Return untrusted text without what a terminal would act on."""
-    return "".join(c if c.isprintable() else "?" for c in text)

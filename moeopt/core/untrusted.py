@@ -5,12 +5,13 @@ its kind may have. What goes wrong with a file itself is one line that names it.
 """
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from moeopt.core.errors import InputError
@@ -29,6 +30,9 @@ MAX_TOML_BYTES, MAX_TOML_DEPTH = MIB, 32
 
 MOST_NAMES = 1000
 """How many files of a folder are compared with a name that is missing."""
+
+LONGEST_PLACE = 255
+"""Longest place that a file may name, in bytes: what systems take for one name."""
 
 CHUNK_BYTES = MIB
 """How much is read at a time, as asking for more sets memory aside."""
@@ -66,6 +70,13 @@ def _like(path: Path) -> str:
     return meant(path.name, (one for one in names if one.isprintable() and one != path.name))
 
 
+def inside(folder: Path, name: str) -> Path | None:
+    """Return the place below a folder that a file from strangers names; None if it leads out."""
+    parts = PurePosixPath(name).parts
+    usable = parts and name.isprintable() and len(name.encode()) <= LONGEST_PLACE
+    return folder / name if usable and not {"/", ".."} & {*parts} else None
+
+
 def expanded_limit(size: int, most: int) -> int:
     """Return to how many bytes `size` compressed ones may expand."""
     return min(most, max(FREE_BYTES, MAX_RATIO * size))
@@ -94,6 +105,15 @@ def read_bytes(path: Path, most: int) -> bytes:
     """Return a file's bytes, at most `most`, decompressed if its name ends in ``.gz``."""
     with opened(path, most) as (stream, limit):
         return _bounded(stream, limit, str(path))
+
+
+def digest(path: Path, most: int) -> str:
+    """Return the SHA-256 of a file of at most `most` bytes, in hexadecimal."""
+    with reading(path):
+        if path.stat().st_size > most:
+            raise InputError(f"{path}: larger than {max(1, most // MIB)} MiB")
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def expanded(blob: bytes, most: int, where: str) -> bytes:

@@ -18,7 +18,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import read_lines
 
-MAX_VARIABLES = 2**24
+MAX_VARIABLES = 2**20
 """Most values that are read."""
 
 NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -89,7 +89,7 @@ def _highs(path: Path, lines: Iterator[tuple[int, str]]) -> SolvedValues:
             if line.strip() in _NO_SOLUTION:
                 _refuse(path, number, "holds no solution")
             if line.startswith("Objective "):
-                found.objective = _number(path, number, line.split()[1])
+                found.objective = _number(path, number, line.removeprefix("Objective ").strip())
             if match := re.fullmatch(r"# Columns ([0-9]{1,9})\s*", line):
                 left = int(match[1])
         elif left:

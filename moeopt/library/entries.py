@@ -5,22 +5,26 @@ A library is a folder with a folder for each problem, which holds ``index.json``
 the reference methods.
 """
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object, save
-from moeopt.core.objective import Objective
-from moeopt.core.untrusted import reading
+from moeopt.core.json_files import MAX_FILE_BYTES, read_object, save
+from moeopt.core.objective import Objective, entries
+from moeopt.core.untrusted import digest, inside
+from moeopt.core.wording import describe, shortened, shown
 from moeopt.problems.files import load
-from moeopt.problems.registry import PROBLEMS
-from moeopt.study.known import BEST, INDEX
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.study.known import BEST, INDEX, Claim
+
+T = TypeVar("T")
 
 CERTIFICATES, REFERENCE, SUMS = "certificates", "reference.json", "SHA256SUMS"
 
@@ -124,14 +128,51 @@ def problem_folders(library: Path) -> list[Path]:
 
 def entries_of(folder: Path) -> list[Entry]:
     """Return the entries of a problem's folder, in the order of its index."""
-    best = read_object(folder / BEST)
-    times = read_object(folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
-    index = read_object(folder / INDEX)
+    best = claims(folder)
+    times = _read(_TIMES, folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
+    index = _read(_INDEX, folder / INDEX)
     return [
-        Entry(folder, key, fields, times.get(key, {}), index[key].get("quantum_ns"))
+        Entry(folder, key, fields, times.get(key, {}), index[key].quantum_ns)
         for key, fields in best.items()
         if key in index
     ]
+
+
+def claims(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of a problem's ``best_known.json``, of usable form.
+
+    Raises
+    ------
+    InputError
+        If one is of another form, or its key leads out of the folder.
+    """
+    names = get_problem(folder.name).check.OBJECTIVE
+    for key, claim in _read(_CLAIMS, folder / BEST).items():
+        if inside(folder, key) is None:
+            raise InputError(f"{folder / BEST}: {shown(key)}: must be a file below {folder}")
+        for of in (claim.objective, claim.bound):
+            if of is not None and len(entries(of)) != len(names):
+                raise InputError(f"{folder / BEST}: {key}: {of}: must be {' and '.join(names)}")
+    return read_object(folder / BEST)
+
+
+def _read(form: "TypeAdapter[T]", file: Path) -> T:
+    try:
+        return form.validate_python(read_object(file))
+    except ValidationError as error:
+        raise InputError(f"{file}: {describe(error)}") from None
+
+
+class _Indexed(BaseModel):
+    """What is read of an entry of ``index.json``."""
+
+    sha256: str
+    quantum_ns: int | None = None
+
+
+_CLAIMS = TypeAdapter(dict[str, Claim])
+_INDEX = TypeAdapter(dict[str, _Indexed])
+_TIMES = TypeAdapter(dict[str, dict[str, float | None]])
 
 
 def find(library: Path, name: str, problem: str | None = None) -> Entry:
@@ -145,37 +186,29 @@ def find(library: Path, name: str, problem: str | None = None) -> Entry:
     folders = [f for f in problem_folders(library) if problem in (None, f.name)]
     found = [entry for f in folders for entry in entries_of(f) if entry.name == name]
     if not found:
-        of = "" if problem is None else f"{problem} "
-        raise InputError(f"{library} has no {of}instance called {name!r}")
+        of = "" if problem is None else f"{shortened(problem)} "
+        raise InputError(f"{library} has no {of}instance called {shortened(name)!r}")
     if len(found) > 1:
-        raise InputError(f"{name!r} is an instance of several problems: name the file")
+        raise InputError(f"{shortened(name)!r} is one of several problems: name the file")
     return found[0]
 
 
 def instance_of(entry: Entry) -> InstanceEnvelope:
     """Return an entry's instance, if the file is the one that was indexed."""
     file = entry.folder / entry.key
-    index = read_object(entry.folder / INDEX).get(entry.key)
-    if not isinstance(index, dict) or index.get("sha256") != digest(file):
+    index = _read(_INDEX, entry.folder / INDEX).get(entry.key)
+    if index is None or index.sha256 != digest(file, MAX_FILE_BYTES):
         raise InputError(f"{file}: is not the file that {INDEX} lists")
     return load(file)
 
 
-def digest(file: Path) -> str:
-    """Return a file's SHA-256."""
-    with reading(file):
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def sums(library: Path) -> str:
     """Return the text of ``SHA256SUMS``, which ``sha256sum -c`` checks: every instance's hash."""
-    return "".join(f"{sha}  {path}\n" for path, sha in _indexed(library))
-
-
-def _indexed(library: Path) -> Iterator[tuple[str, str]]:
-    for folder in problem_folders(library):
-        for key, entry in read_object(folder / INDEX).items():
-            yield f"{folder.name}/{key}", entry["sha256"]
+    return "".join(
+        f"{entry.sha256}  {folder.name}/{key}\n"
+        for folder in problem_folders(library)
+        for key, entry in _read(_INDEX, folder / INDEX).items()
+    )
 
 
 def today() -> str:

@@ -6,13 +6,14 @@ from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
-from moeopt.core.json_files import read_object, save
+from moeopt.core.json_files import save
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.exporters.outside_solver import read_answer
 from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
     CERTIFICATES,
     Entry,
+    claims,
     find,
     instance_of,
     plain,
@@ -236,7 +237,7 @@ def enter_bound(found: Certified, by: str | None) -> list[Path]:
 
 def certificates(folder: Path) -> int:
     """Return how many entries of a problem have a certificate."""
-    return sum("certificate" in fields for fields in read_object(folder / BEST).values())
+    return sum("certificate" in fields for fields in claims(folder).values())
 
 
 def certificate_place(key: str) -> str:
@@ -250,7 +251,7 @@ def certificate_faults(folder: Path, share: tuple[int, int] = (0, 1)) -> list[st
     With a share (k, n), of certificates k, k + n, k + 2 n, ... only.
     """
     wrong = []
-    named = {k: entry for k, entry in read_object(folder / BEST).items() if "certificate" in entry}
+    named = {key: entry for key, entry in claims(folder).items() if "certificate" in entry}
     for key, fields in list(named.items())[share[0] :: share[1]]:
         if fields["certificate"] != certificate_place(key):
             wrong.append(f"{key}: certificate: must be {certificate_place(key)}")

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from moeopt.core.envelope import Count, Frozen, InstanceEnvelope
+from moeopt.core.envelope import Frozen, InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.wording import describe
+from moeopt.sim.plan.schema import Ids
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
 
@@ -33,7 +34,7 @@ class Record(Frozen, extra="ignore"):
     model: str
     seed: int = Field(strict=True, ge=0)
     options: dict[str, object]
-    layout_loads: dict[str, tuple[Count, ...]] = Field(default_factory=dict)
+    layout_loads: dict[str, Ids] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, instance: InstanceEnvelope) -> "Record | None":

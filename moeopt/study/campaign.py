@@ -93,7 +93,10 @@ def _with_family(file: Path) -> Loaded:
 
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Text = Annotated[str, Field(strict=True, min_length=1)]
+Text = Annotated[str, Field(strict=True, min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
+
+MOST_SOLVES = 1_000_000
+"""Of a campaign, half a kilobyte each; also most values that parts have from the top level."""
 
 Choice = str | Callable[[object], object]
 """A method's name, a rule of one's own as ``FILE.py:function`` or ``package.module:function``, or
@@ -143,6 +146,11 @@ class Settings(Frozen):
     engine: Text | None = None
     warm_start: Flag = True
     prove_again: Flag = False
+
+    @property
+    def times(self) -> int:
+        """How often each method solves an instance."""
+        return len(self.seeds) * len(self.time_limits_s or "1") * len(self.work_limits or "1")
 
     @property
     def limits(self) -> list[tuple[float | None, float | None]]:
@@ -263,6 +271,9 @@ def read_campaign(path: Path) -> Campaign:
     parts = (
         [("", {})] if head.part is None else [(f"part[{i}].", p) for i, p in enumerate(head.part)]
     )
+    shared = max((len(of) for of in data.values() if isinstance(of, list)), default=0)
+    if len(parts) * shared > MOST_SOLVES:
+        raise InputError(f"{path}: part: {len(parts)} parts that share {shared} values")
     return Campaign([_part(path, where, data | own) for where, own in parts], head.campaign)
 
 

@@ -16,6 +16,8 @@ from uuid import uuid4
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.untrusted import LONGEST_PLACE
+from moeopt.core.wording import shortened
 from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.execute import News, NowAndThen, Watch
 from moeopt.study.plan import Job, Key
@@ -66,7 +68,7 @@ class Cluster:
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # tracebacks at its end
         try:
             self._client = distributed.Client(target, timeout=REACH_S, set_as_default=False)
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, UnicodeError):  # no name of a host
             raise InputError(f"executor: {address}: no Dask scheduler answers there") from None
         try:
             self._client.wait_for_workers(1, timeout=WORKERS_S)
@@ -234,10 +236,10 @@ def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: 
 
 def _target(address: str) -> str:
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(address[:LONGEST_PLACE])
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme != "dask" or not host or not port or parts.path.strip("/"):
-        raise InputError(f"executor: must be dask://HOST:PORT, not {address!r}")
+        raise InputError(f"executor: must be dask://HOST:PORT, not {shortened(address)!r}")
     return f"tcp://{f'[{host}]' if ':' in host else host}:{port}"

@@ -6,7 +6,6 @@ A library is a folder with ``index.json``, which lists the instances' files with
 the solution and counts the objective, and the bound is recorded as a method's that can prove.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, Name, SolutionEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
+from moeopt.core.json_files import MAX_FILE_BYTES, read_object
 from moeopt.core.objective import Objective, below, difference, entries
-from moeopt.core.untrusted import reading
+from moeopt.core.untrusted import digest
 from moeopt.core.wording import describe, shown
 from moeopt.problems.files import load_solution
 from moeopt.problems.registry import get_problem
@@ -62,7 +61,7 @@ class Known:
 _Value = Annotated[int, Field(strict=True)]
 
 
-class _Entry(BaseModel):
+class Claim(BaseModel):
     """What is read of an entry of ``best_known.json``."""
 
     model_config = ConfigDict(frozen=True)
@@ -70,8 +69,11 @@ class _Entry(BaseModel):
     objective: _Value | tuple[_Value, ...]
     bound: _Value | tuple[_Value, ...] | None
     status: Literal["optimal", "feasible"]
-    method: str
+    method: Name
     solution: str
+    certificate: str | None = None
+    by: Name | None = None
+    date: Name | None = None
 
 
 def standing(objective: Objective, best: Objective) -> Standing:
@@ -145,12 +147,11 @@ def _checked(
 ) -> Known:
     """Return an entry's bracket if all that it claims holds."""
     try:
-        entry = _Entry.model_validate(claimed)
+        entry = Claim.model_validate(claimed)
     except ValidationError as error:
         raise InputError(describe(error)) from None
-    with reading(folder / key):
-        digest = hashlib.sha256((folder / key).read_bytes()).hexdigest()
-    if not isinstance(indexed, dict) or indexed.get("sha256") != digest:
+    sha256 = digest(folder / key, MAX_FILE_BYTES)
+    if not isinstance(indexed, dict) or indexed.get("sha256") != sha256:
         raise InputError(f"the file is not the one that {INDEX} lists")
     if entry.solution != f"{SOLUTIONS}/{key}":  # a name in a file is no path to be opened
         raise InputError(f"solution: must be {SOLUTIONS}/{key}")

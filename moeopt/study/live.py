@@ -307,6 +307,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
     server_version, sys_version = "moeopt", ""
     timeout = MOST_SECONDS_TO_ASK
+    default_request_version = "HTTP/1.0"  # by default a reply to what names none has no headers
 
     def do_GET(self) -> None:
         """Answer a request."""

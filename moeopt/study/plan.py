@@ -19,7 +19,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
-from moeopt.study.campaign import Campaign, Choice, Loaded, Settings, Source, load_all
+from moeopt.study.campaign import MOST_SOLVES, Campaign, Choice, Loaded, Settings, Source, load_all
 from moeopt.study.known import Known, Libraries
 
 GROUPS = ("heuristics", "published", "exact")
@@ -190,6 +190,7 @@ def make_plan(campaign: Campaign) -> Solves:
     found: dict[tuple[str, str], tuple[InstanceEnvelope, dict[Key, None]]] = {}
     rules: dict[tuple[str, str], Rule] = {}
     spared: set[Key] = set()
+    solves = 0
     sources = _Sources()
     for part in campaign.parts:
         own = _load_rules(part.settings)
@@ -200,6 +201,9 @@ def make_plan(campaign: Campaign) -> Solves:
             _, keys = found.setdefault((family, digest), (instance, {}))
             known = None if part.settings.prove_again else sources.known.get(digest)
             chosen = list(_chosen(instance, part.settings, own, digest in observed, known))
+            solves += len(chosen) * part.settings.times
+            if solves > MOST_SOLVES:
+                raise InputError(f"campaign: asks for more than {MOST_SOLVES:,} solves")
             spared |= {key for key, _ in _solves(digest, part.settings, chosen, spared=True)}
             for key, rule in _solves(digest, part.settings, chosen, spared=False):
                 keys[key] = None

@@ -10,7 +10,6 @@ trace where the folder with the traces is given.
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,13 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.escaping import csv_text
 from moeopt.core.settlements import Settlement, settled_name
+from moeopt.core.untrusted import digest, inside
 from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
+from moeopt.sim.presets import names
 from moeopt.sim.resettle import Record
 from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
@@ -250,14 +252,17 @@ def _of_batch(
     name = str(trace.get("name", ""))
     if "workload" in trace:
         arguments["workload"] = name.removeprefix("workload ")
+        if arguments["workload"] not in names("workloads"):  # a name in a file is no path
+            return None
     else:
-        file = None if traces is None else traces / name
+        file = None if traces is None else inside(traces, name)
         if file is None or not file.is_file() or "deduped" in trace:
             return None
-        if sha256(file.read_bytes()).hexdigest() != trace.get("sha256"):
+        if digest(file, MAX_FILE_BYTES) != trace.get("sha256"):
             raise InputError(f"{file}: is not the trace that {instance.name} is from")
         arguments["trace"] = read_trace(file)
-    options = {name: of for name, of in record.options.items() if name not in WHERE}
+    known = get_problem(instance.problem).generator().options.model_fields.keys() - WHERE
+    options = {name: of for name, of in record.options.items() if name in known}
     arguments |= options | {BATCH: int(value), "quantum_ns": instance.quantum_ns}
     try:
         return generate(instance.problem, machine=record.machine, model=record.model, **arguments)

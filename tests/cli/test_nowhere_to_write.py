@@ -135,6 +135,23 @@ def test_a_store_behind_a_link(file: str, tmp_path: Path, capsys: Capture) -> No
     assert len(lines(capsys)) == 1
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory in use is in /proc")
+def test_too_little_memory_is_a_line(capsys: Capture) -> None:
+    """Half a gigabyte of tokens where there are 64 MiB: no traceback, nothing was found."""
+    command = ["simulate", "--machine", "rtx4090+ryzen-am5", "--model", "mixtral-8x7b"]
+    command += ["--workload", "hdmoe-mixtral", "--steps", "2"]
+    assert run([*command, "--batch", "1"]) == 0
+    capsys.readouterr()
+    in_use = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (in_use + 2**26, hard))
+    try:
+        assert run([*command, "--batch", "500000"]) == 4
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    assert lines(capsys) == ["moeopt: error: this machine's memory is too small for it"]
+
+
 @pytest.mark.slow
 def test_a_worker_that_memory_ends(file: str, tmp_path: Path, capsys: Capture) -> None:
     """The system kills the process that took too much: its solve is a line, the others are kept."""

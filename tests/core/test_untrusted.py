@@ -14,15 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.core.untrusted import FREE_BYTES, MIB, expanded, expanded_limit, read_bytes
+from moeopt.core.untrusted import FREE_BYTES, MIB, expanded, expanded_limit, inside, read_bytes
 from moeopt.core.wording import meant
 from moeopt.exporters.targets.tensorrt_llm import rows_by_layer
+from moeopt.sim.machines.bandwidth_files import read_bandwidths
+from moeopt.sim.models.loss_table import load_loss_table
 from moeopt.study.campaign import read_campaign
+from moeopt.study.plan import make_plan
 from moeopt.study.store import Store, unpacked_instance, unpacked_solution
+from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
 
 ZEROS = bytes(32 * MIB)
@@ -87,6 +92,9 @@ def test_the_first_wrong_item_ends_a_list(tmp_path: Path) -> None:
         ("a" + ".a" * 20_000 + " = 1\n", "parts"),
         ('campaign = "a\\u0000b"\n', "c.toml: "),
         ("[" * 9000, "not valid TOML"),
+        ('campaign = "a"\ninstances = ["a\\u0000b"]\n', r"instances\[0\]"),
+        (f'campaign = "a"\ninstances = ["{"a" * 5000}"]\n', "at most 4096 characters"),
+        (f'campaign = "a"\nseeds = {[0] * 5000}\n' + "[[part]]\n" * 500, "500 parts that share"),
     ],
 )
 def test_campaigns_are_bounded(text: str, reason: str, tmp_path: Path) -> None:
@@ -95,6 +103,60 @@ def test_campaigns_are_bounded(text: str, reason: str, tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match=reason):
         read_campaign(file)
+
+
+def test_campaigns_of_too_many_solves_are_refused(tmp_path: Path) -> None:
+    """The lists of a file of a kilobyte, multiplied."""
+    moeopt.save(random_instance(0), tmp_path / "i.json")
+    many = [float(n + 1) for n in range(2000)]
+    text = f'campaign = "a"\ninstances = ["i.json"]\nmethods = ["greedy"]\nwork_limits = {many}\n'
+    (tmp_path / "c.toml").write_text(f"{text}seeds = {[*range(600)]}\n")
+    with pytest.raises(InputError, match="more than 1,000,000 solves"):
+        make_plan(read_campaign(tmp_path / "c.toml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_inside"),
+    [
+        *(("a/b.npz", True), ("a", True), ("../a", False), ("a/../../b", False), ("/a", False)),
+        *(("", False), ("a\0b", False), ("\ud800", False), ("a" * 256, False), ("a/" * 200, False)),
+    ],
+)
+def test_what_a_file_names_lies_in_its_folder(name: str, is_inside: bool) -> None:
+    """No way up, none from the root, no name that a system has not."""
+    assert inside(Path("x"), name) == (Path("x", name) if is_inside else None)
+
+
+def test_a_long_key_is_not_repeated(tmp_path: Path) -> None:
+    """With every number below it: a file of some megabytes made a terabyte of paths."""
+    moeopt.save({"a" * 10**6: {"read_gb_s": 5.0}, "cpu": {"read_gb_s": 7.0}}, tmp_path / "b.json")
+    found, rest = read_bandwidths(tmp_path / "b.json")
+    assert (found["cpu"].gb_s, rest) == (7.0, [])
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("model,tokens_per_s\nmixtral-8x7b,1e-320\n", "must be from 1e-06 to 1e"),
+        ("model,tokens_per_s\n" + "," * 10**5 + "\n", "line 2: longer than"),
+        ("model,tokens_per_s\n" + "mixtral-8x7b,5\n" * 2001, "has more than 2000 lines"),
+        ('[{"avg_ts": 5, "n_gen": 1, "model_filename": "%s.gguf"}]' % ("a" * 10**4), "is no .gguf"),
+    ],
+    ids=["slow", "wide", "long", "name"],
+)
+def test_measured_speeds_are_bounded(table: str, reason: str, tmp_path: Path) -> None:
+    """A step of infinite length, a line of many cells, more points than a fit takes in seconds."""
+    (tmp_path / "p").write_text(table)
+    said = refused(moeopt.read_measurements, tmp_path / "p")
+    assert reason in said
+    assert len(said) < 400
+
+
+def test_longer_floats_are_no_warning(tmp_path: Path) -> None:
+    """What no double holds is infinite."""
+    huge = np.array([[[np.longdouble("1e4000")]]])
+    np.savez(tmp_path / "l.npz", bits=np.array([1]), loss=huge)
+    assert "must be finite" in refused(load_loss_table, tmp_path / "l.npz")
 
 
 @pytest.mark.parametrize("row", ["1" * 5000, "1 2 3", "1, , 2", "-1"])

@@ -17,15 +17,23 @@ import numpy as np
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.current import read_copies
+from moeopt.exporters.outside_solver import read_answer
 from moeopt.exporters.sol import read_sol
 from moeopt.library import certificate
+from moeopt.library.entries import stem
+from moeopt.library.submissions import certificate_faults, certified, submitted
+from moeopt.library.tables import open_table, problem_table, short_table
+from moeopt.problems.registry import get_problem
+from moeopt.sim.machines.bandwidth_files import read_bandwidths
 from moeopt.sim.models.expert_weights import read_tensors
 from moeopt.sim.models.loss_table import load_loss_table
-from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.presets import find, get_machine, get_model
+from moeopt.sim.traces.workload import Workload
 from moeopt.study.campaign import read_campaign
 from moeopt.study.known import Libraries
+from moeopt.study.settlements import resettled
 from moeopt.study.store import Store
-from tests.gguf_files import F32, header
+from tests.gguf_files import F32, header, write_gguf
 from tests.interop.safetensors_files import write_safetensors
 from tests.interop.torch_files import saved
 
@@ -115,6 +123,106 @@ def _best() -> bytes:
     return _json({"i.json": entry | {"solution": "solutions/i.json"}})
 
 
+def _certificate() -> bytes:
+    """Return a certificate of a bound of an instance of the library."""
+    return min((ROOT / "instances/replication/certificates").glob("*/*"), key=_size).read_bytes()
+
+
+def _size(path: Path) -> tuple[int, str]:
+    return path.stat().st_size, path.name
+
+
+def _library() -> bytes:
+    """Return the entry of the instance that `_certificate` is about, alone."""
+    name = json.loads(gzip.decompress(_certificate()))["instance"]
+    best = json.loads((ROOT / "instances/replication/best_known.json").read_bytes())
+    return _json({key: entry for key, entry in best.items() if stem(key) == name})
+
+
+def _copied_library(folder: Path, best: bytes) -> Path:
+    """Return a library with those files of replication that an entry needs."""
+    library, own = folder / "library", ROOT / "instances/replication"
+    place = library / "replication"
+    if not place.exists():
+        [(key, entry)] = json.loads(_library()).items()
+        for file in (key, entry["solution"], entry["certificate"]):
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            (place / file).write_bytes((own / file).read_bytes())
+        index = json.loads((own / "index.json").read_bytes())
+        (place / "index.json").write_bytes(_json({key: index[key]}))
+    (place / "best_known.json").write_bytes(best)
+    return library
+
+
+def _read_certificate(path: Path) -> Any:
+    return certified(_copied_library(path.parent, _library()), path)
+
+
+def _submission() -> bytes:
+    [entry] = json.loads(_library()).values()
+    raw = (ROOT / "instances/replication" / entry["solution"]).read_bytes()
+    return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+
+
+def _read_submission(path: Path) -> Any:
+    return submitted(_copied_library(path.parent, _library()), path)
+
+
+def _read_library(path: Path) -> Any:
+    """Print the tables of a library with this ``best_known.json``, and verify its certificates."""
+    library = _copied_library(path.parent, path.read_bytes())
+    folder = library / "replication"
+    tables = short_table(library, None), problem_table(folder), open_table(library)
+    return tables, certificate_faults(folder)
+
+
+def _bandwidths() -> bytes:
+    host = [{"name": "copy", "rate": [81.0, 80.5]}]
+    return _json({"unit": "GB/s", "host": host, "h2d": "26 GB/s"})
+
+
+def _losses_npz() -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, bits=np.array([2, 3]), loss=np.array([[[5.0, 2.0], [4.0, 1.0]]]))
+    return stream.getvalue()
+
+
+def _routed_npz() -> bytes:
+    stream = io.BytesIO()
+    ids = np.array([[[0, 1]], [[1, 3]], [[2, 3]]], dtype=np.int16)
+    np.savez_compressed(stream, routed_experts=ids, prompt_token_ids=np.array([5, 6]))
+    return stream.getvalue()
+
+
+def _imatrix() -> bytes:
+    kind = {"general.type": "imatrix", "imatrix.chunk_count": 3, "imatrix.datasets": ["w.txt"]}
+    name = "blk.0.ffn_{}_exps.weight.counts"
+    tensors = {name.format(part): ((1, 4), F32) for part in ("gate", "up", "down")}
+    data = {name: np.array([5.0, 0.0, 3.0, 1.0]) for name in tensors}
+    with tempfile.TemporaryDirectory() as folder:
+        return write_gguf(Path(folder, "i.gguf"), kind, tensors, data).read_bytes()
+
+
+def _highs() -> bytes:
+    built = get_problem("tri_domain").milp()(_tri_domain())
+    built.post()
+    rows = "".join(f"{variable.name} 1\n" for variable in built.model.variables())
+    head = f"Model status\nOptimal\n\nFeasible\nObjective 5\n# Columns {rows.count(chr(10))}\n"
+    return f"{head}{rows}# Rows 1\nC1 1\n".encode()
+
+
+def _read_answer(path: Path) -> Any:
+    return read_answer(_tri_domain(), path)
+
+
+def _read_provenance(path: Path) -> Any:
+    """Make an instance again under other settlements and another batch."""
+    instance = moeopt.load(path)
+    for settlement, value in (("cold_cut", "experts 0.5"), ("dimms", "4"), ("batch", "8")):
+        resettled(instance, settlement, value, path.parent)
+    return instance
+
+
 def _read_best(path: Path) -> Any:
     """Look an instance up in a library that consists of it alone."""
     instance, file = _tri_domain(), path.with_name("i.json")
@@ -180,6 +288,22 @@ seeds = [0, 1]
 
 _SOL = b"# Objective value = 5\nx[0] 1\nx[1] 0\nC 5\n"
 
+_SCIP = b"""solution status: optimal solution found
+objective value:      5
+objective_constant     1 \t(obj:0)
+"""
+
+_CBC = b"""Optimal - objective value 5.00000000
+      0 objective_constant    1    0
+"""
+
+_POINTS = b"""model,bits,runtime,n_cpu_moe,context,tokens_per_s
+mixtral-8x7b,Q4_K_M,llama.cpp,16,0,27.5
+mixtral-8x7b,Q4_K_M,llama.cpp,32,512,14.1
+"""
+
+_LOSSES = b"layer,expert,bits,loss\n0,0,2,5\n0,0,3,2\n0,1,2,4\n0,1,3,1\n"
+
 _BENCH = ROOT / "tests/sim/data/llama_bench/threads_prompt_depth.json"
 
 
@@ -241,6 +365,24 @@ READERS: dict[str, Reader] = {
     ),
     "sol": Reader("x.sol", lambda: _SOL, read_sol),
     "plan": Reader("plan.json", lambda: _json({"schema_version": 1}), moeopt.load_plan),
+    "sol-highs": Reader("x.sol", _highs, _read_answer),
+    "sol-scip": Reader("x.sol", lambda: _SCIP, _read_answer),
+    "sol-cbc": Reader("x.sol", lambda: _CBC, _read_answer),
+    "workload": Reader(
+        "w.json",
+        lambda: (ROOT / "moeopt/sim/presets/workloads/hdmoe-mixtral.json").read_bytes(),
+        lambda path: find("workloads", Workload, path),
+    ),
+    "bandwidths": Reader("b.json", _bandwidths, read_bandwidths),
+    "measurements-csv": Reader("p.csv", lambda: _POINTS, moeopt.read_measurements),
+    "losses-csv": Reader("l.csv", lambda: _LOSSES, load_loss_table),
+    "losses-npz": Reader("l.npz", _losses_npz, load_loss_table),
+    "trace-routed-npz": Reader("t.npz", _routed_npz, moeopt.load_trace),
+    "counts-imatrix": Reader("i.gguf", _imatrix, moeopt.load_counts),
+    "certificate": Reader("c.json.gz", _certificate, _read_certificate),
+    "submission": Reader("s.json", _submission, _read_submission),
+    "library": Reader("best_known.json", _library, _read_library),
+    "provenance": Reader("i.json", partial(_instance, "tri_domain"), _read_provenance),
     "certificate-model": Reader("m.json", _model_file, _read_model),
     "best-known": Reader("best_known.json", _best, _read_best),
 }

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from moeopt.study.plan import Job, make_plan
 from moeopt.study.store import Store
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.refusals import refused
 from tests.study.rows_compared import timeless
 
 INSTANCES = [random_instance(seed) for seed in range(4)] + [random_deferral(s) for s in range(2)]
@@ -122,22 +124,28 @@ def test_incumbents_come_while_a_worker_solves(cluster: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "address", ["dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://h:1/path", "x"]
+    "address",
+    [
+        *("dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://h:1/path", "x"),
+        *("dask://[::1", "dask://h:99999", "dask://\x1b[31m:1", f"dask://{'a.' * 5000}b:1"),
+    ],
 )
 def test_a_wrong_address_is_said(address: str) -> None:
-    """Before anything is imported."""
-    with pytest.raises(moeopt.InputError, match="executor: must be dask://HOST:PORT, not"):
-        moeopt.gap(INSTANCES[:1], ["greedy"], executor=address)
+    """Before anything is imported, and not all of it if it is long."""
+    said = refused(partial(moeopt.gap, executor=address), INSTANCES[:1], ["greedy"])
+    assert said.startswith("executor: must be dask://HOST:PORT, not")
+    assert len(said) < 120
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_nobody_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line with the address."""
+@pytest.mark.parametrize("host", ["127.0.0.1", "a..b", "a" * 70])
+def test_nobody_there_is_said(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with the address, also of what no name of a host can be."""
     from moeopt.study import cluster
 
     monkeypatch.setattr(cluster, "REACH_S", 0.2)
     with pytest.raises(moeopt.InputError, match="no Dask scheduler answers there"):
-        moeopt.gap(INSTANCES[:1], ["greedy"], executor="dask://127.0.0.1:1")
+        moeopt.gap(INSTANCES[:1], ["greedy"], executor=f"dask://{host}:1")
 
 
 def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,21 @@ def test_what_is_not_there_is_a_line(server: Server, path: str) -> None:
     assert len(text.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "request_line",
+    ["GET /", "nonsense", "GET / x y", "GET / HTTP/9.9", "PUT /", f"GET /{'a' * 70_000} HTTP/1.1"],
+    ids=["0.9", "one word", "four words", "version", "method", "long"],
+)
+def test_replies_to_what_is_no_request_carry_the_policy(server: Server, request_line: str) -> None:
+    """Browsers guess a content where a reply has no headers, as those of HTTP/0.9 have none."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as connection:
+        connection.sendall(f"{request_line}\r\n\r\n".encode())
+        connection.shutdown(socket.SHUT_WR)
+        reply = b"".join(iter(lambda: connection.recv(2**16), b"")).decode()
+    assert "\r\nContent-Security-Policy: default-src 'none'; " in reply.partition("\r\n\r\n")[0]
+    assert reply.split()[1] in ("400", "403", "414", "501", "505")
+
+
 def test_nothing_is_written(server: Server, store: Path) -> None:
     """Not even beside the store."""
     before = {path: path.read_bytes() for path in store.parent.iterdir()}

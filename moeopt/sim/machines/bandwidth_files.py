@@ -49,6 +49,9 @@ MOST_GB_S = {"cpu": 5e3, "gpu": 2e4, "pcie": 5e2}
 """Nothing is faster: a larger number without a unit is in MB/s, as STREAM prints them."""
 
 
+LONGEST_KEY = 200
+"""What stands below a longer path of keys is no rate: every number there would repeat it."""
+
 STORING = {"triad": 4 / 3, "add": 4 / 3}
 """Rates of three streams that move four: a line that is stored to is read first, unless stores are
 streamed past the cache, and STREAM counts three (J. D. McCalpin, STREAM's documentation). On the
@@ -187,6 +190,8 @@ def _read_gb_s(machine: Machine, rate: Bandwidth) -> float:
 
 def _numbers(data: Any, prefix: str) -> Iterator[tuple[str, float | str]]:
     """Yield every number, or text that begins with one, and its path; lists give their median."""
+    if len(prefix) > LONGEST_KEY:
+        return
     if isinstance(data, dict):
         for key, value in data.items():
             yield from _numbers(value, f"{prefix}.{key}" if prefix else str(key))

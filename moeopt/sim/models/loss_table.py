@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object, save
+from moeopt.core.untrusted import digest
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
+    MAX_FILE_BYTES,
     MAX_LAYER,
     check_size,
-    digest,
     name_of,
     read_lines,
 )
@@ -95,7 +96,8 @@ def checked_table(
         raise InputError(f"{where}: loss: {losses.shape[2]} widths, and {len(bits)} in bits")
     if losses.shape[0] * losses.shape[1] > MAX_ALL_EXPERTS:
         raise InputError(f"{where}: loss: more than {MAX_ALL_EXPERTS} experts")
-    numbers = losses.astype(np.float64)
+    with np.errstate(over="ignore"):  # of longer floats
+        numbers = losses.astype(np.float64)
     if not np.isfinite(numbers).all() or (numbers < 0).any():
         layer, expert, column = np.argwhere(~(np.isfinite(numbers) & (numbers >= 0)))[0].tolist()
         reason = "must be finite and not negative"
@@ -196,7 +198,7 @@ def load_loss_table(path: str | Path) -> LossTable:
         raise InputError(f"{path}: must end in .csv, .npz or .json, the former two maybe in .gz")
     check_size(path)
     table = readers[ending](path)
-    facts = {"sha256": digest(path)} | (table.facts or {})
+    facts = {"sha256": digest(path, MAX_FILE_BYTES)} | (table.facts or {})
     return LossTable(name_of(path), table.bits, table.losses, facts)
 
 

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.untrusted import check_growth, read_bytes, reading
+from moeopt.core.untrusted import LONGEST_PLACE, check_growth, read_bytes, reading
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
@@ -21,8 +21,12 @@ from moeopt.sim.presets import get_model
 
 COLUMNS = ("model", "bits", "runtime", "n_cpu_moe", "context", "tokens_per_s")
 MOST_BYTES = 2**24
-MOST_POINTS = 10_000
-LONGEST_HEADER = 10_000
+MOST_POINTS = 2000
+LONGEST_LINE = 10_000
+
+LEAST_SPEED, MOST_SPEED = 1e-6, 1e7
+SPEEDS = f"from {LEAST_SPEED:g} to {MOST_SPEED:g} tokens/s"
+"""From twelve days for a token to more than any machine reads."""
 
 ModelOf = Callable[[str, str], ModelShape]
 """A model by name or file, and a width or the name of a quantisation; "" for its own."""
@@ -123,8 +127,9 @@ def read_measurements(
     text = _text(path)
     if text.lstrip()[:1] in ("[", "{"):
         return _of_llama_bench(path, text, model_of, model, bits)
-    if len(text.partition("\n")[0]) > LONGEST_HEADER:
-        raise InputError(f"{path}: line 1: longer than {LONGEST_HEADER} characters")
+    for number, words in enumerate(io.StringIO(text), 1):
+        if len(words) > LONGEST_LINE:
+            raise InputError(f"{path}: line {number}: longer than {LONGEST_LINE} characters")
     found = []
     table = csv.DictReader(io.StringIO(text))
     try:
@@ -160,8 +165,8 @@ def _point(
         raise InputError(f"{at}: model: is missing")
     runtime = cell("runtime", "llama.cpp")
     speed = _number(at, "tokens_per_s", cell("tokens_per_s"))
-    if not 0 < speed < 1e7:
-        raise InputError(f"{at}: tokens_per_s: must be above 0, not {speed:g}")
+    if not LEAST_SPEED <= speed <= MOST_SPEED:
+        raise InputError(f"{at}: tokens_per_s: must be {SPEEDS}, not {speed:g}")
     on_gpu = cell("gpu_experts")
     try:
         get_runtime(runtime)
@@ -228,7 +233,7 @@ def _beside(path: Path, name: str) -> str:
 
     Results come from strangers: nothing but a GGUF file is opened by a name in them.
     """
-    if not name.endswith(".gguf"):
+    if not name.endswith(".gguf") or len(name) > LONGEST_PLACE:
         raise InputError(
             f"{path}: model_filename: {name!r:.80} is no .gguf; --model says which it is"
         )
@@ -241,8 +246,8 @@ def _speed(at: str, test: dict[str, Any]) -> float:
     values = samples if isinstance(samples, list) and samples else [test["avg_ts"]]
     for value in values[:MOST_POINTS]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < 1e7:
-            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers above 0")
+        if not number or not LEAST_SPEED <= value <= MOST_SPEED:
+            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers {SPEEDS}")
     return float(median(values[:MOST_POINTS]))
 
 

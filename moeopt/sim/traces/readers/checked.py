@@ -5,7 +5,6 @@ How much of an untrusted file is read, and the reading itself.
 Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.untrusted import opened, read_bytes, reading
+from moeopt.core.untrusted import digest, opened, read_bytes, reading
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 
 MAX_FILE_BYTES = 2 * 2**30
@@ -112,12 +111,6 @@ def name_of(path: Path) -> str:
     return f"{full.parent.name}/{full.name}"
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    with reading(path), path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def checked_trace(
     path: Path,
     ids: Ids,
@@ -150,7 +143,7 @@ def checked_trace(
     if decode is not None and (decode.shape != ids.shape[:1] or decode.dtype.kind != "b"):
         found = f"{decode.dtype} of shape {decode.shape}"
         raise InputError(f"{path}: decode: must be a truth value for each token, not {found}")
-    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
+    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path, MAX_FILE_BYTES)}
     known["tokens"] = int(ids.shape[0])
     return Trace(name_of(path), ids, weights, seq_len, known | (facts or {}), decode)
 
@@ -167,7 +160,7 @@ def checked_counts(path: Path, counts: NDArray[np.generic], facts: dict[str, obj
             raise InputError(f"{path}: count: must not be {what}, not {wrong}")
     if not counts.any():
         raise InputError(f"{path}: count: is zero for every expert")
-    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
+    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path, MAX_FILE_BYTES)}
     return Counts(name_of(path), counts.astype(np.int64), known | facts)
 
 
