@@ -142,13 +142,13 @@ def _of_blocks(
 
     A row chooses a flag; a block are variables of a row like "some = 5 flags", all 0 without it.
     """
-    choice = -1 if hints.choice is None else hints.choice
-    flags = [j for j, _ in model.terms[choice]] if choice >= 0 else []
+    row = -1 if hints.choice is None else hints.choice
+    flags = [j for j, _ in model.terms[row]] if row >= 0 else []
     blocks = {flag: set[int]() for flag in flags}
     for terms, least, most in zip(model.terms, model.least, model.most, strict=True):
         for flag in {j for j, factor in terms if factor < 0 and least == most == 0} & {*flags}:
             blocks[flag].update(j for j, factor in terms if factor > 0)
-    tree, leaves = list[Any](), list[Any]()
+    tree, leaves = Tree(), Tree()
     for number, flag in enumerate(flags if all(blocks.values()) else (), 1):
         shut = set[int]().union(*(blocks[other] for other in flags if other != flag))
         rows = [n for n, terms in enumerate(model.terms) if shut.isdisjoint(j for j, _ in terms)]
@@ -156,13 +156,12 @@ def _of_blocks(
         part = _part(model, rows, own, model.objective)
         part.upper = [0 if j in flags and j != flag else model.upper[j] for j in own]
         first = [own.index(j) for j in hints.first if j in own]
-        own_hints = NeutralModel({}, first, False, rows.index(choice))
-        search = _Search(part, model.cutoff(upper), own_hints)
+        search = _Search(part, model.cutoff(upper), NeutralModel({}, first, False, rows.index(row)))
         found = search.run(max_nodes - len(tree), go_on)
         if found is None:
             return None
         proof = search.proof(found)
-        tree += [[choice, number, 1]] * (number < len(flags))
+        tree += [[row, number, 1]] * (number < len(flags))
         tree += _named(proof["tree"], own, rows, len(leaves))
         leaves += [[weight, [[rows[n], y] for n, y in pairs]] for weight, pairs in proof["leaves"]]
     return {"bound": upper, "propagation": 0, "tree": tree, "leaves": leaves} if tree else None

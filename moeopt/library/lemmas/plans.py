@@ -154,11 +154,12 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
             groups.setdefault(place, []).append(_modes(instance, expert, change, move))
     groups |= {dimm: [] for dimm in range(dimms) if dimm not in groups}
     active = sum(map(len, groups.values()))
-    most = sum(place < 0 for place in groups) + (window // change if change else active)
-    most = min(active, most, limit // share if share else most)
+    today = [group[0][0] for place, group in groups.items() if place < 0]  # hits, prefetched or not
+    carried = window // change if change else active
+    most = min(active, len(today) + carried, limit // share if share else active)
     if instance.channels and instance.dram_striped_ns:
         most = min(most, limit // instance.dram_striped_ns)
-    blocks = range(_least_reads(groups, window, slots), most + 1)
+    blocks = range(max(0, sum(hit[5] for hit in today) - carried - slots), most + 1)
     moves = window // min(change, move) if change and move else active
     every = [mode for group in groups.values() for one in group for mode in one]
     unit = gcd(*(mode[place] for mode in every for place in (0, 7))) or 1
@@ -174,7 +175,6 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
         made.one(flags, "RE-C10")
     else:
         made.row([(makespan, 0)], ">=", 1, "RE-C10")
-    rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", "RE-C10", "RE-C10", "RE-C10")
     for reads, block in zip(blocks, flags, strict=True):
         room = (limit - reads * share) // unit * unit
         shared = (limit - instance.base_ns, limit, limit, window, slots, reads, 0, room * dimms)
@@ -192,8 +192,8 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
             if size:
                 _count(made, loads[host], shared[host], block, size)
         sides = (*shared[:6], -reads, shared[7], *[0] * len(lengths))
-        names = (*rules, *["RE-C10"] * len(lengths))
-        for load, side, rule in zip(loads, sides, names, strict=True):
+        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", *["RE-C10"] * (3 + len(lengths)))
+        for load, side, rule in zip(loads, sides, rules, strict=True):
             made.row([*load, (block, -side)], "<=", 0, rule)
         for load, base in zip(loads[:3], (instance.base_ns, 0, 0), strict=True):
             made.row([*load, (block, base), (makespan, -1)], "<=", 0, "makespan")
@@ -256,21 +256,6 @@ def checked_places(given: Any) -> dict[int, Mode]:
         if not known or not all(type(n) is int and 0 <= n < LONGEST for n in one) or 0 in one[1:]:
             raise InputError("form: places: must be lists of a number of reads and lengths from 1")
     return {one[0]: tuple(sorted(set(one[1:]))) for one in entries}
-
-
-def _least_reads(groups: Mapping[int, list[list[Mode]]], window: int, slots: int) -> int:
-    """Return how many experts hosts read striped at least: those that no migration can help."""
-    single = [modes for place, group in groups.items() if place < 0 for modes in group]
-    must = [modes for modes in single if all(mode[6] for mode in modes if not mode[4] + mode[5])]
-    links = sorted(
-        min((m[4] for m in modes if m[4] and not m[6]), default=window + 1) for modes in must
-    )
-    helped = used = 0
-    for link in links:
-        if used + link > window:
-            break
-        used, helped = used + link, helped + 1
-    return max(0, len(must) - helped - slots)
 
 
 def _modes(instance: "Relayout", expert: Any, change: int, move: int) -> list[Mode]:
