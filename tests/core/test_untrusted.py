@@ -132,6 +132,8 @@ def test_a_long_key_is_not_repeated(tmp_path: Path) -> None:
     moeopt.save({"a" * 10**6: {"read_gb_s": 5.0}, "cpu": {"read_gb_s": 7.0}}, tmp_path / "b.json")
     found, rest = read_bandwidths(tmp_path / "b.json")
     assert (found["cpu"].gb_s, rest) == (7.0, [])
+    moeopt.save({"read_gb_s": [[n] for n in range(100_001)]}, tmp_path / "c.json")
+    assert "more than 100000 numbers" in refused(read_bandwidths, tmp_path / "c.json")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,12 @@ def test_measured_speeds_are_bounded(table: str, reason: str, tmp_path: Path) ->
     said = refused(moeopt.read_measurements, tmp_path / "p")
     assert reason in said
     assert len(said) < 400
+
+
+def test_a_line_of_losses_is_no_megabyte(tmp_path: Path) -> None:
+    """Its cells would take thirty times its room."""
+    (tmp_path / "l.csv").write_text("layer,expert,bits,loss\n" + "[]," * 10**6)
+    assert "line 2: longer than" in refused(load_loss_table, tmp_path / "l.csv")
 
 
 def test_longer_floats_are_no_warning(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ MOST_GB_S = {"cpu": 5e3, "gpu": 2e4, "pcie": 5e2}
 """Nothing is faster: a larger number without a unit is in MB/s, as STREAM prints them."""
 
 
-LONGEST_KEY = 200
+LONGEST_KEY, MOST_NUMBERS = 200, 100_000
 """What stands below a longer path of keys is no rate: every number there would repeat it."""
 
 STORING = {"triad": 4 / 3, "add": 4 / 3}
@@ -99,8 +99,10 @@ def read_bandwidths(path: str | Path) -> tuple[dict[Of, Bandwidth], list[str]]:
     unit = next((str(data[key]) for key in ("unit", "units") if key in data), "")
     order = [rate for rate, _ in RATES]
     taken: dict[Of, Bandwidth] = {}
-    keys = []
+    keys: list[str] = []
     for key, value in _numbers(data, ""):
+        if len(keys) == MOST_NUMBERS:
+            raise InputError(f"{path}: has more than {MOST_NUMBERS} numbers")
         keys.append(key)
         found = _bandwidth(key, value, unit)
         if found is None:

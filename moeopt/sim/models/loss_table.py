@@ -27,6 +27,7 @@ from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
     MAX_FILE_BYTES,
     MAX_LAYER,
+    SHORT_LINE_BYTES,
     check_size,
     name_of,
     read_lines,
@@ -217,7 +218,7 @@ def _read_csv(path: Path) -> LossTable:
     rows: dict[tuple[int, int, int], float] = {}
     columns: list[int] = []
     widths: dict[int, str] = {}
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, SHORT_LINE_BYTES):
         if line.lstrip().startswith("#"):
             continue
         fields = [field.strip() for field in line.split(",")]

@@ -24,6 +24,9 @@ MAX_TEXT_BYTES = 512 * 2**20
 MAX_LINE_BYTES = 32 * 2**20
 """Longest line of a text file that is read line by line."""
 
+SHORT_LINE_BYTES = 2**16
+"""Longest line of a table of counts or losses, and of a token's experts in one layer."""
+
 MAX_EXPERT = 2**16 - 1
 MAX_LAYER = 2**12 - 1
 MAX_TOKENS = 2**28

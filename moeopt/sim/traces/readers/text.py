@@ -41,6 +41,7 @@ from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
     MAX_LAYER,
     MAX_TOKENS,
+    SHORT_LINE_BYTES,
     checked_counts,
     checked_trace,
     files_in,
@@ -173,9 +174,6 @@ def _row(place: str, header: Header, fields: list[str]) -> tuple[int, int, int]:
 
 
 LINE = re.compile(r"-?[0-9]{1,9}(?:,[0-9]{1,9}){2,}")
-
-SHORT_LINE_BYTES = 2**16
-"""Longest line of a table of counts, and of a token's experts in one layer."""
 
 MAX_IDS = 2**28
 """Most tokens x layers x experts of a token."""
