@@ -92,8 +92,7 @@ def of_fixed_layout(instance: "TriDomain", below: int, form: Mapping[str, Any]) 
         made.row([(makespan, 0)], ">=", 1, "TD-C5")
     rooms = (limit - always, limit - instance.base_ns, limit, limit)
     loads: list[list[tuple[int, int]]] = [[(makespan, -1)] for _ in rooms]
-    every = [undominated(combined(group, rooms)[:, 1:]) for group in groups.values()]
-    for plans, count in _alike(every):
+    for plans, count in _alike(undominated(combined(g, rooms)[:, 1:]) for g in groups.values()):
         flags = _chosen(made, plans, count, "TD-C1")
         for load, column in zip(loads[1:], plans.T, strict=True):
             load += zip(flags, column.tolist(), strict=True)
@@ -120,11 +119,8 @@ def _chosen(
 ) -> list[int]:
     """Add how often each plan is chosen: `count` in all, or 0 unless `when` is 1."""
     chosen = [made.whole(0, count) for _ in plans]
-    pairs = [(number, 1) for number in chosen]
-    if when is None:
-        made.row(pairs, "=", count, rule)
-    else:
-        made.row([*pairs, (when, -count)], "=", 0, rule)
+    flag = [] if when is None else [(when, -count)]
+    made.row([*((one, 1) for one in chosen), *flag], "=", 0 if flag else count, rule)
     return chosen
 
 
