@@ -28,8 +28,9 @@ import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.exporters.exported import Exported
-from moeopt.library.tables import open_page
-from moeopt.library.tables import problem_page as instances_page
+from moeopt.library.entries import TYPES as INSTANCE_TYPES
+from moeopt.library.entries import entries_of, problem_folders
+from moeopt.library.tables import open_table, problem_table
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
@@ -86,6 +87,41 @@ ELSEWHERE = {
     "formulations/TEMPLATE/README.md": "adding.md",
 } | {f"formulations/{name}/spec.md": f"problems/{name}.md" for name in PROBLEMS}
 """Files outside ``docs/`` that the site shows -> their page."""
+
+
+def units(problem: str) -> str:
+    """Return in words what objectives of a problem are, e.g. "makespan_ns, then penalty"."""
+    names = get_problem(problem).check.OBJECTIVE
+    return ", then ".join(f"`{name}`" for name in names)
+
+
+def instances_page(folder: Path) -> str:
+    """Return the page of a problem's instances."""
+    found = entries_of(folder)
+    counts = ", ".join(f"{sum(e.type == t for e in found)} {t}" for t in INSTANCE_TYPES)
+    parts = [
+        f"# Instances of {folder.name}",
+        f"{len(found)} instances: {counts}. Objective and bound in {units(folder.name)}. "
+        "[What the types mean](../instances.md#types).",
+        problem_table(folder).rstrip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def open_page(library: Path) -> str:
+    """Return the page of the instances that are open."""
+    found = [e for folder in problem_folders(library) for e in entries_of(folder)]
+    unsolved = [e for e in found if e.type == "open"]
+    of = ", ".join(
+        f"{problem} in {units(problem)}" for problem in dict.fromkeys(e.problem for e in unsolved)
+    )
+    parts = [
+        "# Open instances",
+        f"{len(unsolved)} of {len(found)} instances are open. A better solution or a higher bound "
+        "is welcome: [how to hand one in](benchmark.md). Objectives: " + of + ".",
+        open_table(library).rstrip(),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -39,9 +39,8 @@ from typing import Any
 
 import moeopt
 from moeopt.core.objective import entries
-from moeopt.library.entries import SUMS, sums, today
+from moeopt.library.entries import SUMS, TYPES, entries_of, problem_folders, sums, today
 from moeopt.library.submissions import certificate_faults
-from moeopt.library.tables import types_table
 from moeopt.problems.execute import compare
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.traces.files import read_trace
@@ -52,6 +51,16 @@ LIBRARY = Path(__file__).parent
 ACTIONS = ["generate", "restate", "remade", "prove", "verify", "table"]
 PROVERS = [("cp-sat", None), ("milp", "highs")]
 """Method and engine of the exact methods that every problem has."""
+
+
+def types_table(library: Path) -> str:
+    """Return how many instances of each problem are of each type."""
+    lines = ["| problem | " + " | ".join(TYPES) + " |", "|---|" + "---:|" * len(TYPES)]
+    for folder in problem_folders(library):
+        found = entries_of(folder)
+        counts = (str(sum(e.type == name for e in found)) for name in TYPES)
+        lines.append(f"| `{folder.name}` | {' | '.join(counts)} |")
+    return "\n".join(lines) + "\n"
 
 
 def generate(folder: Path, traces: Path | None = None, drawn_only: bool = False) -> None:

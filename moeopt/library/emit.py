@@ -5,7 +5,7 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -82,6 +82,7 @@ def certify(
     clock = solving_clock()
     end = clock.now() + limit_s
     proof = _of_parts(model, upper, max_nodes, lambda: end - clock.now())
+    proof = proof or _of_blocks(model, upper, neutral, max_nodes, lambda: clock.now() < end)
     if proof is None:
         search = _Search(model, upper, neutral)
         tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
@@ -121,20 +122,67 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
         own = np.flatnonzero(labels == name).tolist()
         place = {j: n for n, j in enumerate(own)}
         rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
-        part = model.part(rows, [(place[j], scale * f) for j, f in model.objective if j in place])
-        part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
-        part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
-        part.whole = [model.whole[j] for j in own]
+        part = _part(model, rows, own, [(j, scale * f) for j, f in model.objective if j in place])
         least = Relaxation(part).optimum(left()) if left() > 0 else None
         search = None if least is None else _Search(part, least - 1, NeutralModel({}, []))
         tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
         if least is None or search is None or tree is None:
             return None
-        named = [[own[n[0]], n[1]] if isinstance(n, list) and len(n) == 2 else n for n in tree]
-        proofs.append(search.proof(named) | {"vars": own, "bound": least - 1})
+        proof = search.proof(_named(tree, own, range(len(rows))))
+        proofs.append(proof | {"vars": own, "bound": least - 1})
     total = scale * model.constant + sum(proof["bound"] for proof in proofs)
     bound = min(upper, -(-total // (scale * model.denominator * model.grid)) * model.grid)
     return {"bound": bound, "scale": scale, "relaxed": [], "parts": proofs} if proofs else None
+
+
+def _of_blocks(
+    model: Model, upper: int, hints: NeutralModel, max_nodes: int, go_on: Callable[[], bool]
+) -> Proof | None:
+    """Return a tree of trees, one for each block; None if there are no blocks, or one is open.
+
+    A row chooses a flag; a block are variables of a row like "some = 5 flags", all 0 without it.
+    """
+    row = -1 if hints.choice is None else hints.choice
+    flags = [j for j, _ in model.terms[row]] if row >= 0 else []
+    blocks = {flag: set[int]() for flag in flags}
+    for terms, least, most in zip(model.terms, model.least, model.most, strict=True):
+        for flag in {j for j, factor in terms if factor < 0 and least == most == 0} & {*flags}:
+            blocks[flag].update(j for j, factor in terms if factor > 0)
+    tree, leaves = Tree(), Tree()
+    for number, flag in enumerate(flags if all(blocks.values()) else (), 1):
+        shut = set[int]().union(*(blocks[other] for other in flags if other != flag))
+        rows = [n for n, terms in enumerate(model.terms) if shut.isdisjoint(j for j, _ in terms)]
+        own = sorted({j for n in rows for j, _ in [*model.terms[n], *model.objective]})
+        part = _part(model, rows, own, model.objective)
+        part.upper = [0 if j in flags and j != flag else model.upper[j] for j in own]
+        first = [own.index(j) for j in hints.first if j in own]
+        search = _Search(part, model.cutoff(upper), NeutralModel({}, first, False, rows.index(row)))
+        found = search.run(max_nodes - len(tree), go_on)
+        if found is None:
+            return None
+        proof = search.proof(found)
+        tree += [[row, number, 1]] * (number < len(flags))
+        tree += _named(proof["tree"], own, rows, len(leaves))
+        leaves += [[weight, [[rows[n], y] for n, y in pairs]] for weight, pairs in proof["leaves"]]
+    return {"bound": upper, "propagation": 0, "tree": tree, "leaves": leaves} if tree else None
+
+
+def _named(tree: Tree, own: Sequence[int], rows: Sequence[int], leaves: int = 0) -> Tree:
+    """Return a part's tree with the whole model's variables and rows, its leaves further on."""
+    of = {2: own, 3: rows}
+    return [
+        [of[len(n)][n[0]], *n[1:]] if isinstance(n, list) else n + leaves * (n >= 0) for n in tree
+    ]
+
+
+def _part(model: Model, rows: list[int], own: list[int], objective: Terms) -> Model:
+    """Return the model of some rows and of the variables in them, numbered anew."""
+    place = {j: n for n, j in enumerate(own)}
+    part = model.part(rows, [(place[j], factor) for j, factor in objective])
+    part.terms = [[(place[j], factor) for j, factor in terms] for terms in part.terms]
+    part.lower, part.upper = ([of[j] for j in own] for of in (model.lower, model.upper))
+    part.whole = [model.whole[j] for j in own]
+    return part
 
 
 @dataclass
@@ -174,6 +222,16 @@ class _Pool:
         return np.flatnonzero(most < self.sides[:size]).tolist()
 
 
+@dataclass(frozen=True)
+class Relaxed:
+    """A relaxation's answer: multipliers that bound the cost (weight 1) or show emptiness (0)."""
+
+    least: float = 0.0
+    values: Vector | None = None
+    duals: Vector | None = None
+    weight: int = 1
+
+
 class _Search:
     """The proof that nothing costs less than `upper`, in depth first order."""
 
@@ -181,7 +239,7 @@ class _Search:
         self.model, self.upper, self.first = model, upper, hints.first
         self.cutoff = model.cutoff(upper)
         self.relaxation = Relaxation(model)
-        self.groups = list(_groups(model))
+        self.groups = list(_groups(model, hints.choice is not None))
         self.choice = next((group for group in self.groups if group[0] == hints.choice), None)
         # Where groups are branched on, multipliers say all that tightening would, in less time.
         small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
@@ -300,13 +358,14 @@ class _Search:
         return branch
 
 
-def _groups(model: Model) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the rows of which one variable is 1, with their variables."""
+def _groups(model: Model, flagged: bool) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the rows of which one variable is 1, or as many as a flag, with their variables."""
     for row, terms in enumerate(model.terms):
-        if model.least[row] == model.most[row] == 1 and len(terms) > 2:
-            whole = all(f == 1 and model.whole[j] and model.lower[j] == 0 for j, f in terms)
-            if whole:
-                yield row, np.array([j for j, _ in terms])
+        some = [j for j, factor in terms if factor == 1 and model.whole[j] and model.lower[j] == 0]
+        flags = [j for j, factor in terms if flagged and factor == -1 and model.upper[j] == 1]
+        alike = model.least[row] == model.most[row] == 1 - len(flags)
+        if alike and len(some) > 2 and len(flags) < 2 and len(some) + len(flags) == len(terms):
+            yield row, np.array(some)
 
 
 def _halves(part: Vector, first: bool) -> int:
@@ -318,16 +377,6 @@ def _halves(part: Vector, first: bool) -> int:
     least = int(np.flatnonzero(part > WHOLE)[0]) + 1
     middle = int(np.abs(sums[:-1] - sums[-1] / 2).argmin()) + 1
     return max(least, min(middle, most))
-
-
-@dataclass(frozen=True)
-class Relaxed:
-    """A relaxation's answer: multipliers that bound the cost (weight 1) or show emptiness (0)."""
-
-    least: float = 0.0
-    values: Vector | None = None
-    duals: Vector | None = None
-    weight: int = 1
 
 
 class Relaxation:

@@ -9,10 +9,7 @@ from moeopt.core.errors import InputError
 from moeopt.library.emit import Proof, certify
 from moeopt.library.lemmas import LEMMAS
 from moeopt.library.model import Form
-from moeopt.library.weights import found_weights
-
-PARTS = [1, 2, 3, 4, 5, 6]
-"""Of a DIMM's room: places as long as these are counted."""
+from moeopt.library.weights import found_places, found_weights
 
 
 def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
@@ -20,7 +17,7 @@ def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
     known: Any = instance
     for lemma in LEMMAS.get(instance.problem, ()):
         if instance.problem == "relayout":
-            yield {"lemma": lemma, "below": below, "parts": PARTS}
+            yield {"lemma": lemma, "below": below, "places": found_places(known, below)}
         elif lemma != "packing weights":
             yield {"lemma": lemma, "below": below}
         elif len(known.scenarios) == 1:

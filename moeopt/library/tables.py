@@ -12,25 +12,6 @@ from moeopt.solvers.result import with_unit
 HARDEST_FIRST = {name: rank for rank, name in enumerate(TYPES)}
 
 
-def units(problem: str) -> str:
-    """Return in words what objectives of a problem are, e.g. "makespan_ns, then penalty"."""
-    names = get_problem(problem).check.OBJECTIVE
-    return ", then ".join(f"`{name}`" for name in names)
-
-
-def problem_page(folder: Path) -> str:
-    """Return the page of a problem's instances."""
-    found = entries_of(folder)
-    counts = ", ".join(f"{sum(e.type == t for e in found)} {t}" for t in TYPES)
-    parts = [
-        f"# Instances of {folder.name}",
-        f"{len(found)} instances: {counts}. Objective and bound in {units(folder.name)}. "
-        "[What the types mean](../instances.md#types).",
-        problem_table(folder).rstrip(),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
 def short_table(library: Path, problem: str | None) -> str:
     """Return what is known of a problem's instances, or of all open ones, for a terminal."""
     folders = [f for f in problem_folders(library) if problem in (None, f.name)]
@@ -71,32 +52,6 @@ def _hardest_first(folder: Path) -> list[Entry]:
     return sorted(entries_of(folder), key=lambda e: HARDEST_FIRST[e.type])
 
 
-def open_page(library: Path) -> str:
-    """Return the page of the instances that are open."""
-    found = [e for folder in problem_folders(library) for e in entries_of(folder)]
-    unsolved = [e for e in found if e.type == "open"]
-    of = ", ".join(
-        f"{problem} in {units(problem)}" for problem in dict.fromkeys(e.problem for e in unsolved)
-    )
-    parts = [
-        "# Open instances",
-        f"{len(unsolved)} of {len(found)} instances are open. A better solution or a higher bound "
-        "is welcome: [how to hand one in](benchmark.md). Objectives: " + of + ".",
-        open_table(library).rstrip(),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def types_table(library: Path) -> str:
-    """Return how many instances of each problem are of each type."""
-    lines = ["| problem | " + " | ".join(TYPES) + " |", "|---|" + "---:|" * len(TYPES)]
-    for folder in problem_folders(library):
-        found = entries_of(folder)
-        counts = (str(sum(e.type == name for e in found)) for name in TYPES)
-        lines.append(f"| `{folder.name}` | {' | '.join(counts)} |")
-    return "\n".join(lines) + "\n"
-
-
 def open_table(library: Path) -> str:
     """Return the table of the open instances, alone."""
     found = (e for folder in problem_folders(library) for e in entries_of(folder))
@@ -117,7 +72,7 @@ def _table(found: Iterable[Entry], with_problem: bool) -> Iterator[str]:
             _gap(e),
             e.type,
             solved_by(e),
-            rounding(e),
+            "-" if e.quantum_ns is None else f"{e.quantum_ns:,} ns",
             str(e.fields.get("date", "-")),
         ]
         yield f"| {' | '.join(cells)} |"
@@ -125,16 +80,8 @@ def _table(found: Iterable[Entry], with_problem: bool) -> Iterator[str]:
 
 def solved_by(entry: Entry) -> str:
     """Return the method of the bound, with who handed the entry in, where someone did."""
-    how = f"`{entry.fields['method']}`"
-    if "certificate" in entry.fields:
-        how += ", certificate"
+    how = f"`{entry.fields['method']}`" + ", certificate" * ("certificate" in entry.fields)
     return f"{how}, {entry.fields['by']}" if "by" in entry.fields else how
-
-
-def rounding(entry: Entry) -> str:
-    """Return to what the instance's times are rounded up, as its provenance says."""
-    quantum = entry.quantum_ns
-    return "-" if quantum is None else f"{quantum:,} ns"
 
 
 def _gap(entry: Entry) -> str:

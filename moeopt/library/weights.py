@@ -1,5 +1,6 @@
-"""Weights of lengths for layout's certificates, by column generation; nothing here is trusted."""
+"""What lemmas' models count, for layout and relayout; nothing here is trusted."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,18 +8,27 @@ from numpy.typing import NDArray
 from ortools.linear_solver import pywraplp
 
 from moeopt.core.clock import spend
+from moeopt.core.search import Search
 from moeopt.library.certificate import Model
 from moeopt.library.emit import Relaxation
 from moeopt.library.lemmas.layout import Counted, Packing, counted
+from moeopt.library.lemmas.plans import MOST_LENGTHS
+from moeopt.problems.relayout.striped_reads.modes import Modes
+from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
+from moeopt.problems.relayout.striped_reads.plans import TooManyError
 
 if TYPE_CHECKING:
     from moeopt.problems.layout import Instance
+    from moeopt.problems.relayout import Instance as Relayout
 
 SCALE = 600
 """Weight of what fills a DIMM."""
 
 NODES, ROUNDS, COLUMNS = 400, 40, 80
 """Most branches, rows of weights in each, and patterns for each of these."""
+
+LABELS, PLACES_S = 20_000, 8.0
+"""Most labels per step, and most time, with which places of a number of reads are looked for."""
 
 SLACK = 1e-6
 
@@ -60,6 +70,19 @@ def found_weights(instance: "Instance", below: int) -> list[list[int]]:
                 model.weigh(row)
                 relaxation = _relaxation(model)
     return weights
+
+
+def found_places(instance: "Relayout", below: int) -> list[list[int]]:
+    """Return numbers of striped reads with lengths of places that leave combinations no room."""
+    modes = Modes(instance)
+    limit = (below - 1) // modes.step_ns
+    places = [[reads] for reads in modes.reads if PlanModel.applies(modes)]
+    with suppress(TooManyError):
+        plans = PlanModel(modes, limit)
+        for of in places:
+            plans.solve(limit, of[0], Search(limit_s=PLACES_S), LABELS)
+            of += sorted(length * modes.step_ns for length in plans.thresholds[of[0]])
+    return [of[: MOST_LENGTHS + 1] for of in places if len(of) > 1]
 
 
 def _relaxation(model: Counted) -> Relaxation:

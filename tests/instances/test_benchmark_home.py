@@ -14,8 +14,9 @@ import moeopt
 from moeopt.cli.main import run
 from moeopt.library import certificate
 from moeopt.library.entries import entries_of, sums
-from moeopt.library.tables import open_page, types_table
+from moeopt.library.tables import open_table
 from moeopt.problems.registry import PROBLEMS
+from tests.instances.test_library import build_script
 from tests.test_documents import PYTHON, SHELL
 
 NAME = "mixtral-8x22b-rtx4090-7960x"
@@ -137,7 +138,7 @@ def test_the_checksums_and_types_are_todays(root: Path) -> None:
     assert (library / "SHA256SUMS").read_text() == sums(library)
     page = (library / "README.md").read_text()
     shown = page.split("<!-- types: begin -->\n")[1].split("<!-- types: end -->")[0]
-    assert shown == types_table(library)
+    assert shown == build_script(root).types_table(library)
 
 
 def test_tables_have_every_instance(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,4 +161,4 @@ def test_tables_have_every_instance(root: Path, capsys: pytest.CaptureFixture[st
         unsolved += types.count("open")
         assert "closed" not in types, "python instances/reference.py"
         assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", e.fields["date"]) for e in found)
-    assert open_page(root / "instances").count("| open |") == unsolved > 0
+    assert open_table(root / "instances").count("| open |") == unsolved > 0

@@ -5,12 +5,14 @@ keeps its own DIMM busy. A *plan* has a mode for each expert of a DIMM. With q s
 of which keeps every DIMM busy for its share, a plan fits if its own work does. A solution chooses a
 plan for each DIMM, so that none is lost; a plan that takes no less of anything than another one is
 left out, since the other can stand in its place. DIMMs with the same plans are alike, and counted.
-Rows that are not there, those of channels and of the DIMMs that take experts in but for the sum
-over all DIMMs, and for places of some lengths (Lemma 6 of relayout's specification, with one length
-at a time), only make more possible.
+For each number of striped reads a form may name lengths, cut to which experts that are brought
+find places in what plans leave (Lemma 6 of relayout's specification). Rows that are not there, such
+as those of channels, only make more possible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.library.lemmas.rows import LemmaModel
+from moeopt.problems.relayout.striped_reads.pareto import undominated as kept_rows
 
 if TYPE_CHECKING:
     from moeopt.problems.relayout import Instance as Relayout
@@ -29,8 +32,8 @@ PLANS = "all experts of one DIMM choose together, and what another choice domina
 MOST_PLANS = 60_000
 """Most plans of one group."""
 
-MOST_PARTS, MOST_PART = 8, 100
-"""Most kinds of places that are counted, and the least place: this part of a room."""
+MOST_LENGTHS, LONGEST = 16, 2**62
+"""Most lengths of places for a number of reads, and what all are below."""
 
 Ints = NDArray[np.int64]
 Mode = tuple[int, ...]
@@ -39,20 +42,7 @@ Mode = tuple[int, ...]
 
 def undominated(plans: Ints) -> Ints:
     """Return the rows of which no other one is as small everywhere; of equal ones the first."""
-    plans = np.unique(plans, axis=0)
-    plans = plans[np.argsort(plans.sum(axis=1), kind="stable")]
-    kept = plans[:0]
-    for start in range(0, len(plans), 64):
-        part = plans[start : start + 64]
-        if len(kept):
-            smaller = np.all(kept[None] <= part[:, None], axis=2)
-            part = part[~np.any(smaller, axis=1)]
-        new: list[Ints] = []
-        for one in part:
-            if not any((other <= one).all() for other in new):
-                new.append(one)
-        kept = np.concatenate([kept, np.array(new, np.int64).reshape(-1, plans.shape[1])])
-    return kept
+    return plans[kept_rows(np.column_stack([plans, np.zeros_like(plans[:, 0])]), plans.shape[1])]
 
 
 def combined(group: Sequence[Sequence[Mode]], limits: Sequence[int]) -> Ints:
@@ -102,8 +92,7 @@ def of_fixed_layout(instance: "TriDomain", below: int, form: Mapping[str, Any]) 
         made.row([(makespan, 0)], ">=", 1, "TD-C5")
     rooms = (limit - always, limit - instance.base_ns, limit, limit)
     loads: list[list[tuple[int, int]]] = [[(makespan, -1)] for _ in rooms]
-    every = [undominated(combined(group, rooms)[:, 1:]) for group in groups.values()]
-    for plans, count in _alike(every):
+    for plans, count in _alike(undominated(combined(g, rooms)[:, 1:]) for g in groups.values()):
         flags = _chosen(made, plans, count, "TD-C1")
         for load, column in zip(loads[1:], plans.T, strict=True):
             load += zip(flags, column.tolist(), strict=True)
@@ -130,11 +119,8 @@ def _chosen(
 ) -> list[int]:
     """Add how often each plan is chosen: `count` in all, or 0 unless `when` is 1."""
     chosen = [made.whole(0, count) for _ in plans]
-    pairs = [(number, 1) for number in chosen]
-    if when is None:
-        made.row(pairs, "=", count, rule)
-    else:
-        made.row([*pairs, (when, -count)], "=", 0, rule)
+    flag = [] if when is None else [(when, -count)]
+    made.row([*((one, 1) for one in chosen), *flag], "=", 0 if flag else count, rule)
     return chosen
 
 
@@ -143,10 +129,10 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
 
     Shared are GPU, CPU, PCIe, the window of DIMM-Link, prefetches, striped reads, and the work of
     all DIMMs together. Where each DIMM has a link, the sum over all links stands for the window.
-    For each n of ``form["parts"]`` no more work longer than the n-th part of a DIMM's room comes to
-    DIMMs than there are places of such a length in what their own experts leave.
+    Of ``form["places"]`` each entry is a number of reads and lengths: of each, as many places that
+    are no shorter stay in DIMMs as there is work, no shorter, that comes to others.
     """
-    parts = checked_parts(form.get("parts", []))
+    places = checked_places(form.get("places", []))
     limit, dimms = below - 1, instance.dimms
     share = instance.striped_charge_ns(instance.dram_striped_ns)
     slots = instance.hbm_free_slots
@@ -156,27 +142,29 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     if instance.relayout_share_ns is not None:
         change += (dimms - 1) * instance.relayout_share_ns
         move, window = 2 * move, window * dimms
+    window -= window % (gcd(change, move) or 1)
     groups: dict[int, list[list[Mode]]] = {}
     for number, expert in enumerate(instance.experts):
         if expert.tokens:
             place = -1 - number if expert.dimm is None else expert.dimm
             groups.setdefault(place, []).append(_modes(instance, expert, change, move))
-    striped = sum(1 for modes in groups.values() for one in modes)
-    made = LemmaModel(PLANS)
-    makespan = made.whole(0, limit)
-    most = min(striped, limit // share) if share else striped
+    groups |= {dimm: [] for dimm in range(dimms) if dimm not in groups}
+    active = sum(map(len, groups.values()))
+    today = [group[0][0] for place, group in groups.items() if place < 0]  # hits, prefetched or not
+    carried = window // change if change else active
+    most = min(active, len(today) + carried, limit // share if share else active)
     if instance.channels and instance.dram_striped_ns:
         most = min(most, limit // instance.dram_striped_ns)
-    least = _least_reads(groups, window, slots)
-    blocks = range(least, most + 1)
-    works = {
-        mode[place]
-        for group in groups.values()
-        for one in group
-        for mode in one
-        for place in (0, 7)
+    blocks = range(max(0, sum(hit[5] for hit in today) - carried - slots), most + 1)
+    moves = window // min(change, move) if change and move else active
+    every = [mode for group in groups.values() for one in group for mode in one]
+    unit = gcd(*(mode[place] for mode in every for place in (0, 7))) or 1
+    sizes = {  # the least that hosts read from all DIMMs, and from one
+        (host, min((m[host + 1] for m in every if m[host + 1] and m[place]), default=0))
+        for host, place in product((0, 1, 2), (6, 7))
     }
-    unit = gcd(*works) or 1
+    made = LemmaModel(PLANS)
+    makespan = made.whole(0, limit)
     flags = made.flags(len(blocks))
     if flags:
         made.choice = len(made.rows)
@@ -185,20 +173,22 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
         made.row([(makespan, 0)], ">=", 1, "RE-C10")
     for reads, block in zip(blocks, flags, strict=True):
         room = (limit - reads * share) // unit * unit
-        shared = (limit - instance.base_ns, limit, limit, window, slots, reads, room * dimms)
-        lengths = [room // part + 1 for part in parts]
-        empty = dimms - sum(place >= 0 for place in groups)
-        sides = (*shared, *(empty * (room // length) for length in lengths))
-        loads: list[list[tuple[int, int]]] = [[] for _ in sides]
-        every = [
-            undominated(_with_places(group, place >= 0, (room, *shared), lengths))
+        shared = (limit - instance.base_ns, limit, limit, window, slots, reads, 0, room * dimms)
+        lengths = places.get(reads, ())
+        loads: list[list[tuple[int, int]]] = [[] for _ in (*shared, *lengths)]
+        plans_of = [
+            _with_places(group, place >= 0, (room, *shared), lengths, moves)
             for place, group in groups.items()
         ]
-        for plans, count in _alike(every):
+        for plans, count in _alike(plans_of):
             chosen = _chosen(made, plans, count, "RE-C1", block)
             for load, column in zip(loads, plans.T, strict=True):
                 load += zip(chosen, column.tolist(), strict=True)
-        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", *["RE-C10"] * (2 + len(parts)))
+        for host, size in sorted(sizes):
+            if size:
+                _count(made, loads[host], shared[host], block, size)
+        sides = (*shared[:6], -reads, shared[7], *[0] * len(lengths))
+        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", *["RE-C10"] * (3 + len(lengths)))
         for load, side, rule in zip(loads, sides, rules, strict=True):
             made.row([*load, (block, -side)], "<=", 0, rule)
         for load, base in zip(loads[:3], (instance.base_ns, 0, 0), strict=True):
@@ -207,46 +197,61 @@ def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> 
     return made
 
 
+def _count(made: LemmaModel, load: list[tuple[int, int]], most: int, flag: int, size: int) -> None:
+    """Say by rounding (Gomory) what work of this size fits a host; the count is to branch on."""
+    total, rest = made.whole(0, max(most, 0) // size), max(most, 0) % size
+    made.first.append(total)
+    made.row([*((j, work // size) for j, work in load), (total, -1)], "=", 0, "rounding")
+    rounded = [(j, work // size * (size - rest) + max(0, work % size - rest)) for j, work in load]
+    made.row([*rounded, (flag, -(max(most, 0) // size) * (size - rest))], "<=", 0, "rounding")
+
+
+@lru_cache(maxsize=4096)
+def _offers(room: int, lengths: Mode, most: int) -> Ints:
+    """Return what can be taken in, cut to lengths, rising: how many are as long as each."""
+    found: list[tuple[int, Mode]] = [(room, (0,))]
+    for length in reversed(lengths):
+        found = [
+            (rest - more * length, (counts[0] + more, *counts))
+            for rest, counts in found
+            for more in range(min(rest // length, most - counts[0]) + 1)
+        ]
+    return -undominated(-np.array([counts[:-1] for _, counts in found], np.int64))
+
+
 def _with_places(
-    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], lengths: Sequence[int]
+    group: Sequence[Sequence[Mode]], dimm: bool, limits: Sequence[int], lengths: Mode, moves: int
 ) -> Ints:
     """Return a group's plans without their own work, and with what they bring less what they take.
 
-    For each length: the pieces of work that come to other DIMMs and are as long at least, less the
-    places of that length in what is left of the group's own DIMM, if it has one.
+    What no DIMM has room for is left out. As many striped reads are met exactly: a column has them
+    less than none. For each length: the pieces of work that come to other DIMMs and are as long at
+    least, less what the group's own DIMM, if it has one, offers of these in what is left of it.
     """
     modes = [
-        [(*mode, *(int(mode[-1] - mode[0] >= length) for length in lengths)) for mode in expert]
+        [
+            (*mode[:7], -mode[6], mode[7], *(int(mode[7] - mode[0] >= n) for n in lengths))
+            for mode in expert
+            if mode[7] <= limits[0]
+        ]
         for expert in group
     ]
     plans = combined(modes, (*limits, *[len(group)] * len(lengths)))
-    for column, length in enumerate(lengths, len(limits)):
-        if dimm:
-            plans[:, column] -= (limits[0] - plans[:, 0]) // length
-    return plans[:, 1:]
+    if dimm and lengths and len(plans):
+        some = [_offers(limits[0] - own, lengths, moves) for own in plans[:, 0].tolist()]
+        plans = np.repeat(plans, [len(one) for one in some], axis=0)
+        plans[:, len(limits) :] -= np.concatenate(some)
+    return undominated(plans[:, 1:])
 
 
-def checked_parts(given: Any) -> list[int]:
-    """Return the parts of a form: a few whole numbers."""
-    parts: list[Any] = given if isinstance(given, list) else [None]
-    if len(parts) > MOST_PARTS or not all(type(n) is int and 0 < n <= MOST_PART for n in parts):
-        raise InputError(f"form: parts: must be at most {MOST_PARTS} integers up to {MOST_PART}")
-    return parts
-
-
-def _least_reads(groups: Mapping[int, list[list[Mode]]], window: int, slots: int) -> int:
-    """Return how many experts hosts read striped at least: those that no migration can help."""
-    single = [modes for place, group in groups.items() if place < 0 for modes in group]
-    must = [modes for modes in single if all(mode[6] for mode in modes if not mode[4] + mode[5])]
-    links = sorted(
-        min((m[4] for m in modes if m[4] and not m[6]), default=window + 1) for modes in must
-    )
-    helped = used = 0
-    for link in links:
-        if used + link > window:
-            break
-        used, helped = used + link, helped + 1
-    return max(0, len(must) - helped - slots)
+def checked_places(given: Any) -> dict[int, Mode]:
+    """Return the lengths of a form's places for each number of striped reads."""
+    entries: list[Any] = given if isinstance(given, list) else [None]
+    for one in entries:
+        known = isinstance(one, list) and 0 < len(one) <= 1 + MOST_LENGTHS
+        if not known or not all(type(n) is int and 0 <= n < LONGEST for n in one) or 0 in one[1:]:
+            raise InputError("form: places: must be lists of a number of reads and lengths from 1")
+    return {one[0]: tuple(sorted(set(one[1:]))) for one in entries}
 
 
 def _modes(instance: "Relayout", expert: Any, change: int, move: int) -> list[Mode]:

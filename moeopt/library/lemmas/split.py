@@ -40,7 +40,8 @@ def numbers_of_layers(instance: "Instance", below: int, form: Mapping[str, Any])
                 cost[lies[kind, g, h]] = attention + experts + (_hop(instance, g, h) if has else 0)
         made.row([(n, 1) for (of, *_), n in lies.items() if of == kind], "=", size, "SP-C1")
     _steps(instance, made, lies, kinds, cost)
-    parts = [(instance.layers[row].attention_bytes, _bytes(instance, row)) for row in first]
+    layers = [instance.layers[row] for row in first]
+    parts = [(one.attention_bytes, one.experts_bytes * bool(one.experts_ns)) for one in layers]
     for device in range(count):
         held = [
             (n, parts[kind][0] * (g == device) + parts[kind][1] * (h == device))
@@ -65,6 +66,7 @@ def _steps(
     """Add the steps of each run: from where its layers lie, but for the last, to the others."""
     count, ordered = len(instance.devices), instance.order is not None
     place = {device: n for n, device in enumerate(instance.order or ())}
+    sets = [s for n in (() if ordered else (1, 2, 3)) for s in combinations(range(count), n)]
     starts = made.flags(count)
     made.one(starts, "SP-C5")
     cost |= {one: _hop(instance, instance.source, device) for device, one in enumerate(starts)}
@@ -107,17 +109,12 @@ def _steps(
                 entered = [one for one in into if steps[one[0]][0] != device]
                 made.row([*before[device], *entered, (used, -1)], "=", 0, "SP-C4")
                 made.row([*((n, 1) for n, _ in here), (used, -size)], "<=", 0, "SP-C4")
-        for some in [] if ordered else _sets(count):  # what has any attention is come to
+        for some in sets:  # what has any attention is come to
             entered = [one for device in some for one in before[device]]
             entered += [(n, 1) for n, (_, h, g) in steps.items() if h not in some and g in some]
             entered += [(n, 1) for (_, g, h), n in own.items() if g not in some and h in some]
             here = [(n, 1) for (_, g, _), n in own.items() if g in some]
             made.row([*here, *((n, -size) for n, _ in entered)], "<=", 0, "SP-C5")
-
-
-def _sets(count: int) -> list[tuple[int, ...]]:
-    """Return sets of a few devices."""
-    return [some for size in (1, 2, 3) for some in combinations(range(count), size)]
 
 
 def _runs(instance: "Instance") -> tuple[list[int], list[int]]:
@@ -143,11 +140,6 @@ def _times(instance: "Instance", row: int, part: str) -> list[int | None]:
         total = instance.decode_weight * (time or 0) + instance.prompt_weight * (ubatch or 0)
         found.append(total if can else None)
     return found
-
-
-def _bytes(instance: "Instance", row: int) -> int:
-    layer = instance.layers[row]
-    return 0 if layer.experts_ns is None else layer.experts_bytes
 
 
 def _hop(instance: "Instance", from_device: int, to_device: int) -> int:

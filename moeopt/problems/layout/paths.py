@@ -177,15 +177,3 @@ class PathTimes(NamedTuple):
             return np.where(self.active, values[path], 0)
         scenarios, experts = self.tokens.shape
         return np.asarray(values[path, np.arange(scenarios)[:, None], np.arange(experts)])
-
-    def by_device(
-        self, resident: NDArray[np.bool_], dimm: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return how long each device is busy under a layout, and the DIMMs with that.
-
-        Two arrays as `under` gives them: the time of the device that computes, and that of the DIMM
-        or DIMMs that hold the expert: the host's read, or the NDP work itself.
-        """
-        cost, read = self.under(self.cost, resident, dimm), self.under(self.read, resident, dimm)
-        read[Device.NDP] = cost[Device.NDP]
-        return cost, read

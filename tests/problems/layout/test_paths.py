@@ -29,7 +29,9 @@ def test_times_under_a_layout_are_the_checkers() -> None:
         rng = np.random.default_rng(number)
         resident = rng.random(instance.experts) < 0.5
         dimm = rng.integers(STRIPED, instance.dimms, instance.experts)
-        cost, dram = instance.path_times.by_device(resident, dimm)
+        times = instance.path_times
+        cost, dram = (times.under(of, resident, dimm) for of in (times.cost, times.read))
+        dram[Device.NDP] = cost[Device.NDP]
         for s, scenario in enumerate(instance.scenarios):
             for row, tokens in enumerate(scenario.tokens):
                 for device in Device:

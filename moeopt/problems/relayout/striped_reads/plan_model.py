@@ -37,6 +37,8 @@ class PlanModel:
     exact
         Whether plans know of every rule. They know nothing of channels: what is refuted without
         them is refuted, what is found may break RE-C11 and then says nothing.
+    thresholds
+        Of each number of striped reads, so far.
     """
 
     def __init__(self, modes: Modes, largest: int) -> None:
@@ -46,7 +48,7 @@ class PlanModel:
         limit = self.limits.vector(modes, largest, len(modes.rows), 0)
         self._span = sum((plans.uses.max(axis=0) for plans in self.plans), start=limit)
         self.exact = modes.instance.channels is None
-        self._thresholds: dict[int, set[int]] = {reads: set() for reads in modes.reads}
+        self.thresholds: dict[int, set[int]] = {reads: set() for reads in modes.reads}
         self._price = np.zeros(SHARED, dtype=np.int64)
         self._full_price: tuple[Ints, dict[int, int]] = (self._price, {})
 
@@ -66,7 +68,7 @@ class PlanModel:
         on_channels = reads * self.modes.channel_read
         if capacity < 0 or makespan < max(on_channels, self.modes.base):
             return Feasibility.INFEASIBLE, None
-        thresholds = self._thresholds[reads]
+        thresholds = self.thresholds[reads]
         try:
             while not search.stopped:
                 labels = self._labels(makespan, reads, capacity)
@@ -81,7 +83,8 @@ class PlanModel:
                     places = self._places(taken, capacity)
                     if places is not None:
                         return self._decided(taken, places, makespan)
-                    wanted = wanted or _needed(taken) - thresholds
+                    brought = {int(n) for plans, k in taken for n in plans.needs[k] if n}
+                    wanted = wanted or brought - thresholds
                 if not wanted:
                     break
                 thresholds.add(max(wanted))
@@ -91,7 +94,7 @@ class PlanModel:
 
     def _labels(self, makespan: int, reads: int, capacity: int) -> LabelSetting | None:
         """Return the plans that multipliers leave open, None if they refute the makespan."""
-        lengths = sorted(self._thresholds[reads])
+        lengths = sorted(self.thresholds[reads])
         limit = self.limits.vector(self.modes, makespan, reads, len(lengths))
         groups = [plans.fitting(capacity) for plans in self.plans]
         if not all(len(plans) for plans in groups):
@@ -163,11 +166,6 @@ class PlanModel:
         return Solution(
             instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
         )
-
-
-def _needed(taken: Combination) -> set[int]:
-    """Return how long the experts that are brought anywhere keep a DIMM busy."""
-    return {int(length) for plans, number in taken for length in plans.needs[number] if length}
 
 
 def _packed(lengths: Sequence[int], slack: dict[int, int]) -> list[int] | None:
