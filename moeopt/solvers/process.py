@@ -6,9 +6,11 @@ They run a module of ours that answers JSON, a line for each line; nothing that 
 import atexit
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Any
@@ -107,6 +109,15 @@ def serve(answer: Callable[[Words], Words], requests: IO[bytes], answers: IO[byt
         answers.flush()
 
 
+def _end_with_asker(requests: int) -> None:
+    """End this process when nobody can ask any more, also in the midst of an answer without end."""
+    with suppress(AttributeError):  # not on Windows
+        waiting = select.poll()
+        waiting.register(requests, 0)  # for what is always told: the other side is closed
+        waiting.poll()
+        os._exit(0)
+
+
 def serve_pipes(answer: Callable[[Words], Words]) -> None:
     """Serve on the pipes, with what anybody prints on stderr."""
     answers = os.fdopen(os.dup(1), "wb")
@@ -114,6 +125,7 @@ def serve_pipes(answer: Callable[[Words], Words]) -> None:
     requests = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
+    threading.Thread(target=_end_with_asker, args=(requests.fileno(),), daemon=True).start()
     try:
         serve(answer, requests, answers)
     except BrokenPipeError:  # who asked has ended: nobody is told anything

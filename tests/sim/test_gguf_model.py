@@ -7,8 +7,8 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.sim.models.attention import GroupedQuery, HybridAttention, LatentAttention
-from moeopt.sim.models.gguf.file import read_gguf
-from moeopt.sim.models.gguf.model import tensor_bytes
+from moeopt.sim.models.gguf.file import Gguf, read_gguf
+from moeopt.sim.models.gguf.model import kind_of
 from moeopt.sim.models.model_shape import KINDS
 from moeopt.sim.presets import get_model
 from tests.gguf_files import Q4_K, Q8_0, Tensors, write_gguf
@@ -25,6 +25,14 @@ from tests.sim.gguf_models import (
     grouped,
     keys,
 )
+
+
+def tensor_bytes(gguf: Gguf, layers: int) -> dict[str, int]:
+    """Return the bytes of each kind of tensor, and of all "other": multi-token prediction etc."""
+    total: dict[str, int] = dict.fromkeys([*KINDS, "other"], 0)
+    for tensor in gguf.tensors:
+        total[kind_of(tensor.name, layers) or "other"] += tensor.size
+    return total
 
 
 def test_a_model_of_mixed_types_has_the_bytes_of_its_file(tmp_path: Path) -> None:

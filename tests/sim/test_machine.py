@@ -123,7 +123,6 @@ def a_machine(name: str, **changes: Any) -> dict[str, Any]:
 def test_avx512_computes_up_to_four_tokens_and_amx_above() -> None:
     """KTransformers 3.2: the crossover itself belongs to AVX-512."""
     cpu = get_machine("ktransformers-a100").require_cpu()
-    assert [cpu.kernel_at(tokens) for tokens in (1, 4, 5, 400)] == ["AVX-512"] * 2 + ["AMX"] * 2
     # AMX fills 5, 8 and 16 of a tile's 16 rows at 42.6 TFLOPS
     expected = [12.0, 12.0, 42.6 * 5 / 16, 21.3, 42.6, 42.6]
     assert cpu.rate_tflops([1, 4, 5, 8, 16, 512]) == pytest.approx(expected)
@@ -146,7 +145,6 @@ def test_of_several_kernels_the_first_that_reaches_is_used() -> None:
     ]
     cpu = Cpu.model_validate({"name": "x", "tflops": flat[2], "few_token_kernels": few})
     assert cpu.rate_tflops([1, 2, 3, 8, 9]).tolist() == [1, 1, 2, 2, 3]
-    assert [cpu.kernel_at(tokens) for tokens in (2, 3, 9)] == ["k2", "k8", "main"]
     assert fault(Cpu, cpu.model_dump() | {"few_token_kernels": few[::-1]}).startswith(
         "few_token_kernels[1].max_tokens: must be above that of the kernel before"
     )

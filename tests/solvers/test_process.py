@@ -84,3 +84,28 @@ def test_nobody_to_answer_is_no_error() -> None:
     assert process.stderr.read() == b""
     process.stdin.close()
     process.stderr.close()
+
+
+ASKER = """
+import subprocess, sys
+serving = "import time; from moeopt.solvers.process import serve_pipes; serve_pipes(lambda _: time.sleep(600))"
+asked = subprocess.Popen([sys.executable, "-c", serving], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+asked.stdin.write(b'{}\\n')
+asked.stdin.flush()
+asked.stdout.readline()
+asked.stdin.write(b'{"for": "ever"}\\n')
+asked.stdin.flush()
+print(flush=True)
+asked.wait()
+"""  # noqa: E501
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot wait for the end of a pipe")
+def test_no_process_outlives_a_killed_asker() -> None:
+    """It has the asker's stderr, which would stay open: also in the midst of an endless answer."""
+    command = [sys.executable, "-c", ASKER]
+    asker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert asker.stdout
+    asker.stdout.readline()
+    asker.kill()
+    assert asker.communicate(timeout=300) == (b"", b"")

@@ -167,10 +167,3 @@ class Cpu(Frozen):
         for kernel in reversed(self.few_token_kernels):
             rate = np.where(count <= kernel.max_tokens, kernel.tflops(count), rate)
         return np.asarray(rate, dtype=float)
-
-    def kernel_at(self, tokens: int) -> str:
-        """Return the name of the kernel used at a token count."""
-        for kernel in self.few_token_kernels:
-            if tokens <= kernel.max_tokens:
-                return kernel.name
-        return self.kernel or "main"

@@ -50,14 +50,6 @@ def kind_of(tensor: str, layers: int) -> TensorKind | None:
     return next((kind for part, kind in PARTS.items() if re.fullmatch(part, block[2])), None)
 
 
-def tensor_bytes(gguf: Gguf, layers: int) -> dict[str, int]:
-    """Return the bytes of each kind of tensor, and of all "other": multi-token prediction etc."""
-    total: dict[str, int] = dict.fromkeys([*KINDS, "other"], 0)
-    for tensor in gguf.tensors:
-        total[kind_of(tensor.name, layers) or "other"] += tensor.size
-    return total
-
-
 def model_from_gguf(path: str | Path) -> ModelShape:
     """Return the shape of the model in a GGUF file.
 
