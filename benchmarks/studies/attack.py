@@ -9,8 +9,9 @@ tests, which have its options in turn (``tests/problems/instances_to_break.py``)
 by brute force, and solved by every exact method, without a warm start and with one. Of each method
 and engine the table says how many instances it solved, how often it called something optimal that
 is not ("false optimum"), infeasible what is not or the other way round ("false status"), gave a
-bound above the optimum ("false bound"), raised an error, left an instance open, or refused it with
-a clear word (numbers beyond its limits). For heuristics
+bound above the optimum ("false bound"), raised an error, had a claim of its engine refuted by
+CP-SAT, whose answer it then gives if it is right ("refuted"), left an instance open, or refused it
+with a clear word (numbers beyond its limits). For heuristics
 "false optimum" is a valid solution below the optimum: then the oracle is wrong. Instances that
 brute force refuses as too large are left out and counted. Exit status 1 if anything was false.
 
@@ -39,9 +40,13 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.verification import REFUTED
 from tests.problems.instances_to_break import MAKERS
 
-COLUMNS = ("solved", "false optimum", "false status", "false bound", "error", "open", "refused")
+COLUMNS = (
+    *("solved", "false optimum", "false status", "false bound", "error"),
+    *("refuted", "open", "refused"),
+)
 FALSE = COLUMNS[1:5]
 MOST_BYTES = 6 * 2**30
 """Of memory, for methods on instances of real size; who takes more falls over."""
@@ -104,6 +109,8 @@ def attack(
                 note(label, "error", where, repr(error))
                 continue
             what = verdict(result, truth)
+            if what not in FALSE and REFUTED in result.raw_status:
+                what = "refuted"
             note(label, what, where, f"{result.objective} {result.bound}, not {truth.objective}")
         for name, rule in get_problem(problem).heuristics.HEURISTICS.items():
             solution = rule(instance)

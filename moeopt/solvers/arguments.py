@@ -11,6 +11,8 @@ from typing import Any, TypedDict
 from moeopt.core.clock import SolvingClock, by_work, solving_clock
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
+from moeopt.core.wording import unknown
+from moeopt.solvers.backends import ENGINES
 
 MAX_SEED = 2**31 - 1
 MAX_WORKERS = 1024
@@ -121,9 +123,11 @@ def flag(name: str, value: Any) -> bool:
 
 
 def engine_name(value: Any) -> str | None:
-    """Return the argument `engine`, a name or None."""
+    """Return the argument `engine`, the name of one of `ENGINES` or None."""
     expect("engine", value, str, NoneType, what="the name of a MILP engine")
     engine: str | None = value
+    if engine is not None and engine not in ENGINES:
+        raise InputError(f"engine: {unknown(engine, ENGINES, 'known engines')}")
     return engine
 
 

@@ -109,8 +109,8 @@ def serve(answer: Callable[[Words], Words], requests: IO[bytes], answers: IO[byt
         answers.flush()
 
 
-def _end_with_asker(requests: int) -> None:
-    """End this process when nobody can ask any more, also in the midst of an answer without end."""
+def _end_with_parent(requests: int) -> None:
+    """End this process when its parent process has, also in the midst of an answer without end."""
     with suppress(AttributeError):  # not on Windows
         waiting = select.poll()
         waiting.register(requests, 0)  # for what is always told: the other side is closed
@@ -125,7 +125,7 @@ def serve_pipes(answer: Callable[[Words], Words]) -> None:
     requests = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
-    threading.Thread(target=_end_with_asker, args=(requests.fileno(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     try:
         serve(answer, requests, answers)
     except BrokenPipeError:  # who asked has ended: nobody is told anything

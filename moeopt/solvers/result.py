@@ -1,5 +1,6 @@
 """What solving an instance gives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -128,13 +129,20 @@ def compiling(compile_s: float | None) -> str:
     return f" + {compile_s:.3g} s compiling" if (compile_s or 0.0) >= NOTABLE_S else ""
 
 
-def with_unit(problem: str, objective: Objective | None) -> str:
+def nanoseconds(value: int) -> str:
+    """Return a time for people, all digits."""
+    return f"{value:,} ns"
+
+
+def with_unit(
+    problem: str, objective: Objective | None, time: Callable[[int], str] = nanoseconds
+) -> str:
     """Return an objective for people, each entry with its unit or name; a dash if unknown."""
     if objective is None:
         return "-"
     names = get_problem(problem).check.OBJECTIVE
     pairs = zip(entries(objective), names, strict=True)
     return ", ".join(
-        f"{value:,} ns" if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
+        time(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
         for value, name in pairs
     )
