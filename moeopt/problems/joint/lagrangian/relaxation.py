@@ -394,12 +394,12 @@ class StepRelaxation(Relaxation):
         at, row, last = np.arange(len(price)), self.arrays.row, self.arrays.steps.start[1:]
         side = sides[row] // self.states ** (last[row] - 1 - at) % self.states
         width, on_cpu = side % self.widths, side >= self.widths
-        after = np.append(np.cumsum(on_cpu[::-1])[::-1], 0)
+        after: Ints = np.append(np.cumsum(on_cpu[::-1])[::-1], 0)
         deferred = on_cpu & (after[1:] - after[last[row]] < counts[row])
         held = ~on_cpu
         if self.frame.host_copy:
             held |= price[at, self.widths + width] > price[at, width]
-        return 3 * (width + self.widths * held) + on_cpu + deferred
+        return np.asarray(3 * (width + self.widths * held) + on_cpu + deferred)
 
     def counts_of(self, at: Multipliers) -> Floats:
         """Return what each row costs with each number of deferred experts, by `Relaxation`.
