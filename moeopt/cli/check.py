@@ -85,7 +85,8 @@ def _best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
 
 def _answer(instance: "InstanceEnvelope", file: Path) -> "OutsideAnswer | None":
     """Return what a .sol file holds, None for any other file."""
+    if not file.name.removesuffix(".gz").endswith(".sol"):
+        return None
     from moeopt.exporters.outside_solver import read_answer
 
-    plain = file.name.removesuffix(".gz")
-    return read_answer(instance, file) if plain.endswith(".sol") else None
+    return read_answer(instance, file)
