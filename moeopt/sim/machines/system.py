@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-GIB = 2**30
+from moeopt.core.units import GIB
 
 LONGEST_ANSWER_S = 20
 MOST_BYTES = 4 * 2**20

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.units import tokens_of
+from moeopt.core.units import GIB, MIB, tokens_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import llama_command, running
 from moeopt.sim.machines.runtimes.memory import (
-    GIB,
-    MIB,
     PLAIN_WIDTHS,
     UBATCH,
     WITH_GRAPH,
