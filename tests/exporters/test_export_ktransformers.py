@@ -11,8 +11,9 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.targets.ktransformers import ratio_of, torch_file
+from moeopt.exporters.targets.ktransformers import torch_file
 from moeopt.problems.deferral.heuristics import uniform
+from moeopt.sim.machines.runtimes.command import ratio_of
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.exporters.ktransformers_rules import gpu_masks
 from tests.exporters.placements import (

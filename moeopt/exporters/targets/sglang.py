@@ -27,6 +27,7 @@ from moeopt.exporters.slots import (
     slot_map,
 )
 from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class, classes_of
+from moeopt.sim.machines.runtimes.command import SGLANG
 
 KEY = "physical_to_logical_map"
 
@@ -81,6 +82,6 @@ TARGETS = (
         ),
         honoured=by_class(TARGET),
         warn=ignored,
-        start='"${PYTHON:-python3}" -m sglang.launch_server --model-path',
+        start=f'"${{PYTHON:-python3}}" {SGLANG}',
     ),
 )
