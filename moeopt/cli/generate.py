@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moeopt.cli.options import command, file_name, human, keyword, read_counts
+from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def _generate(
     more: dict[str, Any],
 ) -> int:
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.core.json_files import to_json
     from moeopt.sim.traces.count_sample import UNKNOWN
     from moeopt.sim.traces.files import read_routing
@@ -125,7 +125,6 @@ def _twins(
 ) -> "tuple[InstanceEnvelope, InstanceEnvelope]":
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.core.problem import Phases
     from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem

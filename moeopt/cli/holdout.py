@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.cli.options import Json, command, print_lines, print_table, shown
+from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
@@ -79,7 +80,6 @@ def holdout_command(
     """
     import moeopt
     from moeopt.cli.gap import COMMA
-    from moeopt.core.errors import InputError
 
     if options.schedule not in SCHEDULES:
         raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {options.schedule!r}")

@@ -183,6 +183,10 @@ class InstanceEnvelope(Data):
         copied = self.model_copy(update=fields)
         return copied.model_copy(update={"schema_version": 2 if copied.says_newer() else 1})
 
+    def without_rule(self, rule: str) -> Self | None:
+        """Return the instance to which a rule says nothing; None if no instance is like that."""
+        return None
+
     def says_newer(self) -> bool:
         """Tell whether it states a field that files of version 1 do not have."""
         rows = [value for _, value in self if isinstance(value, tuple)]
