@@ -72,6 +72,16 @@ def _instance(gpus: int, layers: int) -> Instance:
     )
 
 
+def test_the_model_says_how_many_layers_its_file_counts() -> None:
+    """Attention of one layer on the host, of two on GPUs: 3 of 4, or 4 of 5 with a block."""
+    made = _instance(2, 3)
+    solution = Solution(instance=made.name, attention=(2, 0, 1), experts=(2, 2, 1))
+    for nextn, offloaded in ((None, "3"), (1, "4")):
+        model = get_model("mixtral-8x7b").model_copy(update={"nextn": nextn})
+        words = moeopt.export(solution, made, to="llama.cpp", model=model).text.split()
+        assert words[:2] == ["-ngl", offloaded]
+
+
 def test_two_cards_and_a_server_from_nothing_to_a_command(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
