@@ -18,6 +18,7 @@ from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import Row, as_json, not_followed, read_rows, slot_map, slot_target
 from moeopt.exporters.target import by_class, classes_of
+from moeopt.sim.machines.runtimes.command import SGLANG
 
 KEY = "physical_to_logical_map"
 
@@ -63,6 +64,6 @@ TARGETS = (
         strict_suffix=True,
         honoured=by_class(TARGET),
         warn=ignored,
-        start='"${PYTHON:-python3}" -m sglang.launch_server --model-path',
+        start=f'"${{PYTHON:-python3}}" {SGLANG}',
     ),
 )
