@@ -417,6 +417,8 @@ class Relaxation:
 
     def optimum(self, limit_s: float) -> int | None:
         """Return what the best point of whole numbers that HiGHS finds costs, in integers."""
+        if limit_s <= 0:
+            return None
         lower = [-np.inf if one is None else float(one) for one in self.model.lower]
         upper = [np.inf if one is None else float(one) for one in self.model.upper]
         values: Vector | None = milp(
