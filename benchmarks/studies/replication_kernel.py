@@ -203,9 +203,8 @@ def predicted(form: str, p: Floats, table: Measured) -> Floats:
 def fit(arguments: argparse.Namespace) -> None:
     """Print the fitted times and the errors on what was not fitted."""
     times = "launch us | read us/M | pass us/M | token us/M"
-    print(
-        f"| kernel | form | {times} | error on the fitted | on the others | p90 | sign | of fitted |"
-    )
+    errors = "error on the fitted | on the others | p90 | sign | of fitted"
+    print(f"| kernel | form | {times} | {errors} |")
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     tables = (wide(arguments.data), single(arguments.data, "bfloat16", "a100-bf16"),
               single(arguments.data, "int4_wo", "a100-int4"))  # fmt: skip
