@@ -2,7 +2,6 @@
 
     python benchmarks/studies/replication_kernel.py fit --data DIR
     python benchmarks/studies/replication_kernel.py map [--out docs/replication_kernel.svg]
-    python benchmarks/studies/replication_kernel.py scale [--count 30] [--windows 8]
     python benchmarks/studies/replication_kernel.py moves
 
 ``fit``: the times of `moeopt.problems.replication.generate` from DIR/wideep_moe_h100.csv
@@ -21,7 +20,6 @@ more than 5 %: of pairs of which one or both were not fitted, and of those that 
 copies, each knowing the loads, and the best known of any copies with a free split: the slowest
 rank's kernel, launch included, over the best. In the picture N, E and M name the simplest rule that
 is within 1 % of the best one, and the number says how many % the best known lies below that one.
-``scale``: gaps at 32 x 9 and 64 x 5 in 10 CPU seconds, tokens and kernels.
 ``moves``: windows of 1,000 steps one after the other, each decided on the one before: never moving,
 moving every 4, 2, 1 windows, moving if the last window says it pays, few moves by SwiftBalancer;
 over the best sequence of placements found in hindsight, which has its bound. A copy that moves
@@ -34,7 +32,6 @@ import hashlib
 import os
 import statistics
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +56,7 @@ TRIED, DRAWS = 24, 8
 """Draws of loads for a row of the fullest rank, and those that stand for a row."""
 GPU = "h100-fp8"
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 256, 8, 7168, 2048
-"""DeepSeek-V3's layer, which `map`, `scale` and `moves` have."""
+"""DeepSeek-V3's layer, which `map` and `moves` have."""
 
 
 def drawn(tokens: int, experts: int, top_k: int, power: float, seed: int) -> Any:
@@ -397,34 +394,6 @@ def picture(cells: dict[tuple[float, int, int], dict[str, int]], out: Path) -> N
     figure.savefig(out, metadata={"Date": None}, bbox_inches="tight")
 
 
-def scale(arguments: argparse.Namespace) -> None:
-    """Print gaps of the own method, tokens and kernels."""
-    print(
-        "| work | devices x slots | tokens | instances | within 0.5 % | median, largest | CPU s |"
-    )
-    print("|---|---|---:|---:|---:|---|---:|")
-    for work in ("tokens", "kernel"):
-        for ranks, slots in ((32, 9), (64, 5)):
-            for tokens in (64 * ranks, 2048 * ranks // 8, 1024 * ranks):
-                gaps, seconds = [], []
-                for seed in range(arguments.count):
-                    rows = [skewed(tokens, 0.6, 100 * seed + w) for w in range(arguments.windows)]
-                    instance = layer(rows, ranks, slots, split="even", work=work)
-                    begin = time.process_time()
-                    found = moeopt.solve(
-                        instance,
-                        "anneal-and-refute",
-                        work_limit=arguments.limit,
-                        enough_gap=arguments.enough,
-                    )
-                    seconds.append(time.process_time() - begin)
-                    gaps.append(found.gap or 0.0)
-                within = sum(gap <= 0.005 for gap in gaps)
-                said = f"{statistics.median(gaps):.2%}, {max(gaps):.2%} | {max(seconds):.1f}"
-                name = f"{work} | {ranks} x {slots} | {tokens}"
-                print(f"| {name} | {len(gaps)} | {within} | {said} |", flush=True)
-
-
 MOVE_RANKS, MOVE_SLOTS, MOVE_WINDOWS, STEPS = 32, 9, 12, 1000
 """Of `moves`: a window is so many steps."""
 
@@ -555,17 +524,13 @@ def moves(_: argparse.Namespace) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["fit", "map", "scale", "moves"])
+    parser.add_argument("what", choices=["fit", "map", "moves"])
     parser.add_argument("--data", type=Path, help="folder with the measurements")
     parser.add_argument("--out", type=Path, default=Path("replication_kernel.svg"))
-    parser.add_argument("--count", type=int, default=10, help="instances per row of scale")
-    parser.add_argument("--windows", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=10.0, help="work units per solve")
-    parser.add_argument("--enough", type=float, default=0.005, help="gap that is enough")
     arguments = parser.parse_args()
     if arguments.what == "fit" and arguments.data is None:
         parser.error("fit: needs --data DIR")
-    {"fit": fit, "map": draw_map, "scale": scale, "moves": moves}[arguments.what](arguments)
+    {"fit": fit, "map": draw_map, "moves": moves}[arguments.what](arguments)
     sys.stdout.flush()
     os._exit(0)
 
