@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, shown
+from moeopt.cli.options import BAD_INPUT, DONE, Json, shown
+from moeopt.core.errors import InputError, about
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.core.objective import Objective
     from moeopt.exporters.outside_solver import OutsideAnswer
-
-VALID, INVALID = 0, 2
 
 
 def check_command(
@@ -35,7 +34,6 @@ def check_command(
     mps has written.
     """
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.study.known import compared, standing
 
     problem = moeopt.load(instance)
@@ -45,10 +43,8 @@ def check_command(
         if answer is None:
             raise InputError(f"--out: {solution} is no .sol file")
         moeopt.save(decision, out)
-    try:
+    with about(solution):
         verdict = moeopt.check(problem, decision)
-    except InputError as error:
-        raise InputError(f"{solution}: {error}") from None
     if answer is not None and answer.differs(problem, verdict.objective):
         claim = f"{answer.writer} says {answer.claim:,.0f}"
         print(f"moeopt: warning: {solution}: {claim}, the checker another", file=sys.stderr)
@@ -72,12 +68,11 @@ def check_command(
     if not verdict.valid and not as_json:
         for constraint, sentence in verdict.violations:
             print(f"{solution}: {constraint}: {sentence}", file=sys.stderr)
-    return VALID if verdict.valid else INVALID
+    return DONE if verdict.valid else BAD_INPUT
 
 
 def _best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
     """Return the objective of the best known solution, None if the file stands in no library."""
-    from moeopt.core.errors import InputError
     from moeopt.study.known import Libraries
 
     try:

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, OwnTimeLimit, Seed, Workers, WorkLimit, shown
+from moeopt.cli.options import Json, SolvingOptions, command, shown
+from moeopt.core.errors import about
 
 if TYPE_CHECKING:
     from moeopt.core.objective import Objective
     from moeopt.solvers.explain import Binding, Explanation
 
 
+@command
 def explain_command(
+    *,
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
     solution: Annotated[
         Path | None,
@@ -23,10 +26,7 @@ def explain_command(
         ),
     ] = None,
     method: Annotated[str, typer.Option("--method", help="cp-sat, milp or mathprog.")] = "cp-sat",
-    time_limit: OwnTimeLimit = None,
-    work_limit: WorkLimit = None,
-    seed: Seed = 0,
-    workers: Workers = 1,
+    options: SolvingOptions,
     as_json: Json = False,
 ) -> int:
     """Say which rules make an instance infeasible (exit 3); or what binds, helps, costs (exit 0).
@@ -36,25 +36,19 @@ def explain_command(
     """
     import moeopt
     from moeopt.cli.progress import solving
-    from moeopt.core.errors import InputError
     from moeopt.problems.execute import checked
 
     loaded = moeopt.load(instance)
     decision = None if solution is None else moeopt.load_solution(solution)
     if decision is not None:
-        try:
+        with about(solution):
             checked(loaded, decision)
-        except InputError as error:
-            raise InputError(f"{solution}: {error}") from None
     with solving(f"{loaded.name}  explain", loaded.problem):
         found = moeopt.explain(
-            loaded,
-            method,
-            decision,
-            time_limit_s=time_limit,
-            work_limit=work_limit,
-            seed=seed,
-            workers=workers,
+            *(loaded, method, decision),
+            **options.limits,
+            seed=options.seed,
+            workers=options.workers,
         )
     if as_json:
         names = {"problem": loaded.problem, "instance": loaded.name}

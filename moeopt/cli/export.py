@@ -1,5 +1,6 @@
 """``moeopt export``: hand a plan to the runtime that carries it out."""
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, command, keyword, shown
+from moeopt.cli.options import Json, LimitOptions, command, keyword, shown
 from moeopt.core.errors import InputError
-from moeopt.core.options import Options, option
+from moeopt.core.options import option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
@@ -24,22 +25,12 @@ LIBRARY = Path("instances")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(Options):
+class ExportOptions(LimitOptions):
     """Options of ``moeopt export`` that every target has."""
 
     instance: Path | None = option(None, "The solution's instance; default: looked for beside it.")
     model: str | None = option(
         None, "Preset, config.json, GGUF or JSON file; default: the instance's."
-    )
-    time_limit: float | None = option(
-        None,
-        "Seconds for building and solving; default: 60, or none with --work-limit.",
-        metavar="S",
-    )
-    work_limit: float | None = option(
-        None,
-        "Units of work, each about a second of one core: the same answer on every machine.",
-        metavar="W",
     )
     out: Path | None = option(None, "File or folder; default: stdout.")
 
@@ -89,8 +80,9 @@ def _export(
         for name, value in more.items()
         if value is not None
     }
-    limits = {"time_limit_s": options.time_limit, "work_limit": options.work_limit}
-    exported = moeopt.export(given, problem, to=to, model=options.model, options=values, **limits)
+    exported = moeopt.export(
+        *(given, problem), to=to, model=options.model, options=values, **options.limits
+    )
     path = None if out is None else exported.save(out)[0]
     _print_notes(exported)
     if as_json:
@@ -138,7 +130,6 @@ def _print_notes(exported: "Exported") -> None:
 
 
 def _print_json(exported: "Exported", path: Path | None) -> None:
-    import json
 
     files = {"file": None if path is None else str(path)}
     if path is None:

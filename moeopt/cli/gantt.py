@@ -4,15 +4,16 @@ A schedule as text: one line per device, time running to the right.
 """
 
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import in_ms
+from moeopt.core.errors import InputError, about
+
+from .options import check_picture, drawing, in_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.problems.event_graph import Drawn
 from collections.abc import Sequence
@@ -67,9 +68,6 @@ def _bar(bar: Bar, length: int) -> str:
     return text.ljust(length, fill)[:length]
 
 
-SUFFIXES = (".svg", ".png", ".pdf")
-
-
 def gantt_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
     solutions: Annotated[list[Path], typer.Argument(help="Solution files, drawn in this order.")],
@@ -78,13 +76,9 @@ def gantt_command(
     ] = None,
 ) -> None:
     """Draw the schedules of solutions below each other, on one time axis, with critical paths."""
-    from shutil import get_terminal_size
-
     import moeopt
-    from moeopt.core.errors import InputError
 
-    if out is not None and out.suffix not in SUFFIXES:
-        raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
+    check_picture("--out", out)
     problem = moeopt.load(instance)
     charts = [_chart(problem, path) for path in solutions]
     horizon_ns = max(lane.end_ns for _, drawn in charts for lane in drawn.lanes)
@@ -102,15 +96,12 @@ def gantt_command(
 def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
     """Return a title, and what to draw of a solution that the checker accepts."""
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.problems.event_graph import critical_lanes
     from moeopt.problems.registry import get_problem
 
     solution = moeopt.load_solution(path)
-    try:
+    with about(path):
         verdict = moeopt.check(problem, solution)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     if not verdict.valid:
         constraint, sentence = verdict.violations[0]
         raise InputError(f"{path}: {constraint}: {sentence}")
@@ -122,14 +113,8 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
 
 
 def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
-    from moeopt.core.errors import InputError
 
-    try:
+    with drawing(out):
         from moeopt.study.pictures import Panel, save_gantt
-    except ModuleNotFoundError:
-        raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
-    try:
-        panels = [Panel(title, drawn.lanes, drawn.caption) for title, drawn in charts]
-        save_gantt(panels, out)
-    except OSError as error:
-        raise InputError(f"--out: {out}: {error.strerror}") from None
+
+        save_gantt([Panel(title, drawn.lanes, drawn.caption) for title, drawn in charts], out)

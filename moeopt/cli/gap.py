@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from moeopt.cli.options import command
+from moeopt.cli.options import OWN_RULES, command
+from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
@@ -36,13 +37,7 @@ class GapOptions(Options):
         "Comma-separated names, `heuristics`, `published` (the rule of the problem's papers),"
         " `exact`, or rules as in --with; default: every heuristic.",
     )
-    rules: list[str] | None = option(
-        None,
-        "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
-        " repeatable.",
-        flag="--with",
-        metavar="RULE",
-    )
+    rules: list[str] | None = option(None, OWN_RULES, flag="--with", metavar="RULE")
     time_limit: str | None = option(
         None, "Seconds for each solve; default: 60, or none with --work-limit.", metavar="S[,S]"
     )
@@ -150,7 +145,6 @@ def gap_command(
     gravest failure (2 for a rule), 0 if there is none.
     """
     from moeopt.cli.gap_report import need_extra, write_figures, write_report
-    from moeopt.core.errors import InputError
     from moeopt.study.store import Store
 
     if options.resume and options.store is None:
@@ -165,14 +159,16 @@ def gap_command(
         raise InputError("--points: goes with --settlements all")
     with Store() as memory:
         kept = options.store or memory
-        if options.settlements_all:
-            others = [name for name in ctx.params if name not in OF_ALL_SETTLEMENTS]
-            _refuse(ctx, others, "goes not with --settlements all")
-            return _jointly(paths or [], options, kept)
-        if options.settlements:
-            others = [name for name in ctx.params if name not in OF_SETTLEMENTS]
-            _refuse(ctx, others, "goes not with --settlements")
-            return _settlements(ctx, paths or [], options, kept)
+        if options.settlements_all or options.settlements:
+            every = options.settlements_all
+            means = OF_ALL_SETTLEMENTS if every else OF_SETTLEMENTS
+            others = [name for name in ctx.params if name not in means]
+            _refuse(ctx, others, f"goes not with --settlements{' all' * every}")
+            if not paths:
+                raise InputError("Missing argument 'PATHS': instances or folders")
+            if every:
+                return _jointly(paths, options, kept)
+            return _settlements(ctx, paths, options, kept)
         if paths:
             campaign = _campaign(ctx, paths, options)
             rows, code = _run(campaign, kept, options)
@@ -198,18 +194,11 @@ def _settlements(
     from moeopt.cli.gap_report import write_report
     from moeopt.cli.gap_tables import print_settlements
     from moeopt.cli.progress import showing
-    from moeopt.core.errors import InputError
     from moeopt.study.export import write_text
     from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
 
-    if not paths:
-        raise InputError("Missing argument 'PATHS': instances or folders")
     with showing() as watch:
-        readings = sensitivity(
-            paths,
-            options.method_names,
-            _running(options, kept, watch),
-        )
+        readings = sensitivity(paths, options.method_names, _running(options, kept, watch))
     if options.csv is not None:
         write_text(to_csv(readings), options.csv)
     if options.markdown:
@@ -241,21 +230,14 @@ def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Runn
 def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
     """Solve on a grid of all settlements and print each rule's range with its ends."""
     from moeopt.cli.progress import showing
-    from moeopt.core.errors import InputError
     from moeopt.study.export import write_text
     from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
 
-    if not paths:
-        raise InputError("Missing argument 'PATHS': instances or folders")
     if options.points < 1:
         raise InputError(f"--points: must be at least 1, not {options.points}")
     with showing() as watch:
-        found, size = jointly(
-            paths,
-            options.method_names,
-            points=options.points,
-            running=_running(options, kept, watch),
-        )
+        running = _running(options, kept, watch)
+        found, size = jointly(paths, options.method_names, points=options.points, running=running)
     if options.csv is not None:
         write_text(joint_to_csv(found), options.csv)
     print("\n".join(joint_sentences(found, size)))
@@ -264,7 +246,6 @@ def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -
 
 def _campaign(ctx: typer.Context, paths: Sequence[Path], options: GapOptions) -> "Campaign":
     """Return the campaign in a file, with the rules beside it, or the one of the options."""
-    from moeopt.core.errors import InputError
     from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
     rules = options.rules or []
@@ -301,8 +282,6 @@ def _is_given(ctx: typer.Context, parameter: str) -> bool:
 
 def _refuse(ctx: typer.Context, parameters: Sequence[str], why: str) -> None:
     """Refuse options that would be overruled."""
-    from moeopt.core.errors import InputError
-
     for one in parameters:
         if _is_given(ctx, one):
             raise InputError(f"{_flag(one)}: {why}")
@@ -329,7 +308,6 @@ def _limits(options: GapOptions) -> tuple[list[float] | None, list[float] | None
 
 
 def _numbers(flag: str, text: str, number: Callable[[str], T]) -> list[T]:
-    from moeopt.core.errors import InputError
     from moeopt.core.wording import shown
 
     try:

@@ -1,10 +1,12 @@
 """What ``moeopt gap`` writes into folders: --report gap.csv and HTML, --figures PDF and SVG."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
     from moeopt.study.rows import Row
@@ -34,7 +36,6 @@ def write_report(
     InputError
         If a file cannot be written.
     """
-    from moeopt.core.errors import InputError
     from moeopt.core.json_files import write_bytes
     from moeopt.study.export import to_csv
     from moeopt.study.report.write import FILE, missing
@@ -42,8 +43,7 @@ def write_report(
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--report: {folder} is a file: must be a folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _made("--report", folder):
         write_bytes(to_csv(rows).encode(), folder / "gap.csv")
         if absent := missing():
             print(
@@ -54,8 +54,16 @@ def write_report(
             return
         with opened(kept) as store:
             write_html(rows, store, folder, command, settled)
+
+
+@contextmanager
+def _made(flag: str, folder: Path) -> Iterator[None]:
+    """Make a folder, and tell why it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
-        raise InputError(f"--report: {folder}: {error.strerror}") from None
+        raise InputError(f"{flag}: {folder}: {error.strerror}") from None
 
 
 def need_extra(option: str) -> None:
@@ -66,7 +74,6 @@ def need_extra(option: str) -> None:
     InputError
         If a package is missing.
     """
-    from moeopt.core.errors import InputError
     from moeopt.study.report.write import missing
 
     if absent := missing():
@@ -81,15 +88,10 @@ def write_figures(rows: "Sequence[Row]", kept: "Path | Store", folder: Path) -> 
     InputError
         If a file cannot be written.
     """
-    from moeopt.core.errors import InputError
     from moeopt.study.report.write import write_figures as write_all
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with opened(kept) as store:
-            write_all(rows, store, folder)
-    except OSError as error:
-        raise InputError(f"--figures: {folder}: {error.strerror}") from None
+    with _made("--figures", folder), opened(kept) as store:
+        write_all(rows, store, folder)
 
 
 def opened(kept: "Path | Store") -> "AbstractContextManager[Store]":

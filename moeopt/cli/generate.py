@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moeopt.cli.options import command, file_name, human, keyword, read_counts
+from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.core.json_files import JsonObject
     from moeopt.sim.traces.trace import Trace
 
 LATER_OUT = "File or folder for a second instance: the loads that come next."
@@ -86,7 +88,6 @@ def _generate(
     more: dict[str, Any],
 ) -> int:
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.core.json_files import to_json
     from moeopt.sim.traces.count_sample import UNKNOWN
     from moeopt.sim.traces.files import read_routing
@@ -100,7 +101,7 @@ def _generate(
             raise InputError("--trace, --counts: at most one of the two may be given")
         trace, counts = None, trace
     later_out, later = more.pop("later_out", None), more.pop("later", None)
-    given = {"machine": machine, "model": model, "workload": options.workload} | more
+    given: JsonObject = {"machine": machine, "model": model, "workload": options.workload} | more
     given |= {"seed": options.seed, "quantum_ns": options.quantum_ns, "name": options.name}
     if later_out is not None:
         if counts is not None:
@@ -121,11 +122,10 @@ def _generate(
 
 
 def _twins(
-    problem: str, trace: "Trace | None", later: int | None, given: dict[str, Any]
+    problem: str, trace: "Trace | None", later: int | None, given: "JsonObject"
 ) -> "tuple[InstanceEnvelope, InstanceEnvelope]":
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.core.problem import Phases
     from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem

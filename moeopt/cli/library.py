@@ -1,13 +1,14 @@
 """``moeopt library``: solutions and bounds for the instance library, checked and entered."""
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, print_error
+from moeopt.cli.options import Json, group, print_error
 from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.wording import unknown
 
@@ -26,18 +27,16 @@ INSTANCES = Path("instances")
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on the instance library."""
-    app = typer.Typer(
-        help="Check solutions and bounds against the instance library, and enter better ones.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
+    return group(
+        "Check solutions and bounds against the instance library, and enter better ones.",
+        {
+            "check": check_command,
+            "certify": certify_command,
+            "model": model_command,
+            "verify": verify_command,
+            "table": table_command,
+        },
     )
-    app.command("check")(check_command)
-    app.command("certify")(certify_command)
-    app.command("model")(model_command)
-    app.command("verify")(verify_command)
-    app.command("table")(table_command)
-    app.callback()(lambda: None)
-    return app
 
 
 def check_command(
@@ -61,23 +60,16 @@ def check_command(
     from moeopt.library.submissions import credited, enter, submitted
 
     by = credited(by)
-    codes = [0]
-    for file in files:
-        try:
-            found = submitted(library, file, instance)
-            entered = enter(found, by) if write else []
-        except MoeoptError as error:
-            print_error(str(error))
-            codes.append(error.exit_code)
-            continue
+
+    def look(file: Path) -> Told:
+        found = submitted(library, file, instance)
+        entered = enter(found, by) if write else []
         costs = f"objective {shown(found.entry.problem, found.objective)}"
-        report: dict[str, object] = {
-            "objective": found.objective,
-            "best": found.entry.objective,
-            "standing": found.standing,
-        }
-        _tell(file, found.entry, f"{costs}: {found.sentence()}", report, entered, as_json)
-    return max(codes)
+        report = {"objective": found.objective, "best": found.entry.objective}
+        sentence = f"{costs}: {found.sentence()}"
+        return found.entry, sentence, report | {"standing": found.standing}, entered
+
+    return _each(files, look, as_json)
 
 
 def verify_command(
@@ -101,20 +93,15 @@ def verify_command(
     by = credited(by)
     if not files:
         return _verify_all(library)
-    codes = [0]
-    for file in files:
-        try:
-            found = certified(library, file, instance)
-            entered = enter_bound(found, by) if write else []
-        except MoeoptError as error:
-            print_error(str(error))
-            codes.append(error.exit_code)
-            continue
-        bound = found.bound
-        proves = f"proves {shown(found.entry.problem, bound)}: {found.sentence()}"
-        report = {"bound": bound, "best_bound": found.entry.bound}
-        _tell(file, found.entry, proves, report, entered, as_json)
-    return max(codes)
+
+    def look(file: Path) -> Told:
+        found = certified(library, file, instance)
+        entered = enter_bound(found, by) if write else []
+        proves = f"proves {shown(found.entry.problem, found.bound)}: {found.sentence()}"
+        report = {"bound": found.bound, "best_bound": found.entry.bound}
+        return found.entry, proves, report, entered
+
+    return _each(files, look, as_json)
 
 
 def certify_command(
@@ -205,23 +192,28 @@ def table_command(
     return 0
 
 
-def _tell(
-    file: Path,
-    entry: "Entry",
-    sentence: str,
-    report: Mapping[str, object],
-    entered: list[Path],
-    as_json: bool,
-) -> None:
-    import json
+Told = tuple["Entry", str, Mapping[str, object], list[Path]]
+"""What is said of a file: its entry, a sentence, a report, and the files that were written."""
 
-    if as_json:
-        names = {"file": str(file), "problem": entry.problem, "instance": entry.name}
-        print(json.dumps(names | dict(report) | {"entered": [str(path) for path in entered]}))
-        return
-    print(f"{file}: {entry.problem}/{entry.name}: {sentence}")
-    for path in entered:
-        print(f"{path}: written")
+
+def _each(files: list[Path], look: Callable[[Path], Told], as_json: bool) -> int:
+    """Look at files, print what is said of each, and return the largest exit code."""
+    code = 0
+    for file in files:
+        try:
+            entry, sentence, report, entered = look(file)
+        except MoeoptError as error:
+            print_error(str(error))
+            code = max(code, error.exit_code)
+            continue
+        if as_json:
+            names = {"file": str(file), "problem": entry.problem, "instance": entry.name}
+            print(json.dumps(names | dict(report) | {"entered": list(map(str, entered))}))
+            continue
+        print(f"{file}: {entry.problem}/{entry.name}: {sentence}")
+        for path in entered:
+            print(f"{path}: written")
+    return code
 
 
 def _verify_all(library: Path) -> int:

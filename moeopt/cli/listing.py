@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from moeopt.core.errors import InputError
+
 KINDS = (
     *("problems", "methods", "settlements", "machines", "gpus", "hosts", "models"),
     *("quantisations", "runtimes", "workloads", "instances", "targets"),
@@ -31,7 +33,6 @@ def list_command(
         own = {"gpus": parts.gpu_names, "hosts": parts.host_names}
         print("\n".join(own[kind]() if kind in own else names(kind)))
     else:
-        from moeopt.core.errors import InputError
         from moeopt.core.wording import unknown
 
         raise InputError(f"list: {unknown(kind, KINDS)}")
@@ -82,7 +83,6 @@ def _list_targets() -> None:
 
 
 def _list_instances(path: Path) -> None:
-    from moeopt.core.errors import InputError
     from moeopt.core.json_files import read_object
 
     indexes = sorted(path.glob("*/index.json"))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from moeopt.cli.options import Seed
+from moeopt.cli.options import Seed, group
 from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,15 +16,10 @@ Out = Annotated[Path, typer.Option("--out", help="The table (.json).", show_defa
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on loss tables."""
-    app = typer.Typer(
-        help="Make loss tables for `moeopt generate bitwidth --loss-table`.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
+    return group(
+        "Make loss tables for `moeopt generate bitwidth --loss-table`.",
+        {"convert": convert_command, "measure": measure_command},
     )
-    app.command("convert")(convert_command)
-    app.command("measure")(measure_command)
-    app.callback()(lambda: None)
-    return app
 
 
 def convert_command(

@@ -1,11 +1,13 @@
 """``moeopt machine``: describe the machine at hand, look at one, change one."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json
+from moeopt.cli.options import Json, group, stem
+from moeopt.core.errors import InputError
 from moeopt.core.escaping import terminal_text
 
 if TYPE_CHECKING:
@@ -20,18 +22,16 @@ Out = Annotated[Path | None, typer.Option("--out", help="Machine file; by defaul
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on machines."""
-    app = typer.Typer(
-        help="Describe the machine at hand, look at a machine, change one.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
+    return group(
+        "Describe the machine at hand, look at a machine, change one.",
+        {
+            "detect": detect_command,
+            "show": show_command,
+            "set": set_command,
+            "import": import_command,
+            "fields": fields_command,
+        },
     )
-    app.command("detect")(detect_command)
-    app.command("show")(show_command)
-    app.command("set")(set_command)
-    app.command("import")(import_command)
-    app.command("fields")(fields_command)
-    app.callback()(lambda: None)
-    return app
 
 
 def detect_command(
@@ -47,7 +47,6 @@ def detect_command(
     as_json: Json = False,
 ) -> int:
     """Describe this machine: what the system says, the vendor's data, and measurements."""
-    from moeopt.cli.options import stem
     from moeopt.sim.machines.detect import detect_machine
 
     check_place(out)
@@ -97,7 +96,6 @@ def import_command(
     out: Out = None,
 ) -> int:
     """Take bandwidths that another tool measured: read, triad or copy rates in a JSON file."""
-    from moeopt.core.errors import InputError
     from moeopt.sim.machines.bandwidth_files import read_bandwidths, with_bandwidths
     from moeopt.sim.presets import get_machine
 
@@ -131,9 +129,6 @@ def fields_command() -> int:
 
 def _changes(given: list[str]) -> dict[str, object]:
     """Return field -> value; a value is JSON, or else text."""
-    import json
-
-    from moeopt.core.errors import InputError
     from moeopt.core.units import gib_of
     from moeopt.core.wording import shortened
 
@@ -156,8 +151,6 @@ def _changes(given: list[str]) -> dict[str, object]:
 
 def _place(machine: str, out: Path | None) -> Path:
     """Return the file to write: the machine's own unless told, which a preset does not have."""
-    from moeopt.core.errors import InputError
-
     place = Path(machine) if out is None else out
     if out is None and not place.is_file():
         raise InputError(f"--out: is missing: {machine!r} is not a file that could be changed")
@@ -167,8 +160,6 @@ def _place(machine: str, out: Path | None) -> Path:
 
 def check_place(out: Path) -> None:
     """Raise InputError unless a machine file can be written there."""
-    from moeopt.core.errors import InputError
-
     try:
         if out.is_dir():
             raise InputError(f"--out: {out} is a folder; name a file")
@@ -180,8 +171,6 @@ def check_place(out: Path) -> None:
 
 def _name(machine: "Machine", place: Path, out: Path | None) -> str:
     """Return a new file's stem; a file that is changed in place keeps its name."""
-    from moeopt.cli.options import stem
-
     return machine.name if out is None else stem(place)
 
 
@@ -194,7 +183,6 @@ def write_machine(machine: "Machine", out: Path) -> None:
 
 
 def _print(machine: "Machine", as_json: bool) -> None:
-    import json
 
     from moeopt.sim.machines.table import absent_fields, machine_rows
 

@@ -35,12 +35,10 @@ from moeopt.cli import (
     solve,
     trace,
 )
-from moeopt.cli.options import INTERRUPTED, print_error
+from moeopt.cli.options import BAD_INPUT, INTERRUPTED, NO_SOLUTION, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
 from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
-
-USAGE, NOTHING_FOUND = 2, 4
 
 NUMBERS = {"integer": "a whole number", "number": "a number"}
 """What an option's text should have been, by its type."""
@@ -120,7 +118,7 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
     except MoeoptError as error:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _fail(_in_words(error, argv), USAGE)
+        return _fail(_in_words(error, argv), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
@@ -128,9 +126,9 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
         return 0
     except OSError as error:  # a full disk, most often that of our own output
         _drop_output()
-        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", USAGE)
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except MemoryError:
-        return _fail("this machine's memory is too small for it", NOTHING_FOUND)
+        return _fail("this machine's memory is too small for it", NO_SOLUTION)
     return code or 0
 
 
@@ -187,4 +185,4 @@ def _options(
         raise typer.Exit
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
-        raise typer.Exit(USAGE)
+        raise typer.Exit(BAD_INPUT)

@@ -3,15 +3,17 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import Field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from moeopt.core.options import Options
+from moeopt.core.errors import InputError
+from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, whole_of
 
 if TYPE_CHECKING:
@@ -19,33 +21,50 @@ if TYPE_CHECKING:
 
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
+    from moeopt.solvers.arguments import Asked
 
 
-OwnTimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--time-limit",
-        metavar="S",
-        help="Seconds for building and solving; default: 60, or none with --work-limit.",
-    ),
-]
-WorkLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--work-limit",
-        metavar="W",
-        help="Units of work, each about a second of one core: the same answer on every machine.",
-    ),
-]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
-Workers = Annotated[
-    int, typer.Option("--workers", metavar="N", help="Threads; only 1 goes with --work-limit.")
-]
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
+
+
+OWN_RULES = (
+    "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
+    " repeatable."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions(Options):
+    """What ends a solve."""
+
+    time_limit: float | None = option(
+        None,
+        "Seconds for building and solving; default: 60, or none with --work-limit.",
+        metavar="S",
+    )
+    work_limit: float | None = option(
+        None,
+        "Units of work, each about a second of one core: the same answer on every machine.",
+        metavar="W",
+    )
+
+    @property
+    def limits(self) -> "Asked":
+        """They as arguments of `moeopt.solve`."""
+        return {"time_limit_s": self.time_limit, "work_limit": self.work_limit}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolvingOptions(LimitOptions):
+    """What holds for every way of solving."""
+
+    seed: int = option(0, "Seed of everything random.", metavar="N")
+    workers: int = option(1, "Threads; only 1 goes with --work-limit.", metavar="N")
 
 
 DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
@@ -109,6 +128,16 @@ def _option_of(field: "Field[Any]") -> inspect.Parameter:
     return keyword(field.name, kind, asked, field.default)
 
 
+def group(help: str, commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
+    """Return a group of commands, by their names."""
+    # without rich's markup: an extra's brackets would be taken for it
+    app = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+    for name, function in commands.items():
+        app.command(name)(function)
+    app.callback()(lambda: None)
+    return app
+
+
 def human(name: str, kind: object) -> Callable[[str], object] | None:
     """Return what reads a number as people write it: 8k tokens, 512MiB of memory, q8_0."""
     kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
@@ -125,8 +154,6 @@ def human(name: str, kind: object) -> Callable[[str], object] | None:
 
 def labels(where: list[str] | None) -> dict[str, str]:
     """Return what ``--where`` says, label -> value."""
-    from moeopt.core.errors import InputError
-
     pairs = [entry.partition("=") for entry in where or []]
     for entry, (label, sign, _) in zip(where or [], pairs, strict=True):
         if not label or not sign:
@@ -136,7 +163,6 @@ def labels(where: list[str] | None) -> dict[str, str]:
 
 def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
     """Return what ``--counts`` and ``--where`` say, None without them."""
-    from moeopt.core.errors import InputError
     from moeopt.sim.traces.files import load_counts
 
     if file is None:
@@ -206,11 +232,6 @@ def print_error(message: str) -> None:
     print("moeopt: error:", " ".join(message.splitlines()), file=sys.stderr)
 
 
-def nanoseconds(value: int | None) -> str:
-    """Return a duration for people, or a dash if unknown."""
-    return "-" if value is None else f"{value:,} ns"
-
-
 def shown(problem: str, objective: "Objective | None") -> str:
     """Return an objective for people, each entry with its unit, or a dash if unknown."""
     from moeopt.solvers.result import with_unit
@@ -220,18 +241,33 @@ def shown(problem: str, objective: "Objective | None") -> str:
 
 def in_ms(problem: str, objective: "Objective") -> str:
     """Return an objective with its times in ms, all digits, as beside an axis in ms."""
-    from moeopt.core.objective import entries
-    from moeopt.problems.registry import get_problem
+    from moeopt.solvers.result import with_unit
 
-    said = []
-    names = get_problem(problem).check.OBJECTIVE
-    for name, value in zip(names, entries(objective), strict=True):
-        if name.endswith("_ns"):
-            part = f"{value % 10**6:06d}".rstrip("0")
-            said.append(f"{value // 10**6:,}" + f".{part}" * bool(part) + " ms")
-        else:
-            said.append(f"{name.replace('_', ' ')} {value:,}")
-    return ", ".join(said)
+    def milliseconds(value: int) -> str:
+        part = f"{value % 10**6:06d}".rstrip("0")
+        return f"{value // 10**6:,}" + f".{part}" * bool(part) + " ms"
+
+    return with_unit(problem, objective, milliseconds)
+
+
+PICTURES = (".svg", ".png", ".pdf")
+
+
+def check_picture(flag: str, file: Path | None) -> None:
+    """Raise InputError unless a picture's suffix says how to write it."""
+    if file is not None and file.suffix not in PICTURES:
+        raise InputError(f"{flag}: {file}: the suffix must be one of {', '.join(PICTURES)}")
+
+
+@contextmanager
+def drawing(file: Path) -> Iterator[None]:
+    """Tell what drawing needs, and why the picture of ``--out`` cannot be written."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise InputError(f"--out: {file}: pictures need matplotlib, the extra 'report'") from None
+    except OSError as error:
+        raise InputError(f"--out: {file}: {error.strerror}") from None
 
 
 def file_name(name: str) -> str:

@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, OwnTimeLimit, WorkLimit, shown
+from moeopt.cli.options import (
+    INFEASIBLE,
+    NO_SOLUTION,
+    Json,
+    LimitOptions,
+    check_picture,
+    command,
+    drawing,
+    shown,
+)
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
-
-SUFFIXES = (".svg", ".png", ".pdf")
-
-INFEASIBLE, NOTHING_YET = 3, 4
+    from moeopt.core.json_files import JsonObject
 
 
+@command
 def pareto_command(
+    *,
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
     tolerance: Annotated[
         float | None,
         typer.Option(metavar="SHARE", help="Only points within this share of the best first key."),
     ] = None,
-    time_limit: OwnTimeLimit = None,
-    work_limit: WorkLimit = None,
+    options: LimitOptions,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
     ] = None,
@@ -32,16 +40,14 @@ def pareto_command(
 ) -> int:
     """List every undominated objective, exactly; the last one within a tolerance costs least."""
     import moeopt
-    from moeopt.core.errors import InputError
     from moeopt.problems.registry import get_problem
     from moeopt.solvers import arguments
     from moeopt.solvers.limits import Deadline
 
-    if out is not None and out.suffix not in SUFFIXES:
-        raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
+    check_picture("--out", out)
     if tolerance is not None and not 0 <= tolerance < float("inf"):
         raise InputError(f"--tolerance: must be 0 or more, not {tolerance}")
-    limits = arguments.limits(time_limit, work_limit)
+    limits = arguments.limits(options.time_limit, options.work_limit)
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)
     if home.front is None:
@@ -54,7 +60,7 @@ def pareto_command(
     if points is None:
         unit = "s" if limits.work is None else "units of work"
         print(f"{problem.name}: no front within the limit of {limits.first:g} {unit}")
-        return NOTHING_YET
+        return NO_SOLUTION
     if not points:
         print(f"{problem.name}: infeasible")
         return INFEASIBLE
@@ -80,20 +86,15 @@ def _as_json(problem: "InstanceEnvelope", point: Any) -> str:
 
 def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None:
     """Draw the front, and where the problem's heuristics are."""
-    from moeopt.core.errors import InputError
     from moeopt.problems.registry import get_problem
 
-    try:
-        from moeopt.study.pictures import save_front
-    except ModuleNotFoundError:
-        raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
     home = get_problem(problem.problem)
     check = home.check
-    named: dict[str, Any] = {}
+    named: JsonObject = {}
     for name, heuristic in home.heuristics.HEURISTICS.items():
         if (solution := heuristic(problem)) is not None:
             named[name] = check.objective(problem, solution)
-    try:
+    with drawing(out):
+        from moeopt.study.pictures import save_front
+
         save_front(problem.name, check.OBJECTIVE, [p.objective for p in points], named, out)
-    except OSError as error:
-        raise InputError(f"--out: {out}: {error.strerror}") from None

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Where, command, read_counts
-from moeopt.cli.pareto import SUFFIXES
+from moeopt.cli.options import Json, Where, check_picture, command, read_counts
 from moeopt.core.errors import InputError
 from moeopt.planner.options import PlanOptions, SeveralOptions
 
@@ -170,8 +169,7 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
         return
     if not pareto:
         raise InputError("--picture: needs --pareto: a single plan has no front")
-    if picture.suffix not in SUFFIXES:
-        raise InputError(f"--picture: {picture}: the suffix must be one of {', '.join(SUFFIXES)}")
+    check_picture("--picture", picture)
     if not installed("matplotlib"):
         raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
     check_file("--picture", picture)

@@ -1,5 +1,6 @@
 """``moeopt profile``: measure an expert on this machine and write a machine file."""
 
+import datetime
 import json
 import shlex
 import sys
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from moeopt.cli.options import Json
+from moeopt.core.errors import InputError
 
 
 def profile_command(
@@ -25,8 +27,6 @@ def profile_command(
     as_json: Json = False,
 ) -> int:
     """Time an expert's three matrix products with torch; write the machine with the table."""
-    import datetime
-
     from moeopt.cli.machine import check_place
     from moeopt.cli.options import stem
     from moeopt.core.json_files import save
@@ -59,7 +59,6 @@ def profile_command(
 
 
 def _tokens(text: str) -> tuple[int, ...]:
-    from moeopt.core.errors import InputError
 
     try:
         return tuple(int(part) for part in text.split(","))

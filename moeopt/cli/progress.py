@@ -14,6 +14,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     Task,
     TaskID,
@@ -34,20 +35,23 @@ from .options import GRAVEST_FIRST, INTERRUPTED, print_error, rich_console, rich
 Update = Callable[[float, Objective | None, Objective | None], None]
 
 
+def _bar(*columns: ProgressColumn) -> Progress:
+    console = rich_console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _known(problem: str, objective: Objective | None, bound: Objective | None) -> str:
+    return f"incumbent {shown(problem, objective)}, bound {shown(problem, bound)}"
+
+
 @contextmanager
 def solving(title: str, problem: str) -> Iterator[Update]:
     """Show `title`, the seconds, and the incumbent and bound that the yielded function is given."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = rich_console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with _bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as bar:
         task = bar.add_task(rich_text(title))
 
         def update(seconds: float, objective: Objective | None, bound: Objective | None) -> None:
-            known = f"incumbent {shown(problem, objective)}, bound {shown(problem, bound)}"
+            known = _known(problem, objective, bound)
             bar.update(task, description=f"{rich_text(title)}  {known}")
 
         yield update
@@ -56,19 +60,12 @@ def solving(title: str, problem: str) -> Iterator[Update]:
 @contextmanager
 def counting() -> Iterator[Callable[[int, int, str, str], None]]:
     """Show how many solves of a study are done; the yielded function is told before each."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = rich_console(stderr=True)
-    columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with _bar(MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}")) as bar:
         task = bar.add_task("")
 
         def on_start(done: int, total: int, instance: str, method: str) -> None:
-            bar.update(
-                task, completed=done, total=total, description=rich_text(f"{instance} {method}")
-            )
+            said = rich_text(f"{instance} {method}")
+            bar.update(task, completed=done, total=total, description=said)
 
         yield on_start
 
@@ -139,9 +136,8 @@ class Shown(Watch):
     ) -> None:
         """Show the solve's incumbent and bound."""
         if job.key in self._running:
-            problem = job.instance.problem
-            known = f"incumbent {shown(problem, objective)}, bound {shown(problem, bound)}"
             line, title = self._running[job.key]
+            known = _known(job.instance.problem, objective, bound)
             self._each.update(line, description=f"{title}  {known}")
 
     def solved(self, job: Job, result: Result) -> None:

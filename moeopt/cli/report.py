@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.cli.options import Json
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
     from moeopt.study.execute import Watch
@@ -29,7 +30,6 @@ def report_command(
 ) -> int:
     """Write the report of a store, or show stores live: read-only, on the loopback address."""
     from moeopt.cli.gap_report import write_report
-    from moeopt.core.errors import InputError
     from moeopt.study.schema import is_writable
     from moeopt.study.store import Store
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moeopt.cli.options import Json, command, nanoseconds, shown
-from moeopt.core.errors import InputError
+from moeopt.cli.options import DONE, MISMATCH, Json, command, shown
+from moeopt.core.errors import InputError, about
 from moeopt.core.options import option
 from moeopt.core.units import tokens_of
 from moeopt.planner.options import ExecutionOptions
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from moeopt.sim.models.model_shape import ModelShape
     from moeopt.sim.plan.schema import Plan
 
-DONE, MISMATCH = 0, 5
 DEFAULT_STEPS = 8
 
 
@@ -127,11 +126,9 @@ def _widths(
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
     if not isinstance(problem, Instance) or not isinstance(decision, Solution):
         raise InputError("--machine: with --instance and --solution for bitwidth only")
-    try:
+    with about(solution):
         compare(problem, decision)
         return plan_of_widths(problem, decision, machine, model, layers)
-    except InputError as error:
-        raise InputError(f"{solution}: {error}") from None
 
 
 def _with_model_times(
@@ -182,10 +179,8 @@ def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool)
     from moeopt.sim.engine.chrome import save_chrome
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
-    try:
+    with about(solution):
         compared = compare(problem, decision)
-    except InputError as error:
-        raise InputError(f"{solution}: {error}") from None
     if chrome is not None:
         save_chrome(compared.timeline, chrome, problem.name)
     if as_json:
@@ -199,5 +194,5 @@ def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool)
         print(f"{problem.name}: executed in {measured}, which {word} the checker's {judged}")
         print(f"\n{usage_table(compared.timeline.usage())}\n\ncritical path")
         for name, length in path_by_kind(compared.timeline).items():
-            print(f"  {name:20} {nanoseconds(length)}")
+            print(f"  {name:20} {length:,} ns")
     return DONE if compared.agree else MISMATCH

@@ -1,9 +1,11 @@
 """``moeopt solve``: solve instances and print, save or draw what comes out."""
 
+import json
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,13 +17,14 @@ from moeopt.cli.options import (
     INFEASIBLE,
     NO_SOLUTION,
     Json,
+    SolvingOptions,
     command,
     print_error,
     shown,
     stem,
 )
 from moeopt.core.errors import InputError, MoeoptError
-from moeopt.core.options import Options, option
+from moeopt.core.options import option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolveOptions(Options):
+class SolveOptions(SolvingOptions):
     """Options of ``moeopt solve``."""
 
     method: str = option(
@@ -37,18 +40,6 @@ class SolveOptions(Options):
         "See `moeopt list methods`; or a rule of your own: FILE.py:function or"
         " package.module:function.",
     )
-    time_limit: float | None = option(
-        None,
-        "Seconds for building and solving; default: 60, or none with --work-limit.",
-        metavar="S",
-    )
-    work_limit: float | None = option(
-        None,
-        "Units of work, each about a second of one core: the same answer on every machine.",
-        metavar="W",
-    )
-    seed: int = option(0, "Seed of everything random.", metavar="N")
-    workers: int = option(1, "Threads; only 1 goes with --work-limit.", metavar="N")
     engine: str | None = option(None, "Of milp: highs, cbc, scip, gurobi, cplex.")
     verify: bool | None = option(
         None,
@@ -87,8 +78,7 @@ def solve_command(
                 result = solve(
                     instance,
                     chosen,
-                    time_limit_s=options.time_limit,
-                    work_limit=options.work_limit,
+                    **options.limits,
                     seed=options.seed,
                     workers=options.workers,
                     engine=options.engine,
@@ -148,8 +138,6 @@ def _save(result: "Result", target: Path) -> None:
 
 def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> None:
     if as_json:
-        import json
-
         print(json.dumps(result.to_dict()), flush=True)
         return
     from moeopt.solvers.result import compiling
@@ -182,7 +170,6 @@ def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
 
 
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
-    from shutil import get_terminal_size
 
     from moeopt.cli.gantt import draw
     from moeopt.problems.event_graph import critical_lanes

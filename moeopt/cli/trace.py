@@ -5,6 +5,7 @@
 ``moeopt trace fit``: parameters of a synthetic workload that behaves like a real trace.
 """
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from .options import (
     Json,
     Seed,
     Where,
+    group,
     labels,
     print_table,
     rich_console,
@@ -62,7 +64,6 @@ def fit_command(
 
     Of counts the popularity of experts is fitted; order, topics and affinity are not in them.
     """
-    from moeopt.core.errors import InputError
     from moeopt.core.json_files import save
     from moeopt.sim.traces.files import load_counts, load_trace, read_routing
     from moeopt.sim.traces.fit.fitting import fit_counts, fit_trace
@@ -96,7 +97,6 @@ def fit_command(
 
 
 def _print_json(fit: "Fit") -> None:
-    import json
 
     rows = [
         {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
@@ -143,8 +143,6 @@ def info_command(
     else:
         sizes, summary, repeats = _of_trace(file, layer, batch, experts)
     if as_json:
-        import json
-
         again = None if repeats is None else repeats.to_dict()
         print(json.dumps(sizes | {"layer": layer, "repeats": again} | summary.to_dict()))
         return 0
@@ -175,7 +173,6 @@ def _of_trace(
 def _of_counts(
     file: Path, layer: int | None, experts: int | None, where: dict[str, str]
 ) -> tuple[dict[str, str | int], "Summary"]:
-    from moeopt.core.errors import InputError
     from moeopt.sim.traces.files import load_counts
     from moeopt.sim.traces.statistics.summary import summarise_counts
 
@@ -241,18 +238,16 @@ Out = Annotated[Path, typer.Option("--out", help="The trace (.npz).", show_defau
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on traces."""
-    app = typer.Typer(
-        help="Convert, record, dedupe and describe routing traces.",
-        no_args_is_help=True,
-        rich_markup_mode=None,  # or the extra's brackets are taken for markup
+    return group(
+        "Convert, record, dedupe and describe routing traces.",
+        {
+            "convert": convert_command,
+            "record": record_command,
+            "info": info_command,
+            "dedupe": dedupe_command,
+            "fit": fit_command,
+        },
     )
-    app.command("convert")(convert_command)
-    app.command("record")(record_command)
-    app.command("info")(info_command)
-    app.command("dedupe")(dedupe_command)
-    app.command("fit")(fit_command)
-    app.callback()(lambda: None)
-    return app
 
 
 def convert_command(
@@ -329,8 +324,6 @@ def dedupe_command(
     left = without(trace, found)
     line = _save(left, out)
     if as_json:
-        import json
-
         told = {"name": trace.name, "tokens": trace.tokens, "kept": left.tokens}
         told |= {"min_run": min_run, "runs": [run._asdict() for run in found.runs]}
         print(json.dumps(told))

@@ -1,5 +1,8 @@
 """The errors and warnings that the project raises on purpose, errors with their exit codes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class MoeoptError(Exception):
     """Base of every error that is meant for a user's eyes."""
@@ -44,3 +47,12 @@ def expect(name: str, value: object, *kinds: type, what: str) -> None:
         text = repr(value)
         value_text = f" {text}" if len(text) <= 40 and "\n" not in text else ""
         raise InputError(f"{name}: must be {what}, not {type(value).__name__}{value_text}")
+
+
+@contextmanager
+def about(what: object) -> Iterator[None]:
+    """Put what an error of input is about, such as a file, before its message."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None

@@ -22,6 +22,9 @@ from moeopt.core.errors import InputError, expect
 from moeopt.core.untrusted import check_growth, read_bytes, reading
 from moeopt.core.wording import field_path, kind_of, shortened, shown
 
+JsonObject = dict[str, Any]
+"""An object of JSON: whoever reads a field looks at what it is."""
+
 MAX_FILE_BYTES = 64 * 2**20
 """Largest JSON text that is read, after decompression."""
 
@@ -36,7 +39,7 @@ LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
 NINE_DIGITS = re.compile("[0-9]{9}")
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> JsonObject:
     """Read a file that holds one JSON object; see `read_json`."""
     data = read_json(path)
     if not isinstance(data, dict):
@@ -44,9 +47,16 @@ def read_object(path: Path) -> dict[str, Any]:
     return data
 
 
-def read_json(path: Path) -> Any:
-    """Read a file that holds JSON, refusing NaN, duplicate keys and oversized files."""
-    text = _read_text(path)
+def read_json(path: Path, most: int = MAX_FILE_BYTES) -> Any:
+    """Read a file that holds JSON, compressed or not; see `parse`."""
+    with reading(path):
+        text = read_bytes(path, most).decode("utf-8-sig")
+    return parse(text, str(path))
+
+
+def parse(text: str, where: str) -> Any:
+    """Return the value of a JSON text, refusing NaN, duplicate keys and bottomless nesting."""
+    check_growth(text, where)
     refused: list[_Refused] = []
 
     def refuse(number: str) -> _Refused:
@@ -60,7 +70,7 @@ def read_json(path: Path) -> Any:
         return int(number) if len(number) <= MAX_DIGITS else refuse(number)
 
     has_long = _has_long_number(text)
-    numbers: dict[str, Any] = {
+    numbers: JsonObject = {
         "parse_constant": refuse,
         "parse_float": real,
         "parse_int": integer if has_long else int,  # int itself is far faster
@@ -70,15 +80,15 @@ def read_json(path: Path) -> Any:
         if data is None:
             data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        raise InputError(f"{path}: not valid JSON at {where}: {error.msg}") from None
+        place = f"line {error.lineno} column {error.colno}"
+        raise InputError(f"{where}: not valid JSON at {place}: {error.msg}") from None
     except RecursionError:
-        raise InputError(f"{path}: not usable: nested too deeply") from None
+        raise InputError(f"{where}: not usable: nested too deeply") from None
     except ValueError as error:  # a duplicate key
-        raise InputError(f"{path}: not usable: {error}") from None
+        raise InputError(f"{where}: not usable: {error}") from None
     if refused:
         field, number = field_path(_place(refused[0], data)), shortened(refused[0])
-        raise InputError(f"{path}: {field}: must be a number of usable size, not {number}")
+        raise InputError(f"{where}: {field}: must be a number of usable size, not {number}")
     return data
 
 
@@ -211,13 +221,6 @@ def to_json(data: Mapping[str, object]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _read_text(path: Path) -> str:
-    with reading(path):
-        text = read_bytes(path, MAX_FILE_BYTES).decode("utf-8-sig")
-    check_growth(text, str(path))
-    return text
-
-
 class _Refused(str):
     """A number that cannot be used, as it stands in the file."""
 
@@ -235,7 +238,7 @@ def _place(wanted: object, data: object) -> list[str | int]:
             rest += [([*place, row], item) for row, item in enumerate(value)]
 
 
-def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     data = dict(pairs)
     if len(data) < len(pairs):
         times = Counter(key for key, _ in pairs)

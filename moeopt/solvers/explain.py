@@ -125,7 +125,8 @@ def explain(
         As in `moeopt.solve`.
     method
         An exact method that can leave constraints out: cp-sat, milp or mathprog. With all rules the
-        problem's own exact method solves, and CP-SAT after it.
+        problem's own exact method solves, and CP-SAT after it; so it does without a rule that an
+        instance can do without.
     solution
         What to look at; by default the best solution found with all rules.
     time_limit_s, work_limit
@@ -164,6 +165,9 @@ def explain(
 
         def relaxed(without: set[str], share: float) -> Result:
             asked = deadline.left(share).asked
+            loose = instance.without_rule(*without) if len(without) == 1 else None
+            if loose is not None:
+                return solve(loose, AUTO, seed=seed, workers=workers, **asked)
             how = method if without else AUTO  # the problem's own method proves most
             return solve(instance, how, seed=seed, workers=workers, without=without, **asked)
 

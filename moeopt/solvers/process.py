@@ -13,10 +13,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 from weakref import WeakSet
 
-Words = dict[str, Any]
+from moeopt.core.json_files import JsonObject
+
+Words = JsonObject
 
 
 class ProcessEndedError(Exception):
@@ -56,7 +58,7 @@ class Process:
             with suppress(OSError):  # what was not written yet is for nobody
                 pipe.close() if pipe is not None else None
 
-    def ask(self, words: Mapping[str, Any]) -> Words:
+    def ask(self, words: Mapping[str, object]) -> Words:
         """Return its answer.
 
         Raises
@@ -109,8 +111,8 @@ def serve(answer: Callable[[Words], Words], requests: IO[bytes], answers: IO[byt
         answers.flush()
 
 
-def _end_with_asker(requests: int) -> None:
-    """End this process when nobody can ask any more, also in the midst of an answer without end."""
+def _end_with_parent(requests: int) -> None:
+    """End this process when its parent process has, also in the midst of an answer without end."""
     with suppress(AttributeError):  # not on Windows
         waiting = select.poll()
         waiting.register(requests, 0)  # for what is always told: the other side is closed
@@ -125,7 +127,7 @@ def serve_pipes(answer: Callable[[Words], Words]) -> None:
     requests = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
-    threading.Thread(target=_end_with_asker, args=(requests.fileno(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     try:
         serve(answer, requests, answers)
     except BrokenPipeError:  # who asked has ended: nobody is told anything

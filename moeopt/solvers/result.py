@@ -1,9 +1,11 @@
 """What solving an instance gives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Literal
 
 from moeopt.core.envelope import SolutionEnvelope
+from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 
@@ -70,14 +72,14 @@ class Result:
     workers: int
     status: Status
     termination: Termination
-    objective: Objective | None
-    bound: Objective | None
-    solution: SolutionEnvelope | None
-    violations: list[tuple[str, str]]
-    build_s: float
-    solve_s: float
-    trace: list[tuple[float, Objective | None, Objective | None]]
-    raw_status: str
+    objective: Objective | None = None
+    bound: Objective | None = None
+    solution: SolutionEnvelope | None = None
+    violations: list[tuple[str, str]] = field(default_factory=list)
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    trace: list[tuple[float, Objective | None, Objective | None]] = field(default_factory=list)
+    raw_status: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     compile_s: float | None = None
     work_limit: float | None = None
@@ -115,7 +117,7 @@ class Result:
             f"{known}, {seconds})"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the fields, and `gap`, as JSON types."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["gap"] = self.gap
@@ -128,13 +130,20 @@ def compiling(compile_s: float | None) -> str:
     return f" + {compile_s:.3g} s compiling" if (compile_s or 0.0) >= NOTABLE_S else ""
 
 
-def with_unit(problem: str, objective: Objective | None) -> str:
+def nanoseconds(value: int) -> str:
+    """Return a time for people, all digits."""
+    return f"{value:,} ns"
+
+
+def with_unit(
+    problem: str, objective: Objective | None, time: Callable[[int], str] = nanoseconds
+) -> str:
     """Return an objective for people, each entry with its unit or name; a dash if unknown."""
     if objective is None:
         return "-"
     names = get_problem(problem).check.OBJECTIVE
     pairs = zip(entries(objective), names, strict=True)
     return ", ".join(
-        f"{value:,} ns" if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
+        time(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
         for value, name in pairs
     )

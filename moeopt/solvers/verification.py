@@ -10,6 +10,9 @@ from moeopt.solvers.task import Outcome, Task
 
 BY = "cp-sat"
 
+REFUTED = "REFUTED"
+"""What `Outcome.raw_status` says where an engine's claim is false."""
+
 QUICK_S, QUICK_SHARE = 1.0, 0.1
 """For so long, or this part of the limit if that is more, a proof is confirmed unasked."""
 
@@ -25,10 +28,15 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
     nothing. Unasked, it tries for `QUICK_S` what would close the instance; what it does not confirm
     stays, as a proof of floats.
 
+    Where CP-SAT finds a solution below the claimed bound, or one where there is to be none, an
+    engine's claim counts for nothing, and `raw_status` says `REFUTED`: the answer is CP-SAT's,
+    which the checker looks at like any other.
+
     Raises
     ------
     ModelMismatchError
-        If CP-SAT finds a solution below the claimed bound, or one where there is to be none.
+        If so and the claim is not an engine's but an algorithm's of the problem; or if rules are
+        left out, so that no checker can tell which of the two is wrong.
     """
     if task.verify is False or not outcome.floats:
         return outcome
@@ -56,12 +64,12 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
             exact = task.again(known)
         except (InputError, TimeLimitError) as error:
             exact = _unknown(outcome, str(error) or "NO TIME LEFT")
-    _compare(task, outcome, exact)
+    refuted = _refuted(task, outcome, exact)
     if exact.claim is not None and (known.upper is None or exact.claim < known.upper):
         outcome.solution, outcome.claim, outcome.tolerance = exact.solution, exact.claim, 0
-    outcome.raw_status += f", {BY} on the proof: {exact.raw_status}"
+    outcome.raw_status += f", {BY} on the proof: {exact.raw_status}{refuted}"
     outcome.solve_s += exact.build_s + exact.solve_s
-    if task.verify or exact.proven is not None:
+    if task.verify or refuted or exact.proven is not None:
         outcome.proven, outcome.bound, outcome.floats = exact.proven, exact.bound, False
         outcome.termination = exact.termination
     else:
@@ -69,13 +77,16 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _compare(task: Task, outcome: Outcome, exact: Outcome) -> None:
-    """Refuse a claim that CP-SAT contradicts."""
+def _refuted(task: Task, outcome: Outcome, exact: Outcome) -> str:
+    """Return the words on a claim that CP-SAT contradicts; none if it does not."""
     below = outcome.bound is not None and exact.claim is not None and exact.claim < outcome.bound
-    if below or (outcome.proven == "infeasible" and exact.claim is not None):
+    if not below and (outcome.proven != "infeasible" or exact.claim is None):
+        return ""
+    claim = outcome.proven if outcome.bound is None else f"the bound {outcome.bound}"
+    if outcome.engine is None or task.without:
         where = f"{task.instance.name}, method {task.method.name}"
-        claim = outcome.proven if outcome.bound is None else f"the bound {outcome.bound}"
         raise ModelMismatchError(f"{where}: claims {claim}, {BY} finds {exact.claim}")
+    return f", {REFUTED}: {outcome.engine} claims {claim}, {BY} finds {exact.claim}"
 
 
 def _unknown(outcome: Outcome, reason: str = "NOT RUN") -> Outcome:

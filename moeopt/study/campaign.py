@@ -2,22 +2,23 @@
 
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, PlainValidator, ValidationError
+from pydantic import AfterValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
-from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name
+from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name, field_error, validated
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.untrusted import MAX_TOML_BYTES, check_toml, read_bytes, reading
-from moeopt.core.wording import describe
+from moeopt.core.wording import unknown
 from moeopt.problems.files import load
 from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, MAX_SEED
+from moeopt.solvers.backends import ENGINES
 
 Source = str | Path | InstanceEnvelope
 """An instance file, a folder to search, or an instance."""
@@ -112,6 +113,12 @@ def _choice(value: object) -> Choice:
 _Choice = Annotated[Choice, PlainValidator(_choice)]
 
 
+def _engine(name: str) -> str:
+    if name not in ENGINES:
+        raise field_error([], unknown(name, ENGINES, "known engines"))
+    return name
+
+
 class Settings(Frozen):
     """How instances are solved: each with every method, seed and time limit.
 
@@ -143,7 +150,7 @@ class Settings(Frozen):
     time_limits_s: Annotated[tuple[Seconds, ...], Field(min_length=1)] | None = None
     work_limits: Annotated[tuple[Seconds, ...], Field(min_length=1)] | None = None
     workers: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
-    engine: Text | None = None
+    engine: Annotated[Text, AfterValidator(_engine)] | None = None
     warm_start: Flag = True
     prove_again: Flag = False
 
@@ -190,21 +197,19 @@ class Campaign:
 
     def beside(self, rules: Sequence[Choice]) -> "Campaign":
         """Return the campaign with rules of one's own beside the methods of every part."""
-        parts = [
-            Part(
-                part.sources,
-                part.settings.model_copy(update={"rules": (*part.settings.rules, *rules)}),
-            )
-            for part in self.parts
-        ]
-        return Campaign(parts, self.name)
+        return self._changed(lambda settings: {"rules": (*settings.rules, *rules)})
 
     def proving_again(self) -> "Campaign":
         """Return the campaign with exact methods also where the optimum is proven already."""
-        update = {"prove_again": True}
-        return Campaign(
-            [Part(p.sources, p.settings.model_copy(update=update)) for p in self.parts], self.name
-        )
+        return self._changed(lambda _: {"prove_again": True})
+
+    def _changed(self, update: Callable[[Settings], dict[str, object]]) -> "Campaign":
+        """Return the campaign with other settings in every part."""
+        parts = [
+            replace(part, settings=part.settings.model_copy(update=update(part.settings)))
+            for part in self.parts
+        ]
+        return Campaign(parts, self.name)
 
     @property
     def workers(self) -> int:
@@ -237,10 +242,8 @@ def make_settings(
         "with": rules,
         "prove_again": prove_again,
     }
-    try:
+    with validated():
         return Settings.model_validate(values)
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
 
 
 def is_campaign(path: Path) -> bool:
@@ -264,10 +267,8 @@ def read_campaign(path: Path) -> Campaign:
     """
     data = _read_toml(path) if path.suffix == ".toml" else read_object(path)
     given = {key: data.pop(key) for key in ("campaign", "part") if key in data}
-    try:
+    with validated(f"{path}: "):
         head = _Head.model_validate(given)
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
     parts = (
         [("", {})] if head.part is None else [(f"part[{i}].", p) for i, p in enumerate(head.part)]
     )
@@ -278,10 +279,8 @@ def read_campaign(path: Path) -> Campaign:
 
 
 def _part(path: Path, where: str, data: dict[str, object]) -> Part:
-    try:
+    with validated(f"{path}: {where}"):
         part = _PartOfFile.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"{path}: {where}{describe(error)}") from None
     settings = Settings.model_validate(part.model_dump(by_alias=True, exclude={"instances"}))
     methods, rules = (
         None if names is None else tuple(_beside(path, name) for name in names)

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import csv_text
+from moeopt.core.escaping import csv_text, markdown_table
+from moeopt.core.json_files import JsonObject
 from moeopt.core.settlements import Settlement, settled_name
 from moeopt.core.untrusted import digest, inside
 from moeopt.problems.generate import generate
@@ -248,7 +248,7 @@ def _of_batch(
     trace = provenance.get("trace")
     if record is None or record.source(instance) is None or not isinstance(trace, Mapping):
         return None
-    arguments: dict[str, Any] = {"seed": record.seed, "name": f"{instance.name}, batch {value}"}
+    arguments: JsonObject = {"seed": record.seed, "name": f"{instance.name}, batch {value}"}
     name = str(trace.get("name", ""))
     if "workload" in trace:
         arguments["workload"] = name.removeprefix("workload ")
@@ -489,14 +489,8 @@ def cells(reading: Reading) -> list[str]:
 
 def to_markdown(readings: Sequence[Reading]) -> str:
     """Return a table with a row per value, and what moves each method most."""
-    lines = [
-        f"| {' | '.join(HEADS)} | optimal |",
-        f"|{'---|' * 4}{'---:|' * 7}",
-        *(f"| {' | '.join(cells(reading))} |" for reading in readings),
-        "",
-        *sentences(readings),
-    ]
-    return "\n".join(lines) + "\n"
+    lines = markdown_table((*HEADS, "optimal"), map(cells, readings), 4)
+    return "\n".join([*lines, "", *sentences(readings)]) + "\n"
 
 
 def sentences(readings: Sequence[Reading]) -> list[str]:

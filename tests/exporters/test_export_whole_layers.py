@@ -13,8 +13,8 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import NoPlanError, OptionValue
-from moeopt.exporters.targets.llama_cpp import override
 from moeopt.problems.placement.instance import Instance
+from moeopt.sim.machines.runtimes.command import override
 from tests.exporters.injection_rules import experts_devices, matched
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
@@ -94,7 +94,7 @@ def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
     """The pattern of block 1 finds nothing of blocks 11 and 21."""
     names = tensors(30, ())
     for layer in (1, 2, 11):
-        kept = on_cpu(f"-ngl 999 {override((layer,))}", names)
+        kept = on_cpu(shlex.join(["-ngl", "999", *override((layer,))]), names)
         assert kept == {f"blk.{layer}.{kind}.weight" for kind in ROUTED}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 import moeopt
+from tests.problems.split import split_random_instances
 from tests.problems.tri_domain.random_instances import random_instance
 
 
@@ -47,3 +48,23 @@ def test_an_undecided_rule_is_admitted() -> None:
     found = moeopt.explain(random_instance(4, experts=7), time_limit_s=1e-9)
     assert found.status == "unknown"
     assert set(found.without.values()) == {None}
+
+
+@pytest.mark.parametrize("rule", ["SP-C3", "SP-C4"])
+def test_an_instance_may_do_without_a_rule(rule: str) -> None:
+    """Its optimum is that of the model without the rule, also where there is none."""
+    for seed in range(12):
+        instance = split_random_instances.random_instance(seed)
+        loose = instance.without_rule(rule)
+        assert loose is not None
+        known = moeopt.solve(instance, "cp-sat", without={rule})
+        found = moeopt.solve(loose)
+        assert (found.status, found.objective) == (known.status, known.objective)
+
+
+def test_a_split_among_equal_gpus_is_explained_within_little_work() -> None:
+    """Without its buffers or its order CP-SAT alone proves nothing within a minute."""
+    folder = "instances/split/two-gpus"
+    instance = moeopt.load(f"{folder}/2xrtx3090+epyc-7002-gpt-oss-120b-Q4_K_M.json")
+    found = moeopt.explain(instance, work_limit=3)
+    assert None not in found.without.values()

@@ -101,11 +101,11 @@ asked.wait()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot wait for the end of a pipe")
-def test_no_process_outlives_a_killed_asker() -> None:
-    """It has the asker's stderr, which would stay open: also in the midst of an endless answer."""
+def test_no_process_outlives_a_killed_parent() -> None:
+    """It has its parent's stderr, which would stay open: also in the midst of an endless answer."""
     command = [sys.executable, "-c", ASKER]
-    asker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert asker.stdout
-    asker.stdout.readline()
-    asker.kill()
-    assert asker.communicate(timeout=300) == (b"", b"")
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert parent.stdout
+    parent.stdout.readline()
+    parent.kill()
+    assert parent.communicate(timeout=300) == (b"", b"")

@@ -1,5 +1,6 @@
 """``verify``: what floats claim is proven again in integers."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -58,8 +59,14 @@ def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch
         return honest(task, outcome)
 
     monkeypatch.setattr(backend, "verified", worse)
+    for verify in (True, None):
+        result = moeopt.solve(INSTANCE, method, verify=verify, warm_start=False)
+        assert (result.status, result.proof) == ("optimal", "integers")
+        assert (result.objective, result.bound, result.violations) == (optimum, optimum, [])
+        told = rf"REFUTED: {result.engine} claims the bound \d+, cp-sat finds {optimum}$"
+        assert re.search(told, result.raw_status)
     with pytest.raises(moeopt.ModelMismatchError, match=r"claims the bound .*, cp-sat finds"):
-        moeopt.solve(INSTANCE, method, verify=True, warm_start=False)
+        moeopt.solve(INSTANCE, method, verify=True, warm_start=False, without={"TD-C4"})
 
 
 @pytest.mark.parametrize("method", FLOATS)
@@ -88,8 +95,9 @@ def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> No
     options: dict[str, Any] = {"warm_start": False}
     trusted = moeopt.solve(INSTANCE, "milp", verify=False, **options)
     assert (trusted.status, trusted.said) == ("unknown", "infeasible within floats")
-    with pytest.raises(moeopt.ModelMismatchError, match="claims infeasible, cp-sat finds"):
-        moeopt.solve(INSTANCE, "milp", verify=True, **options)
+    result = moeopt.solve(INSTANCE, "milp", verify=True, **options)
+    assert (result.status, result.proof) == ("optimal", "integers")
+    assert "REFUTED: highs claims infeasible, cp-sat finds" in result.raw_status
 
 
 def test_a_limit_that_has_passed() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.cli.main import run
 from moeopt.problems.registry import PROBLEMS
 from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 from moeopt.study.plan import make_plan
@@ -160,3 +161,12 @@ def test_what_decides_for_later_loads_is_run_where_they_are(tmp_path: Path) -> N
 
     assert run_robust() == run_robust("heuristics") == [pair[0].name]
     assert run_robust("robust") == [pair[0].name, pair[1].name, other.name]
+
+
+def test_an_unknown_engine_is_refused_before_anything_is_solved(folder: Path) -> None:
+    """Also where a bound closes every instance, so that no engine would be asked."""
+    text = TOML.replace('"cbc"', '"glop"')
+    told = r"part\[0\]\.engine: 'glop' is unknown; known engines: highs"
+    with pytest.raises(moeopt.InputError, match=told):
+        read_campaign(write(folder, text))
+    assert run(["gap", str(folder / "campaign.toml")]) == 2

@@ -209,6 +209,13 @@ class Instance(InstanceEnvelope):
             device["name"] = f"device{number}"
         return fields
 
+    def without_rule(self, rule: str) -> Self | None:
+        """Return it without buffers (SP-C3), or without an order (SP-C4)."""
+        if rule == "SP-C3":
+            free = tuple(device.model_copy(update={"buffer": 0}) for device in self.devices)
+            return self.model_copy(update={"devices": free})
+        return self.model_copy(update={"order": None}) if rule == "SP-C4" else None
+
     def size(self) -> str:
         """Return how many layers and devices there are, in words."""
         return f"{len(self.layers)} layers, {len(self.devices)} devices"

@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 MOST_BYTES = 2**30
 LEAST_BYTES = 32 * 2**20
@@ -21,6 +20,9 @@ SECONDS = 1.0
 
 MATRIX = 2048
 """Rows and columns of the matrices that are multiplied: large enough to be bound by computation."""
+
+Torch = Any
+"""The package torch, or what is its own."""
 
 Clock = Callable[[], float]
 
@@ -70,7 +72,7 @@ def read_bandwidth(
         best, passes, start = float("inf"), 0, clock()
         while passes < 3 or clock() - start < seconds:
             before = clock()
-            list(pool.map(_sum, parts))
+            list(pool.map(np.sum, parts))
             best = min(best, clock() - before)
             passes += 1
             if passes >= 1000:
@@ -83,13 +85,9 @@ def read_bandwidth(
     return Rate(round(gb_s, 2), source)
 
 
-def _sum(part: NDArray[np.int64]) -> int:
-    return int(part.sum())
-
-
 def cpu_tflops(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Rate:
     """Return the CPU's rate of multiplying matrices, in TFLOPS, with torch or else NumPy."""
-    if (torch := _torch()) is not None:
+    if (torch := optional_torch()) is not None:
         rates = []
         for kind in ("bfloat16", "float32"):
             left = torch.ones((MATRIX, MATRIX), dtype=getattr(torch, kind))
@@ -132,7 +130,7 @@ class GpuRates:
 
 def gpu_rates(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> GpuRates | None:
     """Return the rates of the first GPU that torch sees (CUDA or ROCm); None without one."""
-    torch = _torch()
+    torch = optional_torch()
     if torch is None or not torch.cuda.is_available():
         return None
     by = f"torch {torch.__version__}"
@@ -170,7 +168,8 @@ def gpu_rates(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Gpu
     )
 
 
-def _torch() -> Any:
+def optional_torch() -> Torch:
+    """Return the package torch, None where it is not installed."""
     try:
         return import_module("torch")
     except ImportError:

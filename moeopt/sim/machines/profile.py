@@ -4,14 +4,14 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.curve import TimeTable
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.measure import Torch, optional_torch
+from moeopt.sim.machines.system import cpu_facts, this_system
 from moeopt.sim.models.model_shape import ModelShape
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -245,23 +245,26 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
         if where == "cuda":
             torch.cuda.synchronize()
 
-    name = torch.cuda.get_device_name(0) if where == "cuda" else _cpu_name()
+    cpu = cpu_facts(this_system())
+    name = cpu.name if cpu is not None else platform.processor() or "unknown CPU"
+    if where == "cuda":
+        name = torch.cuda.get_device_name(0)
     threads = None if where == "cuda" else int(torch.get_num_threads())
     on = name if threads is None else f"{name} with {threads} threads"
     return Bench(run, on, f"torch {torch.__version__}", threads)
 
 
-def _torch() -> Any:
-    try:
-        return import_module("torch")
-    except ImportError:
+def _torch() -> Torch:
+    torch = optional_torch()
+    if torch is None:
         raise InputError(
             "profile: torch is not installed; install moeopt with the extra that has it:"
             " pip install 'moeopt[torch]'"
-        ) from None
+        )
+    return torch
 
 
-def _experts(torch: Any, model: ModelShape, where: str, dtype: Any) -> list[tuple[Any, Any, Any]]:
+def _experts(torch: Torch, model: ModelShape, where: str, dtype: Torch) -> list[tuple[Torch, ...]]:
     """Return copies of an expert that are together larger than the caches, at least two."""
     copies = min(MOST_COPIES, max(2, -(-ROTATED_BYTES // model.expert_bytes)))
     hidden, inner = model.hidden_size, model.expert_intermediate_size
@@ -274,14 +277,3 @@ def _experts(torch: Any, model: ModelShape, where: str, dtype: Any) -> list[tupl
         )
         for _ in range(copies)
     ]
-
-
-def _cpu_name() -> str:
-    """Return the processor's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or "unknown CPU"

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import parse
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import MAX_EXPERT, MAX_FILES, MAX_LAYER, check_size
-from moeopt.sim.traces.readers.json_traces import parse
 from moeopt.sim.traces.readers.topk_npz import MAX_ARRAY_BYTES, npz_names, read_npz
 
 MAX_HEADER_BYTES = 64 * 2**20
@@ -97,7 +97,7 @@ def _header(path: Path) -> tuple[dict[str, object], int, int]:
     return header, 8 + length, size
 
 
-def _entry(where: str, entry: Any, held: int) -> tuple[str, tuple[int, ...], int, int]:
+def _entry(where: str, entry: object, held: int) -> tuple[str, tuple[int, ...], int, int]:
     """Return type, shape and place of a tensor, checked against each other and the file."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise InputError(f"{where}: must have dtype, shape and data_offsets")

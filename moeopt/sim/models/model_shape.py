@@ -66,6 +66,8 @@ class ModelShape(Frozen):
         The model's class, as the first of ``architectures`` in its ``config.json`` names it.
     quantisation
         Name of the format of its experts (Q4_K_M, IQ3_XXS), which says what unpacking them costs.
+    nextn
+        Blocks of its file that predict further tokens: not among `layers`, nor loaded.
     """
 
     name: str
@@ -95,6 +97,7 @@ class ModelShape(Frozen):
     tied_embedding: bool = False
     model_class: Annotated[ClassName | None, Field(exclude_if=absent)] = None
     quantisation: Annotated[ClassName | None, Field(exclude_if=absent)] = None
+    nextn: Annotated[Number | None, Field(exclude_if=absent)] = None
 
     @field_validator("top_k")
     @classmethod
@@ -171,17 +174,6 @@ class ModelShape(Frozen):
             If the shape has no `attention`.
         """
         return self._known_attention().weights(self.hidden_size)
-
-    @property
-    def kv_bytes_per_token(self) -> int:
-        """Bytes that a token leaves in one layer's KV cache, at `kv_bits` a number.
-
-        Raises
-        ------
-        InputError
-            If the shape has no `attention`.
-        """
-        return self._kv_bytes(self._known_attention().kv_values_per_token)
 
     def kv_bytes(self, context: int) -> int:
         """Bytes of one layer's KV cache after `context` tokens, the mean over the layers.
@@ -265,11 +257,6 @@ class ModelShape(Frozen):
     def routed_weights(self) -> int:
         """Weights of the routed experts of all layers."""
         return (self.layers - self.dense_layers) * self.routed_experts * self.expert_weights
-
-    def other_bytes(self, weights: int) -> int:
-        """Return the bytes of weights that belong to no kind with a width of its own."""
-        bits = self._native_bits if self.other_bits is None else self.other_bits
-        return math.ceil(weights * bits / 8)
 
     def quantized(self, expert_bits: float, other_bits: float | None = None) -> Self:
         """Return this shape with its routed experts, and maybe the rest, at other widths.

@@ -2,3 +2,6 @@
 
 EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
 """Exact method -> backend; every problem has them all."""
+
+ENGINES = ("highs", "cbc", "scip", "gurobi", "cplex")
+"""MILP engines; the first is the default."""

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pulp
 
-from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.safe_bound import claim_tolerance, safe_bound
-from moeopt.core.wording import unknown
+from moeopt.solvers.backends import ENGINES
 from moeopt.solvers.engines import through_pulp
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
@@ -32,14 +31,14 @@ def _scip() -> Engine:
     return solve
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {
+FUNCTIONS: dict[str, Callable[[], Engine]] = {
     "highs": _highs,
     "cbc": lambda: through_pulp.solve_cbc,
     "scip": _scip,
     "gurobi": lambda: through_pulp.solve_gurobi,
     "cplex": lambda: through_pulp.solve_cplex,
 }
-"""Engine -> its function, imported when it is used; the first is the default."""
+"""Engine -> its function, imported when it is used."""
 
 
 def run(task: Task) -> Outcome:
@@ -49,8 +48,8 @@ def run(task: Task) -> Outcome:
     off (`moeopt.core.safe_bound`), and the result is optimal if that, rounded up to the grid of
     objectives, still meets it.
     """
-    engine = task.engine or next(iter(ENGINES))
-    solve = _engine(engine)
+    engine = task.engine or ENGINES[0]
+    solve = FUNCTIONS[engine]()
     deadline = task.deadline
     begin = deadline.elapsed_s
     built = within(deadline, task.model)
@@ -77,9 +76,3 @@ def run(task: Task) -> Outcome:
         outcome.bound = safe_bound(program, answer.bound, answer.tolerance, built.objective_unit)
     outcome.floats = True
     return verified(task, outcome)
-
-
-def _engine(name: str) -> Engine:
-    if name not in ENGINES:
-        raise InputError(f"engine: {unknown(name, ENGINES, 'known engines')}")
-    return ENGINES[name]()

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from moeopt.core.objective import Objective, entries
-from moeopt.problems.registry import get_problem
+from moeopt.core.objective import Objective
+from moeopt.solvers.result import with_unit
 from moeopt.study.report.study import Study, own_heuristic, title
 from moeopt.study.rows import Row
 from moeopt.study.table import MEANING, Knew, kind_of, percent
@@ -173,14 +173,7 @@ def _where(t: Takeaway) -> str:
 
 def amount(problem: str, objective: Objective | None) -> str:
     """Return an objective with its unit, times in milliseconds."""
-    if objective is None:
-        return "-"
-    names = get_problem(problem).check.OBJECTIVE
-    pairs = zip(entries(objective), names, strict=True)
-    return ", ".join(
-        _milliseconds(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
-        for value, name in pairs
-    )
+    return with_unit(problem, objective, _milliseconds)
 
 
 def _milliseconds(value_ns: int) -> str:

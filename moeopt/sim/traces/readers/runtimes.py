@@ -27,12 +27,12 @@ import binascii
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject, parse, read_json
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
@@ -41,6 +41,7 @@ from moeopt.sim.traces.readers.checked import (
     MAX_ENTRIES,
     MAX_EXPERT,
     MAX_LAYER,
+    MAX_TEXT_BYTES,
     MAX_TOKENS,
     CountsOnlyError,
     checked_counts,
@@ -51,7 +52,6 @@ from moeopt.sim.traces.readers.checked import (
     smallest,
     without_empty_layers,
 )
-from moeopt.sim.traces.readers.json_traces import parse, read_json
 from moeopt.sim.traces.readers.topk_npz import npy_from_bytes, read_npz
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
@@ -86,7 +86,7 @@ def read_routed_json(path: Path, top_k: int | None = None) -> Trace:
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         answers = [parse(text, f"{path}: line {number}") for number, text in read_lines(path)]
     else:
-        value = read_json(path)
+        value = read_json(path, MAX_TEXT_BYTES)
         answers = value if isinstance(value, list) else [value]
         if isinstance(value, dict) and "problem" in value:
             raise InputError(f"{path}: is of the problem {shown(value['problem'])}, not a trace")
@@ -120,7 +120,7 @@ def _requests_of(answer: dict[str, object], where: str, top_k: int | None) -> li
     return found
 
 
-def _prompt_length(answer: dict[str, Any], choice: dict[str, Any]) -> int | None:
+def _prompt_length(answer: JsonObject, choice: JsonObject) -> int | None:
     for holder in (choice, answer):
         if isinstance(holder.get("prompt_token_ids"), list):
             return len(holder["prompt_token_ids"])
@@ -128,11 +128,11 @@ def _prompt_length(answer: dict[str, Any], choice: dict[str, Any]) -> int | None
     return _length(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
 
 
-def _length(value: Any) -> int | None:
+def _length(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
-def _decoded(text: Any, field: str, tokens: int | None, top_k: int | None) -> Ids:
+def _decoded(text: object, field: str, tokens: int | None, top_k: int | None) -> Ids:
     if not isinstance(text, str):
         raise InputError(f"{field}: must be base64 text, not {kind_of(text)}")
     try:
@@ -296,7 +296,7 @@ def _number(path: Path, record: dict[str, object], field: str) -> int:
     return value
 
 
-def _dict(path: Path, value: Any, what: str) -> dict[str, object]:
+def _dict(path: Path, value: object, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
         kind = "a tensor" if isinstance(value, np.ndarray) else kind_of(value)
         raise InputError(f"{path}: {what}: must hold a dict, not {kind}")
