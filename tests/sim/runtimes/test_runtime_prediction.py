@@ -123,6 +123,10 @@ def test_command_lines_are_complete(machine: Machine) -> None:
     short = moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M").command or ""
     assert "-c 4096" in short
     assert "-ctk" not in short
+    of_ik = moeopt.predict(
+        machine, "glm-4.5-air", bits="Q4_K_M", n_cpu_moe=3, runtime="ik_llama.cpp"
+    )
+    assert "-ot blk.1.ffn_.+exps=CPU,blk.2.ffn_.+exps=CPU -fa on" in (of_ik.command or "")
     with pytest.raises(InputError, match=r"llama\.cpp has caches of"):
         moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M", kv_bits=7)
 
