@@ -2,18 +2,10 @@
 
 Rows are rounded to the nearest of some values, or column by column, each error made good by the
 columns that are still free (GPTQ). Losses are mean squared errors on given or drawn activations.
-Where no model's weights are at hand, weights and activations are random by a stated law.
-
-The law, for each expert by itself. Weights are Student-t, with degrees of freedom drawn from
-`TAILS` (heavy tails make min-max grids coarse: at two bits such experts may lose more than at one),
-times a scale that is log-normal over the experts. Activations are normal with a log-normal scale
-per column, of which `OUTLIERS` have ten times that, plus a common direction. Losses are relative to
-the mean square of the unquantised output, times the expert's squared scale.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -84,34 +76,14 @@ BLOCK = 64
 """Columns whose errors reach the columns behind the block together, as one matrix product."""
 
 
-def gptq(weights: Floats, hessian: Floats, bits: int, damping: float = DAMPING) -> Floats:
-    """Return quantised matrices whose outputs stay close to those of `weights`.
+def gptq(weights: Floats, factor: Floats, bits: int) -> Floats:
+    """Return quantised matrices (..., rows, columns) whose outputs stay close to the exact ones.
 
     Column by column, from the first on: the column is rounded to the grid of the original rows, and
     the columns after it move to where the squared error of the output is least, given those that
-    are rounded. With U the upper Cholesky factor of the Hessian's inverse, the columns from j on
-    change by -(error of column j) / U[j, j] times U[j, j:].
-
-    Parameters
-    ----------
-    weights
-        Shape (..., rows, columns).
-    hessian
-        Shape (..., columns, columns): mean outer product of activations.
-    bits
-        Per weight, as for `round_to_nearest`.
-    damping
-        See `DAMPING`; at least 1e-9 is added in any case.
-
-    References
-    ----------
-    Frantar, Ashkboos, Hoefler, Alistarh: GPTQ (ICLR 2023), Algorithm 1.
+    are rounded. With U = `factor`, the columns from j on change by
+    -(error of column j) / U[j, j] times U[j, j:] (Frantar et al., ICLR 2023, Algorithm 1).
     """
-    return compensated(weights, inverse_factor(hessian, damping), bits)
-
-
-def compensated(weights: Floats, factor: Floats, bits: int) -> Floats:
-    """Return what `gptq` does, from the factor U of `inverse_factor`."""
     columns = weights.shape[-1]
     grid = Grid(weights, bits)
     stack = np.broadcast_shapes(weights.shape[:-2], factor.shape[:-2])
@@ -204,7 +176,7 @@ def losses(
         rounded = [round_to_nearest(exact, width) for width in bits]
     else:
         factor = inverse_factor(hessian)
-        rounded = [compensated(exact, factor, width) for width in bits]
+        rounded = [gptq(exact, factor, width) for width in bits]
     return np.stack([output_mse(exact, matrices, hessian) for matrices in rounded], axis=-1)
 
 
@@ -248,8 +220,8 @@ def expert_losses(
     found = []
     for width in bits:
         if method == "gptq":
-            into = compensated(np.stack([gate, up]), factors[0], width)
-            out_of = compensated(down, factors[1], width)
+            into = gptq(np.stack([gate, up]), factors[0], width)
+            out_of = gptq(down, factors[1], width)
         else:
             into = round_to_nearest(np.stack([gate, up]), width)
             out_of = round_to_nearest(down, width)
@@ -366,56 +338,3 @@ def measured_table(
             found[position, expert] = expert_losses(matrices, activations, bits, method)
     facts = {"quantiser": method, "model_layers": list(layers)} | inputs.facts()
     return LossTable(name, tuple(bits), found, facts)
-
-
-ROWS, COLUMNS, TOKENS = 4, 32, 64
-"""Of the matrix that stands for an expert, and the activations that it is measured on."""
-
-TAILS = (2.1, 3.0, 5.0, 30.0)
-SCALE_SIGMA = 0.5
-OUTLIERS = 0.05
-COMMON = 0.5
-
-
-def law() -> dict[str, object]:
-    """Return the law's numbers, for an instance's provenance."""
-    return {
-        "rows": ROWS,
-        "columns": COLUMNS,
-        "tokens": TOKENS,
-        "student_t_degrees": list(TAILS),
-        "scale_sigma": SCALE_SIGMA,
-        "outlier_columns": OUTLIERS,
-        "common_direction": COMMON,
-    }
-
-
-def random_losses(
-    experts: int, bits: Sequence[int], method: Quantiser, rng: np.random.Generator
-) -> Floats:
-    """Return the losses of a layer of random experts, shape (experts, widths)."""
-    scale = np.exp(SCALE_SIGMA * rng.standard_normal(experts))
-    degrees = rng.choice(TAILS, size=experts)[:, None, None]
-    weights = rng.standard_t(degrees, size=(experts, ROWS, COLUMNS))
-    columns = np.exp(0.5 * rng.standard_normal((experts, 1, COLUMNS)))
-    columns *= np.where(rng.random((experts, 1, COLUMNS)) < OUTLIERS, 10.0, 1.0)
-    common = COMMON * rng.standard_normal((experts, TOKENS, 1))
-    activations = columns * (rng.standard_normal((experts, TOKENS, COLUMNS)) + common)
-    absolute = losses(weights, activations, bits, method)
-    outputs = output_mse(np.zeros_like(weights), weights, hessian_of(activations))
-    return np.asarray(absolute / outputs[:, None] * scale[:, None] ** 2, dtype=np.float64)
-
-
-@lru_cache(maxsize=8)
-def random_table(
-    layers: int, experts: int, bits: tuple[int, ...], method: Quantiser, seed: int
-) -> Floats:
-    """Return the losses of random experts, shape (layers, experts, widths).
-
-    Every layer has random numbers of its own, so that more layers leave the first ones as they are.
-    The last few tables are kept, as instances that are compared share theirs; they are read-only.
-    """
-    streams = np.random.default_rng(seed).spawn(layers)
-    table = np.stack([random_losses(experts, bits, method, stream) for stream in streams])
-    table.flags.writeable = False
-    return table
