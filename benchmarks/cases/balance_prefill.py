@@ -1,4 +1,4 @@
-"""balance on whole prompts to proven optimality: closed form against the models of a textbook."""
+"""balance on whole prompts to proven optimality: dynamic programming against the models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,17 +18,15 @@ def contenders() -> Mapping[str, Contender]:
     """All models start from nothing: no solution, no bound."""
     return {
         "dp": moeopt_solve(method="dp"),
-        "closed form, cp-sat": moeopt_solve(method="cp-sat-closed-form", warm_start=False),
-        "closed form, milp/highs": moeopt_solve(method="milp", engine="highs", warm_start=False),
-        "intervals, cp-sat": moeopt_solve(method="cp-sat", warm_start=False),
+        "cp-sat": moeopt_solve(method="cp-sat", warm_start=False),
+        "milp/highs": moeopt_solve(method="milp", engine="highs", warm_start=False),
     }
 
 
 def instances() -> Sequence[InstanceEnvelope]:
     """Return the prompts in coarse slices, and on six units in slices of 16 and 64.
 
-    The finest ones of few experts only: the others have 50,000 slices, and CP-SAT does not stop in
-    time with an interval for each.
+    Of the finest those of few experts only.
     """
     coarse = sorted(LIBRARY.glob("prefill-*/*-slices1.json"))
     fine = sorted(LIBRARY.glob("prefill-*/*-ndp-6-slices16.json"))

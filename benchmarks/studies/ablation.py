@@ -220,8 +220,6 @@ ROWS: tuple[Row, ...] = (
     Row("balance: relaxation of the GPU", "dp",
         ("balance/prefill-published-rate/*", "balance/prefill-synthetic/*"),
         {"moeopt.problems.balance.dynamic_program.gpu_relaxation": _unknown}),
-    Row("balance: CP-SAT with the flow shop in closed form", "cp-sat-closed-form",
-        ("balance/prefill-published-rate/*", "balance/decode/*"), instead="cp-sat"),
 )  # fmt: skip
 
 

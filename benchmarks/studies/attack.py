@@ -14,17 +14,29 @@ CP-SAT, whose answer it then gives if it is right ("refuted"), left an instance 
 with a clear word (numbers beyond its limits). For heuristics
 "false optimum" is a valid solution below the optimum: then the oracle is wrong. Instances that
 brute force refuses as too large are left out and counted. Exit status 1 if anything was false.
+
+    python benchmarks/studies/attack.py --library 200 [--work 1] [--problems placement,cache]
+
+Instances of the library, of real size, that are spoilt: some numbers are 0, equal, fifty times as
+large or exchanged, capacities one less or half. Each is solved by every exact method within a limit
+of work, and all solutions, which the checker has seen, and bounds are held against each other: a
+bound above some solution is false, as is "infeasible" where there is a solution. A method that
+takes more than 6 GiB falls over.
 """
 
 import argparse
+import random
+import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import moeopt
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
@@ -36,6 +48,11 @@ COLUMNS = (
     *("refuted", "open", "refused"),
 )
 FALSE = COLUMNS[1:5]
+MOST_BYTES = 6 * 2**30
+"""Of memory, for methods on instances of real size; who takes more falls over."""
+
+NO_FAMILIES = ("solutions", "certificates")
+LIBRARY = Path(__file__).parents[2] / "instances"
 
 
 def instances(problem: str, count: int, first: int, only: str) -> Iterator[tuple[str, int, Any]]:
@@ -108,6 +125,89 @@ def attack(
     return rows, found
 
 
+def spoilt(problem: str, count: int, first: int, most: int) -> Iterator[tuple[str, int, Any]]:
+    """Yield (file, seed, instance): spoilt ones of the library of at most so many bytes."""
+    folders = (d for d in (LIBRARY / problem).iterdir() if d.name not in NO_FAMILIES)
+    sized = sorted((file.stat().st_size, file) for d in folders for file in d.glob("*.json*"))
+    files = [file for place, (size, file) in enumerate(sized) if size <= most or place < 5]
+    for seed in range(first, first + count):
+        rng = random.Random(f"{problem} {seed}")
+        file = rng.choice(files)
+        instance = moeopt.load(file)
+        for _ in range(rng.randint(1, 4)):
+            instance = _spoilt_once(rng, instance)
+        yield str(file.relative_to(LIBRARY)), seed, instance
+
+
+def _spoilt_once(rng: random.Random, instance: InstanceEnvelope) -> InstanceEnvelope:
+    """Return an instance with one list or number changed; itself if none of twenty changes fits."""
+    for _ in range(20):
+        data = instance.model_dump(mode="json", exclude_none=True)
+        for name in ("name", "problem", "provenance", "schema_version", "quantum_ns"):
+            data.pop(name, None)
+        owner: Any = data
+        while isinstance(owner, dict) or isinstance(owner[0], dict | list):
+            keys = list(owner) if isinstance(owner, dict) else list(range(len(owner)))
+            if not keys:
+                break
+            key = rng.choice(keys)
+            if not isinstance(owner[key], dict | list) or not owner[key]:
+                break
+            owner = owner[key]
+        if isinstance(owner, dict):
+            if keys and type(owner[key]) is int:
+                owner[key] = rng.choice([owner[key] - 1, owner[key] + 1, owner[key] // 2, 0])
+        elif all(type(number) is int for number in owner):
+            how = rng.choice(["zeros", "equal", "huge", "exchanged"])
+            for place in range(len(owner)):
+                if how == "exchanged":
+                    rng.shuffle(owner)
+                    break
+                if rng.random() < 0.5:
+                    worse = {"zeros": 0, "equal": owner[0], "huge": 50 * owner[place]}
+                    owner[place] = worse[how]
+        kept = instance.model_dump(mode="json", exclude_none=True)
+        try:
+            return type(instance).model_validate(kept | data)
+        except InputError:
+            continue
+    return instance
+
+
+def against_each_other(
+    problem: str, drawn: Iterator[tuple[str, int, Any]], engines: list[str], work: float
+) -> tuple[dict[str, Counter[str]], list[str]]:
+    """Return the table's rows of a problem, and a line for all that was false."""
+    rows: dict[str, Counter[str]] = {}
+    found: list[str] = []
+    for file, seed, instance in drawn:
+        results = {}
+        for label, arguments in ways_to_solve(problem, engines):
+            if not arguments["warm_start"]:
+                continue
+            row = rows.setdefault(label, Counter())
+            try:
+                results[label] = moeopt.solve(instance, work_limit=work, **arguments)
+            except InputError:
+                row["refused"] += 1
+            except Exception as error:  # a method that falls over is what is looked for
+                row["error"] += 1
+                found.append(f"{label}: error: {file} seed {seed}: {error!r}")
+        solutions = [pair(r.objective) for r in results.values() if r.objective is not None]
+        best = min(solutions, default=None)
+        for label, result in results.items():
+            what = "solved" if result.status in ("optimal", "infeasible") else "open"
+            if best is not None and result.status == "infeasible":
+                what = "false status"
+            elif best is not None and result.bound is not None and pair(result.bound) > best:
+                what = "false optimum" if result.status == "optimal" else "false bound"
+            rows[label][what] += 1
+            if what in FALSE:
+                found.append(f"{label}: {what}: {file} seed {seed}: {result.bound}, not {best}")
+                print(found[-1], file=sys.stderr, flush=True)
+    return rows, found
+
+
 def pair(objective: Any) -> tuple[int, ...]:
     """Return an objective, one integer or several in order, as a tuple."""
     return objective if isinstance(objective, tuple) else (objective,)
@@ -132,14 +232,25 @@ def main() -> int:
     parser.add_argument("--makers", default="", help="one kind of instance alone")
     parser.add_argument("--engines", default="highs")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds of one solve")
+    parser.add_argument("--library", type=int, default=0, help="spoilt ones of each problem")
+    parser.add_argument("--largest", type=int, default=12_000, help="bytes of a library's file")
+    parser.add_argument(
+        "--work", type=float, default=1.0, help="limit of work of one solve of these"
+    )
     given = parser.parse_args()
     names = given.problems.split(",")
     wrong = 0
     print(f"| problem | method | {' | '.join(COLUMNS)} |\n|---|---|{'---:|' * len(COLUMNS)}")
     for problem in names:
         begin = time.process_time()
-        drawn = instances(problem, given.count // len(names), given.seed, given.makers)
-        rows, found = attack(problem, drawn, given.engines.split(","), given.limit)
+        engines = given.engines.split(",")
+        if given.library:
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+            drawn = spoilt(problem, given.library, given.seed, given.largest)
+            rows, found = against_each_other(problem, drawn, engines, given.work)
+        else:
+            drawn = instances(problem, given.count // len(names), given.seed, given.makers)
+            rows, found = attack(problem, drawn, engines, given.limit)
         wrong += len(found)
         for label, counts in rows.items():
             cells = " | ".join(str(counts[column]) for column in COLUMNS)

@@ -3,11 +3,13 @@
 ``python -m benchmarks.studies.library_certificates [PROBLEM ...] [--seconds S] [--only TEXT]``
 
 makes a certificate of each proven instance that has none, by linear relaxations and branching
-(`moeopt.library.forms`), and enters those that prove the optimum. `--check` makes nothing: it
-checks those that are there with ``certificate.py`` and prints a table.
+(`moeopt.library.forms`), and enters those that prove the optimum. Why the others have none goes
+into ``instances/without_certificate.csv``. `--check` makes nothing: it checks those that are there
+with ``certificate.py`` and prints a table.
 """
 
 import argparse
+import csv
 import json
 import signal
 import time
@@ -26,6 +28,7 @@ from moeopt.library.submissions import certificate_place
 from moeopt.problems.registry import get_problem
 
 LIBRARY = Path(__file__).parents[2] / "instances"
+MISSING = LIBRARY / "without_certificate.csv"
 
 
 class _TooLongError(Exception):
@@ -57,7 +60,7 @@ def make(entry: Entry, nodes: int, seconds: int) -> str:
             optimum = packing.pack(entry.objective)
             found = best_certificate(instance, optimum, 3600.0, nodes, exact=False)
     except _TooLongError:
-        return "took too long"
+        return f"took longer than {seconds} CPU s"
     except MoeoptError as error:
         return f"failed: {str(error)[:80]}"
     if found["bound"] < optimum:
@@ -69,6 +72,24 @@ def make(entry: Entry, nodes: int, seconds: int) -> str:
     write_best(entry.folder, entry.key, dict(entry.fields) | {"certificate": place})
     size = sum(len(part["tree"]) for part in found.get("parts", [found]))
     return f"proven with {size} nodes, {time.process_time() - begin:.1f} CPU s"
+
+
+def reasons() -> dict[tuple[str, str], str]:
+    """Return why a proven instance has no certificate, by problem and instance."""
+    with MISSING.open(newline="", encoding="utf-8") as file:
+        return {(row["problem"], row["instance"]): row["reason"] for row in csv.DictReader(file)}
+
+
+def record(problem: str, key: str, said: str) -> None:
+    """Enter why an instance has no certificate, or that it has one now."""
+    rows = reasons()
+    rows[problem, key] = said
+    if said.startswith("proven"):
+        del rows[problem, key]
+    with MISSING.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["problem", "instance", "reason"])
+        writer.writerows([*place, why] for place, why in sorted(rows.items()))
 
 
 def check(folder: Path) -> tuple[int, int, list[float], list[int], list[str]]:
@@ -118,11 +139,9 @@ def main() -> None:
         for entry in entries_of(folder):
             proven = entry.fields["status"] == "optimal"
             if proven and "certificate" not in entry.fields and options.only in entry.key:
-                print(f"{folder.name}/{entry.key}: {make(entry, *_limits(options))}", flush=True)
-
-
-def _limits(options: argparse.Namespace) -> tuple[int, int]:
-    return options.nodes, options.seconds
+                said = make(entry, options.nodes, options.seconds)
+                record(folder.name, entry.key, said)
+                print(f"{folder.name}/{entry.key}: {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from moeopt.cli.options import (
     shown,
     table_width,
 )
+from moeopt.core.escaping import markdown_table
 from moeopt.core.objective import entries
 from moeopt.study.rows import Row, named
 from moeopt.study.table import (
@@ -188,9 +189,7 @@ def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) ->
             continue
         title = f"{problem}: on loads that came later, excess over their own optima"
         if markdown:
-            print(f"\n{title}\n\n| {' | '.join(HELD_OUT)} |\n|{'---|' * 3}{'---:|' * 7}")
-            for cells in map(_cells, found):
-                print(f"| {' | '.join(cells)} |")
+            print("\n".join(["", title, "", *markdown_table(HELD_OUT, map(_cells, found), 3)]))
         else:
             print_table(HELD_OUT, map(_cells, found), title)
         for line in _proof(found):

@@ -71,6 +71,13 @@ def markdown_code(text: str) -> str:
     return f"`{inner}`"
 
 
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> list[str]:
+    """Return the lines of a table; its first columns have words, the others numbers."""
+    sides = "---|" * words + "---:|" * (len(heads) - words)
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return [lines[0], f"|{sides}", *lines[1:]]
+
+
 def latex_text(text: str) -> str:
     """Return a text that LaTeX prints as it is; a sign that cannot be printed becomes "?"."""
     return "".join(_LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)

@@ -22,6 +22,9 @@ from moeopt.core.errors import InputError, expect
 from moeopt.core.untrusted import check_growth, read_bytes, reading
 from moeopt.core.wording import field_path, kind_of, shortened, shown
 
+JsonObject = dict[str, Any]
+"""An object of JSON: whoever reads a field looks at what it is."""
+
 MAX_FILE_BYTES = 64 * 2**20
 """Largest JSON text that is read, after decompression."""
 
@@ -36,7 +39,7 @@ LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
 NINE_DIGITS = re.compile("[0-9]{9}")
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> JsonObject:
     """Read a file that holds one JSON object; see `read_json`."""
     data = read_json(path)
     if not isinstance(data, dict):
@@ -60,7 +63,7 @@ def read_json(path: Path) -> Any:
         return int(number) if len(number) <= MAX_DIGITS else refuse(number)
 
     has_long = _has_long_number(text)
-    numbers: dict[str, Any] = {
+    numbers: JsonObject = {
         "parse_constant": refuse,
         "parse_float": real,
         "parse_int": integer if has_long else int,  # int itself is far faster
@@ -235,7 +238,7 @@ def _place(wanted: object, data: object) -> list[str | int]:
             rest += [([*place, row], item) for row, item in enumerate(value)]
 
 
-def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     data = dict(pairs)
     if len(data) < len(pairs):
         times = Counter(key for key, _ in pairs)

@@ -142,7 +142,9 @@ class Search:
                 chosen = deferral(r, self.whole, residents, self.times, 0.05)
             except MoeoptError:  # not solved in time: every count is tried anyway
                 chosen = None
-            if chosen is not None and (r.runs.deferral == "by layer" or _alike(chosen)):
+            if chosen is not None and (
+                r.runs.deferral == "by layer" or len({*_deferred(chosen)}) == 1
+            ):
                 yield self._candidate(plan, [*made, chosen], _deferred(chosen), share)
         for count in counts:
             yield self._candidate(plan, made, count, share)
@@ -172,10 +174,6 @@ def _ways(decision: Decision) -> tuple[int, ...]:
 def _deferred(decision: Decision) -> tuple[int, ...]:
     solution = decision.solved_as(Deferred)
     return tuple(count or 0 for count in solution.deferred)
-
-
-def _alike(decision: Decision) -> bool:
-    return len(set(_deferred(decision))) == 1
 
 
 def _widths(decision: Decision) -> tuple[tuple[float, ...], ...]:

@@ -182,7 +182,8 @@ def _by_memory(base: Request, points: int) -> Iterator[Request]:
 def table(front: Front) -> str:
     """Return a front as text, a line for each point; a star marks those on it."""
     own = {"loss": "expected loss", "memory": "GPU MiB"}[front.axis]
-    others = "held out" if front.points and _held_out(front.points[0]) else "drawn anew"
+    held_out = [point.planned.comparisons[0].held_out for point in front.points[:1]]
+    others = "held out" if any(held_out) else "drawn anew"
     lines = [
         f"tokens/s against {front.axis}; * no other point is better in one and as good in both",
         f"  {own:>13} {'bits':>6} {'residents':>9}   {'decided on':>10} {others:>10}"
@@ -197,7 +198,3 @@ def table(front: Front) -> str:
             f"   {point.decided_on:10.1f} {point.later:10.1f} {default:>12}"
         )
     return "\n".join([*lines, *(f"  left out: {line}" for line in front.left_out)])
-
-
-def _held_out(point: Point) -> bool:
-    return point.planned.comparisons[0].held_out is not None

@@ -45,8 +45,9 @@ def routing_of(
     if len(named := [name for name, value in given.items() if value is not None]) > 1:
         raise InputError(f"{', '.join(named)}: at most one of them may be given")
     if workload is not None:
-        known = workload if isinstance(workload, Workload) else _workload(workload)
-        return known, None
+        if not isinstance(workload, Workload):
+            workload = find("workloads", Workload, workload)
+        return workload, None
     if isinstance(trace, str | Path):
         trace = read_routing(trace)
     if isinstance(counts, str | Path):
@@ -111,7 +112,3 @@ def notes(routing: Routing, batch: int, default: str | None) -> tuple[str, ...]:
     if batch > 1:
         lines.append(f"batch {batch}: tokens are drawn one by one; real ones share more experts")
     return tuple(lines)
-
-
-def _workload(name: str | Path) -> Workload:
-    return find("workloads", Workload, name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from moeopt.core.clock import SolvingClock, by_work, solving_clock
 from moeopt.core.envelope import InstanceEnvelope
@@ -18,12 +18,12 @@ MAX_SEED = 2**31 - 1
 MAX_WORKERS = 1024
 
 
-def an_instance(value: Any) -> InstanceEnvelope:
+def an_instance(value: object) -> InstanceEnvelope:
     """Return the argument `instance` if it is one."""
     hint = " (moeopt.load reads a file)" if isinstance(value, str | Path) else ""
     expect("instance", value, InstanceEnvelope, what=f"an instance{hint}")
-    instance: InstanceEnvelope = value
-    return instance
+    assert isinstance(value, InstanceEnvelope)  # noqa: S101 - it is by now
+    return value
 
 
 DEFAULT_TIME_LIMIT_S = 60.0
@@ -67,7 +67,7 @@ class Limits:
         return nullcontext(solving_clock()) if self.work is None else by_work(self.seconds)
 
 
-def limits(time_limit_s: Any, work_limit: Any, workers: int = 1) -> Limits:
+def limits(time_limit_s: float | None, work_limit: float | None, workers: int = 1) -> Limits:
     """Return the limits of a solve; without any it is 60 s.
 
     Raises
@@ -85,12 +85,12 @@ def limits(time_limit_s: Any, work_limit: Any, workers: int = 1) -> Limits:
     return Limits(float("inf") if time_limit_s is None else seconds(time_limit_s), work)
 
 
-def seconds(value: Any) -> float:
+def seconds(value: float) -> float:
     """Return a time limit, a positive number of seconds."""
     return _positive("time_limit_s", "time limit", value, "seconds")
 
 
-def _positive(name: str, words: str, value: Any, unit: str) -> float:
+def _positive(name: str, words: str, value: float, unit: str) -> float:
     expect(name, value, float, int, Real, what=f"a number of {unit}")
     limit = float(value)
     if not 0 < limit < float("inf"):
@@ -98,7 +98,7 @@ def _positive(name: str, words: str, value: Any, unit: str) -> float:
     return limit
 
 
-def share(name: str, value: Any) -> float:
+def share(name: str, value: float) -> float:
     """Return a number from 0 to 1."""
     expect(name, value, float, int, Real, what="a number from 0 to 1")
     number = float(value)
@@ -107,7 +107,7 @@ def share(name: str, value: Any) -> float:
     return number
 
 
-def integer(name: str, value: Any, least: int, most: int) -> int:
+def integer(name: str, value: int, least: int, most: int) -> int:
     """Return an integer argument within its range; NumPy's integers are integers, too."""
     expect(name, value, int, Integral, what="an integer")
     number = int(value)
@@ -116,22 +116,21 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
     return number
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: bool) -> bool:
     """Return an argument that is True or False."""
     expect(name, value, bool, what="True or False")
     return bool(value)
 
 
-def engine_name(value: Any) -> str | None:
+def engine_name(value: str | None) -> str | None:
     """Return the argument `engine`, the name of one of `ENGINES` or None."""
     expect("engine", value, str, NoneType, what="the name of a MILP engine")
-    engine: str | None = value
-    if engine is not None and engine not in ENGINES:
-        raise InputError(f"engine: {unknown(engine, ENGINES, 'known engines')}")
-    return engine
+    if value is not None and value not in ENGINES:
+        raise InputError(f"engine: {unknown(value, ENGINES, 'known engines')}")
+    return value
 
 
-def constraint_ids(value: Any) -> frozenset[str]:
+def constraint_ids(value: Collection[str]) -> frozenset[str]:
     """Return the argument `without`: a collection of strings, which a string is not meant to be."""
     what = "a list of constraint IDs"
     if isinstance(value, str):
@@ -142,7 +141,7 @@ def constraint_ids(value: Any) -> frozenset[str]:
     return frozenset(value)
 
 
-def a_function(name: str, value: Any) -> None:
+def a_function(name: str, value: object) -> None:
     """Refuse an argument that is neither None nor callable."""
     if value is not None and not callable(value):
         expect(name, value, what="a function")

@@ -90,7 +90,7 @@ def solved(asked: Words) -> Words:
     return answer
 
 
-def _neutralise(problem: Any, left_out: set[str]) -> None:
+def _neutralise(problem: object, left_out: set[str]) -> None:
     """Free the rows of the constraints left out: ``TD_C1[3]`` belongs to TD_C1."""
     for row in range(1, glpk.glp_get_num_rows(problem) + 1):
         name = glpk.glp_get_row_name(problem, row).split("[")[0]
@@ -98,7 +98,7 @@ def _neutralise(problem: Any, left_out: set[str]) -> None:
             glpk.glp_set_row_bnds(problem, row, glpk.GLP_FR, 0, 0)
 
 
-def _solve(problem: Any, seconds: float | None, work: float | None) -> Words:
+def _solve(problem: object, seconds: float | None, work: float | None) -> Words:
     """Return status, objective, bound and work of GLPK's branch and bound."""
     parameters = glpk.glp_iocp()
     glpk.glp_init_iocp(parameters)
@@ -131,7 +131,7 @@ def _solve(problem: Any, seconds: float | None, work: float | None) -> Words:
     return answer
 
 
-def _relaxed(problem: Any, most: int, seconds: float | None) -> int:
+def _relaxed(problem: object, most: int, seconds: float | None) -> int:
     """Solve the linear relaxation within so many iterations; return GLPK's code."""
     parameters = glpk.glp_smcp()
     glpk.glp_init_smcp(parameters)
@@ -143,7 +143,7 @@ def _relaxed(problem: Any, most: int, seconds: float | None) -> int:
 
 
 @contextmanager
-def _iterations(problem: Any, parameters: Any, most: int | None) -> Iterator[None]:
+def _iterations(problem: object, parameters: Any, most: int | None) -> Iterator[None]:
     """Let branch and bound end after so many iterations: GLPK calls back at each node."""
     if most is None:
         yield
@@ -163,7 +163,7 @@ def _iterations(problem: Any, parameters: Any, most: int | None) -> Iterator[Non
         ctypes.c_void_p.from_address(at).value = None
 
 
-def _program(problem: Any) -> Program:
+def _program(problem: object) -> Program:
     """Return GLPK's problem as arrays."""
     rows = range(1, glpk.glp_get_num_rows(problem) + 1)
     columns = range(1, glpk.glp_get_num_cols(problem) + 1)

@@ -1,6 +1,5 @@
 """The methods of each problem, found from its modules without importing solvers."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ from moeopt.core.settlements import check_settled, settled_name, split_name
 from moeopt.core.wording import shown, unknown
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT as EXACT
-from moeopt.solvers.rules import AUTO, Rule, get_rule, own_names, rule_names, rule_of
+from moeopt.solvers.rules import AUTO, Function, Rule, get_rule, own_names, rule_names, rule_of
 from moeopt.solvers.task import MODELS as MODELS
 from moeopt.solvers.task import Method as Method
 
@@ -65,7 +64,7 @@ def automatic(problem: AnyProblem, relaxed: bool = False) -> Method:
     return replace(chosen, then=chosen.then or GOES_ON)
 
 
-def get_method(problem: AnyProblem, name: str | Rule | Callable[[Any], Any]) -> Method:
+def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
     """Return a method of a problem, or what a user's rule is as a method.
 
     Parameters

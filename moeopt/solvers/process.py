@@ -13,10 +13,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 from weakref import WeakSet
 
-Words = dict[str, Any]
+from moeopt.core.json_files import JsonObject
+
+Words = JsonObject
 
 
 class ProcessEndedError(Exception):
@@ -56,7 +58,7 @@ class Process:
             with suppress(OSError):  # what was not written yet is for nobody
                 pipe.close() if pipe is not None else None
 
-    def ask(self, words: Mapping[str, Any]) -> Words:
+    def ask(self, words: Mapping[str, object]) -> Words:
         """Return its answer.
 
         Raises

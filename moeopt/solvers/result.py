@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Literal
 
 from moeopt.core.envelope import SolutionEnvelope
+from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 
@@ -71,14 +72,14 @@ class Result:
     workers: int
     status: Status
     termination: Termination
-    objective: Objective | None
-    bound: Objective | None
-    solution: SolutionEnvelope | None
-    violations: list[tuple[str, str]]
-    build_s: float
-    solve_s: float
-    trace: list[tuple[float, Objective | None, Objective | None]]
-    raw_status: str
+    objective: Objective | None = None
+    bound: Objective | None = None
+    solution: SolutionEnvelope | None = None
+    violations: list[tuple[str, str]] = field(default_factory=list)
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    trace: list[tuple[float, Objective | None, Objective | None]] = field(default_factory=list)
+    raw_status: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     compile_s: float | None = None
     work_limit: float | None = None
@@ -116,7 +117,7 @@ class Result:
             f"{known}, {seconds})"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the fields, and `gap`, as JSON types."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["gap"] = self.gap

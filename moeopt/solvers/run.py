@@ -1,11 +1,10 @@
 """The one code path of every method: build, solve, decode, check, recompute, compare."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from platform import python_version
-from typing import Any
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.envelope import InstanceEnvelope
@@ -19,7 +18,7 @@ from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import automatic, get_method
 from moeopt.solvers.result import Proof, Result, Status, Termination
-from moeopt.solvers.rules import AUTO, Rule
+from moeopt.solvers.rules import AUTO, Function, Rule
 from moeopt.solvers.task import MODELS, Method, Outcome, Progress, Task, Trace
 
 SOFTWARE = {
@@ -37,7 +36,7 @@ THE_MEAN = Futures()
 
 def solve(
     instance: InstanceEnvelope,
-    method: str | Rule | Callable[[Any], Any] = AUTO,
+    method: str | Rule | Function = AUTO,
     *,
     time_limit_s: float | None = None,
     work_limit: float | None = None,
@@ -173,7 +172,7 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
     return result
 
 
-def _engine(engine: Any, chosen: Method) -> str | None:
+def _engine(engine: str | None, chosen: Method) -> str | None:
     name = arguments.engine_name(engine)
     if name is not None and chosen.backend != "milp":
         only = f"goes with method 'milp' only, not with {chosen.name!r}"

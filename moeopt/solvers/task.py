@@ -161,7 +161,7 @@ class Task:
         bound = self.problem.bounds.lower_bound(self.instance)
         return self.up_to_grid(self.packing.pack(bound))
 
-    def model(self) -> Any:
+    def model(self) -> BuiltModel:
         """Return the method's model of the instance, all posted and started from what is known."""
         built = self.method.built(self.instance)
         built.post(self.without, self.deadline.checkpoint)

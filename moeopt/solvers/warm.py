@@ -19,6 +19,7 @@ import numpy as np
 
 from moeopt.core import compiled
 from moeopt.core.compiled import PACKAGE, kernel_folder
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import PROBLEMS, AnyProblem, get_problem
@@ -155,7 +156,7 @@ def _call_others() -> None:
         belady_bound(instance, 2)
 
 
-def solve_with_all(instance: Any, home: AnyProblem) -> None:
+def solve_with_all(instance: InstanceEnvelope, home: AnyProblem) -> None:
     """Solve an instance with every method of its problem that may have kernels."""
     methods = [*home.heuristics.HEURISTICS, *home.exact_methods]
     for method in methods + [ROBUST] * (home.robust is not None):

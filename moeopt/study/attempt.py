@@ -165,13 +165,6 @@ def failed_solve(problem: str, instance: str, key: Key, failure: Failure) -> Sol
         workers=key.workers,
         status="failed",
         termination="completed",
-        objective=None,
-        bound=None,
-        solution=None,
-        violations=[],
-        build_s=0.0,
-        solve_s=0.0,
-        trace=[],
         raw_status=failure.message,
     )
     return Solved(result)

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -197,21 +197,19 @@ class Campaign:
 
     def beside(self, rules: Sequence[Choice]) -> "Campaign":
         """Return the campaign with rules of one's own beside the methods of every part."""
-        parts = [
-            Part(
-                part.sources,
-                part.settings.model_copy(update={"rules": (*part.settings.rules, *rules)}),
-            )
-            for part in self.parts
-        ]
-        return Campaign(parts, self.name)
+        return self._changed(lambda settings: {"rules": (*settings.rules, *rules)})
 
     def proving_again(self) -> "Campaign":
         """Return the campaign with exact methods also where the optimum is proven already."""
-        update = {"prove_again": True}
-        return Campaign(
-            [Part(p.sources, p.settings.model_copy(update=update)) for p in self.parts], self.name
-        )
+        return self._changed(lambda _: {"prove_again": True})
+
+    def _changed(self, update: Callable[[Settings], dict[str, object]]) -> "Campaign":
+        """Return the campaign with other settings in every part."""
+        parts = [
+            replace(part, settings=part.settings.model_copy(update=update(part.settings)))
+            for part in self.parts
+        ]
+        return Campaign(parts, self.name)
 
     @property
     def workers(self) -> int:

@@ -224,7 +224,7 @@ def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: 
         if ended and monotonic() > until:
             break
 
-        def send(*news: Any, at: int = at) -> None:
+        def send(*news: object, at: int = at) -> None:
             worker.log_event(topic, json.dumps([number, at, *news]))
 
         tell = NowAndThen(send)

@@ -79,16 +79,15 @@ def hindsight_static(
         which are tried if that leaves the bracket open.
     """
     if len(windows) == 1:
-        return Bracket(min([*known, *_one(own.cost)], default=None), own.bound)
+        costs = [*known] if own.cost is None else [*known, own.cost]
+        return Bracket(min(costs, default=None), own.bound)
     found, solution = _solved(whole, limits)
     bound = max(found.bound, own.bound)
     costs = [*known, *_costs(windows, solution)]
     for rule in _rules_with_hindsight(whole.problem):
         if min(costs, default=None) == bound:
             break
-        tried = solve(whole, rule, time_limit_s=limits.time_limit_s, work_limit=limits.work)
-        solution = tried.solution
-        costs += _costs(windows, solution)
+        costs += _costs(windows, solve(whole, rule, **limits.asked).solution)
     return Bracket(min(costs, default=None), bound)
 
 
@@ -132,12 +131,8 @@ def _rules_with_hindsight(problem: str) -> list[str]:
     return [name for name, what in knows.items() if what == HINDSIGHT]
 
 
-def _one(cost: int | None) -> list[int]:
-    return [] if cost is None else [cost]
-
-
 def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, SolutionEnvelope | None]:
-    result = solve(instance, AUTO, time_limit_s=limits.time_limit_s, work_limit=limits.work)
+    result = solve(instance, AUTO, **limits.asked)
     bound = result.bound
     if bound is None:
         bound = get_problem(instance.problem).bounds.lower_bound(instance)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.futures import Futures
+from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import first_key
 from moeopt.core.problem import ROBUST
 from moeopt.problems.holdout import executed_on, is_scheduled, joined, windows_of
@@ -17,10 +17,13 @@ from moeopt.problems.twins import check_later, forecast_saw_later
 from moeopt.solvers import arguments
 from moeopt.solvers.arguments import Limits
 from moeopt.solvers.methods import get_method, problem_methods
-from moeopt.solvers.rules import load_rule
+from moeopt.solvers.rules import Rule, load_rule
 from moeopt.solvers.run import solve
 from moeopt.study.campaign import Choice
 from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of, share_between
+
+Method = Choice | Rule
+"""A method's name, or a rule of one's own."""
 
 NONE = "-"
 """The scheduler of problems whose decisions nobody schedules."""
@@ -124,7 +127,7 @@ class HeldOut:
         most = self.hindsight.cost
         return max(0.0, least), None if most is None else _excess(most, self.own.bound)
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[JsonObject]:
         """Return what a line of JSON says each: the references, then a row each."""
         head = {name: value for name, value in vars(self).items() if name != "rows"}
         for name in ("own", "hindsight"):
@@ -257,7 +260,7 @@ def holdout(
     )
 
 
-def _instances(later: Any) -> list[InstanceEnvelope]:
+def _instances(later: InstanceEnvelope | Sequence[InstanceEnvelope]) -> list[InstanceEnvelope]:
     if isinstance(later, InstanceEnvelope):
         return [later]
     expect("later", later, list, tuple, what="an instance or a list of them")
@@ -279,13 +282,13 @@ def _schedules(problem: str, given: Schedule | Sequence[Schedule]) -> list[Sched
 
 def _methods(
     problem: str, rule: str, given: Sequence[Choice] | None, beside: Sequence[Choice]
-) -> list[Any]:
+) -> list[Method]:
     """Return the methods, the sample rule first, every one once."""
     home = get_problem(problem)
     if isinstance(given, str):
         raise InputError(f"methods: must be a list of names, not one: write [{given!r}]")
     usual = [next(iter(home.exact_methods)), *[ROBUST] * (ROBUST in problem_methods(home))]
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Method] = {}
     for one in [rule, *(usual if given is None else given), *beside]:
         method = load_rule(one) if isinstance(one, str) and ":" in one else one
         chosen.setdefault(get_method(home, method).name, method)
@@ -293,18 +296,12 @@ def _methods(
 
 
 def _decide(
-    observed: InstanceEnvelope, method: Any, limit: Limits, seed: int, futures: Futures | None
+    observed: InstanceEnvelope, method: Method, limit: Limits, seed: int, futures: Futures | None
 ) -> _Decision:
     found = get_method(get_problem(observed.problem), method)
     begin = perf_counter()
-    result = solve(
-        observed,
-        method,
-        time_limit_s=limit.time_limit_s,
-        work_limit=limit.work,
-        seed=seed,
-        futures=futures if found.backend == "robust" else None,
-    )
+    later = futures if found.backend == "robust" else None
+    result = solve(observed, method, **limit.asked, seed=seed, futures=later)
     seconds = perf_counter() - begin
     reason = "" if result.solution is not None else f"{result.status}: {result.raw_status}"
     return _Decision(result.method, result.solution, result.status, seconds, reason)

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from moeopt.core.errors import ModelMismatchError
+from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.core.settlements import split_name
 from moeopt.problems.registry import get_problem
@@ -43,7 +43,7 @@ class Row:
     optimum: Objective | None
     best_bound: Objective | None
     facts: Facts = field(default_factory=dict)
-    machine: dict[str, Any] = field(default_factory=dict)
+    machine: JsonObject = field(default_factory=dict)
     known: Known | None = None
 
     @property
@@ -102,8 +102,9 @@ def compare(
     bound = strongest.bound if strongest else None
     objective = best.objective if best else None
     if strongest and best and _entries(objective) < _entries(bound):
+        name = next(iter(solved.values())).result.instance
         raise ModelMismatchError(
-            f"{_instance(solved)}: {_who(best)} finds {objective}, "
+            f"{name}: {_who(best)} finds {objective}, "
             f"but {_who(strongest)} proves that nothing is below {bound}"
         )
     optimum = objective if objective == bound else None
@@ -112,10 +113,6 @@ def compare(
         Row(family, key, one.result, optimum, bound, one.facts, one.machine, known)
         for key, one in rows
     ]
-
-
-def _instance(solved: Mapping[Key, Solved]) -> str:
-    return next(iter(solved.values())).result.instance
 
 
 def _who(found: Result | Known) -> str:

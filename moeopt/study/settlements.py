@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import csv_text
+from moeopt.core.escaping import csv_text, markdown_table
+from moeopt.core.json_files import JsonObject
 from moeopt.core.settlements import Settlement, settled_name
 from moeopt.core.untrusted import digest, inside
 from moeopt.problems.generate import generate
@@ -258,7 +258,7 @@ def _made_anew(
         return None
     trace = provenance.get("trace")
     name = str(trace.get("name", "")) if isinstance(trace, Mapping) else NO_LOADS
-    arguments: dict[str, Any] = {"name": f"{instance.name}, {settlement} {value}"}
+    arguments: JsonObject = {"name": f"{instance.name}, {settlement} {value}"}
     if isinstance(trace, Mapping) and "workload" in trace:
         arguments["workload"] = name.removeprefix("workload ")
         if arguments["workload"] not in names("workloads"):  # a name in a file is no path
@@ -506,14 +506,8 @@ def cells(reading: Reading) -> list[str]:
 
 def to_markdown(readings: Sequence[Reading]) -> str:
     """Return a table with a row per value, and what moves each method most."""
-    lines = [
-        f"| {' | '.join(HEADS)} | optimal |",
-        f"|{'---|' * 4}{'---:|' * 7}",
-        *(f"| {' | '.join(cells(reading))} |" for reading in readings),
-        "",
-        *sentences(readings),
-    ]
-    return "\n".join(lines) + "\n"
+    lines = markdown_table((*HEADS, "optimal"), map(cells, readings), 4)
+    return "\n".join([*lines, "", *sentences(readings)]) + "\n"
 
 
 def sentences(readings: Sequence[Reading]) -> list[str]:

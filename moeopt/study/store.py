@@ -8,7 +8,7 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, Json, TypeAdapter, Validation
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import MAX_FILE_BYTES
+from moeopt.core.json_files import MAX_FILE_BYTES, JsonObject
 from moeopt.core.objective import Objective
 from moeopt.core.untrusted import check_growth, expanded
 from moeopt.core.wording import describe
@@ -30,6 +30,11 @@ from moeopt.study.known import Known
 from moeopt.study.plan import Entry, Key, canonical
 from moeopt.study.rows import Row, compare
 from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, to_read, transaction
+
+WIDTH = len(Key._fields)
+
+REASON = "kind, message, detail"
+"""The columns of a failure after its key."""
 
 DONE = "termination <> 'interrupted'"
 """After Ctrl-C the best so far is kept, but the solve is still to be made."""
@@ -103,7 +108,7 @@ class Store:
                 if entry.known is not None:
                     self._keep_known(entry.content_hash, entry.known)
 
-    def done(self, content_hash: str) -> set[tuple[Any, ...]]:
+    def done(self, content_hash: str) -> set[tuple[object, ...]]:
         """Return the keys of the solves of an instance that are done."""
         keys = f"SELECT {KEY} FROM solve WHERE instance = ?"  # noqa: S608 - our own columns
         with readable_errors(self.path):
@@ -128,8 +133,7 @@ class Store:
                 if self.has(key):
                     return  # another process had more luck
                 values = (*key, ended.kind, ended.message, ended.detail, now())
-                columns = f"{KEY}, kind, message, detail, finished"
-                self._insert("failure", columns, values, "TRUE")
+                self._insert("failure", f"{KEY}, {REASON}, finished", values, "TRUE")
             else:
                 self._insert(
                     "solve", f"{KEY}, {SOLVE}", (*key, *to_columns(ended)), f"NOT ({DONE})"
@@ -138,34 +142,30 @@ class Store:
 
     def solved(self, content_hash: str) -> dict[Key, Solved]:
         """Return all results of one instance, in the order in which they came."""
-        query = f"""
-            SELECT problem, name, {KEY}, {SOLVE} FROM solve
-            JOIN instance ON hash = instance WHERE instance = ? ORDER BY id"""  # noqa: S608
-        with readable_errors(self.path):
-            found = self._connection.execute(query, (content_hash,)).fetchall()
-        width = len(Key._fields)
-        solved: dict[Key, Solved] = {}
-        with _row_of(self.path):
-            for problem, name, *columns in found:
-                key = key_from(columns[:width])
-                solved[key] = from_columns(problem, name, key, columns[width:])
-        return solved
+        return {
+            key: from_columns(problem, name, key, columns)
+            for problem, name, key, columns in self._of("solve", SOLVE, content_hash)
+        }
 
     def failed(self, content_hash: str) -> dict[Key, Solved]:
         """Return what stands for the failed solves of one instance, in the same order."""
+        return {
+            key: failed_solve(problem, name, key, _failure(columns))
+            for problem, name, key, columns in self._of("failure", REASON, content_hash)
+        }
+
+    def _of(
+        self, table: str, columns: str, content_hash: str
+    ) -> Iterator[tuple[str, str, Key, Sequence[object]]]:
+        """Yield problem, instance's name, key and columns of an instance's rows, as they came."""
         query = f"""
-            SELECT problem, name, {KEY}, kind, message, detail FROM failure
+            SELECT problem, name, {KEY}, {columns} FROM {table}
             JOIN instance ON hash = instance WHERE instance = ? ORDER BY id"""  # noqa: S608
         with readable_errors(self.path):
             found = self._connection.execute(query, (content_hash,)).fetchall()
-        width = len(Key._fields)
-        failed: dict[Key, Solved] = {}
         with _row_of(self.path):
-            for problem, name, *columns in found:
-                key = key_from(columns[:width])
-                failure = _FAILURE.validate_python(dict(zip(_REASON, columns[width:], strict=True)))
-                failed[key] = failed_solve(problem, name, key, failure)
-        return failed
+            for problem, name, *rest in found:
+                yield problem, name, key_from(rest[:WIDTH]), rest[WIDTH:]
 
     def known(self, content_hash: str) -> Known | None:
         """Return what the library of an enrolled instance knew; None if nothing."""
@@ -194,27 +194,19 @@ class Store:
         for member in self.instances():
             solved = self.ended(member.content_hash)
             order = list(problem_methods(get_problem(member.problem)))
-            keys = sorted(
-                solved, key=lambda k: (k.time_limit_s, k.seed, _place(k.method, order), *k)
-            )
+            order += [key.method for key in solved if key.method not in order]  # there no longer
+            keys = sorted(solved, key=lambda k: (k.time_limit_s, k.seed, order.index(k.method), *k))
             for family in member.families:
                 rows += compare(family, solved, keys, self.known(member.content_hash))
         return sorted(rows, key=lambda r: (r.result.problem, r.family, r.result.instance))
 
     def failures(self) -> list[tuple[Key, Failure]]:
         """Return the solves that have no result, and why."""
-        query = f"SELECT {KEY}, kind, message, detail FROM failure ORDER BY id"  # noqa: S608
+        query = f"SELECT {KEY}, {REASON} FROM failure ORDER BY id"  # noqa: S608
         with readable_errors(self.path):
             found = self._connection.execute(query).fetchall()
-        width = len(Key._fields)
         with _row_of(self.path):
-            return [
-                (
-                    key_from(row[:width]),
-                    _FAILURE.validate_python(dict(zip(_REASON, row[width:], strict=True))),
-                )
-                for row in found
-            ]
+            return [(key_from(row[:WIDTH]), _failure(row[WIDTH:])) for row in found]
 
     def instances(self) -> list[StoredInstance]:
         """Return what instances there are, in the order in which they came."""
@@ -271,13 +263,6 @@ def _place(method: str, order: list[str]) -> int:
     return order.index(method) if method in order else len(order)
 
 
-SOLVE = (
-    "status, termination, objective, bound, build_s, solve_s, compile_s, engine, raw_status, "
-    "solution, violations, trace, versions, facts, machine, finished, proof, work"
-)
-"""The columns of a solve after its key."""
-
-
 def now() -> str:
     """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -295,7 +280,7 @@ def unpacked_instance(problem: str, blob: bytes) -> InstanceEnvelope:
     return instance
 
 
-def _stored(blob: Any, what: str) -> Any:
+def _stored(blob: object, what: str) -> Any:
     """Return the JSON of a blob; rows of a store are data from strangers, too."""
     if not isinstance(blob, bytes):
         raise InputError(f"{what}: the store has no blob there")
@@ -307,28 +292,16 @@ def _stored(blob: Any, what: str) -> Any:
         raise InputError(f"{what}: the store's blob is no JSON") from None
 
 
-def to_columns(solved: Solved) -> tuple[Any, ...]:
+def to_columns(solved: Solved) -> tuple[object, ...]:
     """Return the values of `SOLVE`."""
     r = solved.result
-    return (
-        r.status,
-        r.termination,
-        _text(r.objective),
-        _text(r.bound),
-        r.build_s,
-        r.solve_s,
-        r.compile_s,
-        r.engine,
-        r.raw_status,
-        _packed_solution(r.solution),
-        json.dumps(r.violations),
-        json.dumps(r.trace),
-        json.dumps(r.versions),
-        json.dumps(solved.facts),
-        json.dumps(solved.machine),
-        now(),
-        r.proof,
-        r.work,
+    texts = {"violations": r.violations, "trace": r.trace, "versions": r.versions}
+    texts |= {"facts": solved.facts, "machine": solved.machine}
+    values: dict[str, object] = {name: json.dumps(of) for name, of in texts.items()}
+    values |= {"objective": _text(r.objective), "bound": _text(r.bound), "finished": now()}
+    values["solution"] = _packed_solution(r.solution)
+    return tuple(
+        values[name] if name in values else getattr(r, name) for name in _Columns.model_fields
     )
 
 
@@ -356,18 +329,25 @@ class _Columns(BaseModel):
     violations: Json[list[tuple[str, str]]]
     trace: Json[list[tuple[float, _Cost, _Cost]]]
     versions: Json[dict[str, str]]
-    facts: Json[dict[str, Any]]
-    machine: Json[dict[str, Any]]
+    facts: Json[JsonObject]
+    machine: Json[JsonObject]
     finished: str
     proof: Proof | None
     work: float | None
 
 
+SOLVE = ", ".join(_Columns.model_fields)
+"""The columns of a solve after its key."""
+
 _KEY = TypeAdapter(Key)
 _INSTANCE = TypeAdapter(tuple[str, str, str, tuple[str, ...]])
 _FAILURE = TypeAdapter(Failure)
-_REASON = ("kind", "message", "detail")
 _COST: TypeAdapter[_Cost] = TypeAdapter(_Cost)
+
+
+def _failure(columns: Sequence[object]) -> Failure:
+    found: Failure = _FAILURE.validate_python(dict(zip(REASON.split(", "), columns, strict=True)))
+    return found
 
 
 @contextmanager
@@ -388,7 +368,7 @@ def key_from(columns: Sequence[Any]) -> Key:
     return key
 
 
-def _options_of(key: Key) -> dict[str, Any]:
+def _options_of(key: Key) -> JsonObject:
     try:
         options = json.loads(key.options)
     except (ValueError, RecursionError):
@@ -401,29 +381,11 @@ def _options_of(key: Key) -> dict[str, Any]:
 def from_columns(problem: str, instance: str, key: Key, columns: Sequence[Any]) -> Solved:
     """Return what `to_columns` was given; `instance` is the instance's name."""
     kept = _Columns.model_validate(dict(zip(SOLVE.split(", "), columns, strict=True)))
-    result = Result(
-        problem=problem,
-        instance=instance,
-        method=key.method,
-        engine=kept.engine,
-        seed=key.seed,
-        workers=key.workers,
-        status=kept.status,
-        termination=kept.termination,
-        objective=kept.objective,
-        bound=kept.bound,
-        solution=unpacked_solution(problem, kept.solution),
-        violations=kept.violations,
-        build_s=kept.build_s,
-        solve_s=kept.solve_s,
-        compile_s=kept.compile_s,
-        trace=kept.trace,
-        raw_status=kept.raw_status,
-        versions=kept.versions,
-        work_limit=_options_of(key).get("work_limit"),
-        work=kept.work,
-        proof=kept.proof,
-    )
+    same = {field.name for field in fields(Result)} & set(_Columns.model_fields)
+    known = {name: getattr(kept, name) for name in same}
+    known["solution"] = unpacked_solution(problem, kept.solution)
+    known["work_limit"] = _options_of(key).get("work_limit")
+    result = Result(problem, instance, key.method, seed=key.seed, workers=key.workers, **known)
     return Solved(result, kept.facts, kept.machine)
 
 

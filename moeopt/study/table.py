@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import latex_text, markdown_code, markdown_text
+from moeopt.core.escaping import latex_text, markdown_code, markdown_table, markdown_text
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.core.wording import unknown
 from moeopt.study.attempt import LAW
@@ -332,16 +332,18 @@ def front_markdown(found: Sequence[Standing]) -> str:
 
     Only methods whose information is stated: rules of the problems.
     """
-    heads = ("problem", "rule", "decided by", "proven", "cells", "median", "95 %", "max", "optimal")
-    lines = [
-        f"| {' | '.join(heads)} | other settlements: proven | cells | median | 95 % | max |",
-        f"|---|---|---|{'---:|' * 11}",
+    numbers = ("cells", "median", "95 %", "max")
+    heads = ("problem", "rule", "decided by", "proven", *numbers, "optimal")
+    rows = [
+        [
+            *(f"`{one.problem}`", _head(one.method), MEANING[one.kind]),
+            *_standing(one.defaults),
+            *_standing(one.others)[:-1],
+        ]
+        for one in found
+        if one.kind
     ]
-    for one in found:
-        if one.kind:
-            cells = [f"`{one.problem}`", _head(one.method), MEANING[one.kind]]
-            cells += [*_standing(one.defaults), *_standing(one.others)[:-1]]
-            lines.append(f"| {' | '.join(cells)} |")
+    lines = markdown_table((*heads, "other settlements: proven", *numbers), rows, 3)
     return "\n".join(lines) + "\n"
 
 
@@ -394,17 +396,14 @@ def to_latex(summaries: Sequence[Summary]) -> str:
             rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex_text(family)}}}}} \\",
         ]
         for s in group:
-            shares = ["--" if of is None else f"{100 * of:.1f}" for of in _shares(s)]
+            known = (s.excess_median, s.excess_max, s.optimal)
+            shares = ["--" if of is None else f"{100 * of:.1f}" for of in known]
             name = latex_text(s.method + (", other settlements" if s.settled else ""))
             knew = latex_text(MEANING[s.kind]) if s.kind else "--"
             cells = [rf"\texttt{{{name}}}", knew, f"{s.proven} of {s.instances}", str(s.cells)]
             cells += [shares[0], shown_interval(s).replace("-", "--"), *shares[1:]]
             lines.append(rf"{' & '.join([*cells, *[str(s.failed)] * failures])} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def _shares(s: Summary) -> tuple[float | None, ...]:
-    return s.excess_median, s.excess_max, s.optimal
 
 
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:

@@ -78,4 +78,4 @@ def test_a_fractional_width_in_a_model_file(tmp_path: Path) -> None:
     found = get_model(path)
     assert found.expert_bytes == 3 * 2048 * 768 * 9 // 16
     assert found.bytes_of("attention") == found.weights_of("attention") * 9 // 16
-    assert found.kv_bytes_per_token == 2 * 4 * 128 * 2
+    assert found.kv_bytes(1) == 2 * 4 * 128 * 2

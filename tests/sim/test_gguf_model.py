@@ -46,7 +46,7 @@ def test_a_model_of_mixed_types_has_the_bytes_of_its_file(tmp_path: Path) -> Non
     assert model.expert_bytes == -(-3 * 512 * 256 * (5 * 4.5 + 6.5625) // (6 * 8))
     widths = {"attention": 6.5625, "router": 32, "embedding": 4.5, "head": 6.5625, "kv": 16}
     assert {kind: model.bits_of(kind) for kind in widths} == widths  # type: ignore[arg-type]
-    assert model.kv_bytes_per_token == 2 * 2 * 64 * 2
+    assert model.kv_bytes(1) == 2 * 2 * 64 * 2
     stored = tensor_bytes(read_gguf(path), model.layers)
     norms = {"attention": 2 * 512 * 4}
     for kind in KINDS:

@@ -215,7 +215,7 @@ def test_quantized_weights_have_the_width_the_file_states(
     """Mixtral's 176,160,768 weights per expert at that many bits."""
     found = read(changed(MIXTRAL, quantization_config=config), tmp_path)
     assert found.expert_bytes == 176_160_768 * bits / 8
-    assert found.other_bytes(800) == 100 * bits
+    assert found.bits_of("attention") == bits
 
 
 def test_heads_not_stated_are_those_transformers_assumes(tmp_path: Path) -> None:

@@ -245,13 +245,13 @@ def test_latent_attention_has_the_weights_of_its_five_matrices() -> None:
     # 2048 x 16 x 192 + 2048 x 576 + 512 x 16 x 256 + 16 x 128 x 2048
     lite = (6_291_456, 1_179_648, 2_097_152, 4_194_304)
     assert get_model("deepseek-v2-lite").attention_weights == sum(lite)
-    assert get_model("deepseek-v3").kv_bytes_per_token == (512 + 64) * 2
+    assert get_model("deepseek-v3").kv_bytes(1) == (512 + 64) * 2
 
 
 def test_grouped_query_attention_has_four_matrices() -> None:
     """Mixtral by hand: 2 x 4096 x 4096 + 2 x 4096 x 1024; 2 x 8 x 128 numbers of KV cache."""
     assert get_model("mixtral-8x7b").attention_weights == 2 * 4096 * 4096 + 2 * 4096 * 1024
-    assert get_model("mixtral-8x7b").kv_bytes_per_token == 2 * 8 * 128 * 2
+    assert get_model("mixtral-8x7b").kv_bytes(1) == 2 * 8 * 128 * 2
 
 
 def test_layers_with_experts_follow_the_dense_ones() -> None:
@@ -270,7 +270,7 @@ def test_quantizing_changes_the_bytes_and_nothing_else() -> None:
     four = model.quantized(4)
     assert four.expert_bytes * 4 == model.expert_bytes
     assert four.flops_per_token == model.flops_per_token
-    assert (four.other_bytes(10), model.quantized(4, 4).other_bytes(10)) == (20, 5)
+    assert (four.bits_of("attention"), model.quantized(4, 4).bits_of("attention")) == (16, 4)
     assert four.quantized(16).expert_bytes == model.expert_bytes
     assert model.quantized(3.25).expert_bytes == 44_040_192 * 13 // 32
     with pytest.raises(InputError, match=r"expert_bits: must be from 0\.5 to 64, not 0\.25"):

@@ -69,12 +69,6 @@ def _brief() -> "Callable[[Instance], bool]":
     return brief
 
 
-def _closed_form() -> "Callable[[Instance], BuiltModel]":
-    from .cpsat import ClosedForm
-
-    return ClosedForm
-
-
 def _generator() -> Generator["Instance"]:
     from . import generate
 
@@ -101,8 +95,8 @@ PROBLEM = Problem(
     restrictions=None,
     holdout=None,
     exact_methods={
-        "dp": ExactMethod(_dynamic_program, then="cp-sat-closed-form", brief=_brief),
-        "cp-sat-closed-form": ExactModel(_closed_form, "cp-sat"),
+        "dp": ExactMethod(_dynamic_program, then="cp-sat", brief=_brief),
+        "cp-sat-closed-form": ExactModel(_cpsat, "cp-sat"),
     },
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",

@@ -1,11 +1,9 @@
-"""The CP-SAT models: an interval for every transfer and computation, and the closed form.
+"""The CP-SAT model, with the flow shop in closed form, and its rows for MILP.
 
-One method per constraint ID (`formulations/balance/spec.md`). The first knows nothing of
-Johnson's rule and is a reference; `ClosedForm` does, and is the one to use. `Rows` is for MILP.
+One method per constraint ID (`formulations/balance/spec.md`).
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import ClassVar
 
 from ortools.sat.python import cp_model
@@ -17,8 +15,12 @@ from .bounds import objective_grid
 from .instance import Instance, Solution
 
 
-class Counts(Formulation):
-    """Counts ``taken[e][u]``, the makespan, BA-C1 and BA-C3; a subclass posts BA-C2.
+class Model(Formulation):
+    """Counts ``taken[e][u]`` and the makespan, with the flow shop of BA-C2 in closed form.
+
+    No intervals and no order: all transfers are equal, so Johnson's makespan is the largest of
+    three sums: the GPU's work; one transfer and the work that needed transfers; all transfers and
+    the shortest computation among the slices that were transferred. The proof stands in the spec.
 
     Attributes
     ----------
@@ -54,6 +56,30 @@ class Counts(Formulation):
             for count in counts:
                 self.model.add(count <= self.instance.slices_per_unit)
 
+    def ba_c2_gpu_side(self) -> None:
+        """Post BA-C2: the three sums."""
+        totals = self._totals()
+        experts = self.instance.experts
+        transfer = self._steps(self.instance.slice_transfer_ns)
+        compute = [self._steps(expert.slice_gpu_ns) for expert in experts]
+        end = self.model.new_int_var(0, self.horizon, "gpu_end")
+        overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains("gpu")
+        self.model.add(end + overhead <= self.makespan)
+        self.model.add(end >= sum(c * total for c, total in zip(compute, totals, strict=True)))
+        away = [row for row, expert in enumerate(experts) if not expert.resident]
+        if not away:
+            return
+        needed = sum(compute[row] * totals[row] for row in away)
+        sent = transfer * sum(totals[row] for row in away)
+        some = self.model.new_bool_var("some")
+        self.model.add(sum(totals[row] for row in away) == 0).only_enforce_if(~some)
+        self.model.add(end >= transfer + needed).only_enforce_if(some)
+        last = {row: self.model.new_bool_var(f"last[{row}]") for row in away}
+        for row, chosen in last.items():
+            self.model.add(totals[row] >= 1).only_enforce_if(chosen)
+            self.model.add(end >= sent + compute[row]).only_enforce_if(chosen)
+        self.model.add(sum(last.values()) == some)
+
     def ba_c3_ndp_side(self) -> None:
         """Post BA-C3: each unit computes what it keeps."""
         overhead = self._steps(self.instance.ndp_overhead_ns) * self._remains("ndp")
@@ -73,11 +99,6 @@ class Counts(Formulation):
         """Read the decision off the solver's values."""
         rows = tuple(tuple(value(count) for count in counts) for counts in self.taken)
         return Solution(instance=self.instance.name, gpu_slices=rows)
-
-    def _post_end(self, end: IntVar) -> None:
-        """Hold the GPU side to the makespan, given when its flow shop ends."""
-        overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains("gpu")
-        self.model.add(end + overhead <= self.makespan)
 
     def _totals(self) -> list[IntVar]:
         """Return how many slices of each expert are taken, at most as many as it has."""
@@ -101,96 +122,10 @@ class Counts(Formulation):
         return duration_ns // self.objective_unit
 
 
-class Model(Counts):
-    """Optional intervals for each slice on link and GPU; a slice is there if it is taken."""
-
-    def ba_c2_gpu_side(self) -> None:
-        """Post BA-C2: link and GPU serve one slice at a time, the GPU after the link."""
-        on_link: list[cp_model.IntervalVar] = []
-        on_gpu: list[cp_model.IntervalVar] = []
-        end = self.model.new_int_var(0, self.horizon, "gpu_end")
-        for row, total in enumerate(self._totals()):
-            sent, started = self._slices(row, total, on_link, on_gpu)
-            compute = self._steps(self.instance.experts[row].slice_gpu_ns)
-            for start, taken in started:
-                self.model.add(end >= start + compute).only_enforce_if(taken)
-            # Slices of one expert are alike: fix their order.
-            for times in (sent, started):
-                for (earlier, _), (later, taken) in pairwise(times):
-                    self.model.add(earlier <= later).only_enforce_if(taken)
-        self.model.add_no_overlap(on_link)
-        self.model.add_no_overlap(on_gpu)
-        self._post_end(end)
-
-    def _slices(
-        self,
-        row: int,
-        total: IntVar,
-        on_link: list[cp_model.IntervalVar],
-        on_gpu: list[cp_model.IntervalVar],
-    ) -> tuple[list[tuple[IntVar, IntVar]], list[tuple[IntVar, IntVar]]]:
-        """Make the intervals of an expert's slices; the first `total` of them are there.
-
-        Returns when each is sent and when its computation starts, each with the slice's literal.
-        """
-        expert = self.instance.experts[row]
-        transfer = 0 if expert.resident else self._steps(self.instance.slice_transfer_ns)
-        compute = self._steps(expert.slice_gpu_ns)
-        sent, started = [], []
-        for number in range(self.instance.slices):
-            name = f"[{row},{number}]"
-            taken = self.model.new_bool_var(f"taken{name}")
-            send = self.model.new_int_var(0, self.horizon, f"send{name}")
-            start = self.model.new_int_var(0, self.horizon, f"start{name}")
-            optional = self.model.new_optional_fixed_size_interval_var
-            on_link.append(optional(send, transfer, taken, f"transfer{name}"))
-            on_gpu.append(optional(start, compute, taken, f"compute{name}"))
-            self.model.add(start >= send + transfer).only_enforce_if(taken)
-            sent.append((send, taken))
-            started.append((start, taken))
-        for (_, earlier), (_, later) in pairwise(sent):
-            self.model.add_implication(later, earlier)
-        self.model.add(sum(taken for _, taken in sent) == total)
-        return sent, started
-
-
-class ClosedForm(Counts):
-    """One literal per expert that is not resident: some of its slices are pulled over the link.
-
-    No intervals and no order: all transfers are equal, so Johnson's makespan is the largest of
-    three sums: the GPU's work; one transfer and the work that needed transfers; all transfers and
-    the shortest computation among the slices that were transferred. The proof stands in the spec.
-    """
-
-    def ba_c2_gpu_side(self) -> None:
-        """Post BA-C2: the three sums."""
-        totals = self._totals()
-        experts = self.instance.experts
-        transfer = self._steps(self.instance.slice_transfer_ns)
-        compute = [self._steps(expert.slice_gpu_ns) for expert in experts]
-        end = self.model.new_int_var(0, self.horizon, "gpu_end")
-        away = [row for row, expert in enumerate(experts) if not expert.resident]
-        self.model.add(end >= sum(c * total for c, total in zip(compute, totals, strict=True)))
-        if not away:
-            self._post_end(end)
-            return
-        needed = sum(compute[row] * totals[row] for row in away)
-        sent = transfer * sum(totals[row] for row in away)
-        some = self.model.new_bool_var("some")
-        self.model.add(sum(totals[row] for row in away) == 0).only_enforce_if(~some)
-        self.model.add(end >= transfer + needed).only_enforce_if(some)
-        last = {row: self.model.new_bool_var(f"last[{row}]") for row in away}
-        for row, chosen in last.items():
-            self.model.add(totals[row] >= 1).only_enforce_if(chosen)
-            self.model.add(end >= sent + compute[row]).only_enforce_if(chosen)
-        self.model.add(sum(last.values()) == some)
-        self._post_end(end)
-
-
-class Rows(ClosedForm):
+class Rows(Model):
     """The closed form in rows without conditions, each as tight as a linear relaxation takes it.
 
-    Of 13 library instances HiGHS closes 11 in 8 s with these, and 3 with those of `ClosedForm`,
+    Of 13 library instances HiGHS closes 11 in 8 s with these, and 3 with those of `Model`,
     whose bounds are down to a fifth of the optimum on the others.
     """
 

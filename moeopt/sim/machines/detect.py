@@ -3,9 +3,9 @@
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 from moeopt.sim.machines import measure as measuring
 from moeopt.sim.machines.edit import with_changes
 from moeopt.sim.machines.machine import Machine
@@ -33,7 +33,7 @@ FLAT = 0.6
 class _Draft:
     """A machine in the making: JSON data and the source of each number."""
 
-    data: dict[str, Any] = field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
     def put(self, path: str, value: object, source: str) -> None:

@@ -1,11 +1,11 @@
 """Changing fields of a machine, all errors at once."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError, expect
+from moeopt.core.json_files import JsonObject
 from moeopt.sim.machines.fields import describe_fields, fields_of, nearest
 from moeopt.sim.machines.machine import Machine
 
@@ -58,7 +58,7 @@ def set_machine(
 
 
 def with_changes(
-    data: dict[str, Any], changes: Mapping[str, object], *, source: str, where: str
+    data: JsonObject, changes: Mapping[str, object], *, source: str, where: str
 ) -> Machine:
     """Return the machine that JSON data describe once fields are changed; see `set_machine`.
 
@@ -88,7 +88,8 @@ def with_changes(
         if curve and isinstance(value, int | float) and not isinstance(value, bool):
             value = {"scale": "linear", "points": [[1, value]]}
         _put(data, path, value)
-        for below in [key for key in sources if _is_below(key, path)]:
+        inside = (f"{path}.", f"{path}[")
+        for below in [key for key in sources if key == path or key.startswith(inside)]:
             del sources[below]
         if value is not None or fields_of(Machine)[path].part:
             sources[path] = source
@@ -106,7 +107,7 @@ def with_changes(
     return machine
 
 
-def plain_machine(machine: Machine) -> dict[str, Any]:
+def plain_machine(machine: Machine) -> JsonObject:
     """Return a machine as JSON data, without the fields that are absent."""
     data = machine.model_dump(mode="json", exclude_none=True)
     if data["gpus"]:
@@ -136,7 +137,7 @@ def _refusal(path: str) -> str:
     return ""
 
 
-def _put(data: dict[str, Any], path: str, value: object) -> None:
+def _put(data: JsonObject, path: str, value: object) -> None:
     *parents, last = path.split(".")
     for parent in parents:
         below = data.get(parent)
@@ -146,10 +147,6 @@ def _put(data: dict[str, Any], path: str, value: object) -> None:
         data.pop(last, None)
     else:
         data[last] = value
-
-
-def _is_below(key: str, path: str) -> bool:
-    return key == path or key.startswith((f"{path}.", f"{path}["))
 
 
 def _follow_threads(machine: Machine, before: object, changed: set[str]) -> Machine:
@@ -165,7 +162,7 @@ def _follow_threads(machine: Machine, before: object, changed: set[str]) -> Mach
     return machine.model_copy(update={"cpu": scaled, "sources": sources})
 
 
-def _follow_channels(data: dict[str, Any], changed: set[str]) -> None:
+def _follow_channels(data: JsonObject, changed: set[str]) -> None:
     """Let the DIMMs' bandwidths follow their channels and speed."""
     if not changed & {"dram.channels", "dram.speed_mt_s"} or not isinstance(data.get("dram"), dict):
         return
@@ -175,7 +172,7 @@ def _follow_channels(data: dict[str, Any], changed: set[str]) -> None:
             data["sources"][f"dram.{field}"] = source
 
 
-def _bandwidths(dram: dict[str, Any]) -> Iterator[tuple[str, float, str]]:
+def _bandwidths(dram: JsonObject) -> Iterator[tuple[str, float, str]]:
     channels, speed = dram.get("channels"), dram.get("speed_mt_s")
     if not isinstance(speed, int | float) or not isinstance(channels, int):
         return

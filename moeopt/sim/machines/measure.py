@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 MOST_BYTES = 2**30
 LEAST_BYTES = 32 * 2**20
@@ -70,7 +69,7 @@ def read_bandwidth(
         best, passes, start = float("inf"), 0, clock()
         while passes < 3 or clock() - start < seconds:
             before = clock()
-            list(pool.map(_sum, parts))
+            list(pool.map(np.sum, parts))
             best = min(best, clock() - before)
             passes += 1
             if passes >= 1000:
@@ -81,10 +80,6 @@ def read_bandwidth(
     if used < 4 * cache_bytes:
         source += f"; a cache of {cache_bytes / 2**20:.0f} MiB may have helped"
     return Rate(round(gb_s, 2), source)
-
-
-def _sum(part: NDArray[np.int64]) -> int:
-    return int(part.sum())
 
 
 def cpu_tflops(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Rate:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moeopt.core.json_files import JsonObject
 from moeopt.sim.machines.edit import plain_machine
 from moeopt.sim.machines.fields import FieldFacts, fields_of, without_rows
 from moeopt.sim.machines.machine import Machine
@@ -68,7 +69,7 @@ def _rows(data: Mapping[str, Any], prefix: str, sources: Mapping[str, str]) -> I
             yield Row(path, value, _text(value), unit, _source(path, sources))
 
 
-def _tables(tables: list[dict[str, Any]]) -> Iterator[Row]:
+def _tables(tables: list[JsonObject]) -> Iterator[Row]:
     for row, table in enumerate(tables):
         points = table["points"]
         text = f"{table['model']} on {table['device']}: {len(points)} points"

@@ -68,7 +68,8 @@ def load_model(
                 folder, local_files_only=True, dtype="auto"
             )
     except Exception as error:  # transformers raises a dozen kinds
-        raise InputError(f"{path}: cannot be loaded: {_first_line(error)}") from None
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{path}: cannot be loaded: {reason}") from None
     tokens = _tokenized(folder, prompts)
     highest = max(max(row, default=0) for row in tokens)
     if highest >= config.vocab_size:
@@ -94,7 +95,3 @@ def _token_ids(line: str, where: str) -> list[int]:
     if not isinstance(ids, list) or not ids or not all(type(i) is int and i >= 0 for i in ids):
         raise InputError(f"{where}: must be a list of token ids, not {shown(json.dumps(ids))}")
     return ids
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object, save
+from moeopt.core.json_files import JsonObject, read_object, save
 from moeopt.core.untrusted import digest
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import (
@@ -56,7 +56,7 @@ class LossTable:
     name: str
     bits: tuple[int, ...]
     losses: Floats
-    facts: dict[str, Any] | None = None
+    facts: JsonObject | None = None
 
     def restricted(self, bits: tuple[int, ...]) -> "LossTable":
         """Return the columns of some of the widths.
@@ -75,7 +75,7 @@ class LossTable:
 
 
 def checked_table(
-    where: str, bits: Any, losses: NDArray[np.generic], facts: dict[str, Any] | None = None
+    where: str, bits: Any, losses: NDArray[np.generic], facts: JsonObject | None = None
 ) -> LossTable:
     """Return a loss table, or say what is wrong with its numbers.
 
@@ -150,7 +150,7 @@ def read_loss_table(path: Path) -> LossTable:
 
 def save_loss_table(table: LossTable, path: str | Path) -> None:
     """Write a table in the project's own form, whole or not at all."""
-    data: dict[str, Any] = {"bits": list(table.bits), "loss": table.losses.tolist()}
+    data: JsonObject = {"bits": list(table.bits), "loss": table.losses.tolist()}
     save(data | ({"facts": table.facts} if table.facts else {}), path)
 
 

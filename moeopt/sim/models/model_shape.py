@@ -172,17 +172,6 @@ class ModelShape(Frozen):
         """
         return self._known_attention().weights(self.hidden_size)
 
-    @property
-    def kv_bytes_per_token(self) -> int:
-        """Bytes that a token leaves in one layer's KV cache, at `kv_bits` a number.
-
-        Raises
-        ------
-        InputError
-            If the shape has no `attention`.
-        """
-        return self._kv_bytes(self._known_attention().kv_values_per_token)
-
     def kv_bytes(self, context: int) -> int:
         """Bytes of one layer's KV cache after `context` tokens, the mean over the layers.
 
@@ -265,11 +254,6 @@ class ModelShape(Frozen):
     def routed_weights(self) -> int:
         """Weights of the routed experts of all layers."""
         return (self.layers - self.dense_layers) * self.routed_experts * self.expert_weights
-
-    def other_bytes(self, weights: int) -> int:
-        """Return the bytes of weights that belong to no kind with a width of its own."""
-        bits = self._native_bits if self.other_bits is None else self.other_bits
-        return math.ceil(weights * bits / 8)
 
     def quantized(self, expert_bits: float, other_bits: float | None = None) -> Self:
         """Return this shape with its routed experts, and maybe the rest, at other widths.

@@ -99,7 +99,8 @@ def format_of(path: Path, given: str | None) -> str:
         path.stat()
     found = _of_folder(path) if path.is_dir() else _of_file(path)
     if found is None:
-        raise InputError(f"{path}: format: cannot be told from the file; known: {_known()}")
+        known = ", ".join(FORMATS)
+        raise InputError(f"{path}: format: cannot be told from the file; known: {known}")
     return found
 
 
@@ -146,10 +147,6 @@ def _of_content(head: bytes, suffix: str) -> str | None:
     if head.startswith(b"GGUF"):
         return "imatrix-gguf"
     return "exflow-npy" if head.startswith(b"\x93NUMPY") else None
-
-
-def _known() -> str:
-    return ", ".join(FORMATS)
 
 
 Read = TypeVar("Read", Trace, Counts)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 
 Batching = Literal["window", "streams", "sequences", "prefill"]
 """How tokens are put together into steps.
@@ -188,7 +189,7 @@ class Trace:
     topk_ids: Ids
     topk_weights: Ids | None = None
     seq_len: Ids | None = None
-    facts: dict[str, Any] | None = None
+    facts: JsonObject | None = None
     decode: NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
@@ -291,7 +292,7 @@ class Counts:
 
     name: str
     counts: NDArray[np.int64]
-    facts: dict[str, Any] | None = None
+    facts: JsonObject | None = None
 
     @property
     def steps(self) -> int:

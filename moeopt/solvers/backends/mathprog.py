@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.core.clock import counts_work, solving_clock, spend
-from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import ModelMismatchError
+from moeopt.core.json_files import JsonObject
 from moeopt.core.safe_bound import claim_tolerance
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.process import Process, Words
@@ -68,7 +69,7 @@ def data_section(
 
 def _collect(
     name: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[JsonObject],
     index: tuple[int, ...],
     entries: dict[str, list[str]],
     members: dict[str, list[str]],
@@ -90,7 +91,7 @@ def _collect(
                 entries.setdefault(known, []).extend(_entries(inner, place))
 
 
-def _has_objects(value: Any) -> bool:
+def _has_objects(value: object) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
 
 
@@ -190,7 +191,7 @@ def _outcome(answer: Words) -> Outcome:
     return outcome
 
 
-def _read_printed(task: Task, printed: Path) -> Any:
+def _read_printed(task: Task, printed: Path) -> SolutionEnvelope:
     decision = json.loads(printed.read_text())
-    solution = task.problem.solution
-    return solution(instance=task.instance.name, **decision)
+    found: SolutionEnvelope = task.problem.solution(instance=task.instance.name, **decision)
+    return found

@@ -215,7 +215,8 @@ class Section:
 
 def sections(study: Study) -> list[Section]:
     """Return a section for each problem of a study."""
-    overall = _by_problem(summarise(as_one_family(_once(study))))
+    once = [row for rows in study.problems.values() for row in rows]
+    overall = _by_problem(summarise(as_one_family(once)))
     families = _by_problem(summarise(study.rows))
     labels = study.labels
     return [
@@ -295,10 +296,6 @@ def _closeup(
         [(case, _schedules(f"{key}-case{n}", case)) for n, case in enumerate(cases, 1)],
         is_rule,
     )
-
-
-def _once(study: Study) -> list[Row]:
-    return [row for rows in study.problems.values() for row in rows]
 
 
 def _by_problem(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from ortools.sat.python.cp_model import OPTIMAL, CpSolver
 
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.balance.bounds import lower_bound
@@ -20,6 +21,7 @@ from moeopt.problems.balance.relaxations import (
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_missed, changed
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
+from tests.problems.balance.intervals import Intervals
 
 DELETED = [random_instance(seed, kind) for kind in KINDS for seed in range(3)]
 
@@ -104,11 +106,11 @@ def test_dp_alone_closes_alike_experts() -> None:
 
 
 @pytest.mark.parametrize("slow", ["link", "GPU", "neither"])
-def test_dp_agrees_with_the_closed_form_on_whole_layers(slow: str) -> None:
+def test_dp_agrees_with_cp_sat_on_whole_layers(slow: str) -> None:
     """8 experts, with and without residents: the same optimum from dp and from CP-SAT."""
     for seed, residents in product(range(3), (0, 0.3)):
         instance = layer(seed, slow, experts=8, slices=2, residents=residents)
-        result = solve(instance, "cp-sat-closed-form", time_limit_s=60)
+        result = solve(instance, "cp-sat", time_limit_s=60)
         assert result.status == "optimal"
         assert optimum(instance) == result.objective, instance
         search = Search()
@@ -117,6 +119,17 @@ def test_dp_agrees_with_the_closed_form_on_whole_layers(slow: str) -> None:
         assert isinstance(search.objective, int)
         assert search.bound <= result.objective <= search.objective
         assert search.objective - search.bound <= 0.05 * search.bound
+
+
+def test_intervals_need_no_closed_form() -> None:
+    """Slices on link and GPU one after another, in any order: the optimum is the closed form's."""
+    for seed in range(40):
+        instance = random_instance(seed)
+        oracle = Intervals(instance)
+        oracle.post()
+        solver = CpSolver()
+        assert solver.solve(oracle.model) == OPTIMAL
+        assert round(solver.objective_value) * oracle.objective_unit == optimum(instance), seed
 
 
 def test_the_links_plan_costs_what_it_says() -> None:
@@ -180,7 +193,7 @@ def test_the_order_of_experts_and_units_does_not_matter() -> None:
         instance = random_instance(seed, kind)
         backwards = changed(instance, experts=instance.model_dump()["experts"][::-1])
         assert optimum(backwards) == optimum(instance)
-        found = solve(instance, "cp-sat-closed-form").solution
+        found = solve(instance, "cp-sat").solution
         order = list(range(instance.ndp_units))
         random.Random(seed).shuffle(order)
         rows = tuple(tuple(row[unit] for unit in order) for row in found.gpu_slices)

@@ -8,7 +8,7 @@ from moeopt.core.clock import spend
 from moeopt.problems.joint.instance import Instance, Solution
 
 from .data import Decisions, Flags, Frame, Ints, Steps
-from .execution import run_steps
+from .execution import MOST_SWAPPED, cache_hits, run_steps
 from .kernels import ARCS
 
 RUN_WORK, ENTRIES = 1e-4, 2e7
@@ -117,10 +117,9 @@ class Choice:
             self.deferred.copy(),
         )
 
-    @property
-    def decisions(self) -> Decisions:
-        """The same as compiled functions take it."""
-        return Decisions(self.held, self.width, self.ways, self.deferred)
+    def decisions(self, hit: Flags) -> Decisions:
+        """Return the same as compiled functions take it, with what the caches hold."""
+        return Decisions(self.held, self.width, self.ways, self.deferred, hit)
 
 
 @dataclass(frozen=True)
@@ -153,23 +152,33 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
     i = arrays.instance
     spend(RUN_WORK + len(arrays.row) / ENTRIES)
     context = i.contexts[plan.context]
-    swapped, hit = np.zeros((2, len(arrays.row)), dtype=np.bool_)
-    lengths = np.zeros((len(arrays.steps.start) - 1, ARCS), dtype=np.int64)
-    steps_ns, copies_ns, late = run_steps(
-        arrays.steps, arrays.frames[plan.context], plan.decisions, swapped, hit, lengths
-    )
+    frame, decisions = arrays.frames[plan.context], plan.decisions(np.zeros_like(arrays.steps.seen))
+    copies_ns = 0
+    if plan.ways.any():
+        copies_ns = cache_hits(arrays.steps, decisions, np.full(plan.held.shape, -1))
+    moved, swapped, arcs = scratch(arrays)
+    steps_ns = run_steps(arrays.steps, frame, decisions, moved, swapped, arcs)
+    lengths = arcs[:-1, :ARCS]
+    idle = np.flatnonzero(lengths[:, 3] < 0)
+    lengths[idle, 3] = frame.attention_ns[idle % i.layers]
     size = arrays.size[plan.width]
     largest = np.where(plan.held, 0, size).max(axis=1)
     lost = np.take_along_axis(arrays.loss, plan.width[:, :, None], axis=2)
     return Cost(
         total_ns=max(steps_ns, copies_ns),
-        loss=context.kv_loss + int(lost.sum()) + late,
+        loss=context.kv_loss + int(lost.sum() + arcs[:, ARCS].sum()),
         gpu_bytes=context.kv_bytes + int(size[plan.held].sum() + (plan.ways * largest).sum()),
         host_bytes=int(size.sum() if i.host_copy else size[~plan.held].sum()),
         swapped=swapped,
-        hit=hit,
+        hit=decisions.hit,
         lengths=lengths,
     )
+
+
+def scratch(arrays: Arrays) -> tuple[Ints, Flags, Ints]:
+    """Return what `run_steps` and `gains` write on."""
+    arcs = np.zeros((len(arrays.steps.start), ARCS + 1), dtype=np.int64)
+    return np.zeros((MOST_SWAPPED, 2), dtype=np.int64), np.zeros_like(arrays.steps.seen), arcs
 
 
 def fits(arrays: Arrays, found: Cost) -> bool:

@@ -59,9 +59,13 @@ class Frame(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """Residents and places of widths, shape (layers, experts); ways and deferred, (layers,)."""
+    """Residents and places of widths, shape (layers, experts); ways and deferred, (layers,).
+
+    With them what follows: which entries a cache holds when they are used, residents left out.
+    """
 
     held: Flags
     width: Ints
     ways: Ints
     deferred: Ints
+    hit: Flags

@@ -13,7 +13,7 @@ import numpy as np
 
 from moeopt.core.clock import spend
 
-from .arrays import Arrays, Choice, Cost, cost, fits
+from .arrays import Arrays, Choice, Cost, cost, fits, scratch
 from .data import Flags, Floats, Ints
 from .execution import gains
 from .relaxation import Multipliers
@@ -74,7 +74,7 @@ def changes(arrays: Arrays, plan: Choice, hit: Flags) -> Changes:
     by_state = np.zeros((2, layers, experts, states), dtype=np.int64)
     by_count = np.zeros((2, layers, most + 1), dtype=np.int64)
     frame = arrays.frames[plan.context]
-    gains(arrays.steps, frame, plan.decisions, hit, by_state, by_count)
+    gains(arrays.steps, frame, plan.decisions(hit), *scratch(arrays), by_state, by_count)
     size = np.tile(arrays.size, 2)
     held = np.arange(states) >= widths
     gpu = size * held

@@ -12,7 +12,7 @@ over rows and arcs of flow times length. Adding price times (the expert's state 
 it), which is 0, and each multiplier times (what is used - the budget), which is at most 0, leaves a
 lower bound on the objective. It falls apart into
 
-- a subproblem for each row, which `row_subproblem` solves for each number of deferred experts; the
+- a subproblem for each row, which `solve_rows` solves for each number of deferred experts; the
   rows of a layer share this number, so the least of their sums counts;
 - a subproblem for each expert: the least over its states of prices, sizes and losses;
 - constants.
@@ -34,8 +34,8 @@ from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 
 from .arrays import Arrays
-from .data import Floats, Ints
-from .kernels import ARCS, all_rows, experts_best, row_values
+from .data import Flags, Floats, Ints
+from .kernels import ARCS, TOP, solve_rows
 from .step_kernels import MOST_OPTIONS, all_steps
 
 ROUGH = 24
@@ -136,6 +136,9 @@ class Relaxation:
         most = i.max_deferred + 1
         of_rows = len(arrays.row) * self.states * (most + 1) * most * (1 + (i.max_ways > 0))
         self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
+        frame, steps = self.frame, len(i.steps)
+        times = (frame.attention_ns, frame.shared_ns, frame.idle_ns)
+        self._of_rows = tuple(np.tile(of_layers, steps) for of_layers in times)
         self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
 
     def evaluate(self, at: Multipliers) -> Relaxed:
@@ -219,12 +222,14 @@ class Relaxation:
 
     def _experts(self, cost: Ints) -> tuple[int, Floats, int]:
         """Return the best multiplier of the GPU's memory, the states, and their cost with it."""
-        chosen = np.zeros(self.cells, dtype=np.int64)
         row = np.arange(self.cells)
+        chosen = row
 
         def at(gpu: int) -> tuple[int, int]:
-            total = experts_best(cost, gpu * self.gpu_size, chosen)
-            return int(total), int(self.gpu_size[row, chosen].sum())
+            nonlocal chosen
+            weighed = cost + gpu * self.gpu_size
+            chosen = weighed.argmin(axis=1)
+            return int(weighed[row, chosen].sum()), int(self.gpu_size[row, chosen].sum())
 
         def flags() -> Floats:
             found = np.zeros((self.cells, self.states))
@@ -252,41 +257,68 @@ class Relaxation:
     def _rows(self, whole: "_Whole", gpu: int, state: Ints) -> "_Rows":
         """Solve the rows, without and with caches; set where every entry is."""
         i, steps = self.instance, self.arrays.steps
-        found = []
-        for ways in range(1 + (i.max_ways > 0)):
-            value = np.zeros((i.layers, i.max_deferred + 1), dtype=np.int64)
-            counts, late = np.zeros((2, i.layers), dtype=np.int64)
-            lengths = np.zeros((len(whole.flow), ARCS), dtype=np.int64)
-            states = np.zeros_like(state)
-            all_rows(
-                steps,
-                self.frame,
-                whole.price,
-                whole.flow,
-                whole.loss,
-                ways,
-                value,
-                counts,
-                states,
-                lengths,
-                late,
-            )
-            least = value[np.arange(i.layers), counts]
-            least = least + ways * gpu * int(self.arrays.size.min())
-            found.append((least, counts, late, lengths, states))
-        least, counts, late, lengths, states = found[0]
-        if len(found) > 1:
-            cached = found[1][0] < least
-            least, counts, late = (
-                np.where(cached, with_, without)
-                for with_, without in zip(found[1][:3], found[0][:3], strict=True)
-            )
-            of_row = np.tile(cached, len(i.steps))
-            lengths = np.where(of_row[:, None], found[1][3], lengths)
-            states = np.where(of_row[self.arrays.row], found[1][4], states)
-        state[:] = states
+        value, missed, states = self._row_values(whole, 0)
+        counts, least = self._by_layer(value)
+        if i.max_ways > 0:
+            value, missed_too, states_too = self._row_values(whole, 1)
+            counts_too, least_too = self._by_layer(value)
+            least_too += gpu * int(self.arrays.size.min())
+            cached = least_too < least
+            counts = np.where(cached, counts_too, counts)
+            least = np.minimum(least, least_too)
+            of_row = np.tile(cached, len(i.steps))[:, None]
+            missed = np.where(of_row, missed_too, missed)
+            states = np.where(of_row[self.arrays.row], states_too, states)
         of_rows = np.tile(counts, len(i.steps))
-        return _Rows(int(least.sum()), counts, of_rows, lengths, int(late.sum()))
+        some = missed[np.arange(len(of_rows)), of_rows]
+        column = np.where(some, 1 + of_rows, 0)
+        state[:] = states[np.arange(len(state)), column[self.arrays.row]]
+        lost = int(steps.late_loss[state % 3 == 2].sum())
+        return _Rows(int(least.sum()), counts, of_rows, self._lengths(state, some), lost)
+
+    def _row_values(self, whole: "_Whole", ways: int) -> tuple[Ints, Flags, Ints]:
+        """Return each row's least cost for each number of deferred experts, shape (rows, counts).
+
+        And whether any expert is on the CPU then, and the states of `solve_rows`.
+        """
+        i, steps, frame, z = self.instance, self.arrays.steps, self.frame, whole.flow.T
+        counts, longest = i.max_deferred + 1, int(np.diff(steps.start).max(initial=0))
+        alone = np.zeros(len(whole.flow), dtype=np.int64)
+        some = np.zeros((len(alone), counts), dtype=np.int64)
+        states = np.zeros((len(self.arrays.row), 1 + counts), dtype=np.int64)
+        best = np.zeros((longest, 6), dtype=np.int64)
+        table, origin = np.zeros((2, longest + 1, max(counts, 2)), dtype=np.int64)
+        prices = (whole.price, whole.flow, whole.loss)
+        own = (best, table, origin)
+        solve_rows(steps, *prices, ways, frame.host_copy, *own, alone, some, states)
+        a, shared, idle = self._of_rows
+        s = frame.hand_over_ns
+        alone += (z[0] + z[1]) * (a + shared) + z[2] * s + z[3] * (a + idle)
+        constant = z[0] * (a + shared) + z[1] * (a + 2 * s) + z[2] * s + z[3] * (a + s)
+        some = np.where(some < TOP, some + constant[:, None], TOP)
+        some[i.layers - 1 :: i.layers] = some[i.layers - 1 :: i.layers, :1]
+        missed = some < alone[:, None]
+        return np.where(missed, some, alone[:, None]), missed, states
+
+    def _by_layer(self, value: Ints) -> tuple[Ints, Ints]:
+        """Return each layer's best number of deferred experts, and the sum of its rows then."""
+        summed = value.reshape(-1, self.instance.layers, value.shape[1]).sum(axis=0)
+        summed[-1, 1:] = summed[-1, 0]
+        return summed.argmin(axis=1), summed.min(axis=1)
+
+    def _lengths(self, state: Ints, missed: Flags) -> Ints:
+        """Return the lengths of the rows' arcs with every entry in a state, shape (rows, arcs)."""
+        steps, s = self.arrays.steps, self.frame.hand_over_ns
+        at, width, side = np.arange(len(state)), state // 3 % self.widths, state % 3
+        time_ns = np.where(side == 0, steps.gpu_ns[at, width], steps.cpu_ns[at, width])
+        work = np.zeros(3 * len(missed), dtype=np.int64)
+        np.add.at(work, 3 * self.arrays.row + side, time_ns)
+        gpu, now, late = work.reshape(-1, 3).T
+        a, shared, idle = self._of_rows
+        on_gpu, busy = a + shared + gpu, a + s + now
+        some = np.where(missed, busy + s, on_gpu)
+        to_cpu = np.where(missed, busy + late, a + idle)
+        return np.stack([on_gpu, some, now + s, to_cpu, now + late], axis=1)
 
 
 @dataclass(frozen=True)
@@ -343,27 +375,31 @@ class StepRelaxation(Relaxation):
 
     def _rows(self, whole: _Whole, gpu: int, state: Ints) -> _Rows:
         """Solve the steps, and let each layer choose its number of deferred experts."""
-        count = whole.count
-        counts, late = np.zeros((2, len(count)), dtype=np.int64)
-        total = all_steps(
-            self.arrays.steps,
-            self.frame,
-            whole.price,
-            count,
-            whole.loss,
-            whole.unit,
-            self.bucket_ns,
-            self.buckets,
-            state,
-            counts,
-            late,
-        )
-        by_layer = count.reshape(-1, self.instance.layers, count.shape[1]).sum(axis=0)
-        by_layer[-1, 1:] = by_layer[-1, 0]
-        chosen = by_layer.argmin(axis=1)
-        total += int(by_layer.min(axis=1).sum())
-        lengths = np.zeros((len(count), ARCS), dtype=np.int64)
-        return _Rows(int(total), chosen, counts, lengths, int(late.sum()))
+        steps, layers = self.arrays.steps, self.instance.layers
+        options = np.zeros((MOST_OPTIONS, 7), dtype=np.int64)
+        least_cost = np.zeros((layers + 1, self.buckets), dtype=np.int64)
+        origin = np.zeros((layers, self.buckets, 3), dtype=np.int64)
+        sides, counts = np.zeros((2, len(whole.count)), dtype=np.int64)
+        prices = (whole.price, whole.count, whole.loss)
+        units, own = (whole.unit, self.bucket_ns), (options, least_cost, origin)
+        total = all_steps(steps, self.frame, *prices, *units, *own, sides, counts)
+        state[:] = self._states(whole.price, sides, counts)
+        chosen, least = self._by_layer(whole.count)
+        lost = int(steps.late_loss[state % 3 == 2].sum())
+        lengths = np.zeros((len(counts), ARCS), dtype=np.int64)
+        return _Rows(int(total + least.sum()), chosen, counts, lengths, lost)
+
+    def _states(self, price: Ints, sides: Ints, counts: Ints) -> Ints:
+        """Return where every entry is, by the sides of its row and how many the row defers."""
+        at, row, last = np.arange(len(price)), self.arrays.row, self.arrays.steps.start[1:]
+        side = sides[row] // self.states ** (last[row] - 1 - at) % self.states
+        width, on_cpu = side % self.widths, side >= self.widths
+        after: Ints = np.append(np.cumsum(on_cpu[::-1])[::-1], 0)
+        deferred = on_cpu & (after[1:] - after[last[row]] < counts[row])
+        held = ~on_cpu
+        if self.frame.host_copy:
+            held |= price[at, self.widths + width] > price[at, width]
+        return np.asarray(3 * (width + self.widths * held) + on_cpu + deferred)
 
     def counts_of(self, at: Multipliers) -> Floats:
         """Return what each row costs with each number of deferred experts, by `Relaxation`.
@@ -371,9 +407,7 @@ class StepRelaxation(Relaxation):
         With these prices of counts the bound is no lower than that of the same multipliers there.
         """
         _, whole = self._whole(at)
-        found = np.zeros_like(whole.count)
-        row_values(self.arrays.steps, self.frame, whole.price, whole.flow, whole.loss, found)
-        return np.asarray(found / whole.unit)
+        return np.asarray(self._row_values(whole, 0)[0] / whole.unit)
 
 
 def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from moeopt.core.errors import InputError, expect
+from moeopt.core.json_files import JsonObject
 from moeopt.core.untrusted import LONGEST_PLACE, check_growth, read_bytes, reading
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.profile import get_runtime
@@ -240,7 +240,7 @@ def _beside(path: Path, name: str) -> str:
     return name if Path(name).is_file() else str(path.parent / name)
 
 
-def _speed(at: str, test: dict[str, Any]) -> float:
+def _speed(at: str, test: JsonObject) -> float:
     """Return the median of the repetitions, which one disturbed repetition does not move."""
     samples = test.get("samples_ts")
     values = samples if isinstance(samples, list) and samples else [test["avg_ts"]]
@@ -251,7 +251,7 @@ def _speed(at: str, test: dict[str, Any]) -> float:
     return float(median(values[:MOST_POINTS]))
 
 
-def _field(at: str, test: dict[str, Any], name: str, default: int) -> int:
+def _field(at: str, test: JsonObject, name: str, default: int) -> int:
     value = test.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**24:
         if name == "n_gpu_layers" and value in (-1, -2):  # "all", as newer versions write

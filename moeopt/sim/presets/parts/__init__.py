@@ -4,13 +4,13 @@ import re
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
+from moeopt.core.json_files import JsonObject, read_object
 from moeopt.core.wording import meant, shortened
 from moeopt.sim.machines.cpu import Cpu, Numa, Positive
 from moeopt.sim.machines.machine import Dram, Gpu, Machine, Node
@@ -199,7 +199,7 @@ def _add_sockets(
 
 
 def _add_gpus(
-    data: dict[str, Any], sources: dict[str, str], host: HostPart, gpus: list[GpuPart]
+    data: JsonObject, sources: dict[str, str], host: HostPart, gpus: list[GpuPart]
 ) -> None:
     """Add several GPUs, each with its link to every node; `data` and `sources` are changed."""
     data["gpus"] = tuple(gpu.gpu for gpu in gpus)

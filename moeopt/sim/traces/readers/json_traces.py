@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 from moeopt.core.untrusted import check_growth
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.traces.readers.checked import (
@@ -204,7 +205,7 @@ def read_route_jsonl(path: Path, top_k: int | None = None) -> Trace:
     )
 
 
-def _add(rows: _Rows, line: dict[str, Any], where: str) -> None:
+def _add(rows: _Rows, line: JsonObject, where: str) -> None:
     request = line.get("req_id", 0)
     if type(request) not in (str, int):
         raise InputError(f"{where}: req_id: must be a text or an integer, not {shown(request)}")
@@ -276,7 +277,7 @@ def read_moe_balance_jsonl(path: Path, top_k: int | None = None) -> Trace:
     return checked_trace(path, experts, gates, facts=facts)
 
 
-def _weight_table(rows: Any, shape: tuple[int, ...], where: str) -> NDArray[np.float64]:
+def _weight_table(rows: object, shape: tuple[int, ...], where: str) -> NDArray[np.float64]:
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{where}: must be a list of lists, not {kind_of(rows)}")
     if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):

@@ -27,12 +27,12 @@ import binascii
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
@@ -120,7 +120,7 @@ def _requests_of(answer: dict[str, object], where: str, top_k: int | None) -> li
     return found
 
 
-def _prompt_length(answer: dict[str, Any], choice: dict[str, Any]) -> int | None:
+def _prompt_length(answer: JsonObject, choice: JsonObject) -> int | None:
     for holder in (choice, answer):
         if isinstance(holder.get("prompt_token_ids"), list):
             return len(holder["prompt_token_ids"])
@@ -128,11 +128,11 @@ def _prompt_length(answer: dict[str, Any], choice: dict[str, Any]) -> int | None
     return _length(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
 
 
-def _length(value: Any) -> int | None:
+def _length(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
-def _decoded(text: Any, field: str, tokens: int | None, top_k: int | None) -> Ids:
+def _decoded(text: object, field: str, tokens: int | None, top_k: int | None) -> Ids:
     if not isinstance(text, str):
         raise InputError(f"{field}: must be base64 text, not {kind_of(text)}")
     try:
@@ -296,7 +296,7 @@ def _number(path: Path, record: dict[str, object], field: str) -> int:
     return value
 
 
-def _dict(path: Path, value: Any, what: str) -> dict[str, object]:
+def _dict(path: Path, value: object, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
         kind = "a tensor" if isinstance(value, np.ndarray) else kind_of(value)
         raise InputError(f"{path}: {what}: must hold a dict, not {kind}")

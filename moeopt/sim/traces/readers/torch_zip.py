@@ -228,7 +228,8 @@ class _TorchZip:
         steps = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
         empty = 0 in size
         if not empty and (math.prod(size) > numbers.size or offset + steps >= numbers.size):
-            raise self._error(f"data.pkl: a tensor of shape {_shape(size)} is larger than its data")
+            shape = shown(" x ".join(map(str, size[:6])))
+            raise self._error(f"data.pkl: a tensor of shape {shape} is larger than its data")
         if len(size) > 16 or offset < 0:
             raise self._error("data.pkl: a tensor has no usable shape")
         if empty:
@@ -258,7 +259,3 @@ class _TorchZip:
 
 def _plain(numbers: Unpickled) -> bool:
     return isinstance(numbers, tuple) and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
-
-
-def _shape(size: tuple[int, ...]) -> str:
-    return shown(" x ".join(map(str, size[:6])))
