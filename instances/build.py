@@ -349,7 +349,7 @@ def table() -> str:
         for name in dict.fromkeys(family["name"] for family in families):
             of = [key for key in best if key.startswith(f"{name}/")]
             proven = sum(best[key]["status"] == "optimal" for key in of)
-            cells = {place(problem, key, index[key]["provenance"])[0] for key in of}
+            cells = {place(key, index[key]["provenance"])[0] for key in of}
             counts = f"{len(of)} | {len(cells)} | {proven}"
             lines.append(f"| `{problem}` | `{name}` | {counts} | {about[name]} |")
     return "\n".join(lines) + "\n"
