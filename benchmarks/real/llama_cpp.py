@@ -27,6 +27,9 @@ BUILD_OPTIONS = (
 )
 """Everything else is llama.cpp's default: kernels for this CPU, threads by OpenMP."""
 
+WITH_RPC = ("-DGGML_RPC=ON", "-DBUILD_SHARED_LIBS=ON")
+"""Besides, for running a plan; tests link llama.cpp's parser from its shared libraries."""
+
 PROGRAMS = ("llama-completion", "llama-imatrix", "ggml-rpc-server")
 """What running a plan needs."""
 
@@ -87,7 +90,7 @@ def prepare_with_rpc(work: Path, jobs: int) -> Path:
     programs = work / "build-rpc" / "bin"
     work.mkdir(parents=True, exist_ok=True)
     if not all((programs / name).exists() for name in PROGRAMS):
-        _build(_sources(work), programs.parent, jobs, PROGRAMS, ["-DGGML_RPC=ON"])
+        _build(_sources(work), programs.parent, jobs, PROGRAMS, WITH_RPC)
     _install_gguf(Tools(work))
     return programs
 

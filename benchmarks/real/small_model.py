@@ -1,6 +1,6 @@
 """Write a small mixture-of-experts model of random weights that can read text; needs ``gguf``.
 
-    python small_model.py FILE [--layers N] [--experts N]
+    python small_model.py FILE [--layers N] [--experts N] [--nextn N]
 
 A Qwen3-MoE by its names and metadata, of some ten megabytes, with a vocabulary of bytes: what
 ``llama-imatrix`` and ``llama-completion`` need, and `benchmarks/real/random_model.py` has not.
@@ -30,9 +30,10 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--experts", type=int, default=16)
+    parser.add_argument("--nextn", type=int, default=0, help="further blocks, without weights")
     arguments = parser.parse_args()
     part = arguments.file.with_suffix(".part")  # a run that was cut off leaves no half model
-    write(part, arguments.layers, arguments.experts)
+    write(part, arguments.layers, arguments.experts, arguments.nextn)
     part.rename(arguments.file)
 
 
@@ -61,11 +62,19 @@ def tensors(layers: int, experts: int) -> Iterator[tuple[str, Shape]]:
     yield "output.weight", (vocabulary, HIDDEN)
 
 
-def write(path: Path, layers: int, experts: int) -> None:
-    """Write metadata, vocabulary and tensors in one file."""
+def write(path: Path, layers: int, experts: int, nextn: int = 0) -> None:
+    """Write metadata, vocabulary and tensors in one file.
+
+    Parameters
+    ----------
+    nextn
+        Blocks counted beside the layers, as those that predict further tokens are; none is written.
+    """
     writer = gguf.GGUFWriter(path, ARCHITECTURE)
     writer.add_name(f"small {layers} x {experts}")
-    writer.add_block_count(layers)
+    writer.add_block_count(layers + nextn)
+    if nextn:
+        writer.add_nextn_predict_layers(nextn)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(HIDDEN)
     writer.add_feed_forward_length(EXPERT_WIDTH)

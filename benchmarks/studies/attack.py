@@ -193,6 +193,7 @@ def against_each_other(
             except Exception as error:  # a method that falls over is what is looked for
                 row["error"] += 1
                 found.append(f"{label}: error: {file} seed {seed}: {error!r}")
+                print(found[-1], file=sys.stderr, flush=True)
         solutions = [pair(r.objective) for r in results.values() if r.objective is not None]
         best = min(solutions, default=None)
         for label, result in results.items():

@@ -5,8 +5,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from moeopt.core.units import GIB
 from moeopt.planner.fronts import Front, Point
-from moeopt.problems.placement.generate import GIB
 from moeopt.study.pictures import COLOURS, save_figure
 
 LABELS = {

@@ -3,7 +3,8 @@
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, get_args
 
@@ -111,6 +112,15 @@ class Data(Frozen):
                 return super().model_validate(plain(obj), **options)
             except ValidationError as error:
                 raise InputError(describe(error)) from None
+
+
+@contextmanager
+def validated(where: str = "") -> Iterator[None]:
+    """Turn a failed validation into an error of input; `where` stands before the field."""
+    try:
+        yield
+    except ValidationError as error:
+        raise InputError(f"{where}{describe(error)}") from None
 
 
 def plain(value: object, depth: int = 0) -> Any:

@@ -47,9 +47,16 @@ def read_object(path: Path) -> JsonObject:
     return data
 
 
-def read_json(path: Path) -> Any:
-    """Read a file that holds JSON, refusing NaN, duplicate keys and oversized files."""
-    text = _read_text(path)
+def read_json(path: Path, most: int = MAX_FILE_BYTES) -> Any:
+    """Read a file that holds JSON, compressed or not; see `parse`."""
+    with reading(path):
+        text = read_bytes(path, most).decode("utf-8-sig")
+    return parse(text, str(path))
+
+
+def parse(text: str, where: str) -> Any:
+    """Return the value of a JSON text, refusing NaN, duplicate keys and bottomless nesting."""
+    check_growth(text, where)
     refused: list[_Refused] = []
 
     def refuse(number: str) -> _Refused:
@@ -73,15 +80,15 @@ def read_json(path: Path) -> Any:
         if data is None:
             data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        raise InputError(f"{path}: not valid JSON at {where}: {error.msg}") from None
+        place = f"line {error.lineno} column {error.colno}"
+        raise InputError(f"{where}: not valid JSON at {place}: {error.msg}") from None
     except RecursionError:
-        raise InputError(f"{path}: not usable: nested too deeply") from None
+        raise InputError(f"{where}: not usable: nested too deeply") from None
     except ValueError as error:  # a duplicate key
-        raise InputError(f"{path}: not usable: {error}") from None
+        raise InputError(f"{where}: not usable: {error}") from None
     if refused:
         field, number = field_path(_place(refused[0], data)), shortened(refused[0])
-        raise InputError(f"{path}: {field}: must be a number of usable size, not {number}")
+        raise InputError(f"{where}: {field}: must be a number of usable size, not {number}")
     return data
 
 
@@ -212,13 +219,6 @@ def to_json(data: Mapping[str, object]) -> str:
             text = _compact(value)
         lines.append(f" {_compact(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _read_text(path: Path) -> str:
-    with reading(path):
-        text = read_bytes(path, MAX_FILE_BYTES).decode("utf-8-sig")
-    check_growth(text, str(path))
-    return text
 
 
 class _Refused(str):

@@ -4,6 +4,8 @@ import re
 
 from moeopt.core.errors import InputError
 
+MIB, GIB = 2**20, 2**30
+
 MOST_TOKENS = 2**24
 
 _NUMBER = re.compile(r"([0-9.eE+-]+)\s*([a-zA-Z]*)")

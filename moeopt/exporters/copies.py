@@ -10,7 +10,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import objective
 from moeopt.problems.replication.heuristics import eplb
-from moeopt.problems.replication.instance import MAX_COPIES, Instance, Solution
+from moeopt.problems.replication.instance import MAX_COPIES, Copies, Instance, Solution
 from moeopt.solvers.arguments import Limits
 from moeopt.solvers.run import solve
 
@@ -82,11 +82,17 @@ def by_load(
     if not isinstance(solution, Solution):
         raise InputError(f"--ep-size: no placement on {devices} devices of {slots} slots")
     held = full_slots(layer, solution)
-    rows = tuple(
-        tuple(d for d in range(devices) if expert in held[d]) for expert in range(len(tokens))
-    )
-    peak = objective(layer, Solution(instance="layer", copies=rows))
+    copies = copies_of(held, len(tokens))
+    peak = objective(layer, Solution(instance="layer", copies=copies))
     return held, peak / layer.units_per_token, bound / layer.units_per_token
+
+
+def copies_of(held: Slots, experts: int) -> Copies:
+    """Return on which devices each expert is, by the experts of each device."""
+    return tuple(
+        tuple(device for device, own in enumerate(held) if expert in own)
+        for expert in range(experts)
+    )
 
 
 def _filled(instance: Instance, rows: list[list[int]], device: int) -> list[list[int]]:

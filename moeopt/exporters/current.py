@@ -4,7 +4,8 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.slots import Row
+from moeopt.exporters.copies import copies_of
+from moeopt.exporters.slots import Row, by_device
 from moeopt.exporters.targets import sglang, tensorrt_llm, vllm_ascend
 from moeopt.problems.replication.instance import Copies
 
@@ -35,12 +36,7 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
         raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
     if wrong := [expert for expert in row if expert >= experts]:
         raise InputError(f"{file}: layer {layer}: there is no expert {wrong[0]} of {experts}")
-    each = len(row) // devices
-    copies: list[list[int]] = [[] for _ in range(experts)]
-    for slot, expert in enumerate(row):
-        if slot // each not in copies[expert]:
-            copies[expert].append(slot // each)
-    return tuple(map(tuple, copies))
+    return copies_of(by_device(row, devices), experts)
 
 
 def _rows(file: Path) -> dict[int, Row]:

@@ -8,14 +8,16 @@ of expert maps writes what `slot_map` returns.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.exporters.copies import MAP_WORK, by_load, full_slots
+from moeopt.exporters.copies import MAP_WORK, by_load, copies_of, full_slots
 from moeopt.exporters.exported import Job
 from moeopt.exporters.plans import hidden_layers, known_shape, placed
-from moeopt.exporters.target import Option
+from moeopt.exporters.target import MODEL_CLASS, Option, Target
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.replication.check import device_loads, peaks_units
 from moeopt.problems.replication.instance import Instance as Replication
@@ -41,6 +43,15 @@ REDUNDANT = Option(
 )
 
 ONTO = Option("onto", str, "Map of the same runtime whose other layers are kept; of copies only.")
+
+slot_target = partial(
+    Target,
+    problems=("placement", "replication"),
+    holds="which experts, and which copies, each device has in each layer",
+    loses="which experts are off the GPU: it keeps all of them on GPUs",
+    options=(EP_SIZE, REDUNDANT, ONTO, MODEL_CLASS),
+)
+"""Makes a target of an expert map from what is its own."""
 
 RowsOf = Callable[[Path], Mapping[int, Row]]
 """Reads the slots of the layers of a map, by the model's numbers of these layers."""
@@ -96,10 +107,16 @@ class SlotMap:
             found[layer] = row
         return found
 
-    def on_device(self, row: Row) -> list[Row]:
-        """Return the experts of a layer's slots, device by device."""
-        each = len(row) // self.devices
-        return [row[first : first + each] for first in range(0, len(row), each)]
+    @property
+    def per_moe_layer(self) -> list[int]:
+        """How many experts of each layer that has some are on the GPU."""
+        return [self.per_layer[layer] for layer in self.hidden]
+
+
+def by_device(row: Row, devices: int) -> list[Row]:
+    """Return the experts of a layer's slots, device by device."""
+    each = len(row) // devices
+    return [row[first : first + each] for first in range(0, len(row), each)]
 
 
 def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
@@ -231,11 +248,8 @@ def _peaks(instance: Replication, row: Row) -> list[int]:
 
     Tokens are shared out evenly over copies, as the runtimes of such maps do.
     """
-    each = len(row) // instance.devices
-    copies: list[list[int]] = [[] for _ in range(instance.experts)]
-    for slot, expert in enumerate(row):
-        copies[expert].append(slot // each)
-    solution = Copies(instance=instance.name, copies=tuple(map(tuple, copies)))
+    copies = copies_of(by_device(row, instance.devices), instance.experts)
+    solution = Copies(instance=instance.name, copies=copies)
     even = instance.model_copy(update={"split": "even"})
     return [max(loads) for loads in device_loads(even, solution)]
 
@@ -290,20 +304,16 @@ def not_followed(name: str, found: SlotMap) -> tuple[str, ...]:
 
 def read_rows(data: object, where: str) -> list[Row]:
     """Return a list of equally long lists of integers as it stands in a file."""
-    rows = _lists(data)
-    if not rows or not all(rows):
+    if not isinstance(data, list) or not data or not all(map(experts_in, data)):
         raise InputError(f"{where}: must be lists of experts")
-    if len(set(map(len, rows))) > 1:
+    if len(set(map(len, data))) > 1:
         raise InputError(f"{where}: must have equally many slots in every layer")
-    return rows
+    return data
 
 
-def _lists(data: object) -> list[Row] | None:
-    """Return lists of experts as a file has them, some empty; None if it is anything else."""
-    good = isinstance(data, list) and all(isinstance(row, list) for row in data)
-    if not isinstance(data, list) or not good:
-        return None
-    return None if any(type(e) is not int or e < 0 for row in data for e in row) else data
+def experts_in(row: object) -> TypeGuard[Row]:
+    """Tell whether what a file has is a list of experts, at least one."""
+    return isinstance(row, list) and bool(row) and all(type(e) is int and e >= 0 for e in row)
 
 
 def as_json(data: object) -> bytes:

@@ -80,9 +80,6 @@ def script(name: str, summary: str, usage: str, body: str) -> str:
     return _SCRIPT.format(name=name, summary=summary, usage=usage, body=body)
 
 
-MODEL_CLASS = "The model's class, where its config.json or preset is not known."
-
-
 @dataclass(frozen=True)
 class Option:
     """Something that a target asks for besides plan and model.
@@ -120,6 +117,11 @@ class Option:
         if isinstance(value, int) and not self.low <= value <= self.high:
             raise InputError(f"{self.flag}: must be from {self.low} to {self.high}, not {value}")
         return value
+
+
+MODEL_CLASS = Option(
+    "model_class", str, "The model's class, where its config.json or preset is not known."
+)
 
 
 @dataclass(frozen=True)

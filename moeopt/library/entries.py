@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
-from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope, validated
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import MAX_FILE_BYTES, read_object, save
 from moeopt.core.objective import Objective, entries
 from moeopt.core.untrusted import digest, inside
-from moeopt.core.wording import describe, shortened, shown
+from moeopt.core.wording import shortened, shown
 from moeopt.problems.files import load
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.study.known import BEST, INDEX, Claim
@@ -157,10 +157,8 @@ def claims(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _read(form: "TypeAdapter[T]", file: Path) -> T:
-    try:
+    with validated(f"{file}: "):
         return form.validate_python(read_object(file))
-    except ValidationError as error:
-        raise InputError(f"{file}: {describe(error)}") from None
 
 
 class _Indexed(BaseModel):

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 
-from moeopt.problems.placement.generate import GIB
+from moeopt.core.units import GIB, MIB
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.runtimes.memory import NoRoomError, host_gib
 
 from .bits import widths_of
 from .request import Request
 from .residency import memory
-
-MIB = 2**20
 
 NARROWER = (8, 6, 5, 4, 3, 2)
 """Widths that are proposed, in bits per weight: those that runtimes have formats for."""

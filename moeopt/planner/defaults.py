@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.exporters.targets.ktransformers import ratio_of
 from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.sim.machines.runtimes.command import strategy, uniform_experts
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 
@@ -86,14 +86,12 @@ def _settings(
     blocks, rows = _last_layers(whole, model)
     setting = f"--n-cpu-moe {blocks}"
     yield setting, LLAMA_CPP, f"-ngl 999 {setting}", rows
-    strategy = "--kt-expert-placement-strategy"
     each, rows = _equal_counts(whole)
-    flags = f"--kt-num-gpu-experts {each} {strategy} uniform"
+    flags = " ".join(uniform_experts(each))
     yield f"uniform, {each} per layer", KTRANSFORMERS, flags, rows
     rows = _most_chosen(whole, counts)
     held = sum(map(len, rows))
-    ratio = f"--kt-gpu-experts-ratio {ratio_of(held, whole.sizes.size)!r}"
-    flags = f"{strategy} {COUNTED} {ratio} --init-expert-location COUNTS.pt"
+    flags = " ".join(strategy(COUNTED, "COUNTS.pt", (held, whole.sizes.size)))
     yield f"{COUNTED}, {held} experts", KTRANSFORMERS, flags, rows
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from moeopt.core.errors import InputError
-from moeopt.problems.placement.generate import GIB
+from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.runtimes.memory import NoRoomError
 
 from .bits import WIDTHS, widths_of
-from .budget import MIB, gpu_deficit, host_memory
+from .budget import gpu_deficit, host_memory
 from .planned import Planned, carried_out
 from .request import Request
 from .residency import memory

@@ -25,6 +25,7 @@ def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
         "context": max(how.context, LEAST_CONTEXT),
         "cache_type": how.cache,
         "threads": how.threads,
+        "sockets": how.pools,
     }
     asked = {option.name for option in target.options}
     return {name: v for name, v in values.items() if name in asked and v is not None}

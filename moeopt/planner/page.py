@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
+from moeopt.core.units import MIB
 from moeopt.sim.traces.trace import Counts, Trace
 
 from .jointly import Jointly
 from .planned import Planned
 from .predict import Comparison
-
-MIB = 2**20
 
 
 def page(planned: Planned) -> str:

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moeopt.core.options import takes
+from moeopt.core.units import GIB
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.applied import Priced, priced
 from moeopt.sim.machines.runtimes.memory import (
-    GIB,
     HOST_LEAST_GIB,
     buffer_bytes,
     host_reserved_bytes,

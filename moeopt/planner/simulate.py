@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import ValidationError
 
+from moeopt.core.envelope import validated
 from moeopt.core.errors import InputError
 from moeopt.core.options import takes
-from moeopt.core.wording import describe
 from moeopt.planner.decode.costs import cost_table
 from moeopt.planner.decode.decide import widths_of
 from moeopt.planner.decode.loads import Loads, loads_of_counts, loads_of_trace
@@ -136,10 +135,8 @@ def _with_times(plan: Plan, **given: int | Sequence[int] | None) -> Plan:
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         return plan
-    try:
+    with validated():
         times = Times.model_validate(plan.times.model_dump() | named)
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
     return plan.model_copy(update={"times": times})
 
 

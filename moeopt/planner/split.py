@@ -15,7 +15,7 @@ from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import NUMA, llama_command, running
+from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.memory import (
     LEAST_CONTEXT,
     UBATCH,
@@ -198,7 +198,7 @@ def predict_split(
             raise NoRoomError(_no_room(instance))
     else:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
-        places = read_split_flags(words, len(instance.layers), memory)
+        places = read_split_flags(words, len(instance.layers), memory, model.nextn or 0)
         number = {f"CUDA{row}": gpu for row, gpu in enumerate(gpus)}
         attention, experts = ([number.get(name, instance.source) for name in one] for one in places)
         moe = [layer.experts_ns is not None for layer in instance.layers]
@@ -282,7 +282,7 @@ def _made(
     )
     speed = S / token_ns
     try:
-        placing = split_flags(instance, chosen)
+        placing = split_flags(instance, chosen, sized.nextn or 0)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = []
     return SplitPlan(
@@ -296,7 +296,7 @@ def _made(
         others={},
         without={},
         larger={},
-        command=llama_command(sized, placing, how, path) if placing else "",
+        command=command_line(sized, placing, how, path) if placing else "",
         notes=_unstated(machine, instance, chosen),
     )
 

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from moeopt.core.envelope import Frozen, InstanceEnvelope
+from moeopt.core.envelope import Frozen, InstanceEnvelope, validated
 from moeopt.core.errors import InputError
-from moeopt.core.wording import describe
 from moeopt.sim.plan.schema import Ids
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.presets.parts import compose
@@ -116,8 +115,6 @@ def made_again(
         return None
     if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
         return None
-    try:
+    with validated():
         after = options(**before.model_dump() | {settlement: value})
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
     return make(instance, record, after)

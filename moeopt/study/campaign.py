@@ -8,14 +8,14 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, Field, PlainValidator, ValidationError
+from pydantic import AfterValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
-from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name, field_error
+from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name, field_error, validated
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.untrusted import MAX_TOML_BYTES, check_toml, read_bytes, reading
-from moeopt.core.wording import describe, unknown
+from moeopt.core.wording import unknown
 from moeopt.problems.files import load
 from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, MAX_SEED
 from moeopt.solvers.backends import ENGINES
@@ -242,10 +242,8 @@ def make_settings(
         "with": rules,
         "prove_again": prove_again,
     }
-    try:
+    with validated():
         return Settings.model_validate(values)
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
 
 
 def is_campaign(path: Path) -> bool:
@@ -269,10 +267,8 @@ def read_campaign(path: Path) -> Campaign:
     """
     data = _read_toml(path) if path.suffix == ".toml" else read_object(path)
     given = {key: data.pop(key) for key in ("campaign", "part") if key in data}
-    try:
+    with validated(f"{path}: "):
         head = _Head.model_validate(given)
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
     parts = (
         [("", {})] if head.part is None else [(f"part[{i}].", p) for i, p in enumerate(head.part)]
     )
@@ -283,10 +279,8 @@ def read_campaign(path: Path) -> Campaign:
 
 
 def _part(path: Path, where: str, data: dict[str, object]) -> Part:
-    try:
+    with validated(f"{path}: {where}"):
         part = _PartOfFile.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"{path}: {where}{describe(error)}") from None
     settings = Settings.model_validate(part.model_dump(by_alias=True, exclude={"instances"}))
     methods, rules = (
         None if names is None else tuple(_beside(path, name) for name in names)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from moeopt.core.envelope import InstanceEnvelope, Name, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, Name, SolutionEnvelope, validated
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import MAX_FILE_BYTES, read_object
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.core.untrusted import digest
-from moeopt.core.wording import describe, shown
+from moeopt.core.wording import shown
 from moeopt.problems.files import load_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import method_kind
@@ -146,10 +146,8 @@ def _checked(
     folder: Path, key: str, indexed: object, claimed: object, instance: InstanceEnvelope
 ) -> Known:
     """Return an entry's bracket if all that it claims holds."""
-    try:
+    with validated():
         entry = Claim.model_validate(claimed)
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
     sha256 = digest(folder / key, MAX_FILE_BYTES)
     if not isinstance(indexed, dict) or indexed.get("sha256") != sha256:
         raise InputError(f"the file is not the one that {INDEX} lists")

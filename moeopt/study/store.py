@@ -14,14 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Json, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, TypeAdapter
 
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, validated
+from moeopt.core.errors import InputError, about
 from moeopt.core.json_files import MAX_FILE_BYTES, JsonObject
 from moeopt.core.objective import Objective
 from moeopt.core.untrusted import check_growth, expanded
-from moeopt.core.wording import describe
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Proof, Result, Status, Termination
@@ -353,12 +352,8 @@ def _failure(columns: Sequence[object]) -> Failure:
 @contextmanager
 def _row_of(path: str) -> Iterator[None]:
     """Turn what is wrong with a row into an InputError; rows are data from strangers, too."""
-    try:
+    with about(path), validated("a row of the store: "):
         yield
-    except ValidationError as error:
-        raise InputError(f"{path}: a row of the store: {describe(error)}") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def key_from(columns: Sequence[Any]) -> Key:

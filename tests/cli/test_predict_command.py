@@ -55,6 +55,34 @@ def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) ->
     assert other["n_cpu_moe"] is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("--bits FP8 --gpu-experts 20", "--kt-num-gpu-experts 20 --kt-expert-placement-strategy"
+         " uniform --context-length 4096 --chunked-prefill-size 512 --kt-cpuinfer 64"
+         " --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-FP8 --kt-method FP8"),
+        ("--bits Q4_K_M --context 9k --n-cpu-moe 34", "--kt-expert-placement-strategy front-loading"
+         " --kt-gpu-experts-ratio 0.26666666666666666 --context-length 9216 --chunked-prefill-size"
+         " 512 --kt-cpuinfer 64 --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-Q4_K_M.gguf"
+         " --kt-method LLAMAFILE"),
+        ("--bits 8 --n-cpu-moe 46 --kv-bits fp8 --ubatch 64", "--kt-expert-placement-strategy"
+         " front-loading --kt-gpu-experts-ratio 0.0 --context-length 4096 --kv-cache-dtype fp8_e4m3"
+         " --chunked-prefill-size 64 --kt-cpuinfer 64 --kt-threadpool-count 2 --kt-weight-path"
+         " glm-4.5-air-AMXINT8 --kt-method AMXINT8"),
+    ],
+)  # fmt: skip
+def test_ktransformers_has_a_command_line(
+    asked: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Experts of every layer, or whole layers: 12 of the 45 with experts; its own flags only."""
+    machine = "--machine rtx5090+2xepyc-9004 --model glm-4.5-air --runtime ktransformers"
+    assert run(shlex.split(f"predict {machine} {asked}")) == 0
+    printed = capsys.readouterr().out
+    start = "  python3 -m sglang.launch_server --model-path glm-4.5-air "
+    assert printed.splitlines()[-1] == start + said
+    assert "n-cpu-moe" not in printed
+
+
 def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What counts say is called often makes a plan faster than the same number of any."""
     plan, counts = tmp_path / "plan.json", tmp_path / "counts.csv"

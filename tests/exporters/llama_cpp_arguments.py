@@ -1,7 +1,7 @@
 """llama.cpp's reading of a command line, from the description of its options in common/arg.cpp.
 
-Read at commit 0c1e570: names, how many values each takes, what is no value
-(tests/runtimes/test_arguments.py reads the source again). ik_llama.cpp has ``-fmoe``, ``-mla`` and
+Read at commit 0c1e570: names, how many values each takes, what is no value (its own parser reads
+the lines in tests/runtimes/test_arguments.py). ik_llama.cpp has ``-fmoe``, ``-mla`` and
 still ``--no-mmap`` beside them.
 """
 

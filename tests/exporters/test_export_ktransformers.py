@@ -11,8 +11,9 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.targets.ktransformers import ratio_of, torch_file
+from moeopt.exporters.targets.ktransformers import torch_file
 from moeopt.problems.deferral.heuristics import uniform
+from moeopt.sim.machines.runtimes.command import ratio_of
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.exporters.ktransformers_rules import gpu_masks
 from tests.exporters.placements import (
@@ -99,6 +100,18 @@ def test_the_ratio_gives_the_number(total: int) -> None:
         assert int(total * ratio) == int(total * float(repr(ratio))) == chosen
         short += int(total * (chosen / total)) < chosen
     assert short > 0 or total < 49
+
+
+def test_it_is_told_what_predict_prints() -> None:
+    """Context, ubatch, threads and sockets, by the function that `predict` asks."""
+    given = instance(0)
+    options = {"context": 9000, "ubatch": 64, "threads": 12, "sockets": 1}
+    made = moeopt.export(
+        random_plan(given, 0), given, to="ktransformers", model=shape(), options=options
+    )
+    assert made.flags is not None
+    said = "--context-length 9000 --chunked-prefill-size 64 --kt-cpuinfer 12"
+    assert made.flags(Path("x.pt")).endswith(f" {said} --kt-threadpool-count 1")
 
 
 def test_the_flag_of_a_deferral_plan_goes_along() -> None:

@@ -94,7 +94,7 @@ def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
     """The pattern of block 1 finds nothing of blocks 11 and 21."""
     names = tensors(30, ())
     for layer in (1, 2, 11):
-        kept = on_cpu(f"-ngl 999 {override((layer,))}", names)
+        kept = on_cpu(shlex.join(["-ngl", "999", *override((layer,))]), names)
         assert kept == {f"blk.{layer}.{kind}.weight" for kind in ROUTED}
 
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.readers import checked as limits
+from moeopt.sim.traces.readers import runtimes as limits
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 
 RNG = np.random.default_rng(5)
@@ -184,9 +184,12 @@ BAD_ANSWERS: dict[str, tuple[str, str]] = {
     "an empty list": ("[]", "routed_experts: is missing in every answer"),
     "no JSON": ('{"choices": ', "not valid JSON at line 1 column 13"),
     "a bottomless list": ("[" * 200_000, "has too many lists and objects for its size"),
-    "NaN": ('{"choices": NaN}', "not usable: NaN is not a number of usable size"),
-    "an endless integer": ('{"choices": ' + "9" * 5000 + "}", "not usable: an integer has 5000"),
-    "beyond floats": ('{"choices": 1e999}', "not usable: 1e999 is not a number of usable size"),
+    "NaN": ('{"choices": NaN}', "choices: must be a number of usable size, not NaN"),
+    "an endless integer": (
+        '{"choices": ' + "9" * 5000 + "}",
+        "choices: must be a number of usable size",
+    ),
+    "beyond floats": ('{"choices": 1e999}', "choices: must be a number of usable size, not 1e999"),
 }
 
 

@@ -157,12 +157,18 @@ def test_a_bad_route_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"topk_ids": [0, 1], "topk_weights": [NaN, 1]}', "not usable: NaN is not a number"),
-        ('{"topk_ids": [0, 1], "topk_weights": [1e999, 1]}', "not usable: 1e999 is not a number"),
+        (
+            '{"topk_ids": [0, 1], "topk_weights": [NaN, 1]}',
+            "topk_weights[0]: must be a number",
+        ),
+        (
+            '{"topk_ids": [0, 1], "topk_weights": [1e999, 1]}',
+            "topk_weights[0]: must be a number",
+        ),
         ("[1]", "must be an object, not a list"),
         ("[" * 100_000, "not usable: nested too deeply"),
         ("{", "not valid JSON"),
-        ('{"layer": ' + "9" * 5000 + "}", "not usable: an integer has 5000 digits"),
+        ('{"layer": ' + "9" * 5000 + "}", "layer: must be a number of usable size"),
     ],
 )
 def test_a_line_that_is_no_object_is_refused(line: str, says: str, tmp_path: Path) -> None:

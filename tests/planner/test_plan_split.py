@@ -19,22 +19,37 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 
 
+def random_split(seed: int) -> tuple[Instance, Solution]:
+    """Return a split in the order that the runtimes can do, over 1 to 4 GPUs; never all off."""
+    rng = random.Random(seed)
+    gpus, layers = rng.randint(1, 4), rng.randint(1, 12)
+    ends = [*rng.choices(range(gpus + 1), k=layers - 1), rng.randint(1, gpus)]
+    attention = [gpus if end == 0 else end - 1 for end in sorted(ends)]  # 0: the host
+    experts = [rng.choice([at, gpus, rng.randrange(gpus)]) for at in attention]
+    instance = _instance(gpus, layers)
+    return instance, Solution(
+        instance=instance.name, attention=tuple(attention), experts=tuple(experts)
+    )
+
+
 def test_the_flags_say_what_was_planned() -> None:
-    """Read back as llama.cpp reads them: every layer of random splits on its device."""
-    rng = random.Random(0)
-    for _ in range(200):
-        gpus, layers = rng.randint(1, 4), rng.randint(1, 12)
-        ends = sorted(rng.choices(range(gpus + 1), k=layers))  # 0: the host
-        attention = [gpus if end == 0 else end - 1 for end in ends]
-        experts = [rng.choice([at, gpus, rng.randrange(gpus)]) for at in attention]
-        if set(attention) == {gpus}:
-            continue
-        instance = _instance(gpus, layers)
-        solution = Solution(instance="x", attention=tuple(attention), experts=tuple(experts))
-        flags = split_flags(instance, solution)
+    """Read back as llama.cpp reads them: every layer of random splits on its device.
+
+    A file may count a block that predicts further tokens as a layer, known or not.
+    """
+    for seed in range(200):
+        instance, solution = random_split(seed)
+        gpus, layers = len(instance.devices) - 1, len(instance.layers)
         names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
-        found = split_of(flags, layers, gpus)
-        assert found == ([names[n] for n in attention], [names[n] for n in experts]), flags
+        wanted = [names[n] for n in solution.attention], [names[n] for n in solution.experts]
+        for known, more in ((0, 0), (1, 1), (0, 1)):
+            if more > known and gpus in solution.attention:
+                continue  # -ngl counts from the end
+            flags = split_flags(instance, solution, known)
+            attention, experts = split_of(flags, layers + more, gpus)
+            assert (attention[:layers], experts[:layers]) == wanted, flags
+            memory = [1.0] * gpus
+            assert read_split_flags(flags, layers, memory, more) == wanted, flags
 
 
 def _instance(gpus: int, layers: int) -> Instance:
@@ -55,6 +70,16 @@ def _instance(gpus: int, layers: int) -> Instance:
             )
         }
     )
+
+
+def test_the_model_says_how_many_layers_its_file_counts() -> None:
+    """Attention of one layer on the host, of two on GPUs: 3 of 4, or 4 of 5 with a block."""
+    made = _instance(2, 3)
+    solution = Solution(instance=made.name, attention=(2, 0, 1), experts=(2, 2, 1))
+    for nextn, offloaded in ((None, "3"), (1, "4")):
+        model = get_model("mixtral-8x7b").model_copy(update={"nextn": nextn})
+        words = moeopt.export(solution, made, to="llama.cpp", model=model).text.split()
+        assert words[:2] == ["-ngl", offloaded]
 
 
 def test_two_cards_and_a_server_from_nothing_to_a_command(

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,44 @@ def source(variable: str, file: str, what: str) -> Path:
     if not path.is_file():
         pytest.skip(f"{variable}: {path} is not there")
     return path
+
+
+@dataclass(frozen=True)
+class LlamaCpp:
+    """llama.cpp as CMake built it, with shared libraries.
+
+    Attributes
+    ----------
+    build, sources
+        Folders.
+    """
+
+    build: Path
+    sources: Path
+
+    @property
+    def programs(self) -> Path:
+        """The folder of programs and libraries."""
+        return self.build / "bin"
+
+    def compiled(self, file: Path, folder: Path) -> Path:
+        """Return a program made of a source file and llama.cpp's libraries."""
+        program = folder / file.stem
+        folders = ("common", "include", "ggml/include", "ggml/src")
+        includes = [f"-I{self.sources / name}" for name in folders]
+        libraries = ["-lllama-common", "-lllama", "-lggml", "-lggml-base"]
+        link = [f"-L{self.programs}", f"-Wl,-rpath,{self.programs}", *libraries]
+        command = ["c++", "-std=c++17", *includes, str(file), "-o", str(program), *link]
+        subprocess.run(command, check=True)
+        return program
+
+
+def llama_cpp() -> LlamaCpp:
+    """Return the build of llama.cpp that ``LLAMA_CPP_BUILD`` names, or skip the test."""
+    cache = source("LLAMA_CPP_BUILD", "CMakeCache.txt", "llama.cpp, built")
+    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(), re.MULTILINE)
+    assert home
+    return LlamaCpp(cache.parent.resolve(), Path(home[1]))
 
 
 def needs(*modules: str) -> None:

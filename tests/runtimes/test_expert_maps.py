@@ -1,6 +1,7 @@
 """Maps of experts through the runtimes' own loaders: the placement read back is the plan."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import moeopt
 from moeopt.exporters.slots import slots_of
 from moeopt.exporters.target import classes_of
 from moeopt.problems.placement.instance import Solution
+from moeopt.sim.presets import get_model
 from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, sets, shape
 from tests.runtimes.consumers import child, fetched, needs, source
 
@@ -98,6 +100,51 @@ def test_ktransformers_chooses_the_plans_experts(
     masks = child("kt_masks.py", given, kernel)
     assert [tuple(masks[layer]) for layer in made.notes["moe_layers"]] == sets(solution.gpu)
     assert all(masks[layer] == list(range(EXPERTS)) for layer in dense)
+
+
+@pytest.mark.parametrize(
+    ("model", "setting"),
+    [
+        ("qwen3-30b-a3b", {"gpu_experts": 20}),
+        ("deepseek-v2-lite", {"n_cpu_moe": 17}),
+        ("qwen3-30b-a3b", {"n_cpu_moe": 0}),
+        ("glm-4.5-air", {}),
+    ],
+)
+def test_ktransformers_places_what_was_predicted(model: str, setting: dict[str, int]) -> None:
+    """`predict`'s command line, by sglang-kt's own parser, then by its own placement."""
+    needs("torch")
+    package, kernel = fetched("sglang-kt"), fetched("kt-kernel")
+    found = moeopt.predict(
+        "rtx5090+2xepyc-9004", model, bits=4, kv_bits=8, context=9000, runtime="ktransformers",
+        **setting,  # type: ignore[arg-type]
+    )  # fmt: skip
+    words = shlex.split(found.command or "")
+    names = [
+        "kt_gpu_experts_ratio", "kt_num_gpu_experts", "kt_expert_placement_strategy", "model_path",
+        "context_length", "chunked_prefill_size", "kv_cache_dtype", "kt_cpuinfer", "kt_method",
+        "kt_threadpool_count",
+    ]  # fmt: skip
+    given = {"package": str(package), "lines": [words[3:]], "names": names}
+    [[ratio, count, strategy, *rest]] = [
+        list(one.values()) for one in child("kt_arguments.py", given)
+    ]
+    assert rest == [model, 9000, 512, "fp8_e4m3", 64, "AMXINT4", 2]
+    shape = get_model(model)
+    moe, experts = shape.moe_layers, shape.routed_experts
+    config = {
+        "num_hidden_layers": shape.layers, "n_routed_experts": experts,
+        "first_k_dense_replace": shape.dense_layers, "moe_layer_freq": 1,
+    }  # fmt: skip
+    given = {"package": str(package), "config": config, "ratio": ratio}
+    masks = child("kt_masks.py", given | {"count": count, "strategy": strategy}, kernel)
+    held = [len(masks[layer]) for layer in moe]
+    if "gpu_experts" in setting:
+        assert held == [setting["gpu_experts"]] * len(moe)
+        return
+    assert found.n_cpu_moe is not None
+    assert set(held) <= {0, experts}
+    assert held.count(0) == sum(layer < found.n_cpu_moe for layer in moe)
 
 
 @pytest.mark.parametrize("devices", [2, 4, 5])

@@ -9,7 +9,7 @@ import pytest
 
 import moeopt
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
-from tests.runtimes.consumers import child, needs, source
+from tests.runtimes.consumers import child, llama_cpp, needs, source
 
 pytestmark = pytest.mark.runtimes
 
@@ -45,10 +45,7 @@ def test_injection_rules_match_every_layers_experts(block: str) -> None:
 def test_llama_cpp_overrides_just_the_planned_tensors(root: Path, tmp_path: Path) -> None:
     """From a GGUF file and an importance matrix to the log of llama.cpp, see benchmarks/real."""
     needs("gguf")
-    programs = os.environ.get("LLAMA_CPP_PROGRAMS")
-    if not programs:
-        what = "llama-completion, llama-imatrix and ggml-rpc-server"
-        pytest.skip(f"LLAMA_CPP_PROGRAMS does not name a folder with {what}")
+    programs = str(llama_cpp().programs)
     script = str(root / "benchmarks" / "real" / "hand_over.py")
     options = ["--work", str(tmp_path), "--programs", programs, "--python", sys.executable]
     done = subprocess.run(

@@ -8,9 +8,10 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
+from moeopt.core.units import GIB
 from moeopt.problems.holdout import run_on
 from moeopt.problems.joint.check import objective, violations
-from moeopt.problems.joint.generate import GIB, UNIT, resettled
+from moeopt.problems.joint.generate import UNIT, resettled
 from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance
 from moeopt.sim.machines.cost import path_cost

@@ -8,9 +8,10 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
+from moeopt.core.units import GIB
 from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.check import objective
-from moeopt.problems.placement.generate import GIB, memory_of, resettled
+from moeopt.problems.placement.generate import memory_of, resettled
 from moeopt.problems.placement.heuristics import HEURISTICS, frequency
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.machines.cost import path_cost

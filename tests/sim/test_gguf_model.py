@@ -61,7 +61,7 @@ def test_dense_layers_shared_experts_and_further_predictions(tmp_path: Path) -> 
     """GLM-4.5: a layer for multi-token prediction is no layer, the shared expert has 8 bits."""
     path = write_gguf(tmp_path / "glm.gguf", GLM, GLM_TENSORS)
     model = get_model(path)
-    assert (model.layers, model.dense_layers, model.shared_experts) == (2, 1, 1)
+    assert (model.layers, model.dense_layers, model.shared_experts, model.nextn) == (2, 1, 1, 1)
     assert model.moe_layers == (1,)
     assert (model.dense_intermediate_size, model.shared_intermediate_size) == (768, 256)
     assert (model.bits_of("shared"), model.bits_of("dense")) == (8.5, 8.5)

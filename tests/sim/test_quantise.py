@@ -70,8 +70,7 @@ def test_gptq_is_successive_least_squares(bits: int) -> None:
         weights, activations = problem(seed)
         hessian = hessian_of(activations)
         expected = reference(weights, hessian, bits)
-        found = gptq(weights, inverse_factor(hessian, damping=0.0), bits)
-        assert np.allclose(found, expected, atol=1e-6)
+        assert np.allclose(gptq(weights, inverse_factor(hessian, 0.0), bits), expected, atol=1e-6)
 
 
 def test_gptq_rounds_to_the_same_grid_and_loses_less() -> None:

@@ -60,12 +60,10 @@ def get_target(name: str, problem: str) -> Target:
         If there is none of that name, or it is for another problem; it lists those that fit.
     """
     known = all_targets()
-    fitting = ", ".join(target.name for target in known.values() if target.fits(problem))
+    fitting = [target.name for target in known.values() if target.fits(problem)]
+    there = f"for {problem} there are"
     if name not in known:
-        there = [target.name for target in known.values() if target.fits(problem)]
-        raise InputError(f"--to: {unknown(name, there, f'for {problem} there are')}")
-    if not known[name].fits(problem):
-        raise InputError(
-            f"--to: {name} does not take {problem}; for {problem} there are: {fitting}"
-        )
+        raise InputError(f"--to: {unknown(name, fitting, there)}")
+    if name not in fitting:
+        raise InputError(f"--to: {name} does not take {problem}; {there}: {', '.join(fitting)}")
     return known[name]

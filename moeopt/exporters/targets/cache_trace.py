@@ -11,6 +11,7 @@ layer's ways. So beside the trace of all layers there is one for each, and a scr
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -128,27 +129,25 @@ def _notes(job: Job) -> dict[str, object]:
     return known | {"slots": slots, "ways": ways_of(job)}
 
 
-_LOSES = "that a token's experts at a layer are looked up together"
+trace_target = partial(
+    Target,
+    problems=("cache",),
+    holds="the accesses of all layers, and of each with its ways",
+    loses="that a token's experts at a layer are looked up together",
+    plan=False,
+)
 
 TARGETS = (
-    Target(
+    trace_target(
         "libcachesim",
         "libCacheSim: the trace as csv",
-        ("cache",),
-        ".csv",
-        export_csv,
-        holds="the accesses of all layers, and of each with its ways",
-        loses=_LOSES,
-        plan=False,
+        suffix=".csv",
+        export=export_csv,
     ),
-    Target(
+    trace_target(
         "libcachesim-oracle",
         "libCacheSim: the trace as oracleGeneral, binary",
-        ("cache",),
-        ".oracleGeneral",
-        export_oracle_general,
-        holds="the accesses of all layers, and of each with its ways",
-        loses=_LOSES,
-        plan=False,
+        suffix=".oracleGeneral",
+        export=export_oracle_general,
     ),
 )

@@ -19,7 +19,6 @@ instructions, which build a dict of tensors and nothing else.
 
 import io
 import math
-import shlex
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -33,7 +32,9 @@ from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.plans import checked_objective, compared, known_shape, placed
 from moeopt.exporters.target import Option, Target
+from moeopt.exporters.targets.llama_cpp import RUNNING, complete
 from moeopt.problems.deferral.instance import Solution as Deferred
+from moeopt.sim.machines.runtimes.command import SGLANG, ratio_of, strategy
 from moeopt.solvers.run import solve
 
 _START, _STOP = b"\x80\x02", b"."
@@ -104,16 +105,14 @@ def export(job: Job) -> Exported:
     counts = np.zeros((1, plan.all_layers, plan.experts), dtype=np.int32)
     for layer, own in zip(plan.hidden, plan.gpu, strict=True):
         counts[0, layer, list(own)] = 1
-    ratio = ratio_of(plan.count, len(plan.hidden) * plan.experts)
+    chosen = plan.count, len(plan.hidden) * plan.experts
     deferred, loss = _deferred(job)
 
     def flags(path: Path) -> str:
-        line = "--kt-expert-placement-strategy frequency"
-        line += f" --init-expert-location {shlex.quote(str(path))}"
-        line += f" --kt-gpu-experts-ratio {ratio!r}"
+        line = complete(job, strategy("frequency", str(path), chosen), "ktransformers")
         return line if deferred is None else f"{line} {deferral_flag(deferred)}"
 
-    notes = plan.notes() | {"kt_gpu_experts_ratio": ratio, "deferred": deferred}
+    notes = plan.notes() | {"kt_gpu_experts_ratio": ratio_of(*chosen), "deferred": deferred}
     return Exported(torch_file({KEY: counts}), flags, notes, loss)
 
 
@@ -143,17 +142,6 @@ def _deferred(job: Job) -> tuple[int | None, Loss | None]:
         raise InputError(f"--deferral: must be a solution of deferral, not of {solution.problem}")
     objective = checked_objective(instance, solution)
     return uniform_count(Job(instance, solution, objective, limits=job.limits))
-
-
-def ratio_of(chosen: int, total: int) -> float:
-    """Return a number from 0 to 1 with int(total * ratio) == chosen, in floats as it is computed.
-
-    The quotient itself, or the next float above where the product falls short of the integer.
-    """
-    ratio = chosen / total
-    while int(total * ratio) < chosen:
-        ratio = math.nextafter(ratio, 2.0)
-    return ratio
 
 
 def export_deferral(job: Job) -> Exported:
@@ -190,10 +178,14 @@ TARGETS = (
         holds="every placement, and one count of deferred experts for all layers",
         loses="nothing of a placement; counts of deferred experts that differ between layers",
         strict_suffix=True,
-        options=(Option("deferral", tuple, "Deferral solution whose flag goes along."),),
+        options=(
+            *(option for option in RUNNING if option.name != "cache_type"),
+            Option("sockets", int, "A pool of threads each; default: the runtime's.", None, 1, 64),
+            Option("deferral", tuple, "Deferral solution whose flag goes along."),
+        ),
         honoured=lambda job: "no" if other_layers(job) else "unknown",
         warn=other_layers,
-        start='"${PYTHON:-python3}" -m sglang.launch_server --model-path',
+        start=f'"${{PYTHON:-python3}}" {SGLANG}',
     ),
     Target(
         "ktransformers-flags",

@@ -217,7 +217,7 @@ TARGETS = (
         holds="whole layers on the GPU or off it",
         loses="everything finer than a layer",
         names_experts=False,
-        options=(Option("model_class", str, MODEL_CLASS), RULE_FILE),
+        options=(MODEL_CLASS, RULE_FILE),
         honoured=by_class(TARGET),
         warn=other_classes,
     ),

@@ -17,7 +17,7 @@ words with ``$(cat flags.txt)``, through ``xargs``, and typed.
 occur most often in decoded tokens (position 0 and later) to the GPU, and keeps them there. A file
 in which exactly the plan's experts occur leaves it no choice. N is the same for all layers.
 
-**Several GPUs**: ``-ts`` gives each so many of the offloaded layers, in order, the output layer as
+**Several GPUs**: ``-ts`` gives each a share of the offloaded layers, in order, the output layer as
 one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds.
 """
 
@@ -38,8 +38,7 @@ from moeopt.sim.machines.runtimes.command import Running
 from moeopt.sim.machines.runtimes.memory import CACHE_TYPES, LEAST_CONTEXT, UBATCH
 from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
-ALL_LAYERS = "-ngl 999"
-
+ALL_LAYERS = ("-ngl", "999")
 
 SERVER = '"${LLAMA_SERVER:-llama-server}" -m'
 
@@ -66,9 +65,9 @@ def export(job: Job) -> Exported:
         return _of_split(job, job.instance)
     plan, loss = placed_whole(job)
     off = plan.off_gpu
-    line = complete(job, f"{ALL_LAYERS} {override(off)}" if off else ALL_LAYERS)
+    line = complete(job, [*ALL_LAYERS, *override(off)])
     leading = off and off == plan.hidden[: len(off)]
-    first = complete(job, f"{ALL_LAYERS} --n-cpu-moe {off[-1] + 1}") if leading else None
+    first = complete(job, [*ALL_LAYERS, "--n-cpu-moe", str(off[-1] + 1)]) if leading else None
     notes = plan.notes() | {"cpu_layers": list(off)}
     return Exported(f"{line}\n".encode(), lambda _: line, notes, loss, first)
 
@@ -80,11 +79,12 @@ def export_ik(job: Job) -> Exported:
 
 def _of_split(job: Job, instance: Split) -> Exported:
     """Return the flags of a split."""
-    line = complete(job, shlex.join(split_flags(instance, job.plan(SplitSolution))))
+    more = 0 if job.shape is None else job.shape.nextn or 0
+    line = complete(job, split_flags(instance, job.plan(SplitSolution), more))
     return Exported(f"{line}\n".encode(), lambda _: line)
 
 
-def complete(job: Job, placing: str) -> str:
+def complete(job: Job, placing: Sequence[str], runtime: str | None = None) -> str:
     """Return placing flags with what else the runtime is to be told, by the job's options."""
     attention = None if job.shape is None else job.shape.attention
     how = Running(
@@ -92,22 +92,24 @@ def complete(job: Job, placing: str) -> str:
         cache=job.text("cache_type") or "f16",
         ubatch=job.number("ubatch") or UBATCH,
         threads=job.number("threads"),
-        runtime=job.text("runtime") or "llama.cpp",
+        runtime=runtime or job.text("runtime") or "llama.cpp",
+        pools=job.number("sockets"),
         latent=attention is not None and attention.kind == "latent",
     )
     if how.cache not in CACHE_TYPES:
         known = ", ".join(CACHE_TYPES)
         raise InputError(f"--cache-type: must be one of {known}, not {how.cache!r:.40}")
-    return shlex.join(how.flags(placing.split()))
+    return shlex.join(how.flags(placing))
 
 
-def override(layers: tuple[int, ...]) -> str:
-    """Return the flag that keeps the experts of some blocks on the CPU.
+def override(layers: tuple[int, ...]) -> list[str]:
+    """Return the flag that keeps the experts of some blocks on the CPU; nothing for none.
 
     A dot stands for any character, which is unambiguous here: no other block's name has the number
     between two of them. Shared experts are called ``shexp``, without the s.
     """
-    return "-ot " + ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
+    kept = ",".join(f"blk.{layer}.ffn_.+exps={CPU}" for layer in layers)
+    return ["-ot", kept] if kept else []
 
 
 def export_profile(job: Job) -> Exported:
@@ -141,8 +143,11 @@ def runs_without(job: Job) -> tuple[str, ...]:
     return (f"{where}: it may run {model} without it; look for 'expert cache:' in its log",)
 
 
-def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
+def split_flags(instance: Split, solution: SplitSolution, more: int = 0) -> list[str]:
     """Return the flags that place a split's parts, in pairs of name and value.
+
+    Blocks that predict further tokens count as layers for ``-ngl`` and ``-ts``, though nothing of
+    them is loaded. Shares that end half a layer early say the same whether a file has one or none.
 
     Parameters
     ----------
@@ -150,6 +155,8 @@ def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
         With its GPUs first, called gpu0, gpu1, ...; all other devices are the host.
     solution
         Attention lies on the host first, then on the GPUs by number.
+    more
+        Such blocks of the model's file, which ``-ngl`` needs where attention lies on the host.
 
     Raises
     ------
@@ -167,12 +174,14 @@ def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
     if not used:
         return ["-ngl", "0"]
     layers = sum(device in gpus for device in at)
-    flags = ["-ngl", str(layers + 1)]
+    some = layers < len(at)
+    flags = ["-ngl", str(layers + 1 + more) if some else "999"]
     if len(used) < len(gpus):
         flags += ["--device", ",".join(f"CUDA{gpus.index(gpu)}" for gpu in used)]
-    last = at[-1] if at[-1] in gpus else used[-1]
     if len(used) > 1:
-        shares = [at.count(gpu) + (gpu == last) for gpu in used]
+        last = at[-1] if layers else used[-1]
+        shares = [2 * at.count(gpu) + (3 + 2 * more if some else 4) * (gpu == last) for gpu in used]
+        shares[next(place for place, share in enumerate(shares) if share)] -= 1
         flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
     moved = []
     for layer, (home, experts) in enumerate(zip(at, solution.experts, strict=True)):
@@ -211,7 +220,7 @@ def flag_values(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def read_split_flags(
-    words: Sequence[str], layers: int, memory: Sequence[float]
+    words: Sequence[str], layers: int, memory: Sequence[float], more: int = 0
 ) -> tuple[list[str], list[str]]:
     """Return the device of each layer's attention and experts, as the runtimes read the flags.
 
@@ -223,6 +232,8 @@ def read_split_flags(
         Of the model.
     memory
         Of each GPU: what layers are shared out by without ``-ts``.
+    more
+        As for `split_flags`.
 
     Raises
     ------
@@ -253,10 +264,9 @@ def read_split_flags(
         if len(shares) > len(devices) or sum(shares) <= 0:
             raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
     asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
-    offloaded = layers + 1 if asked < 0 else min(asked, layers + 1)
-    if not devices:
-        offloaded = 0
-    first = layers + 1 - offloaded
+    blocks = layers + more + 1
+    offloaded = (blocks if asked < 0 else min(asked, blocks)) if devices else 0
+    first = blocks - offloaded
     attention = [CPU] * min(first, layers)
     for layer in range(first, layers):
         passed = 0.0
@@ -325,30 +335,26 @@ RUNNING = (
 )
 """What a command line has to say beside where things lie."""
 
+WHOLE = Target(
+    "llama.cpp",
+    "llama.cpp: flags, whole layers",
+    ("placement", "split"),
+    ".txt",
+    export,
+    holds="whole layers' experts on a GPU or off it",
+    loses="everything finer than a layer",
+    names_experts=False,
+    options=RUNNING,
+    start=SERVER,
+)
+
 TARGETS = (
-    Target(
-        "llama.cpp",
-        "llama.cpp: flags, whole layers",
-        ("placement", "split"),
-        ".txt",
-        export,
-        holds="whole layers' experts on a GPU or off it",
-        loses="everything finer than a layer",
-        names_experts=False,
-        options=RUNNING,
-        start=SERVER,
-    ),
-    Target(
-        "ik_llama.cpp",
-        "ik_llama.cpp: flags, whole layers",
-        ("placement", "split"),
-        ".txt",
-        export_ik,
-        holds="whole layers' experts on a GPU or off it",
-        loses="everything finer than a layer",
-        names_experts=False,
-        options=RUNNING,
-        start=SERVER,
+    WHOLE,
+    replace(
+        WHOLE,
+        name="ik_llama.cpp",
+        summary="ik_llama.cpp: flags, whole layers",
+        export=export_ik,
     ),
     Target(
         PROFILE,

@@ -16,17 +16,9 @@ from pathlib import Path
 
 from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.slots import (
-    EP_SIZE,
-    ONTO,
-    REDUNDANT,
-    Row,
-    as_json,
-    not_followed,
-    read_rows,
-    slot_map,
-)
-from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class, classes_of
+from moeopt.exporters.slots import Row, as_json, not_followed, read_rows, slot_map, slot_target
+from moeopt.exporters.target import by_class, classes_of
+from moeopt.sim.machines.runtimes.command import SGLANG
 
 KEY = "physical_to_logical_map"
 
@@ -64,23 +56,14 @@ def rows_by_layer(path: Path) -> dict[int, Row]:
 
 
 TARGETS = (
-    Target(
+    slot_target(
         TARGET,
         "SGLang: --init-expert-location",
-        ("placement", "replication"),
-        ".json",
-        export,
-        holds="which experts, and which copies, each device has in each layer",
-        loses="which experts are off the GPU: it keeps all of them on GPUs",
+        suffix=".json",
+        export=export,
         strict_suffix=True,
-        options=(
-            EP_SIZE,
-            REDUNDANT,
-            ONTO,
-            Option("model_class", str, MODEL_CLASS),
-        ),
         honoured=by_class(TARGET),
         warn=ignored,
-        start='"${PYTHON:-python3}" -m sglang.launch_server --model-path',
+        start=f'"${{PYTHON:-python3}}" {SGLANG}',
     ),
 )

@@ -11,8 +11,8 @@ from pathlib import Path
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import read_bytes, reading
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, not_followed, slot_map
-from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class
+from moeopt.exporters.slots import Row, not_followed, slot_map, slot_target
+from moeopt.exporters.target import by_class
 
 TARGET = "tensorrt-llm"
 
@@ -70,15 +70,11 @@ def rows_by_layer(path: Path) -> dict[int, Row]:
 
 
 TARGETS = (
-    Target(
+    slot_target(
         TARGET,
         "TensorRT-LLM: configuration of its load balancer of experts",
-        ("placement", "replication"),
-        ".yaml",
-        export,
-        holds="which experts, and which copies, each device has in each layer",
-        loses="which experts are off the GPU: it keeps all of them on GPUs",
-        options=(EP_SIZE, REDUNDANT, ONTO, Option("model_class", str, MODEL_CLASS)),
+        suffix=".yaml",
+        export=export,
         honoured=by_class(TARGET),
         warn=needs,
     ),

@@ -16,17 +16,14 @@ from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
-    EP_SIZE,
-    ONTO,
-    REDUNDANT,
     Row,
     as_json,
     by_moe_layer,
     not_followed,
     read_rows,
     slot_map,
+    slot_target,
 )
-from moeopt.exporters.target import MODEL_CLASS, Option, Target
 
 VERSION = 2
 FORMAT = "vllm_offline_eplb_physical_to_logical_by_model"
@@ -63,7 +60,7 @@ def export(job: Job) -> Exported:
     return Exported(
         as_json(file),
         lambda path: _flags(path, found.copies),
-        {**found.notes, "per_layer": [found.per_layer[layer] for layer in found.hidden]},
+        {**found.notes, "per_layer": found.per_moe_layer},
         warnings=not_followed("vLLM", found),
     )
 
@@ -89,20 +86,11 @@ def _rows(path: Path, model_class: str) -> list[Row]:
 
 
 TARGETS = (
-    Target(
+    slot_target(
         "vllm-eplb",
         "vllm-plugin-das, HYGON's plug-in for vLLM: offline EPLB map",
-        ("placement", "replication"),
-        ".json",
-        export,
-        holds="which experts, and which copies, each device has in each layer",
-        loses="which experts are off the GPU: it keeps all of them on GPUs",
-        options=(
-            EP_SIZE,
-            REDUNDANT,
-            ONTO,
-            Option("model_class", str, MODEL_CLASS),
-        ),
+        suffix=".json",
+        export=export,
         warn=needs_the_plugin,
         honoured=lambda _: "unknown",
         start='"${VLLM:-vllm}" serve',

@@ -21,11 +21,13 @@ from moeopt.exporters.slots import (
     REDUNDANT,
     Row,
     as_json,
+    by_device,
     by_moe_layer,
+    experts_in,
     not_followed,
     slot_map,
+    slot_target,
 )
-from moeopt.exporters.target import Target
 
 
 def export(job: Job) -> Exported:
@@ -44,7 +46,7 @@ def export(job: Job) -> Exported:
         return by_moe_layer(job, rows, path)
 
     found = slot_map(job, rows_of)
-    layers = [found.on_device(row) for row in found.rows]
+    layers = [by_device(row, found.devices) for row in found.rows]
     file = {
         "moe_layer_count": len(layers),
         "layer_list": [
@@ -63,8 +65,7 @@ def export(job: Job) -> Exported:
         config = {"eplb_config": {"expert_map_path": str(path)}}
         return f"--enable-expert-parallel --additional-config {shlex.quote(json.dumps(config))}"
 
-    per_layer = [found.per_layer[layer] for layer in found.hidden]
-    notes = found.notes | {"per_layer": per_layer}
+    notes = found.notes | {"per_layer": found.per_moe_layer}
     return Exported(as_json(file), flags, notes, warnings=not_followed("vllm-ascend", found))
 
 
@@ -93,7 +94,7 @@ def _row(layer: object, where: str) -> list[list[int]]:
     found = []
     for number, device in enumerate(devices):
         own = device.get("device_expert") if isinstance(device, dict) else None
-        if not isinstance(own, list) or any(type(e) is not int or e < 0 for e in own) or not own:
+        if not experts_in(own):
             reason = "must be a list of experts"
             raise InputError(f"{where}.device_list[{number}].device_expert: {reason}")
         found.append(own)
@@ -101,13 +102,11 @@ def _row(layer: object, where: str) -> list[list[int]]:
 
 
 TARGETS = (
-    Target(
+    slot_target(
         "vllm-ascend",
         "vllm-ascend: expert_map_path",
-        ("placement", "replication"),
-        ".json",
-        export,
-        holds="which experts, and which copies, each device has in each layer",
+        suffix=".json",
+        export=export,
         loses="which experts are off the NPU: it keeps all of them on NPUs",
         strict_suffix=True,
         options=(replace(EP_SIZE, low=2), REDUNDANT, ONTO),

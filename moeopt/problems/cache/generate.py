@@ -16,6 +16,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.host_memory import absent
+from moeopt.core.units import GIB
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
@@ -26,8 +27,6 @@ from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
-
-GIB = 2**30
 
 TABLE_TIMES = ("gpu_ns", "cpu_ns", "fetch_ns")
 """The times that Table III gives."""

@@ -26,6 +26,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.rounding import rounded
+from moeopt.core.units import GIB
 from moeopt.core.wording import shown
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
@@ -40,7 +41,6 @@ from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 
 from .instance import Context, Instance
 
-GIB = 2**30
 UNIT = 10**6
 """Loss of a whole layer's output for one token."""
 

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.host_memory import absent
+from moeopt.core.units import GIB
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
@@ -38,7 +39,6 @@ from .steps_served import (
     served_after_prompts,
 )
 
-GIB = 2**30
 NS_PER_US = 1000
 
 MAX_US = 1e9

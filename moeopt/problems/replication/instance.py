@@ -213,9 +213,9 @@ class Instance(InstanceEnvelope):
         fields: dict[str, object] = handler(self)
         if self.work == "tokens":
             for name in ("work", "read_ns", "token_ns", "slot_cost", "links"):
-                del fields[name]
+                fields.pop(name, None)
         if not self.pass_ns:
-            del fields["pass_ns"]
+            fields.pop("pass_ns", None)
         return fields
 
     def _kernel_fits(self) -> Self:

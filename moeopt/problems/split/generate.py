@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from moeopt.core.envelope import Frozen
+from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
-from moeopt.sim.machines.runtimes.memory import MIB
 from moeopt.sim.machines.split_times import Numa, SplitOptions, refuse_numa, split_times
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.source import Source

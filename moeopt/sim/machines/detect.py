@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject
+from moeopt.core.units import GIB
 from moeopt.sim.machines import measure as measuring
-from moeopt.sim.machines.edit import with_changes
+from moeopt.sim.machines.edit import channel_rates, with_changes
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.system import (
-    GIB,
     CpuFacts,
     System,
     cpu_facts,
@@ -143,12 +143,8 @@ def _describe_memory(draft: _Draft, cpu: CpuFacts | None, system: System, measur
         why = "dmidecode is not there, not allowed or tells no speed"
         draft.put("dram.dimms", 1, f"assumed: taken as one memory; {why}")
     dram = draft.data["dram"]
-    if "speed_mt_s" in dram:
-        each = dram["speed_mt_s"] * 8 / 1000
-        of = f"{dram['channels']} channels x {dram['speed_mt_s']:g} MT/s x 8 B"
-        draft.put("dram.striped_gb_s", round(dram["channels"] * each, 3), of)
-        one = f"one channel: {dram['speed_mt_s']:g} MT/s x 8 B"
-        draft.put("dram.localized_gb_s", round(each, 3), one)
+    for name, gb_s, said in channel_rates(dram):
+        draft.put(f"dram.{name}", gb_s, said)
     if (size := memory_bytes(system)) is not None:
         draft.put("dram.capacity_gb", round(size[0] / GIB, 2), size[1])
     if not measure or cpu is None:
@@ -212,8 +208,7 @@ def _describe_several(draft: _Draft, cpu: CpuFacts | None, system: System) -> No
     nodes = memory_nodes(system)
     rate = draft.data.get("cpu", {}).get("bandwidth_gb_s")
     if rate is None:
-        dram = draft.data.get("dram", {})
-        rate = dram.get("striped_gb_s")
+        rate = draft.data.get("dram", {}).get("striped_gb_s")
     if len(nodes) > 1 and cpu is not None and rate is not None:
         logical = sum(cpus for _, cpus, _ in nodes)
         entries = [

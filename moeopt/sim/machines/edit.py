@@ -166,21 +166,19 @@ def _follow_channels(data: JsonObject, changed: set[str]) -> None:
     """Let the DIMMs' bandwidths follow their channels and speed."""
     if not changed & {"dram.channels", "dram.speed_mt_s"} or not isinstance(data.get("dram"), dict):
         return
-    for field, gb_s, source in _bandwidths(data["dram"]):
+    for field, gb_s, source in channel_rates(data["dram"]):
         if f"dram.{field}" not in changed and field in data["dram"]:
             data["dram"][field] = gb_s
             data["sources"][f"dram.{field}"] = source
 
 
-def _bandwidths(dram: JsonObject) -> Iterator[tuple[str, float, str]]:
+def channel_rates(dram: JsonObject) -> Iterator[tuple[str, float, str]]:
+    """Yield field, GB/s and source of what follows from a memory's channels and their speed."""
     channels, speed = dram.get("channels"), dram.get("speed_mt_s")
     if not isinstance(speed, int | float) or not isinstance(channels, int):
         return
     if 0 < speed <= MOST and 0 < channels <= MOST:
         each = speed * 8 / 1000
-        yield (
-            "striped_gb_s",
-            round(channels * each, 3),
-            f"{channels} channels x {speed:g} MT/s x 8 B",
-        )
+        of = f"{channels} channels x {speed:g} MT/s x 8 B"
+        yield "striped_gb_s", round(channels * each, 3), of
         yield "localized_gb_s", round(each, 3), f"one channel: {speed:g} MT/s x 8 B"

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.curve import TimeTable
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.system import cpu_facts, this_system
 from moeopt.sim.models.model_shape import ModelShape
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -245,7 +245,10 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
         if where == "cuda":
             torch.cuda.synchronize()
 
-    name = torch.cuda.get_device_name(0) if where == "cuda" else _cpu_name()
+    cpu = cpu_facts(this_system())
+    name = cpu.name if cpu is not None else platform.processor() or "unknown CPU"
+    if where == "cuda":
+        name = torch.cuda.get_device_name(0)
     threads = None if where == "cuda" else int(torch.get_num_threads())
     on = name if threads is None else f"{name} with {threads} threads"
     return Bench(run, on, f"torch {torch.__version__}", threads)
@@ -274,14 +277,3 @@ def _experts(torch: Any, model: ModelShape, where: str, dtype: Any) -> list[tupl
         )
         for _ in range(copies)
     ]
-
-
-def _cpu_name() -> str:
-    """Return the processor's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or "unknown CPU"

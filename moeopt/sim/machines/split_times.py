@@ -5,16 +5,17 @@ which the runtime's model of a token (`moeopt.sim.machines.runtimes`) says what 
 together again: parts and hops add. What comes on top for a second GPU stands here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Link, Machine
-from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, GIB, MIB, buffer_bytes, host_gib
+from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
 from moeopt.sim.machines.runtimes.predict import (
     GPU_PROMPT_SHARE,
     UPLOAD_FROM,
@@ -212,9 +213,7 @@ def _attention_bytes(model: ModelShape, room: int) -> Floats:
     """Return the bytes of each layer besides its routed experts; the last one has the head."""
     moe = set(model.moe_layers)
     each = model.bytes_of("attention", model.attention_weights) + model.kv_bytes(room)
-    router = model.bytes_of("router") / max(1, len(moe)) + model.bytes_of("shared") / max(
-        1, len(moe)
-    )
+    router = (model.bytes_of("router") + model.bytes_of("shared")) / max(1, len(moe))
     dense = model.bytes_of("dense") / max(1, model.layers - len(moe))
     found = np.array([each + (router if row in moe else dense) for row in range(model.layers)])
     found[-1] += model.bytes_of("head")
@@ -242,10 +241,7 @@ def _attention_us(
     bare = model.model_copy(update={"expert_intermediate_size": 1})
     calls = (0.0 if machine.gpu is not None else 1.0,) * len(model.moe_layers)
     made = Setting(machine, bare, calls, options.context, aware or profile.numa_aware)
-    headless = Setting(
-        machine, bare.model_copy(update={"vocab_size": 1}), calls, options.context,
-        aware or profile.numa_aware,
-    )  # fmt: skip
+    headless = replace(made, model=bare.model_copy(update={"vocab_size": 1}))
     whole, body = _token_us(made, profile), _token_us(headless, profile)
     costs = _costs(machine, model, profile)
     body -= costs["token_us"]

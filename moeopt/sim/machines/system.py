@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-GIB = 2**30
+from moeopt.core.units import GIB
 
 LONGEST_ANSWER_S = 20
 MOST_BYTES = 4 * 2**20
@@ -179,18 +179,15 @@ def gpu_facts(system: System) -> GpuFacts | None:
 
 
 def _nvidia(system: System) -> GpuFacts | None:
-    text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv,noheader,nounits"])
-    rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
-    rows = [row for row in rows if len(row) == 4 and _whole(row[1])]
-    if not rows:
+    gpus = _nvidia_rows(system)
+    if not gpus:
         return None
-    name, mib, generation, width = rows[0]
-    lane, lanes = LANE_GB_S.get(_whole(generation) or 0), _whole(width)
+    name, memory_gib, generation, width = gpus[0]
     return GpuFacts(
         name=name,
-        memory_gib=round((_whole(mib) or 0) / 1024, 2),
-        count=len(rows),
-        pcie_gb_s=round(lane * lanes, 2) if lane and lanes else None,
+        memory_gib=memory_gib,
+        count=len(gpus),
+        pcie_gb_s=_link_gb_s(generation, width),
         pcie_source=f"nvidia-smi: PCIe {generation} x{width}, at most",
         source="nvidia-smi",
     )
@@ -198,15 +195,23 @@ def _nvidia(system: System) -> GpuFacts | None:
 
 def nvidia_gpus(system: System) -> list[tuple[str, float, float | None]]:
     """Return every GPU that nvidia-smi lists: name, memory in GiB, and its link at full speed."""
+    return [(name, gib, _link_gb_s(*link)) for name, gib, *link in _nvidia_rows(system)]
+
+
+def _nvidia_rows(system: System) -> list[tuple[str, float, str, str]]:
+    """Return name, memory in GiB, and the link's generation and width of every GPU."""
     text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv,noheader,nounits"])
-    found: list[tuple[str, float, float | None]] = []
-    for line in (text or "").splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == 4 and _whole(cells[1]):
-            lane, lanes = LANE_GB_S.get(_whole(cells[2]) or 0), _whole(cells[3])
-            rate = round(lane * lanes, 2) if lane and lanes else None
-            found.append((cells[0], round((_whole(cells[1]) or 0) / 1024, 2), rate))
-    return found
+    rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
+    return [
+        (row[0], round(mib / 1024, 2), row[2], row[3])
+        for row in rows
+        if len(row) == 4 and (mib := _whole(row[1]))
+    ]
+
+
+def _link_gb_s(generation: str, width: str) -> float | None:
+    lane, lanes = LANE_GB_S.get(_whole(generation) or 0), _whole(width)
+    return round(lane * lanes, 2) if lane and lanes else None
 
 
 def peers(system: System, count: int) -> list[tuple[int, int]]:

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import parse
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import MAX_EXPERT, MAX_FILES, MAX_LAYER, check_size
-from moeopt.sim.traces.readers.json_traces import parse
 from moeopt.sim.traces.readers.topk_npz import MAX_ARRAY_BYTES, npz_names, read_npz
 
 MAX_HEADER_BYTES = 64 * 2**20

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
+from moeopt.core.json_files import parse, read_object
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import read_lines
-from moeopt.sim.traces.readers.json_traces import parse
 
 Prompt = str | list[int]
 """A text, or the token ids themselves."""

@@ -66,6 +66,8 @@ class ModelShape(Frozen):
         The model's class, as the first of ``architectures`` in its ``config.json`` names it.
     quantisation
         Name of the format of its experts (Q4_K_M, IQ3_XXS), which says what unpacking them costs.
+    nextn
+        Blocks of its file that predict further tokens: not among `layers`, nor loaded.
     """
 
     name: str
@@ -95,6 +97,7 @@ class ModelShape(Frozen):
     tied_embedding: bool = False
     model_class: Annotated[ClassName | None, Field(exclude_if=absent)] = None
     quantisation: Annotated[ClassName | None, Field(exclude_if=absent)] = None
+    nextn: Annotated[Number | None, Field(exclude_if=absent)] = None
 
     @field_validator("top_k")
     @classmethod

@@ -77,12 +77,24 @@ BLOCK = 64
 
 
 def gptq(weights: Floats, factor: Floats, bits: int) -> Floats:
-    """Return quantised matrices (..., rows, columns) whose outputs stay close to the exact ones.
+    """Return quantised matrices whose outputs stay close to those of `weights`.
 
     Column by column, from the first on: the column is rounded to the grid of the original rows, and
     the columns after it move to where the squared error of the output is least, given those that
-    are rounded. With U = `factor`, the columns from j on change by
-    -(error of column j) / U[j, j] times U[j, j:] (Frantar et al., ICLR 2023, Algorithm 1).
+    are rounded: the columns from j on change by -(error of column j) / U[j, j] times U[j, j:].
+
+    Parameters
+    ----------
+    weights
+        Shape (..., rows, columns).
+    factor
+        U, the upper Cholesky factor of the Hessian's inverse (`inverse_factor`).
+    bits
+        Per weight, as for `round_to_nearest`.
+
+    References
+    ----------
+    Frantar, Ashkboos, Hoefler, Alistarh: GPTQ (ICLR 2023), Algorithm 1.
     """
     columns = weights.shape[-1]
     grid = Grid(weights, bits)
@@ -106,6 +118,8 @@ def inverse_factor(hessian: Floats, damping: float = DAMPING) -> Floats:
 
     Parameters
     ----------
+    hessian
+        Shape (..., columns, columns): mean outer product of activations.
     damping
         Share of the mean diagonal that is added; at least 1e-9.
     """
@@ -118,6 +132,14 @@ def inverse_factor(hessian: Floats, damping: float = DAMPING) -> Floats:
 
 
 Quantiser = Literal["rtn", "gptq"]
+
+
+def rounding(method: Quantiser, hessian: Floats) -> Callable[[Floats, int], Floats]:
+    """Return what rounds weights to so many bits: each by itself, or making errors good."""
+    if method == "rtn":
+        return round_to_nearest
+    factor = inverse_factor(hessian)
+    return lambda weights, bits: gptq(weights, factor, bits)
 
 
 def hessian_of(activations: Floats) -> Floats:
@@ -172,12 +194,9 @@ def losses(
         raise InputError("weights, activations: must not be empty")
     hessian = hessian_of(activations.astype(np.float64))
     exact = weights.astype(np.float64)
-    if method == "rtn":
-        rounded = [round_to_nearest(exact, width) for width in bits]
-    else:
-        factor = inverse_factor(hessian)
-        rounded = [gptq(exact, factor, width) for width in bits]
-    return np.stack([output_mse(exact, matrices, hessian) for matrices in rounded], axis=-1)
+    to_bits = rounding(method, hessian)
+    found = [output_mse(exact, to_bits(exact, width), hessian) for width in bits]
+    return np.stack(found, axis=-1)
 
 
 Matrices = Sequence[NDArray[np.floating]]
@@ -216,17 +235,12 @@ def expert_losses(
     gate, up, down = exact
     inner = _inner(gate, up, activations)
     output = inner @ down.T
-    factors = [inverse_factor(hessian_of(x)) for x in (activations, inner)]
+    into, out_of = (rounding(method, hessian_of(x)) for x in (activations, inner))
     found = []
     for width in bits:
-        if method == "gptq":
-            into = gptq(np.stack([gate, up]), factors[0], width)
-            out_of = gptq(down, factors[1], width)
-        else:
-            into = round_to_nearest(np.stack([gate, up]), width)
-            out_of = round_to_nearest(down, width)
-        error = _inner(into[0], into[1], activations) @ out_of.T - output
-        found.append(np.square(error).mean())
+        rounded_gate, rounded_up = into(np.stack([gate, up]), width)
+        through = _inner(rounded_gate, rounded_up, activations) @ out_of(down, width).T
+        found.append(np.square(through - output).mean())
     return np.array(found)
 
 

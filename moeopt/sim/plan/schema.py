@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from moeopt.core.envelope import Count, Frozen, Name, Nanoseconds, field_error
+from moeopt.core.envelope import Count, Frozen, Name, Nanoseconds, field_error, validated
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import describe
 
 MAX_LAYERS = 4096
 MAX_EXPERTS = 4096
@@ -180,10 +179,8 @@ def load_plan(path: str | Path) -> Plan:
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)
-    try:
+    with validated(f"{path}: "):
         return Plan.model_validate(read_object(path))
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,10 @@ def test_repair_keeps_what_it_says(seed: int) -> None:
     draws = np.random.default_rng(seed).integers(2**62, size=(200, 3))
     place = longest_first(sizes, bins, slots)
     assert least is not None
-    done = repair(sizes, place, bins, slots, least, draws)
+    load = np.zeros(bins, np.int64)
+    np.add.at(load, place, sizes)
+    done = repair(sizes, place, load, slots, least, draws, np.zeros((5, len(sizes) + 1), np.int64))
+    assert (load == np.bincount(place, sizes, bins)).all()
     assert np.bincount(place, minlength=bins).max() <= slots
     assert done == (np.bincount(place, sizes, bins).max() <= least)
 

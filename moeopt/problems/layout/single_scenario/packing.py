@@ -5,7 +5,7 @@ The incumbent, and packing heuristics that may improve it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,87 +22,85 @@ NODES = 4000
 """Subsets looked at when two DIMMs are filled again."""
 
 
-@compiled
 def longest_first(sizes: Ints, bins: int, slots: int) -> Ints:
     """Put each item into the least loaded bin with a free slot; `sizes` fall, the slots suffice."""
-    place = np.empty(len(sizes), np.int64)
-    load, held = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
-    for i in range(len(sizes)):
-        best = -1
-        for b in range(bins):
-            if held[b] < slots and (best < 0 or load[b] < load[best]):
-                best = b
-        place[i] = best
-        load[best] += sizes[i]
-        held[best] += 1
-    return place
+    free = [(0, b, slots) for b in range(bins)]
+    place = []
+    for size in sizes.tolist():
+        load, b, left = heappop(free)
+        place.append(b)
+        if left > 1:
+            heappush(free, (load + size, b, left - 1))
+    return np.array(place, dtype=np.int64)
 
 
 @compiled
-def repair(sizes: Ints, place: Ints, bins: int, slots: int, capacity: int, draws: Ints) -> Any:
+def repair(
+    sizes: Ints, place: Ints, load: Ints, slots: int, capacity: int, draws: Ints, own: Ints
+) -> bool:
     """Change `place` until no bin is above `capacity`; return whether that succeeded.
 
     `draws` has three random numbers from 0 to 2**62 for each trial; more than 2000 trials can take
     too long for one call. Each trial takes two bins, the fullest three times out of four, and
     divides their items anew (`divide`). A division is taken if the larger load does not grow, so
     that contents change even where loads cannot: the next trials see other subsets.
+
+    Parameters
+    ----------
+    load
+        The bins' loads, which follow the changes.
+    own
+        For own use, shape (5, items + 1).
     """
-    load, held = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
-    for i in range(len(sizes)):
-        load[place[i]] += sizes[i]
-        held[place[i]] += 1
-    items, flip = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.bool_)
-    for trial in range(len(draws)):
-        a = np.argmax(load)
+    bins = len(load)
+    for trial in range(len(draws) + 1):
+        a = 0
+        for other in range(1, bins):
+            if load[other] > load[a]:
+                a = other
         if load[a] <= capacity:
             return True
-        if bins == 1:
-            return False
+        if bins == 1 or trial == len(draws):
+            break
         if trial % 4 == 3:
             a = draws[trial, 0] % bins
         b = (a + 1 + draws[trial, 1] % (bins - 1)) % bins
         count = 0
         for i in range(len(sizes)):
             if place[i] == a or place[i] == b:
-                items[count] = i
+                own[0, count] = i
                 count += 1
         total = load[a] + load[b]
         goal = max(capacity, (total + 1) // 2)
         most = max(load[a], load[b], capacity)
-        into_a = divide(sizes, items[:count], total, goal, most, slots, draws[trial, 2], flip)
+        into_a = divide(sizes, count, total, goal, most, slots, draws[trial, 2], own)
         if into_a < 0:
             continue
         load[a], load[b] = into_a, total - into_a
-        held[a], held[b] = 0, 0
         for j in range(count):
-            to = a if flip[j] else b
-            place[items[j]] = to
-            held[to] += 1
-    return load.max() <= capacity
+            place[own[0, j]] = a if own[1, j] else b
+    return False
 
 
 @compiled
 def divide(
-    sizes: Ints,
-    items: Ints,
-    total: int,
-    goal: int,
-    most: int,
-    slots: int,
-    draw: int,
-    taken: NDArray[np.bool_],
-) -> Any:
-    """Choose items for the first of two bins: `taken`, and the sum, or -1 if none was found.
+    sizes: Ints, count: int, total: int, goal: int, most: int, slots: int, draw: int, own: Ints
+) -> int:
+    """Choose items for the first of two bins; return their sum, or -1 if no choice was found.
 
     The larger bin gets at most `most`; the search ends at once where it gets at most `goal`, else
     after `NODES` subsets with the best. Depth first, largest items first, each one tried in the
     first or the second bin as the bits of `draw` say.
+
+    Parameters
+    ----------
+    own
+        Rows: the items, `count` of them; output, 1 for those taken; three for own use.
     """
-    count = len(items)
-    rest = np.zeros(count + 1, np.int64)
+    items, taken, rest, tried, now = own[0], own[1], own[2], own[3], own[4]
+    rest[count], tried[0] = 0, 0
     for j in range(count - 1, -1, -1):
         rest[j] = rest[j + 1] + sizes[items[j]]
-    tried, now = np.zeros(count + 1, np.int64), np.zeros(count, np.int64)
     best, bound = -1, most + 1
     total_taken, number, depth = 0, 0, 0
     for _ in range(NODES):
@@ -115,7 +113,7 @@ def divide(
         if fits and depth == count:
             best, bound = total_taken, max(total_taken, total - total_taken)
             for j in range(count):
-                taken[j] = now[j] == 1
+                taken[j] = now[j]
             if bound <= goal:
                 return best
         if not fits or depth == count:  # back to the last item with an untried bin
@@ -206,10 +204,12 @@ class Incumbent:
         capacity = self.scenario.dimm_capacity(branch, makespan)
         draws = np.random.default_rng(self.seed).integers(2**62, size=(trials, 3))
         self.seed += 1
-        done = repair(sizes, place, dimms, slots, capacity, draws)
+        load, own = np.zeros(dimms, np.int64), np.zeros((5, len(sizes) + 1), np.int64)
+        np.add.at(load, place, sizes)
+        done = repair(sizes, place, load, slots, capacity, draws, own)
         spend(trials / TRIALS_PER_UNIT)
         self.offer(path, experts, place)
-        return bool(done) and self.upper <= makespan
+        return done and self.upper <= makespan
 
     def _spread(self, experts: Ints, place: Ints) -> Ints:
         """Renumber the DIMMs so that no channel has many of the localized reads (LA-C8).

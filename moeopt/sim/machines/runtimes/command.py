@@ -1,11 +1,13 @@
 """The command line that runs what was predicted or planned: complete, so that it can be copied."""
 
+import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
+from moeopt.sim.models.gguf.mixes import MIXES
 from moeopt.sim.models.model_shape import ModelShape
 
 EXPERTS_OFF = ("--n-cpu-moe", "--cpu-moe", "-ot")
@@ -15,13 +17,19 @@ UNMAPPED = {"llama.cpp": ("--load-mode", "none"), "ik_llama.cpp": ("--no-mmap",)
 """What reads a model into memory. Until July 2026 llama.cpp called it ``--no-mmap`` as well; it
 refuses that by now."""
 
+SGLANG = "-m sglang.launch_server --model-path"
+"""What starts KTransformers' fork of SGLang, after a Python."""
+
+METHODS = ("FP8", "BF16", "MXFP4")
+"""Formats of weights that ``--kt-method`` calls by the same name."""
+
 NUMA = {"interleaved": "distribute", "isolate": "isolate"}
 """How weights lie on several nodes -> what ``--numa`` calls it; other ways have no flag."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """What llama.cpp or ik_llama.cpp is told beside where the model lies.
+    """What a runtime is told beside where the model lies.
 
     Attributes
     ----------
@@ -33,6 +41,8 @@ class Running:
         None: the runtime's own choice.
     numa
         How weights lie on several nodes, by the names in `NUMA`; None with one node.
+    pools
+        Of threads, one a socket, for ktransformers; None: its own choice, two.
     latent
         Whether the model's attention is latent, which ik_llama.cpp has a flag for.
     """
@@ -43,6 +53,7 @@ class Running:
     threads: int | None = None
     runtime: str = "llama.cpp"
     numa: str | None = None
+    pools: int | None = None
     latent: bool = False
 
     def flags(self, placing: Sequence[str]) -> list[str]:
@@ -50,6 +61,8 @@ class Running:
 
         Without any, the CPU computes everything.
         """
+        if self.runtime == "ktransformers":
+            return [*placing, *self._of_sglang()]
         found = [*placing, "-fa", "on"] if placing else []
         found += ["-c", str(max(self.context, LEAST_CONTEXT))]
         if self.cache != "f16":
@@ -67,6 +80,15 @@ class Running:
             found += ["-fmoe", *(["-mla", "3"] if self.latent else [])]
         return found
 
+    def _of_sglang(self) -> Iterator[str]:
+        yield from ("--context-length", str(max(self.context, LEAST_CONTEXT)))
+        if self.cache == "q8_0":
+            yield from ("--kv-cache-dtype", "fp8_e4m3")
+        yield from ("--chunked-prefill-size", str(self.ubatch))
+        for flag, count in (("cpuinfer", self.threads), ("threadpool-count", self.pools)):
+            if count is not None:
+                yield from (f"--kt-{flag}", str(count))
+
 
 def running(
     machine: Machine,
@@ -77,7 +99,7 @@ def running(
     numa: str = "interleaved",
 ) -> Running:
     """Return what a runtime is told on a machine."""
-    bits = model.bits_of("kv")
+    bits, numa_of = model.bits_of("kv"), None if machine.cpu is None else machine.cpu.numa
     return Running(
         context=context,
         cache=cache_type(PLAIN_WIDTHS.get(bits, bits)),
@@ -85,14 +107,15 @@ def running(
         threads=None if machine.cpu is None else machine.cpu.threads,
         runtime=runtime,
         numa=numa if len(machine.nodes) > 1 else None,
+        pools=len(machine.nodes) or (1 if numa_of is None else numa_of.sockets),
         latent=model.attention is not None and model.attention.kind == "latent",
     )
 
 
-def llama_command(
+def command_line(
     model: ModelShape, placing: Sequence[str], how: Running, path: str | None = None
 ) -> str:
-    """Return a command line of llama.cpp or ik_llama.cpp.
+    """Return a runtime's command line.
 
     Parameters
     ----------
@@ -103,4 +126,49 @@ def llama_command(
         The model's file, where it is known.
     """
     file = path or f"{model.name}-{model.quantisation or 'QUANT'}.gguf"
-    return shlex.join(["llama-server", "-m", file, *how.flags(placing)])
+    if how.runtime != "ktransformers":
+        return shlex.join(["llama-server", "-m", file, *how.flags(placing)])
+    bits, method = model.bits_of("experts"), (model.quantisation or "").removesuffix("_MOE")
+    if path is not None or (method not in METHODS and model.quantisation in MIXES):
+        method = "LLAMAFILE"
+    elif method not in METHODS:
+        method = "AMXINT4" if bits < 6 else "AMXINT8" if bits < 10 else "BF16"
+    if method != "LLAMAFILE":
+        file = f"{model.name}-{method}"
+    words = ["python3", *SGLANG.split(), model.name, *how.flags(placing)]
+    return shlex.join([*words, "--kt-weight-path", file, "--kt-method", method])
+
+
+def uniform_experts(count: int) -> list[str]:
+    """Return ktransformers' flags for so many experts of every layer on the GPU, the first ones."""
+    return ["--kt-num-gpu-experts", str(count), *strategy("uniform")]
+
+
+def strategy(
+    name: str, counts: str | None = None, share: tuple[int, int] | None = None
+) -> list[str]:
+    """Return ktransformers' flags for how it chooses experts for the GPU.
+
+    Parameters
+    ----------
+    name
+        frequency: those counted most often; front-loading: the first layers; uniform.
+    counts
+        The file that it counts by.
+    share
+        How many it chooses, and of how many.
+    """
+    found = ["--kt-expert-placement-strategy", name]
+    found += [] if counts is None else ["--init-expert-location", counts]
+    return found if share is None else [*found, "--kt-gpu-experts-ratio", repr(ratio_of(*share))]
+
+
+def ratio_of(chosen: int, total: int) -> float:
+    """Return a number from 0 to 1 with int(total * ratio) == chosen, in floats as it is computed.
+
+    The quotient itself, or the next float above where the product falls short of the integer.
+    """
+    ratio = chosen / total
+    while int(total * ratio) < chosen:
+        ratio = math.nextafter(ratio, 2.0)
+    return ratio

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.json_files import JsonObject
-from moeopt.core.untrusted import LONGEST_PLACE, check_growth, read_bytes, reading
+from moeopt.core.json_files import JsonObject, parse
+from moeopt.core.untrusted import LONGEST_PLACE, read_bytes, reading
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
@@ -124,7 +123,8 @@ def read_measurements(
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)
-    text = _text(path)
+    with reading(path):
+        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
     if text.lstrip()[:1] in ("[", "{"):
         return _of_llama_bench(path, text, model_of, model, bits)
     for number, words in enumerate(io.StringIO(text), 1):
@@ -187,10 +187,7 @@ def _point(
 def _of_llama_bench(
     path: Path, text: str, model_of: ModelOf, model: str, bits: str
 ) -> list[Measurement]:
-    try:
-        tests = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no valid JSON: {str(error)[:100]}") from None
+    tests = parse(text, str(path))
     if not isinstance(tests, list) or len(tests) > MOST_POINTS:
         raise InputError(f"{path}: must be a list of tests, as llama-bench -o json writes")
     files = {str(test.get("model_filename")) for test in tests if isinstance(test, dict)}
@@ -258,13 +255,6 @@ def _field(at: str, test: JsonObject, name: str, default: int) -> int:
             return 2**16
         raise InputError(f"{at}: {name}: must be a whole number")
     return value
-
-
-def _text(path: Path) -> str:
-    with reading(path):
-        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
-    check_growth(text, str(path))
-    return text
 
 
 def _number(at: str, name: str, text: str) -> float:

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
-
-GIB = 2.0**30
-MIB = 2**20
 
 CONTEXT_MIB = 1024.0
 """Of a GPU's memory without `reserve_mib`: the driver's context (300 to 500 MiB), the display, and

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.units import tokens_of
+from moeopt.core.units import GIB, MIB, tokens_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import llama_command, running
+from moeopt.sim.machines.runtimes.command import (
+    command_line,
+    running,
+    strategy,
+    uniform_experts,
+)
 from moeopt.sim.machines.runtimes.memory import (
-    GIB,
-    MIB,
     PLAIN_WIDTHS,
     UBATCH,
     WITH_GRAPH,
@@ -392,14 +395,25 @@ def _blocks(setting: Setting) -> int:
 def _command(
     setting: Setting, profile: RuntimeProfile, blocks: int | None, options: Options
 ) -> str | None:
-    """Return the command that runs what was predicted; None where it takes more than flags."""
-    if blocks is None or profile.name not in WITH_GRAPH:
-        return None
+    """Return the command that runs what was predicted; None where it takes more than flags.
+
+    ktransformers fills layers from the first on, so that the last ones are on the CPU.
+    """
     machine, model = setting.machine, setting.model
-    off = ["--n-cpu-moe", str(blocks)] if blocks else []
-    placing = [] if machine.gpu is None else ["-ngl", "99", *off]
+    if profile.name in WITH_GRAPH:
+        if blocks is None:
+            return None
+        off = ["--n-cpu-moe", str(blocks)] if blocks else []
+        placing = [] if machine.gpu is None else ["-ngl", "99", *off]
+    elif machine.gpu is None or options.plan is not None or model.bits_of("kv") not in (8, 8.5, 16):
+        return None
+    elif options.gpu_experts is not None:
+        placing = uniform_experts(options.gpu_experts)
+    else:
+        calls = setting.host_calls
+        placing = strategy("front-loading", share=(calls.count(0.0), len(calls)))
     how = running(machine, model, setting.context, options.ubatch, profile.name)
-    return llama_command(model, placing, how, options.path)
+    return command_line(model, placing, how, options.path)
 
 
 GPU_PROMPT_SHARE = 0.35

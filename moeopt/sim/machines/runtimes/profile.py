@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.wording import meant
-from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector, every_term
+from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
@@ -54,11 +54,6 @@ class RuntimeProfile(Frozen):
     numa_aware: bool = False
     intervals: Annotated[tuple[Within, ...], Field(max_length=20)] = ()
     source: Annotated[str, Field(max_length=4000)]
-
-    @field_validator("costs")
-    @classmethod
-    def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
-        return every_term(costs)
 
     def interval(self, certainty: Certainty, kind: Kind = "any") -> Within:
         """Return what is known of predictions of that certainty, of the kind where there is one.

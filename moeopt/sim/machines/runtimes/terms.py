@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field
 
 from moeopt.core.envelope import Frozen, field_error
 from moeopt.sim.machines.fields import about
@@ -202,23 +202,21 @@ def token_us(rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP)
     return np.asarray(term_times(rows, costs, overlap).sum(axis=-1))
 
 
-Cost = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
-Costs = dict[str, Cost]
-Short = Annotated[str, Field(min_length=1, max_length=200)]
-
 LATER = ("gpu_scores",)
 """Terms that files written before them do not have."""
 
 
-def every_term(costs: Costs) -> Costs:
-    """Return the costs if there is one of each term, else raise what validators raise.
-
-    Terms of `LATER` are as expected where a file does not have them.
-    """
+def _every_term(costs: dict[str, float]) -> dict[str, float]:
+    """Return the costs if there is one of each term; those of `LATER` are as expected."""
     costs = {term: PRIOR[term].expected for term in LATER} | costs
     if set(costs) != set(TERMS):
         raise field_error([], f"must have exactly {', '.join(TERMS)}")
     return costs
+
+
+Cost = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+Costs = Annotated[dict[str, Cost], AfterValidator(_every_term)]
+Short = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class CalibratedModel(Frozen):
@@ -230,11 +228,6 @@ class CalibratedModel(Frozen):
         about("width of its experts", "bits", "`moeopt calibrate`"),
     ]
     costs: Annotated[Costs, about("term -> cost, for this model", find="`moeopt calibrate`")]
-
-    @field_validator("costs")
-    @classmethod
-    def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
-        return every_term(costs)
 
 
 class CalibratedRuntime(Frozen):
@@ -251,8 +244,3 @@ class CalibratedRuntime(Frozen):
         Annotated[int, Field(strict=True, ge=1, le=10**6)],
         about("how many measurements there were", "points", find="`moeopt calibrate`"),
     ]
-
-    @field_validator("costs")
-    @classmethod
-    def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
-        return every_term(costs)

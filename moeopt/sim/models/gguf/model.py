@@ -97,7 +97,8 @@ class _Reader:
             reason = f"must be a name, not {shown(architecture)}"
             raise InputError(f"{path}: general.architecture: {reason}")
         self.architecture = architecture
-        self.layers = self.number("block_count") - (self.optional("nextn_predict_layers", 0) or 0)
+        self.nextn = self.optional("nextn_predict_layers", 0) or 0
+        self.layers = self.number("block_count") - self.nextn
         if not 1 <= self.layers <= MOST_LAYERS:
             reason = f"must be from 1 to {MOST_LAYERS} without nextn_predict_layers"
             self.fail("block_count", f"{reason}, not {self.layers}")
@@ -171,6 +172,7 @@ class _Reader:
                 expert_bits=self._bits("experts"),
                 kv_bits=16.0,
                 tied_embedding="head" not in self.kinds,
+                nextn=self.nextn or None,
                 **self._other_bits(),
             )
         except ValidationError as error:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.untrusted import digest, opened, read_bytes, reading
+from moeopt.core.untrusted import digest, opened, reading
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 
 MAX_FILE_BYTES = 2 * 2**30
@@ -44,12 +44,6 @@ def check_size(path: Path) -> None:
     with reading(path):
         if path.stat().st_size > MAX_FILE_BYTES:
             raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
-
-
-def read_text(path: Path) -> str:
-    """Return a UTF-8 text file, decompressed if its name ends in ``.gz``."""
-    with reading(path):
-        return read_bytes(path, MAX_TEXT_BYTES).decode("utf-8-sig")
 
 
 def read_head(path: Path, size: int = 4096) -> bytes:

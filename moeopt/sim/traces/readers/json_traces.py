@@ -14,40 +14,29 @@ moe-balance's traces: one JSON object per layer and batch.
 and is not needed here; objects with the same layer and batch are parts of one batch.
 """
 
-import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import JsonObject
-from moeopt.core.untrusted import check_growth
+from moeopt.core.json_files import JsonObject, parse, read_json
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
     MAX_LAYER,
+    MAX_TEXT_BYTES,
     MAX_TOKENS,
     checked_trace,
     layer_facts,
     read_lines,
-    read_text,
     smallest,
 )
 from moeopt.sim.traces.trace import Trace
-
-MAX_DIGITS = 40
-"""Most digits of an integer."""
-
-
-def read_json(path: Path) -> Any:
-    """Return the value of a JSON file."""
-    return parse(read_text(path), str(path))
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
@@ -58,20 +47,6 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
         if not isinstance(value, dict):
             raise InputError(f"{where}: must be an object, not {kind_of(value)}")
         yield where, value
-
-
-def parse(text: str, where: str) -> Any:
-    """Return the value of a JSON text; no NaN, no endless integers, no bottomless nesting."""
-    check_growth(text, where)
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_real)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        raise InputError(f"{where}: not valid JSON at {place}: {error.msg}") from None
-    except RecursionError:
-        raise InputError(f"{where}: not usable: nested too deeply") from None
-    except ValueError as error:
-        raise InputError(f"{where}: not usable: {error}") from None
 
 
 def integer(value: object, where: str, high: int) -> int:
@@ -107,7 +82,10 @@ def weight_list(values: object, where: str) -> NDArray[np.float64]:
     """Return a list of gate weights as an array."""
     if not isinstance(values, list) or not {type(item) for item in values} <= {int, float}:
         raise InputError(f"{where}: must be a list of numbers")
-    return np.array([float(item) for item in values], dtype=np.float64)
+    try:
+        return np.array([float(item) for item in values], dtype=np.float64)
+    except OverflowError:
+        raise InputError(f"{where}: must be numbers of usable size") from None
 
 
 def _items(values: object, where: str, kind: type, word: str) -> list[Any]:
@@ -120,26 +98,9 @@ def _items(values: object, where: str, kind: type, word: str) -> list[Any]:
     return values
 
 
-def _refuse(number: str) -> NoReturn:
-    raise ValueError(f"{number} is not a number of usable size")
-
-
-def _integer(number: str) -> int:
-    if len(number) > MAX_DIGITS:
-        raise ValueError(f"an integer has {len(number)} digits")
-    return int(number)
-
-
-def _real(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"{number[:MAX_DIGITS]} is not a number of usable size")
-    return value
-
-
 def read_hdmoe_json(path: Path, top_k: int | None = None) -> Trace:
     """Read ``{"0": [[3, 5], ...], ...}``; the first expert of a token is the router's first."""
-    data = read_json(path)
+    data = read_json(path, MAX_TEXT_BYTES)
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold an object of layers, not {kind_of(data)}")
     if not data:

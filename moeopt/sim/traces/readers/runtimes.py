@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import JsonObject
+from moeopt.core.json_files import JsonObject, parse, read_json
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
@@ -41,6 +41,7 @@ from moeopt.sim.traces.readers.checked import (
     MAX_ENTRIES,
     MAX_EXPERT,
     MAX_LAYER,
+    MAX_TEXT_BYTES,
     MAX_TOKENS,
     CountsOnlyError,
     checked_counts,
@@ -51,7 +52,6 @@ from moeopt.sim.traces.readers.checked import (
     smallest,
     without_empty_layers,
 )
-from moeopt.sim.traces.readers.json_traces import parse, read_json
 from moeopt.sim.traces.readers.topk_npz import npy_from_bytes, read_npz
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
@@ -86,7 +86,7 @@ def read_routed_json(path: Path, top_k: int | None = None) -> Trace:
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         answers = [parse(text, f"{path}: line {number}") for number, text in read_lines(path)]
     else:
-        value = read_json(path)
+        value = read_json(path, MAX_TEXT_BYTES)
         answers = value if isinstance(value, list) else [value]
         if isinstance(value, dict) and "problem" in value:
             raise InputError(f"{path}: is of the problem {shown(value['problem'])}, not a trace")

@@ -1,0 +1,145 @@
+"""Splits over several GPUs, carried out by llama.cpp: RPC servers stand in for the GPUs.
+
+Its log says on which device each layer is, which tensors are put elsewhere, and the bytes on each
+device: those of just the planned tensors.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from benchmarks.real.hand_over import MATRICES, OVERRIDDEN, rpc_server
+from moeopt.cli.main import run
+from moeopt.problems.split.instance import Instance, Solution
+from moeopt.sim.machines.edit import plain_machine
+from moeopt.sim.models.gguf.file import read_gguf
+from tests.planner.test_plan_split import random_split
+from tests.runtimes.consumers import llama_cpp, needs
+
+pytestmark = pytest.mark.runtimes
+
+MIB = 2**20
+ASSIGNED = re.compile(r"layer +(\d+) assigned to device (\w+)")
+BUFFER = re.compile(r"(\S+) model buffer size = +([\d.]+) MiB")
+CACHED = re.compile(r"layer +(\d+): dev = (\w+)")
+MORE = ["-p", "text", "-n", "2", "-no-cnv", "-v", "--no-warmup"]
+
+
+def model_of(root: Path, folder: Path, layers: int, more: int = 0) -> Path:
+    """Return a small model; `more` blocks predict further tokens, and are not loaded."""
+    needs("gguf")
+    file = folder / "small.gguf"
+    script = str(root / "benchmarks" / "real" / "small_model.py")
+    shape = ["--layers", str(layers), "--experts", "8", "--nextn", str(more)]
+    subprocess.run([sys.executable, script, str(file), *shape], check=True)
+    return file
+
+
+def started(words: Sequence[str], gpus: int, folder: Path) -> str:
+    """Run a command line with a server for each GPU, and return the log with the GPUs' names."""
+    programs, names = llama_cpp().programs, [f"CUDA{number}" for number in range(gpus)]
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(rpc_server(programs)) for _ in names]
+        buffers = {name: f"RPC0[{at}]" for name, at in zip(names, addresses, strict=True)}
+        line = list(words)
+        for flag in {"-ot", "--device"} & set(words):
+            at = line.index(flag) + 1
+            for number, name in enumerate(names):
+                stand_in = buffers[name] if flag == "-ot" else f"RPC{number}"
+                line[at] = re.sub(rf"{name}\b", stand_in, line[at])
+        program = str(programs / "llama-completion")
+        done = subprocess.run(
+            [program, "--rpc", ",".join(addresses), *line, *MORE],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={"HOME": str(folder)},
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=300,
+        )
+        log = done.stdout
+    (folder / "log.txt").write_text(log)
+    assert done.returncode == 0, log[-3000:]
+    for name, buffer in buffers.items():
+        log = log.replace(buffer, name)
+    return re.sub(r"device RPC(\d+)|dev = RPC(\d+)", lambda m: m[0].replace("RPC", "CUDA"), log)
+
+
+def assert_as_planned(log: str, model: Path, instance: Instance, solution: Solution) -> None:
+    """Every layer's attention and cache, every tensor of its experts, and the bytes."""
+    gpus = sum(device.name.startswith("gpu") for device in instance.devices)
+    names = [*(f"CUDA{number}" for number in range(gpus)), *["CPU"] * 8]
+    attention = [names[home] for home in solution.attention]
+    experts = [names[home] for home in solution.experts]
+    layers = len(attention)
+    found = {int(layer): device for layer, device in ASSIGNED.findall(log)}
+    assert [found[layer] for layer in range(layers)] == attention
+    caches = {int(layer): device for layer, device in CACHED.findall(log)}
+    assert [caches[layer] for layer in range(layers)] == attention
+    moved = {
+        f"blk.{layer}.ffn_{kind}_exps.weight": home
+        for layer, (at, home) in enumerate(zip(attention, experts, strict=True))
+        for kind in MATRICES
+        if at != home
+    }
+    assert {name: home.replace("_REPACK", "") for name, home in OVERRIDDEN.findall(log)} == moved
+    held: Counter[str] = Counter()
+    for tensor in read_gguf(model).tensors:
+        block = re.match(r"blk\.(\d+)\.", tensor.name)
+        home = attention[int(block[1])] if block else found[max(found)]
+        home = "CPU" if tensor.name.startswith("token_embd") else moved.get(tensor.name, home)
+        held[home] += tensor.size
+    sizes: Counter[str] = Counter()
+    for buffer, mib in BUFFER.findall(log):
+        sizes[re.sub("_.*", "", buffer)] += round(float(mib) * MIB)
+    assert set(sizes) == set(held), (sizes, held)
+    for device, size in held.items():
+        assert abs(sizes[device] - size) < 0.02 * MIB, (device, sizes, held)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_split_is_carried_out(seed: int, more: int, root: Path, tmp_path: Path) -> None:
+    """Random ones: layers on the host, GPUs left out, experts beside another GPU's attention."""
+    instance, solution = random_split(seed)
+    model = model_of(root, tmp_path, len(instance.layers), more)
+    text = moeopt.export(solution, instance, to="llama.cpp", model=model).text
+    log = started(["-m", str(model), *shlex.split(text)], len(instance.devices) - 1, tmp_path)
+    assert_as_planned(log, model, instance, solution)
+
+
+@pytest.mark.parametrize("gpus", [2, 3])
+def test_a_plan_of_several_gpus_is_carried_out(
+    gpus: int, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a machine's file to the command line that `plan` prints, run as it is."""
+    model = model_of(root, tmp_path, 8)
+    machine = tmp_path / "machine.json"
+    data = plain_machine(moeopt.get_machine(f"{gpus}xrtx3090+epyc-7002"))
+    for number, gpu in enumerate(data["gpus"]):  # type: ignore[arg-type, var-annotated]
+        mib = {2: 16, 3: 14}[gpus] - number  # buffers take 10
+        gpu |= {"hbm_gb": mib / 1024, "reserve_mib": {"llama.cpp": 4}}
+    machine.write_text(json.dumps(data))
+    words = ["--machine", str(machine), "--model", str(model), "--path", str(model)]
+    assert run(["plan", *words, "--work-limit", "5", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    places = [*range(gpus), gpus]
+    assert {*plan["experts"], *plan["attention"]} == set(places), plan
+    solution = Solution(
+        instance="plan", attention=tuple(plan["attention"]), experts=tuple(plan["experts"])
+    )
+    devices = [moeopt.split.Device(**device) for device in plan["devices"]]
+    instance = random_split(0)[0].model_copy(update={"devices": tuple(devices)})
+    log = started(shlex.split(plan["command"])[1:], gpus, tmp_path)
+    assert_as_planned(log, model, instance, solution)
