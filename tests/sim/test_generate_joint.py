@@ -82,6 +82,7 @@ def test_losses_of_widths_count_by_scores() -> None:
             assert (layer, e) in used or not loss[layer, e].any()
     assert loss[:, :, 0].sum() > 10 * loss[:, :, 1].sum() > 0
     assert made().width_loss is None
+    assert not np.array(made(bits="8,16", share=0.5).width_loss)[:, :, 1].any()  # the model's own
 
 
 def test_absolute_losses_count_as_shares_of_what_one_bit_loses(tmp_path: Path) -> None:

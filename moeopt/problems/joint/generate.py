@@ -12,7 +12,8 @@ score. Scores of a token sum to one in each layer; a trace without any counts al
 
 Published tables have absolute Euclidean errors, which grow with the layers' outputs. So a law, and
 a table that has one bit, count relative to their layer's mean there, which is `one_bit_loss`:
-ONE_BIT is what normal weights lose that keep their signs and mean magnitude, sqrt(1 - 2 / pi).
+ONE_BIT is what normal weights lose that keep their signs and mean magnitude, sqrt(1 - 2 / pi). By a
+law the model's own width loses nothing.
 """
 
 from dataclasses import replace
@@ -234,6 +235,7 @@ def _width_loss(
     else:
         wanted = tuple(sorted({1, *widths}))
         table = LAWS[options.losses].table(layers, experts, wanted, source.seed)
+        table.losses[:, :, np.array(wanted) >= source.model.bits] = 0
     table = _shares(table, options.one_bit_loss).restricted(widths)
     if table.losses.shape[0] < layers or table.losses.shape[1] != experts:
         have = table.losses.shape[:2]
