@@ -34,7 +34,7 @@ PREDICTED = (
 )  # fmt: skip
 PLANNED = (*ROOMS, "--ubatch 4096 --numa mirrored", "--prompt-tokens 4000 --numa isolate")
 
-ONLY_IK = {"-fmoe": 1, "-mla": 2, "--no-mmap": 1}
+ONLY_IK = {"-mla": 2, "--no-mmap": 1}
 """Flags of ik_llama.cpp that llama.cpp has not -> how many words they are."""
 
 NUMBERS = {
