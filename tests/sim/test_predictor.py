@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.papers.trimoe.prediction import decision_accuracy
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.predictor import ALPHA, LoadPredictor, load_classes, predict_run
+from moeopt.sim.traces.predictor import LoadPredictor, load_classes, predict_run
 from moeopt.sim.traces.trace import Trace
 from tests.real_traces import real_trace_file
 
@@ -58,14 +59,6 @@ def test_classes_are_by_rank_and_ties_by_the_lower_id() -> None:
         [2, 1, 1, 0],
         [0, 1, 1, 2],
     ]
-
-
-def decision_accuracy(
-    counts: NDArray[np.int64], alpha: float = ALPHA, warm_up: int = 0, **shares: float
-) -> float:
-    """Return how often a predicted class is the real one, over steps, layers and experts."""
-    predicted = load_classes(predict_run(counts, alpha)[warm_up:], **shares)
-    return float((predicted == load_classes(counts[warm_up + 1 :], **shares)).mean())
 
 
 def test_accuracy_is_the_share_of_experts_in_the_predicted_class() -> None:
