@@ -8,15 +8,16 @@
     python instances/build.py table [--write]    # families; README.md's tables and SHA256SUMS
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
-multiplied with the others, and ``instance`` is the name, filled in from the grid. Families of large
-instances have ``suffix = ".json.gz"``; with ``dedupe = true`` they are made from what is left of a
-trace without what it reads twice; ``notes`` go into the provenance. ``prove`` solves every instance
-with the exact methods in turn, the problem's own first, until one closes it, and writes
-``index.json``, ``best_known.json`` and ``solutions/``. An instance that none closes stays with
-status "feasible" and its best bound. With ``--open`` only those that are not proven yet are solved
-again, and the better solution and the higher bound are kept; with ``--families`` only those of
-these families. ``restate`` generates again what is indexed, where only the provenance is to change,
-and keeps solutions and bounds; where anything else would change it writes nothing.
+multiplied with the others, those in ``together`` go side by side as one, and ``instance`` is the
+name, filled in from the grid. Families of large instances have ``suffix = ".json.gz"``; with
+``dedupe = true`` they are made from what is left of a trace without what it reads twice; ``notes``
+go into the provenance. ``prove`` solves every instance with the exact methods in turn, the
+problem's own first, until one closes it, and writes ``index.json``, ``best_known.json`` and
+``solutions/``. An instance that none closes stays with status "feasible" and its best bound. With
+``--open`` only those that are not proven yet are solved again, and the better solution and the
+higher bound are kept; with ``--families`` only those of these families. ``restate`` generates again
+what is indexed, where only the provenance is to change, and keeps solutions and bounds; where
+anything else would change it writes nothing.
 ``remade`` generates every family in a scratch folder, prints the files whose SHA-256 is not that in
 SHA256SUMS, and exits with 1 if there are any; without traces only families that need none.
 ``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the
@@ -45,6 +46,7 @@ from moeopt.problems.execute import compare
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.traces.files import read_trace
 from moeopt.solvers.methods import problem_methods
+from moeopt.study.attempt import place
 from moeopt.study.study import instance_files
 
 LIBRARY = Path(__file__).parent
@@ -71,8 +73,11 @@ def generate(folder: Path, traces: Path | None = None, drawn_only: bool = False)
         target = folder / family["name"]
         target.mkdir(exist_ok=True)
         grid = family["grid"]
-        for values in product(*grid.values()):
-            point = dict(zip(grid, values, strict=True))
+        beside = family.get("together", {})
+        for values, row in product(
+            product(*grid.values()), zip(*beside.values(), strict=True) if beside else [()]
+        ):
+            point = dict(zip((*grid, *beside), (*values, *row), strict=True))
             arguments = family["fixed"] | point
             if drawn_only and "trace" in arguments:
                 continue
@@ -329,17 +334,24 @@ def _plain(objective: Any) -> Any:
 
 
 def table() -> str:
-    """Return all families as a Markdown table: how many instances, how many proven, what loads."""
-    lines = ["| problem | family | instances | proven | what |", "|---|---|---:|---:|---|"]
+    """Return all families as a Markdown table: instances, cells among them, proven, what loads.
+
+    Where there are fewer cells than instances, windows of one layer or draw overlap or are nested.
+    """
+    lines = ["| problem | family | instances | cells | proven | what |"]
+    lines += ["|---|---|---:|---:|---:|---|"]
     for problem in PROBLEMS:
         folder = LIBRARY / problem
         families = tomllib.loads((folder / "families.toml").read_text())["family"]
         best = json.loads((folder / "best_known.json").read_text())
+        index = json.loads((folder / "index.json").read_text())
         about = {family["name"]: _words(family) for family in reversed(families)}
         for name in dict.fromkeys(family["name"] for family in families):
-            of = [entry for key, entry in best.items() if key.startswith(f"{name}/")]
-            proven = sum(entry["status"] == "optimal" for entry in of)
-            lines.append(f"| `{problem}` | `{name}` | {len(of)} | {proven} | {about[name]} |")
+            of = [key for key in best if key.startswith(f"{name}/")]
+            proven = sum(best[key]["status"] == "optimal" for key in of)
+            cells = {place(key, index[key]["provenance"])[0] for key in of}
+            counts = f"{len(of)} | {len(cells)} | {proven}"
+            lines.append(f"| `{problem}` | `{name}` | {counts} | {about[name]} |")
     return "\n".join(lines) + "\n"
 
 

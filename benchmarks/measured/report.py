@@ -23,6 +23,7 @@ from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.strategies import Strategies, compare_strategies
 from moeopt.sim.machines.runtimes.setting import amounts
 from moeopt.sim.machines.runtimes.terms import TERMS
+from moeopt.study.table import interval
 
 LONG = 4096
 """Tokens of context from which a point counts as one of long context."""
@@ -91,6 +92,15 @@ def classes(found: CrossValidated) -> Iterator[tuple[str, list[Held]]]:
     ]
     for name, rule in rules:
         yield name, [one for one in stated if rule(one)]
+
+
+def _within(held: Sequence[Held]) -> tuple[float, float]:
+    """Return the interval of the median over machines, each of which counts once."""
+    sizes: dict[object, list[float]] = {}
+    for one in held:
+        sizes.setdefault(by_machine(one.point), []).append(abs(one.error))
+    medians = [float(np.median(own)) for own in sizes.values()]
+    return interval(medians, [str(name) for name in sizes]) or (0.0, 1.0)
 
 
 def _server(held: Held) -> bool:
@@ -210,10 +220,12 @@ def _by_class(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Iterato
     yield _row("plain rule: 0.6 of bandwidth", plain)
     yield _row("a model held out instead", found.models)
     stated = [one for one in found.machines if not one.point.assumed]
+    low, high = (f"{100 * end:.1f}" for end in _within(stated))
     yield (
         "\nIn the interval of its kind (all on the GPU, GPU and CPU, CPU only, several sockets), as"
         f" `moeopt predict` prints it, lie {100 * coverage_by_kind(stated):.0f} % of the points"
-        " whose memory is stated.\n"
+        " whose memory is stated. Draws of whole machines give"
+        f" {low} to {high} % (95 %) for the first median.\n"
     )
 
 

@@ -6,13 +6,13 @@ Prints three tables.
 
 1. Units of loss. Measured losses become integers. Until schema 2 a unit was the table's largest
    entry over 10^7, before losses count by usage (`scale = "table"`); now it is the layer's largest
-   loss that counts over 10^10 (`moeopt/sim/models/loss_law.py`). Tables are those of random
-   experts at 2, 4, 8 and 16 bits: mean squared errors; the same where the layers' errors grow a
-   thousandfold from the first to the last, as where outputs grow with depth; and errors to the
-   fourth power. Columns: which share of the losses above zero becomes 0, and by how much the widths
-   that `dp` proves optimal for the integers exceed the best ones by the table, over all layers and
-   in the worst one. The best ones are those for integers of 2^42 steps a layer. Last, the largest
-   bound on that excess in a layer that an instance states.
+   loss that counts over 10^10 (`moeopt/sim/models/loss_law.py`). Tables are drawn by a law at 2, 4,
+   8 and 16 bits: widely spread mean squared errors that each bit divides by four; the same where
+   they grow a thousandfold from the first layer to the last, as where outputs grow with depth; and
+   errors to the fourth power. Columns: which share of the losses above zero becomes 0, and by how
+   much the widths that `dp` proves optimal for the integers exceed the best ones by the table, over
+   all layers and in the worst one. The best ones are those for integers of 2^42 steps a layer.
+   Last, the largest bound on that excess in a layer that an instance states.
 2. Prefix splits on random layers of 4 to 12 experts, with losses that fall by 2.8 times a bit: how
    often, and how far, the split exceeds the best one within the budget, found by trying all.
 3. With --cp-sat: CP-SAT on the same layers at once and one by one, each with this limit.
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
+from math import log
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,7 @@ import moeopt
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.sim.models.loss_law import by_loss, by_table
-from moeopt.sim.models.quantise import random_table
+from moeopt.sim.models.loss_law import LossLaw, by_loss, by_table
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +46,7 @@ TABLES: dict[str, tuple[int, float]] = {
     "fourth powers": (2, 1.0),
 }
 """Name -> power of the mean squared errors, and the last layer's over the first's."""
+WIDE = LossLaw(depth=0.0, spread=1.0, fall=(log(4),), scatter=(0.5,))
 SCALES = ("table", "own")
 
 FINEST = 2**42
@@ -102,10 +103,10 @@ def rounding(kind: str, scale: str, seeds: int = 3) -> Rounding:
 
 @cache
 def drawn(kind: str, seed: int) -> tuple[Floats, Floats]:
-    """Return a table of random experts, shape (layers, experts, widths), and skewed usage."""
+    """Return a drawn table, shape (layers, experts, widths), and skewed usage."""
     power, growth = TABLES[kind]
     depth = growth ** np.linspace(0, 1, LAYERS)[:, None, None]
-    table = depth * random_table(LAYERS, EXPERTS, BITS, "gptq", seed) ** power
+    table = depth * WIDE.table(LAYERS, EXPERTS, BITS, seed).losses ** power
     rng = np.random.default_rng(seed)
     return table, rng.dirichlet(np.full(EXPERTS, 0.5), size=LAYERS)
 

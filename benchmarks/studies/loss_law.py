@@ -12,8 +12,27 @@ from pathlib import Path
 
 import numpy as np
 
-from moeopt.sim.models.loss_law import FITTED, fitted_to
-from moeopt.sim.models.loss_table import load_loss_table
+from moeopt.sim.models.loss_law import FITTED, LossLaw
+from moeopt.sim.models.loss_table import LossTable, load_loss_table
+
+
+def fitted_to(table: LossTable) -> LossLaw:
+    """Return the law of a measured table at consecutive widths from 1 on.
+
+    Medians over the layers, so that a layer with a single odd expert does not set a number.
+    """
+    logs = np.log(np.maximum(table.losses, np.finfo(float).tiny))
+    falls = logs[:, :, :-1] - logs[:, :, 1:]
+    by_layer = np.median(logs, axis=1).mean(axis=1)
+    place = np.linspace(0, 1, len(by_layer))
+    depth = float(np.polyfit(place, by_layer, 1)[0]) if len(by_layer) > 1 else 0.0
+    spread = np.median(logs.std(axis=1, ddof=1), axis=0)
+    return LossLaw(
+        depth=round(depth, 2),
+        spread=round(float(spread.mean()), 3),
+        fall=tuple(np.median(falls, axis=(0, 1)).round(3).tolist()),
+        scatter=tuple(np.median(falls.std(axis=1, ddof=1), axis=0).round(3).tolist()),
+    )
 
 
 def main() -> None:

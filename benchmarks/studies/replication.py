@@ -1,15 +1,16 @@
 """How near placements of copies come to their bounds, and what they are worth a window later.
 
-    python benchmarks/studies/replication.py scale [--count 25]
-    python benchmarks/studies/replication.py general --traces DIR [--limit 10]
+    python benchmarks/studies/replication.py scale [--count 10] [--windows 8] [--tokens 256]
+    python benchmarks/studies/replication.py general [--traces DIR] [--limit 10]
     python benchmarks/studies/replication.py later --traces DIR
 
 DIR holds the traces that ``instances/replication/families.toml`` names.
 
-``scale``: 256 experts on 32 to 320 devices, loads of 8,192 tokens by two laws, one window and eight
-(``--windows``): on how many of `count` instances per row `anneal-and-refute` is proven optimal or
-within 0.5 % of its bound (2 % for several windows), the largest gap, and what that takes on one
-core. ``general``: the same method beside CP-SAT and HiGHS on the same instances in one run.
+``scale``: 256 experts on 32 devices of nine slots and 64 of five; 64, 256 and 1,024 tokens a
+device; loads by two laws in turn; tokens or an H100's kernel times; one window or eight: on how
+many of `count` instances per row `anneal-and-refute` is proven optimal or within 0.5 % of its bound
+within ten units of work, the median and the largest gap, and the CPU seconds it takes at most.
+``general``: the same method beside CP-SAT and HiGHS on the same instances in one run.
 ``later``: each rule decides on a window of 384 tokens, or on the last four, and is measured on that
 and on the next one, over the sum of its steps' bounds: decoding in steps of 64 tokens (kernel times
 of an H100 in FP8, with their launches), prompts in one step (tokens). Seven traces of two models,
@@ -34,7 +35,7 @@ import numpy as np
 import moeopt
 from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import peaks_units
-from moeopt.problems.replication.dispatch import is_dispatched, linear_shares, single_copies
+from moeopt.problems.replication.dispatch import linear_shares, single_copies
 from moeopt.problems.replication.generate import KERNELS
 from moeopt.problems.replication.heuristics import HEURISTICS
 from moeopt.problems.replication.instance import Instance
@@ -44,13 +45,18 @@ from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
 
-SIZES = [(32, 9), (64, 5), (320, 1), (320, 2)]
+SIZES = [(32, 9), (64, 5)]
 """Devices and slots of `scale`."""
 
+PER_DEVICE = (64, 256, 1024)
+"""Tokens of a window by device, of `scale`."""
+
+WORKS = ("tokens", "kernel")
 LAWS = ("trimoe-skew", "esft-deepseek-v2-lite")
 EXPERTS, TOP_K = 256, 8
-ENOUGH = {1: 0.005, 8: 0.02}
-"""Windows -> the gap that is asked for."""
+SHAPE = (7168, 2048)
+"""DeepSeek-V3's layer."""
+ENOUGH = 0.005
 
 
 def loads(law: str, windows: int, seed: int, batch: int = 8192) -> Any:
@@ -67,35 +73,41 @@ def long_trace(law: str, tokens: int, seed: int, batch: int) -> Trace:
     return routing_trace(workload, EXPERTS, TOP_K, 1, tokens, seed, batch=batch)
 
 
+def kernel_of(work: str) -> dict[str, Any]:
+    """Return an instance's fields for a work, of DeepSeek-V3's experts on an H100."""
+    return {} if work == "tokens" else {"work": work, **KERNELS[GPU].of(*SHAPE)}
+
+
 def scale(arguments: argparse.Namespace) -> None:
-    """Print one row per size and law."""
-    windows = arguments.windows
-    print("| devices x slots | law | instances | optimal | near enough | largest gap | CPU s |")
-    print("|---|---|---:|---:|---:|---:|---|")
-    for devices, slots in SIZES:
-        for law in LAWS:
-            gaps, seconds, proven = [], [], 0
-            for seed in range(arguments.count):
-                instance = Instance.from_arrays(
-                    loads=loads(law, windows, seed), devices=devices, slots=slots, name=f"{seed}"
-                )
-                found, cpu = solved(instance, arguments.limit, ENOUGH[windows])
-                gaps.append(found.gap)
-                seconds.append(cpu)
-                proven += found.status == "optimal"
-            near = sum(gap <= ENOUGH[windows] for gap in gaps)
-            spent = f"median {statistics.median(seconds):.2f}, most {max(seconds):.1f}"
-            row = [f"{devices} x {slots}", law, len(gaps), proven, near, f"{max(gaps):.2%}", spent]
-            print(f"| {' | '.join(map(str, row))} |", flush=True)
-
-
-def solved(instance: Instance, limit_s: float, enough: float) -> tuple[Any, float]:
-    """Return the method's result, and the seconds of processor time it took."""
-    cpu = time.process_time()
-    found = moeopt.solve(
-        instance, "anneal-and-refute", time_limit_s=limit_s, workers=1, enough_gap=enough
-    )
-    return found, time.process_time() - cpu
+    """Print one row per work, size and tokens."""
+    what = "work | devices x slots | tokens a device | instances | optimal | within 0.5 %"
+    print(f"| {what} | median gap, by law | largest | CPU s, most |")
+    print("|---|---|---:|---:|---:|---:|---|---|---:|")
+    for work in WORKS:
+        for devices, slots in SIZES:
+            for tokens in arguments.tokens:
+                gaps, seconds, proven = [], [], 0
+                for seed in range(arguments.count):
+                    rows = loads(LAWS[seed % 2], arguments.windows, seed, tokens * devices)
+                    instance = Instance.from_arrays(
+                        loads=rows, devices=devices, slots=slots, name=f"{seed}", **kernel_of(work)
+                    )
+                    begin = time.process_time()
+                    found = moeopt.solve(
+                        instance,
+                        "anneal-and-refute",
+                        work_limit=arguments.limit,
+                        enough_gap=ENOUGH,
+                    )
+                    seconds.append(time.process_time() - begin)
+                    gaps.append(1.0 if found.gap is None else found.gap)
+                    proven += found.status == "optimal"
+                near = sum(gap <= ENOUGH for gap in gaps)
+                of_law = (gaps[law::2] for law in range(min(len(gaps), len(LAWS))))
+                middle = ", ".join(f"{statistics.median(each):.2%}" for each in of_law)
+                row = [work, f"{devices} x {slots}", tokens, len(gaps), proven, near, middle]
+                row += [f"{max(gaps):.2%}", f"{max(seconds):.1f}"]
+                print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
 def general(arguments: argparse.Namespace) -> None:
@@ -114,19 +126,18 @@ def general(arguments: argparse.Namespace) -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def general_cases(traces: Path) -> Iterator[tuple[str, Instance]]:
-    """Yield the golden case, real layers and one of 256 experts."""
+def general_cases(traces: Path | None) -> Iterator[tuple[str, Instance]]:
+    """Yield the golden case, 256 experts by either work, and real layers if there are traces."""
     golden = [600, 560, 120, 120, 20, 10, 10, 10]
     yield "golden, 8 x 2", Instance.from_arrays(loads=golden, devices=8, slots=2, name="golden")
-    for task, layer, devices, windows in (
-        ("law", 4, 8, 1),
-        ("intent", 17, 8, 1),
-        ("law", 17, 8, 4),
-    ):
-        made = esft(traces, task, layer, 0, windows, devices, 9)
-        yield f"esft {task} layer {layer}, {devices} x 9, {windows} windows", made
-    one = loads("trimoe-skew", 1, 0)
-    yield "256 experts, 32 x 9", Instance.from_arrays(loads=one, devices=32, slots=9, name="256")
+    rows = loads(LAWS[0], 1, 0)
+    for work in WORKS:
+        made = Instance.from_arrays(loads=rows, devices=32, slots=9, name="256", **kernel_of(work))
+        yield f"256 experts, 32 x 9, {work}", made
+    for task, layer, windows in (("law", 4, 1), ("intent", 17, 1), ("law", 17, 4)):
+        if traces is not None:
+            made = esft(traces, task, layer, 0, windows, 8, 9)
+            yield f"esft {task} layer {layer}, 8 x 9, {windows} windows", made
 
 
 @cache
@@ -227,7 +238,7 @@ def above(seen: Instance, after: Instance, rule: str) -> float | None:
     if plan is None:
         return None
     plan = plan.model_copy(update={"shares": None})
-    if is_dispatched(after):
+    if after.has_shares:
         plan = DISPATCH[rule](after, plan.copies)
     launch = KERNELS[GPU].launch_ns * len(after.windows) if after.work == "kernel" else 0
     return (peaks_units(after, plan) + launch) / (lower_bound(after) + launch) - 1
@@ -283,12 +294,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["scale", "general", "later"])
     parser.add_argument("--traces", type=Path, help="folder with the traces")
-    parser.add_argument("--count", type=int, default=25, help="instances per row of scale")
-    parser.add_argument("--windows", type=int, choices=list(ENOUGH), default=1)
-    parser.add_argument("--limit", type=float, default=10.0, help="seconds per solve")
+    parser.add_argument("--count", type=int, default=10, help="instances per row of scale")
+    parser.add_argument("--windows", type=int, default=1, help="of scale")
+    parser.add_argument("--tokens", type=int, nargs="+", default=PER_DEVICE, help="of scale")
+    parser.add_argument("--limit", type=float, default=10.0, help="units of work of scale; seconds")
     arguments = parser.parse_args()
-    if arguments.what != "scale" and arguments.traces is None:
-        parser.error(f"{arguments.what}: needs --traces DIR")
+    if arguments.what == "later" and arguments.traces is None:
+        parser.error("later: needs --traces DIR")
     {"scale": scale, "general": general, "later": later}[arguments.what](arguments)
     sys.stdout.flush()
     os._exit(0)  # a solver that its time limit left behind may run on, and would end with an abort

@@ -2,9 +2,11 @@
 
     python benchmarks/studies/robust_layout.py --traces DIR --out FILE [--part pairs,windows,floor]
     python benchmarks/studies/robust_layout.py --out FILE --page
+    python benchmarks/studies/robust_layout.py --traces DIR --out FILE --part models
 
 The first measures and appends to FILE (what stands there is not measured again); the second writes
-the table of `docs/later.md` and its figure anew from it, and prints the noise floor.
+the table of `docs/later.md` and its figure anew from it, and prints the noise floor; the third
+prints longest-first and `robust` by model, with intervals over traces.
 
 DIR holds ``esft_deepseek_v2_lite/*.npz`` and ``hdmoe_mixtral_8x7b/*.npz``; what a trace reads twice
 is removed, and the 600 tokens that all of HD-MoE's traces begin with. Windows have 256 tokens, the
@@ -13,6 +15,8 @@ judged; what is decided knows only windows before them. Parts:
 
 pairs    decided on the 8 windows before. Layers that the method was tuned on are not among these.
 windows  decided on the 1, 2, 4, 8, 16 windows before, and on all of them.
+models   as pairs, for longest-first and `robust` alone, on more traces of Mixtral; no window of a
+         layer is used twice, and intervals are over whole traces.
 floor    loads drawn from one popularity per layer, that of a whole trace: `robust` on 8 windows
          beside a layout that knows the popularity, by tokens per window.
 
@@ -25,6 +29,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -39,6 +44,7 @@ from moeopt.problems.layout.later import execute_layout
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.files import read_trace
+from moeopt.study.table import interval
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}
@@ -120,6 +126,16 @@ def pairs(traces: Path) -> Iterator[tuple[str, Any]]:
         yield f"pairs/{file.stem}/{layer}/{first}", (file, layer, first, (8,), RULES[:-1])
 
 
+def by_model(traces: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the same of part "models"; the trace of Mixtral that is set aside is left out."""
+    for folder, firsts in ((ESFT, (0, 16)), (MIXTRAL, (0,))):
+        for file in sorted((traces / folder).glob("*.npz")):
+            if file.stem != "extraction":
+                for layer, first in product(LAYERS, firsts):
+                    cell = (file, layer, first, (8,), (SAMPLE_RULE, "robust"))
+                    yield f"models/{folder}/{file.stem}/{layer}/{first}", cell
+
+
 def by_windows(traces: Path) -> Iterator[tuple[str, Any]]:
     """Yield the same of part "windows": the last windows of a trace are judged."""
     rules = (SAMPLE_RULE, TUNED, "robust")
@@ -140,7 +156,8 @@ def measured(cell: Any) -> Record:
         for rule in rules:
             solution, seconds = decided(seen, rule)
             found["rules"][f"{rule}/{count}"] = executed(judged, solution) | {"cpu_s": seconds}
-    found["rules"][f"{HINDSIGHT}/8"] = executed(judged, optimised(judged))
+    if TUNED in rules:
+        found["rules"][f"{HINDSIGHT}/8"] = executed(judged, optimised(judged))
     return found
 
 
@@ -171,7 +188,12 @@ def floor(cell: Any) -> Record:
     return {"optimum": best, "bound": bounds, "rules": rules}
 
 
-PARTS = {"pairs": (pairs, measured), "windows": (by_windows, measured), "floor": (floors, floor)}
+PARTS = {
+    "pairs": (pairs, measured),
+    "windows": (by_windows, measured),
+    "models": (by_model, measured),
+    "floor": (floors, floor),
+}
 
 
 def excess(records: list[Record], rule: str, schedule: str = "exact") -> NDArray[np.float64]:
@@ -239,6 +261,27 @@ def pairs_table(records: list[Record]) -> list[str]:
         f" bracket: at most {median(gaps):.1f} % (median; largest {max(gaps):.1f} %) above the sum"
         f" of the windows' own bounds. Windows without a proven optimum: {open_ones}.",
     ]
+    return lines
+
+
+def models_table(found: dict[str, Record]) -> list[str]:
+    """Return both rules by model: medians over windows, intervals over traces."""
+    lines = [
+        "| model | traces | decisions | windows | longest-first | `robust` | `robust` less |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for folder, model in MODELS.items():
+        of = {key: one for key, one in found.items() if key.startswith(f"models/{folder}/")}
+        if not of:
+            continue
+        values = [excess(list(of.values()), f"{rule}/8") for rule in (SAMPLE_RULE, "robust")]
+        traces = [key.split("/")[2] for key in of for _ in range(JUDGED)]
+        cells = []
+        for shown in (*values, values[0] - values[1]):
+            low, high = interval(shown.tolist(), traces) or (np.nan, np.nan)
+            cells.append(f"{np.median(shown):.1f} [{low:.1f} to {high:.1f}]")
+        counts = f"{len(set(traces))} | {len(of)} | {len(traces)}"
+        lines.append(f"| {model} | {counts} | {' | '.join(cells)} |")
     return lines
 
 
@@ -312,6 +355,9 @@ def main() -> None:
                 with arguments.out.open("a") as file:
                     file.write(json.dumps([key, measure(cell)]) + "\n")
                 print(key, flush=True)
+    if "models" in arguments.part:
+        lines = arguments.out.read_text().splitlines()
+        print(*models_table(dict(json.loads(line) for line in lines)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ from moeopt.problems.split.settlements import SETTLEMENTS
 from moeopt.sim.machines import split_times as times
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.study.attempt import place
+from moeopt.study.table import interval
 
 ROOT = Path(__file__).parents[2]
 HOST = -1
@@ -193,7 +195,8 @@ def measured(points: Path) -> None:
 def rules() -> None:
     """Print each rule's excess over the best known, by number of GPUs, where it finds a split.
 
-    Under the settlements' defaults, and under each other value of those that it takes.
+    Median, largest and the median's interval over machines with a model. Under the settlements'
+    defaults, and under each other value of those that it takes.
     """
     ways: dict[str, Callable[[Instance], Solution | None]] = {}
     for rule, function in HEURISTICS.items():
@@ -202,6 +205,7 @@ def rules() -> None:
             for value in one.alternatives if rule in one.methods else ():
                 ways[f"{rule}[{one.name}={value}]"] = partial(function, **{one.name: value})
     table: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    cells: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[int, int] = defaultdict(int)
     folder = ROOT / "instances" / "split"
     best = json.loads((folder / "best_known.json").read_text())
@@ -214,11 +218,14 @@ def rules() -> None:
             solution = way(instance)
             if solution is not None:
                 table[gpus][rule].append(objective(instance, solution) / entry["objective"] - 1)
+                cells[gpus][rule].append(place(name, instance.provenance or {})[0])
     for gpus in sorted(table):
         print(f"{gpus} GPUs, {counts[gpus]} instances")
         for rule in ways:
             each = table[gpus][rule]
             said = "none" if not each else f"{statistics.median(each):.1%} / {max(each):.1%}"
+            if ends := interval(each, cells[gpus][rule]):
+                said += f" [{ends[0]:.1%} to {ends[1]:.1%}]"
             print(f"  {rule:40} {said} (median / most), a split on {len(each)}")
 
 

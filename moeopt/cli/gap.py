@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from moeopt.cli.options import command
+from moeopt.cli.options import OWN_RULES, command
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
@@ -37,13 +37,7 @@ class GapOptions(Options):
         "Comma-separated names, `heuristics`, `published` (the rule of the problem's papers),"
         " `exact`, or rules as in --with; default: every heuristic.",
     )
-    rules: list[str] | None = option(
-        None,
-        "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
-        " repeatable.",
-        flag="--with",
-        metavar="RULE",
-    )
+    rules: list[str] | None = option(None, OWN_RULES, flag="--with", metavar="RULE")
     time_limit: str | None = option(
         None, "Seconds for each solve; default: 60, or none with --work-limit.", metavar="S[,S]"
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.core.json_files import JsonObject
     from moeopt.sim.traces.trace import Trace
 
 LATER_OUT = "File or folder for a second instance: the loads that come next."
@@ -100,7 +101,7 @@ def _generate(
             raise InputError("--trace, --counts: at most one of the two may be given")
         trace, counts = None, trace
     later_out, later = more.pop("later_out", None), more.pop("later", None)
-    given = {"machine": machine, "model": model, "workload": options.workload} | more
+    given: JsonObject = {"machine": machine, "model": model, "workload": options.workload} | more
     given |= {"seed": options.seed, "quantum_ns": options.quantum_ns, "name": options.name}
     if later_out is not None:
         if counts is not None:
@@ -121,7 +122,7 @@ def _generate(
 
 
 def _twins(
-    problem: str, trace: "Trace | None", later: int | None, given: dict[str, Any]
+    problem: str, trace: "Trace | None", later: int | None, given: "JsonObject"
 ) -> "tuple[InstanceEnvelope, InstanceEnvelope]":
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, command, print_lines, print_table, shown
+from moeopt.cli.options import OWN_RULES, Json, command, print_lines, print_table, shown
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
@@ -35,13 +35,7 @@ class HoldoutOptions(Options):
         "Comma-separated names, or rules as in --with; default: the exact method, and robust where"
         " there is one. The sample rule always stands beside them.",
     )
-    rules: list[str] | None = option(
-        None,
-        "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
-        " repeatable.",
-        flag="--with",
-        metavar="RULE",
-    )
+    rules: list[str] | None = option(None, OWN_RULES, flag="--with", metavar="RULE")
     schedule: str = option("both", "Who schedules a layout.", metavar="exact|trimoe|both")
     sample_rule: str | None = option(None, "Heuristic from which shares of hindsight's gain count.")
     time_limit: float = option(10.0, "Seconds for each decision.", metavar="S")

@@ -32,6 +32,12 @@ Where = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 
+OWN_RULES = (
+    "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
+    " repeatable."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions(Options):
     """What ends a solve."""

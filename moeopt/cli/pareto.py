@@ -21,6 +21,7 @@ from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.core.json_files import JsonObject
 
 
 @command
@@ -89,7 +90,7 @@ def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None
 
     home = get_problem(problem.problem)
     check = home.check
-    named: dict[str, Any] = {}
+    named: JsonObject = {}
     for name, heuristic in home.heuristics.HEURISTICS.items():
         if (solution := heuristic(problem)) is not None:
             named[name] = check.objective(problem, solution)

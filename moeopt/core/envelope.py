@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -21,7 +22,8 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from moeopt.core.arrays import MAX_NUMBER as MAX_NUMBER
 from moeopt.core.arrays import Table, as_argument
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
+from moeopt.core.json_files import JsonObject
 from moeopt.core.wording import describe, shown
 
 MAX_BITS, MAX_WIDTHS = 64, 16
@@ -152,7 +154,7 @@ class InstanceEnvelope(Data):
     problem: str
     schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1
     name: Name = ""
-    provenance: dict[str, Any] | None = None
+    provenance: JsonObject | None = None
     quantum_ns: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)] | None = None
 
     @classmethod
@@ -308,3 +310,16 @@ def field_error(at: Sequence[str | int], reason: str) -> PydanticCustomError:
     """
     context = {"at": list(at), "reason": reason}
     return PydanticCustomError("field", "{reason}", context)
+
+
+def check_pair(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:
+    """Raise an `InputError` if a solution is not one, or not of this instance."""
+    hint = " (moeopt.load reads a file)" if isinstance(instance, str | Path) else ""
+    expect("instance", instance, InstanceEnvelope, what=f"an instance{hint}")
+    expect("solution", solution, SolutionEnvelope, what="a solution")
+    for field, theirs, ours in (
+        ("problem", solution.problem, instance.problem),
+        ("instance", solution.instance, instance.name),
+    ):
+        if theirs != ours:
+            raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")

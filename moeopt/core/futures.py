@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 
 Observed = TypeVar("Observed", bound=InstanceEnvelope)
 
@@ -41,7 +42,7 @@ LONGEST_NAME = 150
 """Signs of an observed instance's name that one drawn from it keeps."""
 
 
-def drawn_from(observed: Observed, which: str, seed: int, stream: int, **loads: Any) -> Observed:
+def drawn_from(observed: Observed, which: str, seed: int, stream: int, **loads: object) -> Observed:
     """Return the observed instance with other loads, named after the draw, of no provenance."""
     name = f"{observed.name[:LONGEST_NAME]}-{which}-seed{seed}-stream{stream}"
     return observed.model_copy(update={"name": name, "provenance": None, **loads})
@@ -111,7 +112,7 @@ class Futures:
             If an entry is not ``NAME=NUMBER`` with a known name, or a number is out of range.
         """
         known = [field.name for field in fields(cls)]
-        given: dict[str, Any] = {}
+        given: JsonObject = {}
         for entry in text.split(","):
             name, _, number = (part.strip() for part in entry.partition("="))
             if name not in known or name in given:

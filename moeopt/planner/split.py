@@ -8,7 +8,12 @@ from pydantic import ValidationError
 from moeopt.core.errors import InputError
 from moeopt.core.units import tokens_of
 from moeopt.core.wording import describe
-from moeopt.exporters.targets.llama_cpp import flag_values, read_split_flags, split_flags
+from moeopt.exporters.targets.llama_cpp import (
+    flag_values,
+    read_split_flags,
+    sizes_of,
+    split_flags,
+)
 from moeopt.problems.generate import generate
 from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
 from moeopt.problems.split.generate import Options
@@ -198,7 +203,8 @@ def predict_split(
             raise NoRoomError(_no_room(instance))
     else:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
-        places = read_split_flags(words, len(instance.layers), memory, model.nextn or 0)
+        sizes = sizes_of(instance) if options.runtime == "ik_llama.cpp" else None
+        places = read_split_flags(words, len(instance.layers), memory, model.nextn or 0, sizes)
         number = {f"CUDA{row}": gpu for row, gpu in enumerate(gpus)}
         attention, experts = ([number.get(name, instance.source) for name in one] for one in places)
         moe = [layer.experts_ns is not None for layer in instance.layers]
@@ -282,7 +288,7 @@ def _made(
     )
     speed = S / token_ns
     try:
-        placing = split_flags(instance, chosen, sized.nextn or 0)
+        placing = split_flags(instance, chosen, sized.nextn or 0, options.runtime)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = []
     return SplitPlan(

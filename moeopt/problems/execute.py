@@ -1,10 +1,9 @@
 """Executing a solution of any problem, and comparing with its checker."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, expect
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, check_pair
+from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.sim.engine.core import Executed
@@ -42,15 +41,7 @@ def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Agreement
 
 def checked(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:
     """Raise an `InputError` if a solution is not one, not of this instance or not valid."""
-    hint = " (moeopt.load reads a file)" if isinstance(instance, str | Path) else ""
-    expect("instance", instance, InstanceEnvelope, what=f"an instance{hint}")
-    expect("solution", solution, SolutionEnvelope, what="a solution")
-    for field, theirs, ours in (
-        ("problem", solution.problem, instance.problem),
-        ("instance", solution.instance, instance.name),
-    ):
-        if theirs != ours:
-            raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
+    check_pair(instance, solution)
     if wrong := get_problem(instance.problem).check.violations(instance, solution):
         constraint, sentence = wrong[0]
         raise InputError(f"{constraint}: {sentence}")

@@ -13,6 +13,7 @@ from moeopt.core.envelope import Frozen, InstanceEnvelope, validated
 from moeopt.core.errors import InputError
 from moeopt.sim.plan.schema import Ids
 from moeopt.sim.presets import get_machine, get_model, names
+from moeopt.sim.presets.parts import compose
 from moeopt.sim.source import Source
 
 Made = TypeVar("Made", bound=InstanceEnvelope)
@@ -44,11 +45,15 @@ class Record(Frozen, extra="ignore"):
             return None
 
     def source(self, instance: InstanceEnvelope) -> Source | None:
-        """Return what the instance was made of; None if machine or model is no preset."""
-        if self.machine not in names("machines") or self.model not in names("models"):
+        """Return what the instance was made of; None if machine or model is not the package's."""
+        if self.model not in names("models"):
+            return None
+        try:
+            machine = (get_machine if self.machine in names("machines") else compose)(self.machine)
+        except InputError:
             return None
         return Source(
-            machine=get_machine(self.machine),
+            machine=machine,
             model=get_model(self.model),
             seed=self.seed,
             quantum_ns=instance.quantum_ns or 1,

@@ -337,7 +337,7 @@ def _validated(
     returned: object,
 ) -> SolutionEnvelope:
     if isinstance(returned, Mapping):
-        decision: Any = {"instance": instance.name, **returned}
+        decision: dict[str, object] = {"instance": instance.name, **returned}
     elif isinstance(returned, list | tuple | np.ndarray) and len(fields) == 1:
         decision = {"instance": instance.name, fields[0]: returned}
     else:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, expect
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, check_pair
 from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
 
@@ -50,14 +49,7 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     >>> moeopt.check(instance, best)
     Verdict(objective=3965000, violations=[])
     """
-    expect("instance", instance, InstanceEnvelope, what="an instance")
-    expect("solution", solution, SolutionEnvelope, what="a solution")
-    for field, theirs, ours in (
-        ("problem", solution.problem, instance.problem),
-        ("instance", solution.instance, instance.name),
-    ):
-        if theirs != ours:
-            raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
+    check_pair(instance, solution)
     checker = get_problem(instance.problem).check
     violations = checker.violations(instance, solution)
     return Verdict(None if violations else checker.objective(instance, solution), violations)

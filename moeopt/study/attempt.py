@@ -39,6 +39,9 @@ DEFAULTS = ""
 NO_LOADS = "none: "
 """How the name of a trace begins that is none."""
 
+LAW = "workload "
+"""How the name of a trace begins that is drawn by a law, and that of its cells."""
+
 
 def origin(instance: InstanceEnvelope) -> dict[str, str]:
     """Return ``cell``, ``cluster`` and ``settled``; ``repeats`` where it repeats another one.
@@ -49,7 +52,7 @@ def origin(instance: InstanceEnvelope) -> dict[str, str]:
     provenance = instance.provenance or {}
     options = provenance.get("options")
     options = options if isinstance(options, Mapping) else {}
-    cell, cluster = _place(instance, provenance, options)
+    cell, cluster = place(instance.name, provenance)
     original = repeats(instance)
     again = {} if original is None else {"repeats": original}
     settled = _settled(instance.problem, options)
@@ -58,12 +61,14 @@ def origin(instance: InstanceEnvelope) -> dict[str, str]:
     return {"cell": cell, "cluster": cluster, "settled": settled} | sizes | again
 
 
-def _place(
-    instance: InstanceEnvelope, provenance: Mapping[str, object], options: Mapping[str, object]
-) -> tuple[str, str]:
-    trace, model = provenance.get("trace"), repeats(instance) or provenance.get("model")
+def place(instance: str, provenance: Mapping[str, object]) -> tuple[str, str]:
+    """Return the cell and the cluster of an instance, by its name and its provenance."""
+    options = provenance.get("options")
+    options = options if isinstance(options, Mapping) else {}
+    model = provenance.get("same_experiment_as", provenance.get("model"))
+    trace = provenance.get("trace")
     if not isinstance(model, str):
-        return instance.name, instance.name
+        return instance, instance
     name = trace.get("name") if isinstance(trace, Mapping) else None
     layer = options.get("layer")
     where = f" layer {layer}" if isinstance(layer, int) else ""

@@ -27,6 +27,7 @@ from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
+from moeopt.study.attempt import NO_LOADS
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
 from moeopt.study.execute import Watch
 from moeopt.study.plan import content_hash
@@ -217,6 +218,9 @@ def _groups(
 BATCH = "batch"
 """The settlement that makes other loads."""
 
+ANEW = (BATCH, "context", "losses", "one_bit_loss")
+"""Settlements that need what an instance was made from: a machine, a workload, or its trace."""
+
 WHERE = ("step", "first_window", "drawn_windows")
 """Options that say which step's loads these are: another batch has others."""
 
@@ -233,39 +237,52 @@ def resettled(
         has = options.get(settlement, "")
         if (f"{has:g}" if isinstance(has, float) else str(has)) == value:
             return instance
-    if settlement == BATCH:
-        return _of_batch(instance, value, traces)
     function = get_problem(instance.problem).generator().resettled
-    made: InstanceEnvelope | None = function(instance, settlement, value) if function else None
+    made: InstanceEnvelope | None = None
+    if function and settlement != BATCH:
+        made = function(instance, settlement, value)
+    if made is None and settlement in ANEW:
+        return _made_anew(instance, settlement, value, traces)
     return made
 
 
-def _of_batch(
-    instance: InstanceEnvelope, value: str, traces: Path | None
+def _made_anew(
+    instance: InstanceEnvelope, settlement: str, value: str, traces: Path | None
 ) -> InstanceEnvelope | None:
-    """Return an instance of the same trace or workload with another batch; None without it."""
+    """Return an instance of the same trace or workload with another value; None without it."""
     record, provenance = Record.of(instance), instance.provenance or {}
-    trace = provenance.get("trace")
-    if record is None or record.source(instance) is None or not isinstance(trace, Mapping):
+    source = None if record is None else record.source(instance)
+    generator = get_problem(instance.problem).generator()
+    fields = generator.options.model_fields
+    if record is None or source is None or settlement not in fields:
         return None
-    arguments: JsonObject = {"seed": record.seed, "name": f"{instance.name}, batch {value}"}
-    name = str(trace.get("name", ""))
-    if "workload" in trace:
+    trace = provenance.get("trace")
+    name = str(trace.get("name", "")) if isinstance(trace, Mapping) else NO_LOADS
+    arguments: JsonObject = {"name": f"{instance.name}, {settlement} {value}"}
+    if isinstance(trace, Mapping) and "workload" in trace:
         arguments["workload"] = name.removeprefix("workload ")
         if arguments["workload"] not in names("workloads"):  # a name in a file is no path
             return None
-    else:
+    elif isinstance(trace, Mapping) and not name.startswith(NO_LOADS):
         file = None if traces is None else inside(traces, name)
         if file is None or not file.is_file() or "deduped" in trace:
             return None
         if digest(file, MAX_FILE_BYTES) != trace.get("sha256"):
             raise InputError(f"{file}: is not the trace that {instance.name} is from")
         arguments["trace"] = read_trace(file)
-    known = get_problem(instance.problem).generator().options.model_fields.keys() - WHERE
+    known = fields.keys() - (WHERE if settlement == BATCH else ())
     options = {name: of for name, of in record.options.items() if name in known}
-    arguments |= options | {BATCH: int(value), "quantum_ns": instance.quantum_ns}
+    arguments |= options | {settlement: value, "quantum_ns": source.quantum_ns}
+    if options.get("loss_table") is not None:  # as above
+        return None
     try:
-        return generate(instance.problem, machine=record.machine, model=record.model, **arguments)
+        return generate(
+            instance.problem,
+            machine=source.machine,
+            model=source.model,
+            seed=record.seed,
+            **arguments,
+        )
     except InputError:  # the trace is too short for two steps of that size
         return None
 

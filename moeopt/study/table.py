@@ -15,6 +15,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.escaping import latex_text, markdown_code, markdown_table, markdown_text
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.core.wording import unknown
+from moeopt.study.attempt import LAW
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row, named
 
@@ -43,13 +44,13 @@ class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
     `method` says the time limit as well where the study has several. `proven` counts the instances
-    with a proven optimum, `cells` those of them that are independent (`moeopt.study.attempt`);
-    `optimal` is the share of the solves of those that reach it; `interval` holds the median with
-    95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the bottleneck devices of
-    its solutions. `failed` counts the solves that have no result; `seconds_median` is of the
-    others. `knew` says in words by which information about loads the method decided, and `kind`
-    which kind that is. `settled` says whether the instances are made under settlements other than
-    the defaults.
+    with a proven optimum, `cells` those of them that are independent (`moeopt.study.attempt`),
+    `laws` those cells that are draws of a law; `optimal` is the share of the solves of those that
+    reach it; `interval` holds the median with 95 %, bootstrapped over traces and cells of laws.
+    `bottlenecks` counts the bottleneck devices of its solutions. `failed` counts the solves that
+    have no result; `seconds_median` is of the others. `knew` says in words by which information
+    about loads the method decided, and `kind` which kind that is. `settled` says whether the
+    instances are made under settlements other than the defaults.
     """
 
     problem: str
@@ -69,6 +70,7 @@ class Summary:
     kind: Knew = ""
     settled: bool = False
     cells: int = 0
+    laws: int = 0
     interval: tuple[float, float] | None = None
 
 
@@ -159,6 +161,7 @@ def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> S
         if "bottleneck" in row.facts:
             device = str(row.facts["bottleneck"])
             bottlenecks[device] = bottlenecks.get(device, 0) + 1
+    cells = {_of(row, "cell") for row in known}
     return Summary(
         problem=problem,
         family=family,
@@ -176,7 +179,8 @@ def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> S
         knew=", or ".join(dict.fromkeys(str(r.facts["knew"]) for r in group if "knew" in r.facts)),
         kind=kind,
         settled=settled,
-        cells=len({_of(row, "cell") for row in known}),
+        cells=len(cells),
+        laws=sum(cell.startswith(LAW) for cell in cells),
         interval=interval(excesses, [_of(row, "cluster") for row in known]),
     )
 
@@ -275,7 +279,8 @@ def _pivot(lines: Sequence[_Line], cell: Callable[[Summary], str], *, knew: bool
         shown = f"{count}" if proven == count else f"{count}, {proven} proven"
         name = markdown_text(first.family) + f" {OTHER}" * first.settled
         cells = [cell(line[m]) if m in line else "" for m in methods]
-        text.append(f"| {name} | {shown} | {max(s.cells for s in of)} | {' | '.join(cells)} |")
+        counted = shown_cells(max(of, key=lambda s: s.cells))
+        text.append(f"| {name} | {shown} | {counted} | {' | '.join(cells)} |")
     return "\n".join(text) + "\n"
 
 
@@ -347,7 +352,12 @@ def _standing(s: Summary | None) -> list[str]:
         return ["-"] * 6
     proven = str(s.proven) if s.proven == s.instances else f"{s.proven} of {s.instances}"
     middle, most = percent(s.excess_median), percent(s.excess_max)
-    return [proven, str(s.cells), middle, shown_interval(s), most, percent(s.optimal)]
+    return [proven, shown_cells(s), middle, shown_interval(s), most, percent(s.optimal)]
+
+
+def shown_cells(s: Summary) -> str:
+    """Return how many cells there are, and how many of them are draws of a law."""
+    return f"{s.cells}, {s.laws} law" if s.laws else str(s.cells)
 
 
 def shown_interval(s: Summary) -> str:

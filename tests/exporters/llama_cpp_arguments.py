@@ -1,8 +1,8 @@
 """llama.cpp's reading of a command line, from the description of its options in common/arg.cpp.
 
 Read at commit 0c1e570: names, how many values each takes, what is no value (its own parser reads
-the lines in tests/runtimes/test_arguments.py). ik_llama.cpp has ``-fmoe``, ``-mla`` and
-still ``--no-mmap`` beside them.
+the lines in tests/runtimes/test_arguments.py). ik_llama.cpp has ``-mla`` and still
+``--no-mmap`` beside them.
 """
 
 import re
@@ -32,7 +32,7 @@ VALUES = {
 
 ALONE = ("--cpu-moe",)
 OF_IK = {"-mla": r"[0-3]"}
-ALONE_OF_IK = ("-fmoe", "--no-mmap", "--cpu-moe")
+ALONE_OF_IK = ("--no-mmap", "--cpu-moe")
 
 
 def parsed(words: list[str], *, ik: bool = False) -> dict[str, str]:

@@ -13,6 +13,7 @@ import moeopt
 from moeopt.exporters.targets.exact_model import CONSTANT
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines.highs import solve as highs
+from moeopt.solvers.engines.matrix import to_matrix
 
 LIMIT_S = 600.0
 SEEDS = range(4)
@@ -31,7 +32,7 @@ def random_instances(root: Path, problem: str) -> Callable[[int], Any]:
 def by_pulp(path: Path) -> float | None:
     """Return the optimum of an MPS file as PuLP reads it and HiGHS solves it."""
     _, model = pulp.LpProblem.fromMPS(str(path))
-    answer = highs(model, LIMIT_S, 0, 1)
+    answer = highs(to_matrix(model), LIMIT_S, 0, 1)
     assert answer.proven is not None
     return answer.objective
 

@@ -13,8 +13,8 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import NoPlanError, OptionValue
-from moeopt.exporters.targets.llama_cpp import override
 from moeopt.problems.placement.instance import Instance
+from moeopt.sim.machines.runtimes.command import override
 from tests.exporters.injection_rules import experts_devices, matched
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape

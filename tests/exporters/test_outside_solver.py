@@ -14,6 +14,7 @@ from moeopt.exporters.outside_solver import read_answer
 from moeopt.exporters.sol import read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines.highs import solve as highs
+from moeopt.solvers.engines.matrix import to_matrix
 from tests.exporters.test_export_exact_model import random_instances
 from tests.refusals import refused_command
 
@@ -61,7 +62,7 @@ def solved(instance: Any) -> tuple[Values, float]:
     """Return the values of the model's variables at the optimum, and the model's objective."""
     built = get_problem(instance.problem).milp()(instance)
     built.post()
-    answer = highs(built.model, 60.0, 0, 1)
+    answer = highs(to_matrix(built.model), 60.0, 0, 1)
     assert answer.objective is not None
     return answer.values, answer.objective
 

@@ -9,7 +9,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.targets.llama_cpp import read_split_flags, split_flags
+from moeopt.exporters.targets.llama_cpp import read_split_flags, sizes_of, split_flags
 from moeopt.planner.split import NoRoomError, plan_split, split_page
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
@@ -50,6 +50,22 @@ def test_the_flags_say_what_was_planned() -> None:
             assert (attention[:layers], experts[:layers]) == wanted, flags
             memory = [1.0] * gpus
             assert read_split_flags(flags, layers, memory, more) == wanted, flags
+
+
+def test_ik_llama_cpp_shares_out_bytes() -> None:
+    """Layers of any sizes are where they were planned; it does not count the output layer."""
+    rng = random.Random(1)
+    for seed in range(200):
+        instance, solution = random_split(seed)
+        rows = (
+            row.model_copy(update={"experts_bytes": rng.randint(1, 99)}) for row in instance.layers
+        )
+        instance = instance.model_copy(update={"layers": tuple(rows)})
+        gpus, sizes = len(instance.devices) - 1, sizes_of(instance)
+        names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
+        wanted = [names[n] for n in solution.attention], [names[n] for n in solution.experts]
+        flags = split_flags(instance, solution, 0, "ik_llama.cpp")
+        assert read_split_flags(flags, len(sizes), [1.0] * gpus, 0, sizes) == wanted, flags
 
 
 def _instance(gpus: int, layers: int) -> Instance:
@@ -108,7 +124,7 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
     ("runtime", "numa", "more"),
     [
         ("llama.cpp", "interleaved", {"--numa": "distribute", "-ctk": "q4_0", "-b": "4096"}),
-        ("ik_llama.cpp", "mirrored", {"-fmoe": "", "-mla": "3", "-ctv": "q4_0", "-ub": "4096"}),
+        ("ik_llama.cpp", "mirrored", {"-mla": "3", "-ctv": "q4_0", "-ub": "4096"}),
     ],
 )
 def test_every_flag_is_one_of_the_runtimes(runtime: str, numa: str, more: dict[str, str]) -> None:

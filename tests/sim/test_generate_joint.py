@@ -1,5 +1,6 @@
 """joint instances: costs of the machine, budgets as stated, losses that count the same way."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.models.loss_table import LossTable, save_loss_table
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace
 
@@ -80,6 +82,26 @@ def test_losses_of_widths_count_by_scores() -> None:
             assert (layer, e) in used or not loss[layer, e].any()
     assert loss[:, :, 0].sum() > 10 * loss[:, :, 1].sum() > 0
     assert made().width_loss is None
+    assert not np.array(made(bits="8,16", share=0.5).width_loss)[:, :, 1].any()  # the model's own
+
+
+def test_absolute_losses_count_as_shares_of_what_one_bit_loses(tmp_path: Path) -> None:
+    """By layer, if the table has one bit; a table without it has shares."""
+    drawn = np.random.default_rng(0).uniform(1, 2, (3, 64, 1))
+    for bits, scale in (((1, 2, 4), 0.6), ((1, 2, 4), 0.0), ((2, 4), 0.6)):
+        falls = np.array([7.0, 3.0, 1.0])[-len(bits) :]
+        losses = drawn * falls * np.array([1.0, 10.0, 100.0])[:, None, None]
+        save_loss_table(LossTable("t", bits, losses), tmp_path / "t.json")
+        options = {"loss_table": tmp_path / "t.json", "one_bit_loss": scale, "bits": "2,4"}
+        found = np.array(made(**options, share=0.5).width_loss)
+        if scale and 1 in bits:
+            losses = losses / losses[:, :, :1].mean(axis=1, keepdims=True) * scale
+        scores = np.zeros((3, 64))
+        for step in made(deferral_price="1").steps:
+            for layer, active in enumerate(step):
+                for expert, _, score in active:
+                    scores[layer, expert] += score
+        assert np.allclose(found, losses[:, :, -2:] * scores[:, :, None], rtol=1e-4, atol=5000)
 
 
 def test_the_kv_cache_may_have_several_widths() -> None:

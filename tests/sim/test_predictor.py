@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.papers.trimoe.prediction import decision_accuracy
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.predictor import LoadPredictor, decision_accuracy, load_classes, predict_run
+from moeopt.sim.traces.predictor import LoadPredictor, load_classes, predict_run
 from moeopt.sim.traces.trace import Trace
 from tests.real_traces import real_trace_file
 
@@ -87,7 +88,6 @@ def test_constant_loads_are_predicted_without_error() -> None:
         (lambda: predict_run(np.full((2, 1, 1), -1)), "counts: must be finite and not negative"),
         (lambda: predict_run(np.full((2, 1, 1), np.nan)), "counts: must be finite"),
         (lambda: load_classes([1], hot=0.8, warm=0.3), "hot, warm: must be shares"),
-        (lambda: decision_accuracy(np.ones((3, 1, 1)), warm_up=2), "warm_up: must be from 0 to 1"),
     ],
 )
 def test_what_cannot_be_predicted_is_refused(call: object, says: str) -> None:

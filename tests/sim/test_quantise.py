@@ -12,7 +12,6 @@ from moeopt.sim.models.quantise import (
     inverse_factor,
     losses,
     output_mse,
-    random_losses,
     round_to_nearest,
 )
 
@@ -116,18 +115,6 @@ def test_batches_are_single_matrices_side_by_side() -> None:
     single = [losses(w, a, (1, 2, 4), "gptq") for w, a in pairs]
     assert together.shape == (3, 3)
     assert np.allclose(together, single)
-
-
-@pytest.mark.parametrize("method", ["rtn", "gptq"])
-def test_random_experts_have_tables_that_are_not_convex(method: str) -> None:
-    """Losses fall on average; for a good part of the experts not convexly, for some not at all."""
-    table = random_losses(200, (1, 2, 3, 4), method, np.random.default_rng(0))  # type: ignore[arg-type]
-    steps = np.diff(table, axis=1)
-    assert (np.diff(table.mean(axis=0)) < 0).all()
-    assert (np.diff(steps, axis=1) < 0).any(axis=1).mean() > 0.2
-    assert (steps > 0).any()
-    again = random_losses(200, (1, 2, 3, 4), method, np.random.default_rng(0))  # type: ignore[arg-type]
-    assert (table == again).all()
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,15 @@ def test_information_and_settlements_are_never_mixed() -> None:
     assert ("made \\*" in one, one.count("\n"), other.count("| made |")) == (True, 4, 1)
 
 
+def test_draws_of_a_law_are_told_from_cells_of_traces() -> None:
+    """In both tables, so that nobody takes a law for a trace."""
+    cells = ("law.npz layer 4", "workload olmoe m seed 0", "workload olmoe m seed 0")
+    rows = [row("trimoe", str(n), 11, knew=THIS_STEP, cell=cell) for n, cell in enumerate(cells)]
+    assert (" | 3 | 2, 1 law | " in front_markdown(standings(rows))) is True
+    assert "| made | 3 | 2, 1 law | " in to_markdown(summarise(rows))
+    assert "law" not in to_markdown(summarise(rows[:1]))
+
+
 def test_families_are_split_by_a_fact() -> None:
     """By number; what has no such fact stays as it is."""
     rows = [row("trimoe", str(n), 11, batch=str(n)) for n in (512, 64, 64)]

@@ -26,6 +26,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import accumulate
 from pathlib import Path
 
 from moeopt.core.errors import InputError
@@ -34,7 +35,7 @@ from moeopt.exporters.plans import placed, placed_whole, restricted
 from moeopt.exporters.target import Option, Target, by_class
 from moeopt.problems.split.instance import Instance as Split
 from moeopt.problems.split.instance import Solution as SplitSolution
-from moeopt.sim.machines.runtimes.command import Running
+from moeopt.sim.machines.runtimes.command import Running, override
 from moeopt.sim.machines.runtimes.memory import CACHE_TYPES, LEAST_CONTEXT, UBATCH
 from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
@@ -59,14 +60,15 @@ MAX_BLOCKS = 2**12
 def export(job: Job) -> Exported:
     """Return the flags of a placement, brought to whole layers if it is not of that form.
 
-    Where the first layers are on the CPU, `same_as` says so by ``--n-cpu-moe``.
+    Where the first layers are on the CPU, `same_as` says so by ``--n-cpu-moe``, which
+    ik_llama.cpp counts from the last layer on, without those that have no experts.
     """
     if isinstance(job.instance, Split):
         return _of_split(job, job.instance)
     plan, loss = placed_whole(job)
     off = plan.off_gpu
     line = complete(job, [*ALL_LAYERS, *override(off)])
-    leading = off and off == plan.hidden[: len(off)]
+    leading = off and off == plan.hidden[: len(off)] and not job.text("runtime")
     first = complete(job, [*ALL_LAYERS, "--n-cpu-moe", str(off[-1] + 1)]) if leading else None
     notes = plan.notes() | {"cpu_layers": list(off)}
     return Exported(f"{line}\n".encode(), lambda _: line, notes, loss, first)
@@ -80,7 +82,8 @@ def export_ik(job: Job) -> Exported:
 def _of_split(job: Job, instance: Split) -> Exported:
     """Return the flags of a split."""
     more = 0 if job.shape is None else job.shape.nextn or 0
-    line = complete(job, split_flags(instance, job.plan(SplitSolution), more))
+    runtime = job.text("runtime") or "llama.cpp"
+    line = complete(job, split_flags(instance, job.plan(SplitSolution), more, runtime))
     return Exported(f"{line}\n".encode(), lambda _: line)
 
 
@@ -100,16 +103,6 @@ def complete(job: Job, placing: Sequence[str], runtime: str | None = None) -> st
         known = ", ".join(CACHE_TYPES)
         raise InputError(f"--cache-type: must be one of {known}, not {how.cache!r:.40}")
     return shlex.join(how.flags(placing))
-
-
-def override(layers: tuple[int, ...]) -> list[str]:
-    """Return the flag that keeps the experts of some blocks on the CPU; nothing for none.
-
-    A dot stands for any character, which is unambiguous here: no other block's name has the number
-    between two of them. Shared experts are called ``shexp``, without the s.
-    """
-    kept = ",".join(f"blk.{layer}.ffn_.+exps={CPU}" for layer in layers)
-    return ["-ot", kept] if kept else []
 
 
 def export_profile(job: Job) -> Exported:
@@ -143,11 +136,15 @@ def runs_without(job: Job) -> tuple[str, ...]:
     return (f"{where}: it may run {model} without it; look for 'expert cache:' in its log",)
 
 
-def split_flags(instance: Split, solution: SplitSolution, more: int = 0) -> list[str]:
+def split_flags(
+    instance: Split, solution: SplitSolution, more: int = 0, runtime: str = "llama.cpp"
+) -> list[str]:
     """Return the flags that place a split's parts, in pairs of name and value.
 
     Blocks that predict further tokens count as layers for ``-ngl`` and ``-ts``, though nothing of
     them is loaded. Shares that end half a layer early say the same whether a file has one or none.
+    ik_llama.cpp shares out bytes, experts included wherever they are put, to the nearest layer,
+    and does not count the output layer.
 
     Parameters
     ----------
@@ -157,6 +154,8 @@ def split_flags(instance: Split, solution: SplitSolution, more: int = 0) -> list
         Attention lies on the host first, then on the GPUs by number.
     more
         Such blocks of the model's file, which ``-ngl`` needs where attention lies on the host.
+    runtime
+        llama.cpp or ik_llama.cpp.
 
     Raises
     ------
@@ -174,14 +173,18 @@ def split_flags(instance: Split, solution: SplitSolution, more: int = 0) -> list
     if not used:
         return ["-ngl", "0"]
     layers = sum(device in gpus for device in at)
-    some = layers < len(at)
-    flags = ["-ngl", str(layers + 1 + more) if some else "999"]
+    some, of_ik = layers < len(at), runtime == "ik_llama.cpp"
+    flags = ["-ngl", str(layers + more + (not of_ik)) if some else "999"]
     if len(used) < len(gpus):
         flags += ["--device", ",".join(f"CUDA{gpus.index(gpu)}" for gpu in used)]
     if len(used) > 1:
         last = at[-1] if layers else used[-1]
         shares = [2 * at.count(gpu) + (3 + 2 * more if some else 4) * (gpu == last) for gpu in used]
         shares[next(place for place, share in enumerate(shares) if share)] -= 1
+        if of_ik and layers:
+            parts = list(zip(at, sizes_of(instance), strict=True))
+            held = [sum(size for home, size in parts if home == gpu) for gpu in used]
+            shares = [round(1e4 * size / sum(held)) for size in held]
         flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
     moved = []
     for layer, (home, experts) in enumerate(zip(at, solution.experts, strict=True)):
@@ -190,6 +193,11 @@ def split_flags(instance: Split, solution: SplitSolution, more: int = 0) -> list
         where = f"CUDA{gpus.index(experts)}" if experts in gpus else CPU
         moved.append(f"blk.{layer}.ffn_.+exps={where}")
     return [*flags, "-ot", ",".join(moved)] if moved else flags
+
+
+def sizes_of(instance: Split) -> list[int]:
+    """Return the bytes of each layer with its experts, which ik_llama.cpp shares out."""
+    return [layer.attention_bytes + layer.experts_bytes for layer in instance.layers]
 
 
 SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu-moe"} | {
@@ -220,7 +228,11 @@ def flag_values(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def read_split_flags(
-    words: Sequence[str], layers: int, memory: Sequence[float], more: int = 0
+    words: Sequence[str],
+    layers: int,
+    memory: Sequence[float],
+    more: int = 0,
+    sizes: Sequence[int] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the device of each layer's attention and experts, as the runtimes read the flags.
 
@@ -234,6 +246,8 @@ def read_split_flags(
         Of each GPU: what layers are shared out by without ``-ts``.
     more
         As for `split_flags`.
+    sizes
+        As of `sizes_of`, for ik_llama.cpp; its buffers, which it shares out as well, do not count.
 
     Raises
     ------
@@ -264,15 +278,20 @@ def read_split_flags(
         if len(shares) > len(devices) or sum(shares) <= 0:
             raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
     asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
-    blocks = layers + more + 1
+    blocks = layers + more + (sizes is None)
     offloaded = (blocks if asked < 0 else min(asked, blocks)) if devices else 0
     first = blocks - offloaded
     attention = [CPU] * min(first, layers)
-    for layer in range(first, layers):
+    marks, total = [float(place) for place in range(layers - first)], float(offloaded)
+    if sizes is not None:
+        ends = list(accumulate(sizes[first:]))
+        marks = [end - size / 2 for end, size in zip(ends, sizes[first:], strict=True)]
+        total = ends[-1] if ends else 0.0
+    for mark in marks:
         passed = 0.0
         for device, share in zip(devices, shares, strict=False):
             passed += share
-            if (layer - first) * sum(shares) < passed * offloaded:
+            if mark * sum(shares) < passed * total:
                 attention.append(device)
                 break
         else:

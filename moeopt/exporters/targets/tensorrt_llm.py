@@ -11,7 +11,7 @@ from pathlib import Path
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import read_bytes, reading
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.slots import Row, not_followed, slot_map, slot_target
+from moeopt.exporters.slots import Row, check_devices, not_followed, slot_map, slot_target
 from moeopt.exporters.target import by_class
 
 TARGET = "tensorrt-llm"
@@ -30,8 +30,7 @@ def export(job: Job) -> Exported:
     InputError
         If the number of devices is not given.
     """
-    if job.number("ep_size") is None and job.instance.problem == "placement":
-        raise InputError("--ep-size: is missing: over how many devices experts are spread")
+    check_devices(job, "over how many devices experts are spread")
     found = slot_map(job, rows_by_layer)
     lines = [f"num_slots: {len(found.rows[0])}", "layer_updates_per_iter: 0"]
     lines.append("initial_global_assignments:")

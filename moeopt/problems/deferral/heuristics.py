@@ -10,7 +10,7 @@ Notation, of layer l: A attention, S shared experts, I immediate and D deferred 
 
 from collections.abc import Callable, Iterable, Sequence
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.settlements import Settlement, context_length
 
 from .check import objective
 from .instance import Instance, Solution, StartTimes
@@ -207,4 +207,5 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         default="linear",
         why="it only breaks ties between schedules of the same length, unless the user limits it",
     ),
+    context_length("0"),
 )

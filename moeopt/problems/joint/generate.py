@@ -6,9 +6,14 @@ hand-overs, and once per step dense layers and head. The GPU's memory is what is
 everything but the routed experts and a reserve; the KV cache is part of the decision.
 
 A loss counts the share of a layer's output that goes wrong, in millionths: an expert at a width
-loses its relative error there (a table, or random experts) times the routing scores that it has in
-the steps; a deferred expert comes a layer late and loses `deferral_price` times its score. Scores
-of a token sum to one in each layer; a trace without any counts all of its experts alike.
+loses its relative error there (a measured table, or the law fitted to one) times the routing scores
+that it has in the steps; a deferred expert comes a layer late and loses `deferral_price` times its
+score. Scores of a token sum to one in each layer; a trace without any counts all experts alike.
+
+Published tables have absolute Euclidean errors, which grow with the layers' outputs. So a law, and
+a table that has one bit, count relative to their layer's mean there, which is `one_bit_loss`:
+ONE_BIT is what normal weights lose that keep their signs and mean magnitude, sqrt(1 - 2 / pi). By a
+law the model's own width loses nothing.
 """
 
 from dataclasses import replace
@@ -21,14 +26,15 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
+from moeopt.core.rounding import rounded
 from moeopt.core.units import GIB
 from moeopt.core.wording import shown
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.loss_law import KEPT_BITS, LAWS
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantise import random_table
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
@@ -38,6 +44,9 @@ from .instance import Context, Instance
 
 UNIT = 10**6
 """Loss of a whole layer's output for one token."""
+
+ONE_BIT = 0.6
+"""Share of an expert's output that goes wrong at one bit."""
 
 Floats = NDArray[np.float64]
 
@@ -90,11 +99,16 @@ class Options(Frozen):
         Literal["0.04", "1", "0"], Field(description="loss of a deferred expert per score")
     ] = "0.04"
     losses: Annotated[
-        Literal["gptq", "rtn"], Field(description="how random experts are quantised")
-    ] = "gptq"
+        Literal["fitted", "alike", "fourfold"],
+        Field(description="law of losses; fitted: to Mixtral's measured ones"),
+    ] = "fitted"
     loss_table: Annotated[
-        Path | None, Field(description="JSON table of measured losses, instead of random ones")
+        Path | None, Field(description="JSON table of measured losses, instead of a law")
     ] = None
+    one_bit_loss: Annotated[
+        float,
+        Field(ge=0, le=1, description="what losses at one bit stand for; 0: for themselves"),
+    ] = ONE_BIT
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -217,16 +231,27 @@ def _width_loss(
         return "none: one width", None
     layers, experts = scores.shape
     if options.loss_table is not None:
-        table = read_loss_table(options.loss_table).restricted(widths)
+        table = read_loss_table(options.loss_table)
     else:
-        losses = random_table(layers, experts, widths, options.losses, source.seed)
-        table = LossTable(f"random experts, {options.losses}", widths, losses)
+        wanted = tuple(sorted({1, *widths}))
+        table = LAWS[options.losses].table(layers, experts, wanted, source.seed)
+        table.losses[:, :, np.array(wanted) >= source.model.bits] = 0
+    table = _shares(table, options.one_bit_loss).restricted(widths)
     if table.losses.shape[0] < layers or table.losses.shape[1] != experts:
         have = table.losses.shape[:2]
         reason = f"{have} layers and experts, where {(layers, experts)} are needed"
         raise InputError(f"{table.name}: loss: {reason}")
     found = np.rint(table.losses[:layers] * scores[:, :, None] * UNIT).astype(np.int64)
     return table.name, found.tolist()
+
+
+def _shares(table: LossTable, one_bit: float) -> LossTable:
+    """Return losses as shares of outputs, if one bit is there to tell what a share is."""
+    if 1 not in table.bits or not one_bit:
+        return table
+    mean = table.losses[:, :, table.bits.index(1)].mean(axis=1)
+    scale = rounded(one_bit / np.where(mean > 0, mean, 1.0), KEPT_BITS)
+    return replace(table, losses=table.losses * scale[:, None, None])
 
 
 def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, ...]:

@@ -1,6 +1,9 @@
 """What the sources leave open about a plan's quality, and how it is read."""
 
-from moeopt.core.settlements import Settlement
+from dataclasses import replace
+
+from moeopt.core.settlements import Settlement, context_length
+from moeopt.problems.bitwidth.settlements import SETTLEMENTS as OF_WIDTHS
 
 SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(
@@ -19,4 +22,24 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="the paper's only figures that compare the two; they are of one model, defer the "
         "experts of least score, and here residents may leave others on the CPU",
     ),
+    *(
+        replace(s, values={value: s.values[value] for value in s.values if value != "convex"})
+        for s in OF_WIDTHS
+        if s.name == "losses"
+    ),
+    Settlement(
+        name="one_bit_loss",
+        question="Which share of an expert's output goes wrong at one bit? (Published losses are "
+        "absolute; a deferred expert's are shares.)",
+        words="",
+        source="Mixture Compressor, arXiv:2410.06270, whose losses the law is fitted to",
+        values={
+            "0.6": "what normal weights lose that keep their signs and mean magnitude",
+            "0.3": "half of that",
+            "1": "all of it, as if the expert were left out",
+        },
+        default="0.6",
+        why="sqrt(1 - 2 / pi), which needs no model's weights",
+    ),
+    context_length("512"),
 )

@@ -1,10 +1,12 @@
 """Simulated annealing over placements with an even split, compiled.
 
-A *state* is `slot`, the expert in each slot of each device (-1: none), with what follows from it:
-`count`, the copies of each expert; `where`, the devices that hold them, in order; `load` and
-`reads`, the tokens and the experts with tokens of each device in each window. Changes: two slots of
-different devices change contents; or a slot takes a copy of another expert, which then has one
-more, in place of one whose expert has others, or of none; or a slot is left empty.
+A *state* is `slot`, the expert in each slot of each device (-1: none). Changes: two slots of
+different devices change contents, often those of experts with about as many tokens a copy; or a
+slot takes a copy of another expert, which then has one more, in place of one whose expert has
+others, or of none; or a slot is left empty.
+
+Peaks alone do not lead: few changes lower one. So what devices have above a target between bound
+and peak counts, too, squared.
 
 Both works are one: a device takes the larger of its tokens and its readings, each times what one
 costs, and the tokens' way there. Where tokens alone count, reading and ways cost nothing.
@@ -19,20 +21,26 @@ from numpy.typing import NDArray
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 
+from .bounds import window_bounds
+from .eplb import rows_of
 from .instance import Instance, Ints, Solution
 
 Floats = NDArray[np.float64]
 
 EMPTY = -1
 
-HEAT, HOT, COLD = 3e-3, 0.1, 1e-5
-"""First temperature, one for starts that are to be forgotten, and the last, as shares of peaks."""
+HOT, COLD = 0.1, 1e-5
+"""First temperature for starts that are to be forgotten, and the last, as shares of peaks."""
 
-SMOOTH = 0.5
-"""What the sum of squared times, over the mean of all, counts beside the peaks."""
+SMOOTH, STEEP, TARGET = 0.5, 20.0, 3
+"""What squares count beside the peaks, of one window's times and of several windows' excess over a
+target; and the target's part of the way from bound to peak."""
+
+LIKE = 3
+"""Of eight changes so many exchange copies that have about as many tokens."""
 
 CHUNK = 5e7
-"""Steps between two looks at the clock, times devices times windows and a constant: some 50 ms."""
+"""Steps between two looks at the clock, times windows and a constant: some 50 ms."""
 
 STEP, STEPS_PER_UNIT = 240, 4e9
 """A step is as long as this and devices times windows; so much of that is a second of one core."""
@@ -43,14 +51,12 @@ def anneal(
     share: Ints,
     extra: Ints,
     weight: Ints,
+    order: Ints,
     slot: Ints,
-    count: Ints,
-    where: Ints,
-    load: Ints,
-    reads: Ints,
     moved: Ints,
     best: Ints,
     costs: Ints,
+    bounds: Ints,
     numbers: Ints,
     factors: Floats,
 ) -> int:
@@ -63,59 +69,70 @@ def anneal(
     ----------
     share, extra
         What a copy has at least by number of copies, and how many of them have one more, shape
-        (windows, experts, most + 1).
-    weight
-        Of the windows, shape (windows,).
-    slot, count, where, load, reads
-        The state: shapes (devices, slots), (experts,), (experts, most), (windows, devices) twice.
+        (experts, most + 1, windows).
+    weight, bounds
+        Of the windows, and a bound on the slowest device's time in each, shape (windows,).
+    order
+        Experts by tokens a copy, and the place of each in this, shape (2, experts).
+    slot, best
+        The state, and the best one, overwritten: shape (devices, slots).
     moved
         What a copy costs on a device, shape (experts, devices) or (1, 1), which is nothing.
-    best
-        The best slots so far, overwritten.
     costs
         Of a reading, of computing a token, of a copy beyond one; and of a token's way to each
         device, shape (3 + devices,).
     numbers
-        Consecutive devices that make up a node, which nothing leaves; the number of steps; and the
-        state of the random numbers, not 0, overwritten.
+        Consecutive devices that make up a node, which nothing leaves; the number of steps; the
+        state of the random numbers, not 0, overwritten; and the first peaks, filled in if 0.
     factors
-        The first temperature; its factor per step; and what the squares of times over their mean
-        count beside the peaks.
+        The first temperature, as a share of the first peaks, and its factor per step.
     """
-    windows, devices = load.shape
-    slots, most = slot.shape[1], where.shape[1]
+    (devices, slots), (experts, most, windows) = slot.shape, share.shape
     moving = moved.shape[0] > 1
     per_node, steps, random = numbers[0], numbers[1], np.uint64(numbers[2])
-    heat, cooling, smooth = factors[0], factors[1], factors[2]
-    more = np.zeros((windows, devices), dtype=np.int64)
-    more_reads = np.zeros((windows, devices), dtype=np.int64)
-    time = np.zeros((windows, devices), dtype=np.int64)
-    after_time = np.zeros((windows, devices), dtype=np.int64)
-    slowest = np.zeros(windows, dtype=np.int64)
+    # The copies of each expert, and the devices that hold them, in order.
+    count, where = np.zeros(experts, dtype=np.int64), np.zeros((experts, most), dtype=np.int64)
+    # Tokens and experts with tokens of each device in each window: now, what a change adds, times.
+    load = np.zeros((devices, windows), dtype=np.int64)
+    reads, more, more_reads = np.zeros_like(load), np.zeros_like(load), np.zeros_like(load)
+    time, after_time = np.zeros_like(load), np.zeros_like(load)
+    slowest, target = np.zeros(windows, dtype=np.int64), np.zeros(windows, dtype=np.int64)
     before = np.zeros((2, most), dtype=np.int64)
-    cost, total = 0, 0
-    for w in range(windows):
-        top = 0
-        for g in range(devices):
-            tokens = load[w, g]
-            time[w, g] = max(costs[0] * reads[w, g], costs[1] * tokens) + costs[3 + g] * tokens
-            total += time[w, g]
-            if time[w, g] > time[w, top]:
-                top = g
-        slowest[w] = top
-        cost += weight[w] * time[w, top]
-    copies = 0
+    # Devices that a change touches, and the last step that touched each.
+    touched, last = np.zeros(devices, dtype=np.int64), np.full(devices, -1)
+    best[:] = slot
+    cost, peaks, excess = -costs[2] * experts, 0, 0
     for g in range(devices):
         for s in range(slots):
-            best[g, s] = slot[g, s]
-            copies += slot[g, s] != EMPTY
-            if moving and slot[g, s] != EMPTY:
-                cost += moved[slot[g, s], g]
-    cost += costs[2] * (copies - count.shape[0])
-    # The windows' mean stands for each: they are of a size, and zero loads are no trouble.
-    smooth = smooth * windows / max(1, total)
-    least = cost
-    for _ in range(steps):
+            e = slot[g, s]
+            if e != EMPTY:
+                where[e, count[e]] = g
+                count[e] += 1
+                cost += costs[2] + (moved[e, g] if moving else 0)
+    for e in range(experts):
+        for k in range(count[e]):
+            for w in range(windows):
+                tokens = share[e, count[e], w] + (k < extra[e, count[e], w])
+                load[where[e, k], w] += tokens
+                reads[where[e, k], w] += tokens > 0
+    for w in range(windows):
+        for g in range(devices):
+            tokens = load[g, w]
+            time[g, w] = max(costs[0] * reads[g, w], costs[1] * tokens) + costs[3 + g] * tokens
+            if time[g, w] > time[slowest[w], w]:
+                slowest[w] = g
+        top = time[slowest[w], w]
+        peaks += weight[w] * top
+        if windows > 1:
+            target[w] = bounds[w] + (top - bounds[w]) // TARGET
+            excess += weight[w] * (top - target[w]) * devices
+        else:
+            excess = weight[w] * time.sum()
+    cost += peaks
+    numbers[3] = numbers[3] or peaks
+    least, heat, cooling = cost, factors[0] * numbers[3], factors[1]
+    smooth = (STEEP if windows > 1 else SMOOTH) * weight.sum() / max(1, excess)
+    for step in range(steps):
         heat *= cooling
         random ^= random << np.uint64(13)
         random ^= random >> np.uint64(7)
@@ -127,7 +144,20 @@ def anneal(
         s = int(random >> np.uint64(33) & np.uint64(0xFFF)) % slots
         h = g // per_node * per_node + int(random >> np.uint64(16) & np.uint64(0x1FFFF)) % per_node
         t = int(random >> np.uint64(4) & np.uint64(0xFFF)) % slots
-        a, b = slot[g, s], slot[h, t]
+        a = slot[g, s]
+        if windows > 1 and kind < LIKE and a != EMPTY:
+            far = 2 << int(random >> np.uint64(10)) % 6
+            place = order[1, a] + int(random >> np.uint64(20) & np.uint64(0xFFFF)) % (2 * far) - far
+            if place < 0 or place >= order.shape[1]:
+                continue
+            b = order[0, place]
+            h = where[b, int(random >> np.uint64(37) & np.uint64(0xFF)) % count[b]]
+            if h // per_node != g // per_node:
+                continue
+            t = 0
+            while slot[h, t] != b:
+                t += 1
+        b = slot[h, t]
         # A change: `a` leaves g for h where it is not EMPTY, and b leaves h for g. Or `added` has
         # one copy more, in `place` of device `at`, and `dropped` one less there; either is EMPTY.
         swap = kind < 5
@@ -139,71 +169,78 @@ def anneal(
         first, second = (a, b) if swap else (added, dropped)
         if first == second or (swap and g == h):
             continue
-        if not swap and added != EMPTY and count[added] == most:
+        if not swap and added != EMPTY and count[added] == most - 1:
             continue
         if not swap and dropped != EMPTY and count[dropped] == 1:
             continue
         wrong = False
-        for k in range(most):
-            if swap:
-                wrong |= a != EMPTY and k < count[a] and where[a, k] == h
-                wrong |= b != EMPTY and k < count[b] and where[b, k] == g
-            else:
-                wrong |= added != EMPTY and k < count[added] and where[added, k] == at
+        if first != EMPTY:
+            for k in range(count[first]):
+                wrong |= where[first, k] == (h if swap else at)
+        if swap and b != EMPTY:
+            for k in range(count[b]):
+                wrong |= where[b, k] == g
         if wrong:
             continue
         # Take both experts' tokens away, change their devices, and add the tokens again.
+        touches = 0
         for turn in range(2):
             e = second if turn else first
             if e == EMPTY:
                 continue
             n = count[e]
-            for k in range(n):
-                d = where[e, k]
-                before[turn, k] = d
-                for w in range(windows):
-                    tokens = share[w, e, n] + (k < extra[w, e, n])
-                    more[w, d] -= tokens
-                    more_reads[w, d] -= tokens > 0
-            out, into = at, at
-            if swap:
-                out, into = (h, g) if turn else (g, h)
-            if swap or turn == 1:  # it leaves `out`
-                k = 0
-                while where[e, k] != out:
-                    k += 1
-                n -= 1
-                while k < n:
-                    where[e, k] = where[e, k + 1]
-                    k += 1
-            if swap or turn == 0:  # it comes to `into`
-                k = n
-                while k > 0 and where[e, k - 1] > into:
-                    where[e, k] = where[e, k - 1]
-                    k -= 1
-                where[e, k] = into
-                n += 1
-            for k in range(n):
-                d = where[e, k]
-                for w in range(windows):
-                    tokens = share[w, e, n] + (k < extra[w, e, n])
-                    more[w, d] += tokens
-                    more_reads[w, d] += tokens > 0
+            before[turn] = where[e]
+            for sign in (-1, 1):
+                for k in range(n):
+                    d = where[e, k]
+                    if last[d] != step:
+                        last[d], touched[touches] = step, d
+                        touches += 1
+                    for w in range(windows):
+                        tokens = share[e, n, w] + (k < extra[e, n, w])
+                        more[d, w] += sign * tokens
+                        more_reads[d, w] += sign * (tokens > 0)
+                if sign == 1:
+                    break
+                out, into = at, at
+                if swap:
+                    out, into = (h, g) if turn else (g, h)
+                if swap or turn == 1:  # it leaves `out`
+                    k = 0
+                    while where[e, k] != out:
+                        k += 1
+                    n -= 1
+                    while k < n:
+                        where[e, k] = where[e, k + 1]
+                        k += 1
+                if swap or turn == 0:  # it comes to `into`
+                    k = n
+                    while k > 0 and where[e, k - 1] > into:
+                        where[e, k] = where[e, k - 1]
+                        k -= 1
+                    where[e, k] = into
+                    n += 1
         after, rough = 0, 0.0
         for w in range(windows):
-            top, squares = 0, 0.0
-            for d in range(devices):
-                now = time[w, d]
-                if more[w, d] != 0 or more_reads[w, d] != 0:
-                    tokens = load[w, d] + more[w, d]
-                    readings = reads[w, d] + more_reads[w, d]
-                    then = max(costs[0] * readings, costs[1] * tokens) + costs[3 + d] * tokens
-                    squares += float(then - now) * float(then + now)
-                    now = then
-                after_time[w, d] = now
+            top = 0
+            for number in range(touches):
+                d = touched[number]
+                tokens = load[d, w] + more[d, w]
+                computed = max(costs[0] * (reads[d, w] + more_reads[d, w]), costs[1] * tokens)
+                after_time[d, w] = computed + costs[3 + d] * tokens
+                top = max(top, after_time[d, w])
+                above = float(max(0, after_time[d, w] - target[w]))
+                above_now = float(max(0, time[d, w] - target[w]))
+                rough += weight[w] * (above - above_now) * (above + above_now)
+            # The slowest device may have got faster, and another be the slowest now.
+            now = time[slowest[w], w]
+            if last[slowest[w]] != step:
                 top = max(top, now)
-            after += weight[w] * (top - time[w, slowest[w]])
-            rough += weight[w] * squares
+            elif top < now:
+                for d in range(devices):
+                    if last[d] != step:
+                        top = max(top, time[d, w])
+            after += weight[w] * (top - now)
         if moving and swap:
             if a != EMPTY:
                 after += moved[a, h] - moved[a, g]
@@ -220,26 +257,26 @@ def anneal(
         drawn = float(random >> np.uint64(11)) / 9007199254740992.0
         drawn = (drawn * 12345.6789) % 1.0
         accepted = worse <= 0 or worse < -heat * np.log(drawn + 1e-300)
-        for w in range(windows):
-            top = 0
-            for d in range(devices):
+        for number in range(touches):
+            d = touched[number]
+            for w in range(windows):
                 if accepted:
-                    load[w, d] += more[w, d]
-                    reads[w, d] += more_reads[w, d]
-                    time[w, d] = after_time[w, d]
-                    if time[w, d] > time[w, top]:
-                        top = d
-                more[w, d] = 0
-                more_reads[w, d] = 0
-            if accepted:
-                slowest[w] = top
+                    load[d, w] += more[d, w]
+                    reads[d, w] += more_reads[d, w]
+                    time[d, w] = after_time[d, w]
+                more[d, w] = 0
+                more_reads[d, w] = 0
         if not accepted:
             for turn in range(2):
                 e = second if turn else first
                 if e != EMPTY:
-                    for k in range(count[e]):
-                        where[e, k] = before[turn, k]
+                    where[e] = before[turn]
             continue
+        for w in range(windows):
+            slowest[w] = 0
+            for d in range(1, devices):
+                if time[d, w] > time[slowest[w], w]:
+                    slowest[w] = d
         cost += after
         if swap:
             slot[g, s], slot[h, t] = b, a
@@ -251,31 +288,28 @@ def anneal(
                 count[dropped] -= 1
         if cost < least:
             least = cost
-            for g in range(devices):
-                for s in range(slots):
-                    best[g, s] = slot[g, s]
+            best[:] = slot
     numbers[2] = np.int64(random)
     return int(least)
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """What does not change: see `anneal`."""
+    """What does not change: see `anneal`; `bounds` are those of the windows, scaled."""
 
     instance: Instance
     share: Ints
     extra: Ints
     moved: Ints
     costs: Ints
+    bounds: Ints
 
     @classmethod
     def of(cls, instance: Instance) -> "Arrays":
         """Return the arrays of an instance."""
-        i, most = instance, instance.most_copies
-        share = np.zeros((len(i.windows), i.experts, most + 1), dtype=np.int64)
-        extra = np.zeros_like(share)
-        for copies in range(1, most + 1):
-            share[:, :, copies], extra[:, :, copies] = np.divmod(i.loads_units, copies)
+        i, numbers = instance, np.arange(instance.most_copies + 1)
+        loads = i.loads_units.T[:, None, :]
+        share, extra = np.divmod(loads, np.maximum(1, numbers)[:, None])
         moved = np.zeros((1, 1), dtype=np.int64)
         if i.current is not None and i.move_cost:
             moved = np.full((i.experts, i.devices), i.move_cost * i.scale, dtype=np.int64)
@@ -283,7 +317,8 @@ class Arrays:
                 moved[expert, list(devices)] = 0
         each = (i.token_ns or 1) * i.scale
         costs = [i.scaled_read_ns, each, i.slot_cost * i.scale, *i.scaled_link_ns]
-        return cls(i, share, extra, moved, np.array(costs, dtype=np.int64))
+        bounds = window_bounds(i) * i.scale
+        return cls(i, share, extra, moved, np.array(costs, dtype=np.int64), bounds)
 
     def annealed(
         self,
@@ -291,7 +326,7 @@ class Arrays:
         steps: int,
         seed: int,
         stopped: Callable[[], bool],
-        heat: float = HEAT,
+        heat: float,
     ) -> Solution:
         """Return the best placement that some steps of annealing find, `start` at worst.
 
@@ -307,38 +342,25 @@ class Arrays:
             The first temperature, as a share of the peaks.
         """
         i = self.instance
-        slot = slots_of(i, start)
-        count = np.array([len(row) for row in start.copies], dtype=np.int64)
-        where = np.zeros((i.experts, i.most_copies), dtype=np.int64)
-        load = np.zeros((len(i.windows), i.devices), dtype=np.int64)
-        reads = np.zeros_like(load)
-        for expert, row in enumerate(start.copies):
-            where[expert, : len(row)] = sorted(row)
-            for place, device in enumerate(sorted(row)):
-                tokens = self.share[:, expert, len(row)] + (place < self.extra[:, expert, len(row)])
-                load[:, device] += tokens
-                reads[:, device] += tokens > 0
-        state = (slot, count, where, load, reads)
-        step = load.size + STEP
+        here = slots_of(i, start)
+        found, best, least = here, here.copy(), None
+        sizes = (i.weights @ i.loads_units) // [len(row) for row in start.copies]
+        order = np.argsort(-sizes, kind="stable")
+        order = np.stack([order, np.argsort(order)])
+        step = i.devices * len(i.windows) + STEP
         at_once = max(1, int(CHUNK / step))
-        times = np.maximum(self.costs[0] * reads, self.costs[1] * load) + self.costs[3:] * load
         cooling = (COLD / heat) ** (1 / steps)
-        heat *= float(i.weights @ times.max(axis=1))
-        found, here = slot.copy(), slot.copy()
-        least = None
-        numbers = np.array([i.devices_per_node, 0, 2 * seed + 1], dtype=np.int64)
+        numbers = np.array([i.devices_per_node, 0, 2 * seed + 1, 0], dtype=np.int64)
         for done in range(0, steps, at_once):
             if stopped():
                 break
-            part = min(at_once, steps - done)
-            numbers[1] = part
-            factors = np.array([heat, cooling, SMOOTH])
-            fixed = (self.moved, here, self.costs, numbers, factors)
-            cost = anneal(self.share, self.extra, i.weights, *state, *fixed)
+            numbers[1] = part = min(at_once, steps - done)
+            state = (self.share, self.extra, i.weights, order, here, self.moved, best)
+            factors = np.array([heat * cooling**done, cooling])
+            cost = anneal(*state, self.costs, self.bounds, numbers, factors)
             spend(part * step / STEPS_PER_UNIT)
-            heat *= cooling**part
             if least is None or cost < least:
-                least, found[:] = cost, here
+                least, found = cost, best.copy()
         return solution_of(i, found)
 
 
@@ -355,9 +377,5 @@ def slots_of(instance: Instance, solution: Solution) -> Ints:
 
 def solution_of(instance: Instance, slot: Ints) -> Solution:
     """Return the solution with these experts in the slots."""
-    rows: list[list[int]] = [[] for _ in range(instance.experts)]
-    for device, held in enumerate(slot.tolist()):
-        for expert in held:
-            if expert != EMPTY:
-                rows[expert].append(device)
+    rows = rows_of(slot.tolist(), instance.experts)
     return Solution(instance=instance.name, copies=tuple(map(tuple, rows)))

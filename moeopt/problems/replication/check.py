@@ -108,7 +108,8 @@ def device_loads(instance: Instance, solution: Solution) -> list[list[int]]:
     for window in instance.windows:
         units = [load * instance.units_per_token for load in window.loads]
         if instance.split == "free":
-            found.append(free_split(units, copies, instance.devices))
+            flow = free_flow(units, copies, instance.devices)
+            found.append([sum(of.values()) for of in flow])
             continue
         loads = [0] * instance.devices
         for load, row in zip(units, copies, strict=True):
@@ -177,11 +178,6 @@ def device_times(
     return times
 
 
-def free_split(supply: Sequence[int], copies: Sequence[Sequence[int]], devices: int) -> list[int]:
-    """Return device loads whose largest is the least possible: those of `free_flow`."""
-    return [sum(of.values()) for of in free_flow(supply, copies, devices)]
-
-
 def free_flow(
     supply: Sequence[int], copies: Sequence[Sequence[int]], devices: int
 ) -> list[dict[int, int]]:
@@ -245,7 +241,7 @@ def _at(shares: Shares | None, window: int, expert: int, place: int) -> int:
 def _shares(instance: Instance, solution: Solution) -> Found:
     """Hold shares to the tokens of each expert; other instances have none."""
     shares = solution.shares
-    if instance.work == "tokens" or instance.split == "even":
+    if not instance.has_shares:
         if shares is not None:
             yield "RP-C7", "shares go with kernel times and a free split only"
         return
@@ -364,7 +360,7 @@ MAX_CANDIDATES = 2**16
 def count(instance: Instance) -> int:
     """Return how many placements there are; with shares to decide, how many shares all have."""
     sizes = range(1, min(instance.max_copies, instance.devices) + 1)
-    if not _has_shares(instance):
+    if not instance.has_shares:
         return int(sum(comb(instance.devices, k) for k in sizes) ** instance.experts)
     return sum(
         prod(
@@ -386,15 +382,11 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     rows = [row for size in range(1, most + 1) for row in combinations(devices, size)]
     for copies in product(rows, repeat=instance.experts):
         shares = None
-        if _has_shares(instance):
+        if instance.has_shares:
             shares = tuple(_best(instance, window.loads, copies) for window in instance.windows)
         yield Solution.model_construct(
             problem="replication", instance=instance.name, copies=copies, shares=shares
         )
-
-
-def _has_shares(instance: Instance) -> bool:
-    return instance.work == "kernel" and instance.split == "free"
 
 
 def _best(

@@ -11,7 +11,6 @@ from ortools.sat.python.cp_model import IntVar, LinearExpr
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid, objective_limit, time_grid
-from .dispatch import is_dispatched
 from .instance import Instance, Solution
 
 TWICE = 2
@@ -64,7 +63,7 @@ class Model(Formulation):
             for k, count in zip(self.numbers, self.counts[e], strict=True):
                 self.model.add(sum(self.lies[e][g][k - 1] for g in devices) == k * count)
         self.at = self._ordered() if instance.work == "kernel" and instance.split == "even" else []
-        self.tokens = self._dispatched() if is_dispatched(instance) else []
+        self.tokens = self._dispatched() if instance.has_shares else []
         # Peaks are whole where a free split, or a token's way, is rounded up.
         free = instance.split == "free" and instance.work == "tokens"
         rounded = free or instance.links is not None

@@ -23,19 +23,9 @@ Rows = Sequence[Sequence[int]]
 Tokens = list[list[int]]
 
 
-def is_dispatched(instance: Instance) -> bool:
-    """Tell whether solutions have shares."""
-    return instance.work == "kernel" and instance.split == "free"
-
-
 def shared_evenly(instance: Instance, copies: Rows) -> Solution:
     """Return the solution in which copies have equal shares, where there are shares."""
-    windows = instance.windows if is_dispatched(instance) else ()
-    return _solution(
-        instance,
-        copies,
-        [[even_shares(n, row) for n, row in zip(w.loads, copies, strict=True)] for w in windows],
-    )
+    return _solution(instance, copies, [_even(w.loads, copies) for w in _each(instance)])
 
 
 def single_copies(instance: Instance, copies: Rows) -> Solution:
@@ -80,12 +70,12 @@ def static_shares(instance: Instance, copies: Rows) -> Solution:
 
 def best_shares(instance: Instance, copies: Rows) -> Solution:
     """Return the solution with the best shares that the rules above find, improved."""
-    if not is_dispatched(instance):
+    if not instance.has_shares:
         return _solution(instance, copies, [])
     windows = []
     for window in instance.windows:
         tried = [
-            [even_shares(n, row) for n, row in zip(window.loads, copies, strict=True)],
+            _even(window.loads, copies),
             _single(instance, window.loads, copies),
             _linear(instance, window.loads, copies),
         ]
@@ -159,6 +149,10 @@ class _Dispatch:
         self.tokens[expert][other] += count
 
 
+def _even(loads: Sequence[int], copies: Rows) -> Tokens:
+    return [even_shares(load, row) for load, row in zip(loads, copies, strict=True)]
+
+
 def _single(instance: Instance, loads: Sequence[int], copies: Rows) -> Tokens:
     reads, here = np.zeros((2, instance.devices), dtype=np.int64)
     found = [[0] * len(row) for row in copies]
@@ -182,14 +176,14 @@ def _linear(instance: Instance, loads: Sequence[int], copies: Rows) -> Tokens:
 
 
 def _each(instance: Instance) -> Sequence[Window]:
-    return instance.windows if is_dispatched(instance) else ()
+    return instance.windows if instance.has_shares else ()
 
 
 def _solution(instance: Instance, copies: Rows, windows: Sequence[Tokens]) -> Solution:
     """Return the solution with copies in order of devices, and shares where there are any."""
     order = [sorted(range(len(row)), key=row.__getitem__) for row in copies]
     rows = tuple(tuple(row[at] for at in places) for row, places in zip(copies, order, strict=True))
-    if not is_dispatched(instance):
+    if not instance.has_shares:
         return Solution(instance=instance.name, copies=rows)
     shares = tuple(
         tuple(tuple(row[at] for at in places) for row, places in zip(window, order, strict=True))

@@ -172,9 +172,14 @@ def placed(
             else:
                 other, at = best
                 experts[place], held[other][at] = held[other][at], expert
-    rows: list[list[int]] = [[] for _ in loads]
-    for device, experts in enumerate(held):
-        for expert in experts:
+    return rows_of(held, len(loads))
+
+
+def rows_of(held: Sequence[Sequence[int]], experts: int) -> list[list[int]]:
+    """Return the devices of each expert, by the experts of each device; -1 is none."""
+    rows: list[list[int]] = [[] for _ in range(experts)]
+    for device, here in enumerate(held):
+        for expert in here:
             if expert >= 0:
                 rows[expert].append(device)
     return rows

@@ -12,8 +12,8 @@ import numpy as np
 from moeopt.core.settlements import Settlement
 
 from .bounds import has_room
-from .dispatch import is_dispatched, linear_shares, shared_evenly, single_copies, static_shares
-from .eplb import flashlb_counts_and_places, pack, placed, rebalance
+from .dispatch import linear_shares, shared_evenly, single_copies, static_shares
+from .eplb import flashlb_counts_and_places, pack, placed, rebalance, rows_of
 from .instance import Instance, Solution
 
 SameDevice = Literal["exchange", "drop"]
@@ -64,7 +64,7 @@ def static_split(instance: Instance, same_device: SameDevice = "exchange") -> So
     Source: github.com/HYGON-AI/sglang-das, pull request 386 (static probabilities of copies). For
     instances whose solutions have shares.
     """
-    if not is_dispatched(instance):
+    if not instance.has_shares:
         return None
     return _dispatched(instance, eplb(instance, same_device), static_shares)
 
@@ -76,7 +76,7 @@ def metro(instance: Instance, same_device: SameDevice = "exchange") -> Solution 
     order of experts is not said: fewest copies first, then most tokens. For instances whose
     solutions have shares.
     """
-    if not is_dispatched(instance):
+    if not instance.has_shares:
         return None
     return _dispatched(instance, eplb(instance, same_device), single_copies)
 
@@ -91,7 +91,7 @@ def eplb_without_copies(instance: Instance) -> Solution | None:
         return None
     loads = np.array(_summed(instance), dtype=np.float32)
     held = pack(loads, instance.devices, -(-instance.experts // instance.devices))
-    return _solution(instance, _rows(instance, held))
+    return _solution(instance, rows_of(held, instance.experts))
 
 
 def biased(instance: Instance) -> Solution | None:
@@ -114,7 +114,7 @@ def biased(instance: Instance) -> Solution | None:
         for device in sorted(room, key=lambda d: (total[d], d))[:copies]:
             held[device].append(expert)
             total[device] += loads[expert] / copies
-    return _solution(instance, _rows(instance, held))
+    return _solution(instance, rows_of(held, instance.experts))
 
 
 def swift_balancer(instance: Instance) -> Solution | None:
@@ -128,7 +128,40 @@ def swift_balancer(instance: Instance) -> Solution | None:
     """
     if instance.current is None or instance.nodes > 1 or not all(instance.current):
         return None
-    return _swift(instance, [list(row) for row in instance.current])
+    loads, devices = _summed(instance), range(instance.devices)
+    now, first = instance.current, [row[0] for row in instance.current]
+    slots = [sum(device in row for row in now) for device in devices]
+    if max(slots) > instance.slots:
+        return None
+    left = [slots[device] - first.count(device) for device in devices]
+    rows = [[device] for device in first]
+    received: set[tuple[int, int]] = set()
+
+    def share(expert: int) -> float:
+        return loads[expert] / len(rows[expert])
+
+    def total(device: int) -> float:
+        return sum(share(e) for e, row in enumerate(rows) if device in row)
+
+    for _ in range(sum(left)):
+        for expert in sorted(range(len(rows)), key=lambda e: (-share(e), e)):
+            source = first[expert]
+            free = [
+                device
+                for device in devices
+                if left[device]
+                and device not in rows[expert]
+                and (device in now[expert] or (source, device) not in received)
+            ]
+            if free and len(rows[expert]) < instance.max_copies:
+                device = min(free, key=lambda d: (total(d), d))
+                rows[expert].append(device)
+                left[device] -= 1
+                if device not in now[expert]:
+                    received.add((source, device))
+                break
+    _exchanged(rows, loads, devices, received)
+    return _solution(instance, rows)
 
 
 def topology_swaps(instance: Instance) -> Solution | None:
@@ -188,16 +221,13 @@ def longest_first(instance: Instance) -> Solution | None:
     if instance.nodes == 1:
         size = instance.experts
     per_node = instance.devices_per_node * instance.slots // size
-    of_group = loads.reshape(-1, size).sum(axis=1)
-    rows: list[list[int]] = [[] for _ in loads]
+    of_group, held = loads.reshape(-1, size).sum(axis=1), []
     fair = -(-len(of_group) // instance.nodes)
-    for node, members in enumerate(pack(of_group, instance.nodes, min(per_node, max(2, fair)))):
+    for members in pack(of_group, instance.nodes, min(per_node, max(2, fair))):
         experts = [group * size + number for group in members for number in range(size)]
         on_device = pack(loads[experts], instance.devices_per_node, instance.slots)
-        for device, held in enumerate(on_device):
-            for item in held:
-                rows[experts[item]].append(node * instance.devices_per_node + device)
-    return _solution(instance, rows)
+        held += [[experts[item] for item in items] for items in on_device]
+    return _solution(instance, rows_of(held, instance.experts))
 
 
 def round_robin(instance: Instance) -> Solution | None:
@@ -237,44 +267,6 @@ def _balanced(instance: Instance, groups: int, same_device: SameDevice) -> Solut
     return _solution(instance, placed(on_device, loads, instance.devices_per_node, exchange))
 
 
-def _swift(instance: Instance, rows: list[list[int]]) -> Solution | None:
-    """Return the copies of `swift_balancer`; rows are where they lie now."""
-    loads, devices = _summed(instance), range(instance.devices)
-    first = [row[0] for row in rows]
-    slots = [sum(device in row for row in rows) for device in devices]
-    if max(slots) > instance.slots:
-        return None
-    left = [slots[device] - first.count(device) for device in devices]
-    now, rows = rows, [[device] for device in first]
-    received: set[tuple[int, int]] = set()
-
-    def share(expert: int) -> float:
-        return loads[expert] / len(rows[expert])
-
-    def total(device: int) -> float:
-        return sum(share(e) for e, row in enumerate(rows) if device in row)
-
-    for _ in range(sum(left)):
-        for expert in sorted(range(len(rows)), key=lambda e: (-share(e), e)):
-            source = first[expert]
-            free = [
-                device
-                for device in devices
-                if left[device]
-                and device not in rows[expert]
-                and (device in now[expert] or (source, device) not in received)
-            ]
-            if free and len(rows[expert]) < instance.max_copies:
-                device = min(free, key=lambda d: (total(d), d))
-                rows[expert].append(device)
-                left[device] -= 1
-                if device not in now[expert]:
-                    received.add((source, device))
-                break
-    _exchanged(rows, loads, devices, received)
-    return _solution(instance, rows)
-
-
 def _exchanged(
     rows: list[list[int]], loads: list[int], devices: range, received: set[tuple[int, int]]
 ) -> None:
@@ -309,16 +301,7 @@ def _exchanged(
 def _dispatched(
     instance: Instance, plan: Solution | None, shares: Callable[..., Solution]
 ) -> Solution | None:
-    return plan if plan is None or not is_dispatched(instance) else shares(instance, plan.copies)
-
-
-def _rows(instance: Instance, held: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the devices of each expert, by the experts of each device."""
-    rows: list[list[int]] = [[] for _ in range(instance.experts)]
-    for device, experts in enumerate(held):
-        for expert in experts:
-            rows[expert].append(device)
-    return rows
+    return plan if plan is None or not instance.has_shares else shares(instance, plan.copies)
 
 
 def _summed(instance: Instance) -> list[int]:

@@ -253,6 +253,11 @@ class Instance(InstanceEnvelope):
         return f"{self.experts} experts, {devices}, {windows}, {self.split} split{work}"
 
     @property
+    def has_shares(self) -> bool:
+        """Whether solutions say which tokens go to which copy."""
+        return self.work == "kernel" and self.split == "free"
+
+    @property
     def experts(self) -> int:
         """How many experts there are."""
         return len(self.windows[0].loads)

@@ -22,7 +22,7 @@ from moeopt.core.search import Search
 from moeopt.sim.traces.popularity import fit
 
 from .check import device_loads, moves_units, slots_ns
-from .dispatch import best_shares, is_dispatched, shared_evenly
+from .dispatch import best_shares, shared_evenly
 from .heuristics import eplb_hierarchical, flashlb, longest_first
 from .instance import MAX_WINDOWS, Instance, Solution, Window
 
@@ -31,7 +31,7 @@ PAID: dict[str, object] = {"current": None, "move_cost": 0}
 
 def for_other_loads(instance: Instance, decision: Solution) -> Solution:
     """Return copies that were decided on other loads, with these loads' tokens dispatched."""
-    if is_dispatched(instance) and len(decision.copies) == instance.experts:
+    if instance.has_shares and len(decision.copies) == instance.experts:
         return best_shares(instance, decision.copies)
     return decision.model_copy(update={"instance": instance.name})
 

@@ -27,6 +27,9 @@ from .paths import FAR, Ints, Paths, cheapest, completions
 SCALE_BITS = 10
 """Most bits that a ns is divided into for multipliers."""
 
+MOST_SIZES = 3
+"""Rounded rows of a device are of so many sizes of parts, the most frequent ones."""
+
 FINE = 2**20
 """The q of the memory rows themselves."""
 
@@ -64,26 +67,16 @@ class Relaxed:
         The lower bound, in ns.
     multipliers
         Shape (rows,), in 1 / `scale` ns.
-    attention, experts, hop, table
-        The priced path: times `scale`, with multipliers; and its `completions`.
-    constant
-        What the multipliers' right sides sum to.
     homes
         Its cheapest path, shape (2, layers).
     """
 
     bound: int
-    scale: int
     multipliers: Ints
-    attention: Ints
-    experts: Ints
-    hop: Ints
-    table: Ints
-    constant: int
     homes: Ints
 
 
-def rows_of(paths: Paths, most_sizes: int = 3) -> Rows:
+def rows_of(paths: Paths) -> Rows:
     """Return the memory rows and the rounded ones of the parts' most frequent sizes."""
     chosen: list[tuple[int, int]] = []
     for device, room in enumerate(paths.room.tolist()):
@@ -92,7 +85,7 @@ def rows_of(paths: Paths, most_sizes: int = 3) -> Rows:
         qs = [FINE]
         for sizes in (paths.experts_bytes, paths.attention_bytes):
             found, counts = np.unique(sizes[(sizes > 0) & (sizes <= room)], return_counts=True)
-            often = np.argsort(-counts, kind="stable")[:most_sizes]
+            often = np.argsort(-counts, kind="stable")[:MOST_SIZES]
             qs += [room // int(size) for size in found[often]]
         chosen += [(device, q) for q in dict.fromkeys(qs)]
     counted = []
@@ -127,20 +120,15 @@ def relaxed(paths: Paths, rows: Rows, multipliers: Ints, scale: int) -> Relaxed 
             own = rows.device == device
             more[:, device] = multipliers[own] @ counted[own]
         priced.append(np.where(times < FAR, times * scale + more, FAR))
-    hop = paths.hop * scale
-    at = (priced[0], priced[1], hop, paths.has, paths.place, paths.source)
+    at = (priced[0], priced[1], paths.hop * scale, paths.has, paths.place, paths.source)
     table = completions(*at)
     spend(2 * paths.attention.size * paths.attention.shape[1] / STEPS_PER_UNIT)
     first = int(np.argmin(paths.place))
     value = int(table[0, first, paths.source])
     if value >= FAR:
         return None
-    constant = int(multipliers @ rows.q)
-    bound = -((constant - value) // scale)
-    return Relaxed(
-        bound, scale, multipliers, priced[0], priced[1], hop, table, constant,
-        cheapest(*at, table),
-    )  # fmt: skip
+    bound = -((int(multipliers @ rows.q) - value) // scale)
+    return Relaxed(bound, multipliers, cheapest(*at, table))
 
 
 def scale_of(paths: Paths, largest: int) -> int:
@@ -166,7 +154,6 @@ def ascend(
     target: int | None,
     steps: int,
     seen: Callable[[Relaxed], bool],
-    start: Ints | None = None,
 ) -> Relaxed | None:
     """Raise the bound by a subgradient method with Polyak's steps (Held, Wolfe, Crowder 1974).
 
@@ -180,8 +167,6 @@ def ascend(
         How many multipliers are tried at most.
     seen
         Told of each relaxation; returns whether to stop.
-    start
-        Multipliers to begin with.
 
     Returns
     -------
@@ -189,8 +174,7 @@ def ascend(
         The best; None if there is no way at all.
     """
     scale = scale_of(paths, largest)
-    zero = np.zeros(len(rows.q), dtype=np.int64)
-    best = relaxed(paths, rows, zero if start is None else start, scale)
+    best = relaxed(paths, rows, np.zeros(len(rows.q), dtype=np.int64), scale)
     if best is None or seen(best) or not len(rows.q):
         return best
     limit = (4.0 * largest + 4.0) * scale  # a device's memory is worth no more than everything

@@ -1,6 +1,6 @@
 """What the runtimes' rules leave open, and how it is read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.settlements import Settlement, context_length
 
 SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(
@@ -26,4 +26,5 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="the option's own words",
         methods=("tensor-split-then-n-cpu-moe", "one-gpu-only"),
     ),
+    context_length("0"),
 )

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_serializer,
     field_validator,
     model_validator,
 )
@@ -20,9 +17,9 @@ from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
-from .columns import FIELDS, Rows, columns_of, rows_in, valid
 from .columns import STRIPED as STRIPED
 from .columns import Columns as Columns
+from .columns import columns_of
 from .expert import MAX_DIMMS
 from .expert import Copy as Copy
 from .expert import Expert as Expert
@@ -91,38 +88,8 @@ class Instance(HostMemory):
             first[expert.expert] = row
         return experts
 
-    @field_validator("experts", mode="wrap")
-    @classmethod
-    def _by_columns(
-        cls, value: object, one_by_one: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> object:
-        """Check the experts by columns, and one by one where something is not in order."""
-        rows = value if isinstance(value, Rows) else rows_in(value, Expert.model_construct)
-        dimms = info.data.get("dimms")
-        fits = (
-            rows is not None
-            and dimms is not None
-            and len(rows) <= MAX_EXPERTS
-            and int(rows.columns.dimm.max()) < dimms
-        )
-        if fits:
-            return rows
-        return one_by_one(value.dicts() if isinstance(value, Rows) else value)
-
-    @field_serializer("experts", mode="wrap")
-    def _written(self, experts: object, one_by_one: SerializerFunctionWrapHandler) -> object:
-        return tuple(experts.dicts()) if isinstance(experts, Rows) else one_by_one(experts)
-
-    @property
-    def _rows(self) -> Rows[Expert] | None:
-        """The experts as columns, where they are kept so."""
-        experts: object = self.experts
-        return experts if isinstance(experts, Rows) else None
-
     @model_validator(mode="after")
     def _parts_of_all_or_none(self) -> Self:
-        if self._rows is not None:  # nothing else comes by columns
-            return self
         two_parts = self.two_parts
         for row, expert in enumerate(self.experts):
             for name in ("gpu_calc_ns", "pcie_ns"):
@@ -131,15 +98,9 @@ class Instance(HostMemory):
                     raise field_error(["experts", row, name], reason)
         return self
 
-    def says_newer(self) -> bool:
-        """Tell whether it states a field that files of version 1 do not have."""
-        return super().says_newer() or (self._rows is not None and self._rows.two_parts)
-
     @cached_property
     def two_parts(self) -> bool:
         """Whether runs on the GPU consist of computation and transfer."""
-        if self._rows is not None:
-            return self._rows.two_parts
         return any(
             lie.gpu_calc_ns is not None or lie.pcie_ns is not None
             for expert in self.experts
@@ -149,7 +110,7 @@ class Instance(HostMemory):
     @cached_property
     def has_copies(self) -> bool:
         """Whether some expert lies in several places."""
-        return self._rows is None and any(expert.copies for expert in self.experts)
+        return any(expert.copies for expert in self.experts)
 
     def charge_ns(self, lie: Expert | Copy, read_ns: int) -> int:
         """Return how long each DIMM that a copy lies on is busy while a host reads it."""
@@ -170,16 +131,11 @@ class Instance(HostMemory):
         [table] = cls.TABLES
         mine = {name: given.pop(name) for name in Expert.model_fields if name in given}
         columns = table.columns(Expert, mine)
-        striped = [columns[name] for name in ("resident", "gpu_ns", "cpu_ns")]
-        held, gpu, cpu = map(np.asarray, striped)
+        held, gpu, cpu = (np.asarray(columns[name]) for name in ("resident", "gpu_ns", "cpu_ns"))
         read = np.where(held, cpu, np.minimum(gpu, cpu))
         columns.setdefault("gpu_dram_ns", np.where(held, 0, read))
         columns.setdefault("cpu_dram_ns", read)
-        given[table.name] = None
-        if "copies" not in columns and len(columns) != len(FIELDS) + 1:
-            given[table.name] = valid(columns, Expert.model_construct)
-        if given[table.name] is None:  # further copies, or something to refuse
-            given[table.name] = table.rows(Expert, columns)
+        given[table.name] = table.rows(Expert, columns)
         return given
 
     def size(self) -> str:
@@ -192,8 +148,6 @@ class Instance(HostMemory):
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
-        if self._rows is not None:
-            return self._rows.columns
         return columns_of([(expert, expert) for expert in self.experts])
 
     @cached_property

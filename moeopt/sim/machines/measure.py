@@ -21,6 +21,9 @@ SECONDS = 1.0
 MATRIX = 2048
 """Rows and columns of the matrices that are multiplied: large enough to be bound by computation."""
 
+Torch = Any
+"""The package torch, or what is its own."""
+
 Clock = Callable[[], float]
 
 
@@ -84,7 +87,7 @@ def read_bandwidth(
 
 def cpu_tflops(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Rate:
     """Return the CPU's rate of multiplying matrices, in TFLOPS, with torch or else NumPy."""
-    if (torch := _torch()) is not None:
+    if (torch := optional_torch()) is not None:
         rates = []
         for kind in ("bfloat16", "float32"):
             left = torch.ones((MATRIX, MATRIX), dtype=getattr(torch, kind))
@@ -127,7 +130,7 @@ class GpuRates:
 
 def gpu_rates(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> GpuRates | None:
     """Return the rates of the first GPU that torch sees (CUDA or ROCm); None without one."""
-    torch = _torch()
+    torch = optional_torch()
     if torch is None or not torch.cuda.is_available():
         return None
     by = f"torch {torch.__version__}"
@@ -165,7 +168,8 @@ def gpu_rates(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Gpu
     )
 
 
-def _torch() -> Any:
+def optional_torch() -> Torch:
+    """Return the package torch, None where it is not installed."""
     try:
         return import_module("torch")
     except ImportError:

@@ -4,13 +4,13 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.curve import TimeTable
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.measure import Torch, optional_torch
 from moeopt.sim.machines.system import cpu_facts, this_system
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -254,17 +254,17 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
     return Bench(run, on, f"torch {torch.__version__}", threads)
 
 
-def _torch() -> Any:
-    try:
-        return import_module("torch")
-    except ImportError:
+def _torch() -> Torch:
+    torch = optional_torch()
+    if torch is None:
         raise InputError(
             "profile: torch is not installed; install moeopt with the extra that has it:"
             " pip install 'moeopt[torch]'"
-        ) from None
+        )
+    return torch
 
 
-def _experts(torch: Any, model: ModelShape, where: str, dtype: Any) -> list[tuple[Any, Any, Any]]:
+def _experts(torch: Torch, model: ModelShape, where: str, dtype: Torch) -> list[tuple[Torch, ...]]:
     """Return copies of an expert that are together larger than the caches, at least two."""
     copies = min(MOST_COPIES, max(2, -(-ROTATED_BYTES // model.expert_bytes)))
     hidden, inner = model.hidden_size, model.expert_intermediate_size

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from moeopt.core.json_files import JsonObject
 from moeopt.sim.machines.edit import plain_machine
@@ -48,7 +47,7 @@ def absent_fields(machine: Machine) -> list[str]:
     ]
 
 
-def _rows(data: Mapping[str, Any], prefix: str, sources: Mapping[str, str]) -> Iterator[Row]:
+def _rows(data: JsonObject, prefix: str, sources: Mapping[str, str]) -> Iterator[Row]:
     for name, value in data.items():
         path = f"{prefix}{name}"
         if path == "sources":

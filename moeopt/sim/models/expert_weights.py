@@ -97,7 +97,7 @@ def _header(path: Path) -> tuple[dict[str, object], int, int]:
     return header, 8 + length, size
 
 
-def _entry(where: str, entry: Any, held: int) -> tuple[str, tuple[int, ...], int, int]:
+def _entry(where: str, entry: object, held: int) -> tuple[str, tuple[int, ...], int, int]:
     """Return type, shape and place of a tensor, checked against each other and the file."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise InputError(f"{where}: must have dtype, shape and data_offsets")

@@ -8,7 +8,7 @@ with independent standard normal N: layers differ by depth, experts of a layer b
 factor, and each further bit divides a loss by exp(fall_j), not by the same for every expert. Bits
 beyond those that were measured count as the last one.
 
-`FITTED` is `fitted_to` the losses that were measured of Mixtral-8x7B's 256 experts at 1, 2 and 3
+`FITTED` is fitted to the losses that were measured of Mixtral-8x7B's 256 experts at 1, 2 and 3
 bits (Mixture Compressor, arXiv:2410.06270; Euclidean error of a layer's output with one expert
 quantised by GPTQ): within a layer the largest loss is 1.2 times the least, 3 bits lose 2.5 times
 less than 2, and 2 bits 1.2 times less than 1. ``benchmarks/studies/loss_law.py FILE`` fits any
@@ -69,25 +69,6 @@ class LossLaw:
             drawn.append(above + expert[:, None] - down[:, [width - 1 for width in bits]])
         losses = rounded(np.exp(np.stack(drawn)), KEPT_BITS)
         return LossTable("fitted law", bits, losses, {"law": asdict(self)})
-
-
-def fitted_to(table: LossTable) -> LossLaw:
-    """Return the law of a measured table at consecutive widths from 1 on.
-
-    Medians over the layers, so that a layer with a single odd expert does not set a number.
-    """
-    logs = np.log(np.maximum(table.losses, np.finfo(float).tiny))
-    falls = logs[:, :, :-1] - logs[:, :, 1:]
-    by_layer = np.median(logs, axis=1).mean(axis=1)
-    place = np.linspace(0, 1, len(by_layer))
-    depth = float(np.polyfit(place, by_layer, 1)[0]) if len(by_layer) > 1 else 0.0
-    spread = np.median(logs.std(axis=1, ddof=1), axis=0)
-    return LossLaw(
-        depth=round(depth, 2),
-        spread=round(float(spread.mean()), 3),
-        fall=tuple(np.median(falls, axis=(0, 1)).round(3).tolist()),
-        scatter=tuple(np.median(falls.std(axis=1, ddof=1), axis=0).round(3).tolist()),
-    )
 
 
 FITTED = LossLaw(depth=4.54, spread=0.076, fall=(0.163, 0.907), scatter=(0.026, 0.007))

@@ -13,7 +13,6 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +74,7 @@ class LossTable:
 
 
 def checked_table(
-    where: str, bits: Any, losses: NDArray[np.generic], facts: JsonObject | None = None
+    where: str, bits: object, losses: NDArray[np.generic], facts: JsonObject | None = None
 ) -> LossTable:
     """Return a loss table, or say what is wrong with its numbers.
 
@@ -93,8 +92,8 @@ def checked_table(
     if losses.ndim != 3 or losses.dtype.kind not in "iuf" or 0 in losses.shape:
         found = f"{losses.dtype} of shape {losses.shape}"
         raise InputError(f"{where}: loss: must be numbers [layer, expert, width], not {found}")
-    if losses.shape[2] != len(bits):
-        raise InputError(f"{where}: loss: {losses.shape[2]} widths, and {len(bits)} in bits")
+    if losses.shape[2] != len(widths):
+        raise InputError(f"{where}: loss: {losses.shape[2]} widths, and {len(widths)} in bits")
     if losses.shape[0] * losses.shape[1] > MAX_ALL_EXPERTS:
         raise InputError(f"{where}: loss: more than {MAX_ALL_EXPERTS} experts")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -106,7 +105,7 @@ def checked_table(
     return LossTable(where, widths, numbers, facts)
 
 
-def checked_widths(where: str, bits: Any) -> tuple[int, ...]:
+def checked_widths(where: str, bits: object) -> tuple[int, ...]:
     """Return widths as a tuple; one line with place and reason if they are none.
 
     Raises
@@ -154,7 +153,7 @@ def save_loss_table(table: LossTable, path: str | Path) -> None:
     save(data | ({"facts": table.facts} if table.facts else {}), path)
 
 
-def _array(path: Path, losses: Any) -> NDArray[np.generic]:
+def _array(path: Path, losses: object) -> NDArray[np.generic]:
     """Return nested lists of numbers as an array."""
     if not isinstance(losses, list) or not all(
         isinstance(layer, list)

@@ -126,45 +126,6 @@ def load_classes(loads: ArrayLike, hot: float = HOT, warm: float = WARM) -> NDAr
     return classes
 
 
-def decision_accuracy(
-    counts: ArrayLike,
-    alpha: float = ALPHA,
-    *,
-    hot: float = HOT,
-    warm: float = WARM,
-    warm_up: int = 0,
-) -> float:
-    """Return how often a predicted class is the real one, over all steps, layers and experts.
-
-    Parameters
-    ----------
-    counts
-        Real loads in tokens, shape (steps, layers, experts).
-    alpha
-        As in `LoadPredictor`.
-    hot, warm
-        As in `load_classes`.
-    warm_up
-        First steps that are not judged, beyond the very first, which nothing precedes.
-
-    Raises
-    ------
-    InputError
-        If the shape or an option is out of range.
-
-    Notes
-    -----
-    TriMoE reports "migration decision accuracy" of 78 % without a definition (4.3); this is the
-    class agreement that decides what is prefetched, striped or localized.
-    """
-    loads = _run(counts)
-    if not 0 <= warm_up < len(loads) - 1:
-        raise InputError(f"warm_up: must be from 0 to {len(loads) - 2}, not {warm_up}")
-    predicted = load_classes(predict_run(loads, alpha)[warm_up:], hot, warm)
-    real = load_classes(loads[warm_up + 1 :], hot, warm)
-    return float((predicted == real).mean())
-
-
 def _run(counts: ArrayLike) -> Loads:
     loads: Ids = np.asarray(counts, dtype=np.float64)
     if loads.ndim != 3 or len(loads) < 2 or 0 in loads.shape:

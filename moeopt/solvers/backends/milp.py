@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 
-import pulp
-
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.backends import ENGINES
 from moeopt.solvers.engines import through_pulp
 from moeopt.solvers.engines.answer import Answer
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines.matrix import Matrix, to_matrix
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
-Engine = Callable[[pulp.LpProblem, float, int, int], Answer]
-"""Solves a PuLP problem: seconds, seed, workers."""
+Engine = Callable[[Matrix, float, int, int], Answer]
+"""Solves a model: seconds, seed, workers."""
 
 
 def _highs() -> Engine:
@@ -53,11 +51,12 @@ def run(task: Task) -> Outcome:
     deadline = task.deadline
     begin = deadline.elapsed_s
     built = within(deadline, task.model)
+    matrix = within(deadline, lambda: to_matrix(built.model, deadline.checkpoint))
     deadline.checkpoint()
     build_end = deadline.elapsed_s
     with native_stdout_dropped():
         solving = run_interruptible(
-            lambda: solve(built.model, deadline.remaining_s, task.seed, task.workers),
+            lambda: solve(matrix, deadline.remaining_s, task.seed, task.workers),
             lambda: None,  # none of the engines can be stopped from outside; it is left behind
             deadline.remaining_s,
         )
@@ -72,7 +71,7 @@ def run(task: Task) -> Outcome:
         outcome.claim = round(answer.objective * built.objective_unit)
         outcome.tolerance = claim_tolerance(outcome.claim)
     if answer.bound is not None:
-        program = to_matrix(built.model).program
-        outcome.bound = safe_bound(program, answer.bound, answer.tolerance, built.objective_unit)
+        unit = built.objective_unit
+        outcome.bound = safe_bound(matrix.program, answer.bound, answer.tolerance, unit)
     outcome.floats = True
     return verified(task, outcome)

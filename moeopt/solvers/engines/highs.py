@@ -1,19 +1,17 @@
-"""HiGHS on a PuLP model; on a large one in a process of its own, which is ended at the limit."""
+"""HiGHS; on a large model in a process of its own, which is ended at the limit."""
 
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pulp
 from scipy.sparse import csr_array
 
 from moeopt.core.clock import counts_work, solving_clock
 from moeopt.core.highs import Found, Program, fits, minimize
 from moeopt.solvers.engines.answer import Answer, too_large
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines.matrix import Matrix
 from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import Deadline
 from moeopt.solvers.process import Process, ProcessEndedError, Words, serve_pipes
 
 LARGE = 100_000
@@ -23,18 +21,12 @@ ROWS = ("data", "indices", "indptr")
 VECTORS = ("cost", "lower", "upper", "integer", "row_lower", "row_upper")
 
 
-def solve(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
-    """Solve a PuLP model with HiGHS; scipy offers neither its seed nor its threads."""
-    if counts_work():
-        matrix = to_matrix(model)
-        if not fits(matrix.program, limit_s):
-            return too_large()
-        found = minimize(matrix.program, limit_s)
-    else:
-        deadline = Deadline(limit_s)
-        matrix = to_matrix(model, deadline.checkpoint)
-        large = matrix.program.rows.nnz > LARGE
-        found = (_apart if large else minimize)(matrix.program, deadline.remaining_s)
+def solve(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
+    """Solve a model with HiGHS; scipy offers neither its seed nor its threads."""
+    if not fits(matrix.program, limit_s):
+        return too_large()
+    large = matrix.program.rows.nnz > LARGE and not counts_work()
+    found = (_apart if large else minimize)(matrix.program, limit_s)
     answer = Answer(found.message, found.tolerance)
     if found.status in ("optimal", "infeasible"):
         answer.proven = found.status

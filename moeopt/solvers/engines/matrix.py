@@ -12,8 +12,9 @@ from moeopt.core.safe_bound import Program
 
 @dataclass(frozen=True)
 class Matrix:
-    """A minimisation over the columns `names`."""
+    """A minimisation: PuLP's model, and its arrays over the columns `names`."""
 
+    model: pulp.LpProblem
     names: list[str]
     program: Program
 
@@ -47,5 +48,4 @@ def to_matrix(model: pulp.LpProblem, checkpoint: Callable[[], None] = lambda: No
         row_upper=np.array(upper),
         constant=float(model.objective.constant),
     )
-    names = [variable.name for variable in variables]
-    return Matrix(names, program)
+    return Matrix(model, [variable.name for variable in variables], program)

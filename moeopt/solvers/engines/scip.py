@@ -3,22 +3,20 @@
 from datetime import timedelta
 from math import inf
 
-import pulp
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers.gscip import gscip_pb2
 
 from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.highs import fits, nodes_within, work_of
 from moeopt.solvers.engines.answer import Answer, too_large
-from moeopt.solvers.engines.matrix import Matrix, to_matrix
+from moeopt.solvers.engines.matrix import Matrix
 
 TOLERANCE = 1e-9
 """To which reduced costs keep their sign."""
 
 
-def solve(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
-    """Solve a PuLP model with SCIP, on one thread."""
-    matrix = to_matrix(model)
+def solve(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
+    """Solve a model with SCIP, on one thread."""
     if not fits(matrix.program, limit_s):
         return too_large()
     translated, variables = _translate(matrix)

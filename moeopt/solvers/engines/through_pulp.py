@@ -9,7 +9,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.highs import nodes_within
 from moeopt.core.lazy import installed
 from moeopt.solvers.engines.answer import Answer
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines.matrix import Matrix
 
 TOLERANCE = 1e-9
 """To which CBC and Gurobi keep the signs of reduced costs; the least that Gurobi can be told."""
@@ -18,32 +18,32 @@ CPLEX_TOLERANCE = 1e-6
 """The same of CPLEX; PuLP sets none."""
 
 
-def solve_cbc(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
+def solve_cbc(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
     options = [f"randomCbcSeed {seed}", f"dualTolerance {TOLERANCE}"]
     own: dict[str, object] = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
     if counts_work():
-        own["maxNodes"] = nodes_within(to_matrix(model).program, limit_s)
+        own["maxNodes"] = nodes_within(matrix.program, limit_s)
     threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
-    return _solve(model, pulp.COIN_CMD, limit_s, TOLERANCE, threads=threads, **own)
+    return _solve(matrix.model, pulp.COIN_CMD, limit_s, TOLERANCE, threads=threads, **own)
 
 
-def solve_gurobi(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
+def solve_gurobi(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with Gurobi, if it is installed and licensed."""
     own: dict[str, object] = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
     if counts_work():
         own["WorkLimit"] = limit_s
     _need("gurobi", "gurobipy")
-    return _solve(model, pulp.GUROBI, limit_s, TOLERANCE, **own)
+    return _solve(matrix.model, pulp.GUROBI, limit_s, TOLERANCE, **own)
 
 
-def solve_cplex(model: pulp.LpProblem, limit_s: float, seed: int, workers: int) -> Answer:
+def solve_cplex(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with CPLEX, if it is installed and licensed."""
     _need("cplex", "cplex")
     own: dict[str, object] = {"threads": workers}
     if counts_work():
-        own["maxNodes"] = nodes_within(to_matrix(model).program, limit_s)
-    return _solve(model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, **own)
+        own["maxNodes"] = nodes_within(matrix.program, limit_s)
+    return _solve(matrix.model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, **own)
 
 
 def _need(engine: str, package: str) -> None:

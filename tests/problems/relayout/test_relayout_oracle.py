@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from moeopt.problems.relayout.bounds import (
-    eviction_bound_ns,
     lagrangian_bound_ns,
     longest_expert_ns,
     lower_bound,
@@ -25,7 +24,7 @@ PER_KIND = 26
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 NEWER = 30
 NEWER_SHARES = [range(1), pytest.param(range(1, NEWER), marks=pytest.mark.slow)]
-BOUNDS = (lower_bound, longest_expert_ns, lagrangian_bound_ns, eviction_bound_ns)
+BOUNDS = (lower_bound, longest_expert_ns, lagrangian_bound_ns)
 
 
 def expert(number: int, **given: object) -> dict[str, object]:
@@ -247,19 +246,6 @@ def test_bounds_are_not_trivial() -> None:
             alone |= reached if len(reached) == 1 else set()
     assert met >= 40
     assert alone == {bound.__name__ for bound in BOUNDS[1:]}
-
-
-def test_counts_of_evictions_by_hand() -> None:
-    """Five NDP experts of 4 on DIMM 0, and room for two moves: three stay, so 12."""
-    experts = [expert(n, dimm=0, ndp_ns=4) for n in range(5)]
-    moves = {"dram_localized_ns": 9, "hbm_free_slots": 0, "dimm_link_window_ns": 29}
-    assert eviction_bound_ns(instance_of(experts, **moves)) == 12
-    assert eviction_bound_ns(instance_of(experts, **moves | {"hbm_free_slots": 1})) == 8
-    # Two striped experts, read for 5 each unless they migrate. Of the two migrations that fit, two,
-    # one or none go to them, the others leave DIMM 0.
-    striped = [expert(n + 9) for n in range(2)]
-    mixed = instance_of([*experts, *striped], **moves | {"dram_striped_ns": 5})
-    assert eviction_bound_ns(mixed) == min(5 * 4, 4 * 4 + 5, 3 * 4 + 2 * 5)
 
 
 def test_windows_are_kept_to_the_nanosecond() -> None:

@@ -13,7 +13,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.execute import compare
 from moeopt.problems.replication.check import (
     device_loads,
-    free_split,
+    free_flow,
     moves_units,
     objective,
     peaks_units,
@@ -111,7 +111,7 @@ def test_the_best_split_is_the_linear_programs() -> None:
             whole[e, column] = room[g, column] = 1
         room[:, -1] = -1
         found = linprog(cost, A_ub=room, b_ub=np.zeros(devices), A_eq=whole, b_eq=supply)
-        loads = free_split(supply, copies, devices)
+        loads = [sum(of.values()) for of in free_flow(supply, copies, devices)]
         assert sum(loads) == sum(supply)
         assert max(loads) == int(np.ceil(found.fun - 1e-7))
 

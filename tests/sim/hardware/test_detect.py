@@ -256,7 +256,7 @@ def test_the_read_bandwidth_is_that_of_the_best_pass(monkeypatch: pytest.MonkeyP
 def test_a_cpu_without_torch_is_measured_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """2 x 1024^3 operations in 0.125 s."""
     monkeypatch.undo()
-    monkeypatch.setattr(measure, "_torch", lambda: None)
+    monkeypatch.setattr(measure, "optional_torch", lambda: None)
     monkeypatch.setattr(measure, "MATRIX", 256)
     rate = measure.cpu_tflops(clock=Clock())
     assert rate.value == pytest.approx(2 * 128**3 / 0.125 / 1e12, rel=1e-3)
@@ -307,7 +307,7 @@ def test_a_gpu_is_measured_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     kinds = {"bfloat16": 0, "float32": 1, "__version__": "9"}
     torch = SimpleNamespace(cuda=cuda, ones=ones, **kinds)
-    monkeypatch.setattr(measure, "_torch", lambda: torch)
+    monkeypatch.setattr(measure, "optional_torch", lambda: torch)
     rates = measure.gpu_rates(clock=Clock())
     assert rates is not None
     assert (rates.name, rates.memory_gib) == ("NVIDIA Z9", 16.0)

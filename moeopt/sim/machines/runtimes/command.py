@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from moeopt.sim.machines.machine import Machine
@@ -77,7 +77,7 @@ class Running:
         if not placing or any(flag in placing for flag in EXPERTS_OFF):
             found += UNMAPPED[self.runtime]
         if self.runtime == "ik_llama.cpp":
-            found += ["-fmoe", *(["-mla", "3"] if self.latent else [])]
+            found += ["-mla", "3"] if self.latent else []
         return found
 
     def _of_sglang(self) -> Iterator[str]:
@@ -137,6 +137,16 @@ def command_line(
         file = f"{model.name}-{method}"
     words = ["python3", *SGLANG.split(), model.name, *how.flags(placing)]
     return shlex.join([*words, "--kt-weight-path", file, "--kt-method", method])
+
+
+def override(layers: Iterable[int]) -> list[str]:
+    """Return the flag that keeps the experts of some blocks on the CPU; nothing for none.
+
+    A dot stands for any character, which is unambiguous here: no other block's name has the number
+    between two of them. Shared experts are called ``shexp``, without the s.
+    """
+    kept = ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
+    return ["-ot", kept] if kept else []
 
 
 def uniform_experts(count: int) -> list[str]:

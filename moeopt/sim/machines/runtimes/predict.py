@@ -13,6 +13,7 @@ from moeopt.core.units import GIB, MIB, tokens_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import (
     command_line,
+    override,
     running,
     strategy,
     uniform_experts,
@@ -404,6 +405,8 @@ def _command(
         if blocks is None:
             return None
         off = ["--n-cpu-moe", str(blocks)] if blocks else []
+        if profile.name == "ik_llama.cpp":  # which counts otherwise
+            off = override(layer for layer in model.moe_layers if layer < blocks)
         placing = [] if machine.gpu is None else ["-ngl", "99", *off]
     elif machine.gpu is None or options.plan is not None or model.bits_of("kv") not in (8, 8.5, 16):
         return None

@@ -58,24 +58,25 @@ def integer(value: object, where: str, high: int) -> int:
     return value
 
 
-def expert_table(rows: Any, where: str) -> NDArray[np.int64]:
+def expert_table(rows: object, where: str) -> NDArray[np.int64]:
     """Return a list of equally long lists of experts as an array of shape (rows, k)."""
-    for number, row in enumerate(_items(rows, where, list, "a list")):
-        if len(row) != len(rows[0]):
-            lengths = f"{len(row)} long, and {len(rows[0])} in row 0"
+    lists = _items(rows, where, list, "a list")
+    for number, row in enumerate(lists):
+        if len(row) != len(lists[0]):
+            lengths = f"{len(row)} long, and {len(lists[0])} in row 0"
             raise InputError(f"{where}[{number}]: {lengths}")
-    flat = expert_list(list(chain.from_iterable(rows)), where)
-    return flat.reshape(len(rows), -1)
+    flat = expert_list(list(chain.from_iterable(lists)), where)
+    return flat.reshape(len(lists), -1)
 
 
-def expert_list(values: Any, where: str) -> NDArray[np.int64]:
+def expert_list(values: object, where: str) -> NDArray[np.int64]:
     """Return a list of experts, -1 among them for none, as an array."""
-    _items(values, where, int, "an integer")
-    for number, value in enumerate(values):
+    experts = _items(values, where, int, "an integer")
+    for number, value in enumerate(experts):
         if not -1 <= value <= MAX_EXPERT:
             reason = f"must be from -1 to {MAX_EXPERT}, not {shown(value)}"
             raise InputError(f"{where}[{number}]: {reason}")
-    return np.array(values, dtype=np.int64)
+    return np.array(experts, dtype=np.int64)
 
 
 def weight_list(values: object, where: str) -> NDArray[np.float64]:

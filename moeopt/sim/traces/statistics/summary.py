@@ -1,7 +1,6 @@
 """All statistics of one trace, in one go: what ``moeopt trace info`` prints."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -184,7 +183,7 @@ def _reuse_figures(routing: Routing) -> list[Figure]:
 
 
 def _rates(rates: HitRates) -> dict[str, object]:
-    def means(values: Floats) -> list[float | None]:
+    def means(values: Floats) -> list[object]:
         return [_plain(average(column)) for column in values.T]
 
     return {
@@ -196,7 +195,7 @@ def _rates(rates: HitRates) -> dict[str, object]:
     }
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return floats and arrays of floats as JSON values, NaN as None."""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]

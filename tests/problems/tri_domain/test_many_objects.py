@@ -1,0 +1,29 @@
+"""Files of many objects."""
+
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.core.errors import InputError
+
+
+def test_a_file_of_many_objects(tmp_path: Any) -> None:
+    """Colons in strings, keys that stand twice and endless numbers are seen there as well."""
+    instance = moeopt.generate(
+        "tri_domain",
+        machine="trimoe",
+        model="deepseek-v2-lite",
+        workload="trimoe-skew",
+        name="a: b",
+    )
+    path = tmp_path / "many.json"
+    moeopt.save(instance, path)
+    assert moeopt.load(path) == instance
+    text = path.read_text()
+    path.write_text(text.replace('"tokens": ', '"tokens": 1, "tokens": ', 1))
+    with pytest.raises(InputError, match='key "tokens" stands twice in one object'):
+        moeopt.load(path)
+    path.write_text(text.replace('"tokens": ', f'"tokens": {"9" * 1200}', 1))
+    with pytest.raises(InputError, match=r"experts\[0\].tokens: must be a number of usable size"):
+        moeopt.load(path)
