@@ -83,6 +83,7 @@ def test_counts_are_told_from_recordings(tmp_path: Path) -> None:
     [
         ("", "holds no tokens"),
         ("0,1\n", "line 1: must be pos,layer,id,id,..."),
+        ("0,1,3\x1e\n", "line 1: must be pos,layer,id,id,..."),
         ("0,1,x\n", "line 1: must be pos,layer,id,id,..."),
         ("0,-1,3,4\n", "line 1: must be pos,layer,id,id,..."),
         ("0,1,2,3\n1,1,2\n", "line 2: 1 experts, and 2 in the lines before"),

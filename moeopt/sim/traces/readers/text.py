@@ -263,7 +263,7 @@ def _runs(pos: NDArray[np.int64], columns: NDArray[np.int64], layers: int) -> ND
 
 def _line(text: str, where: str, width: int) -> list[int]:
     """Return position, layer and experts of a line, as many as in the lines before if any."""
-    if LINE.fullmatch(text.strip()) is None:
+    if LINE.fullmatch(text.strip(" \t\r\n")) is None:  # int() takes no other white space
         raise InputError(f"{where}: must be pos,layer,id,id,..., not {shown(text)}")
     pos, layer, *ids = values = list(map(int, text.split(",")))
     if len(values) != (width or len(values)):
