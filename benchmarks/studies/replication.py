@@ -1,7 +1,7 @@
 """How near placements of copies come to their bounds, and what they are worth a window later.
 
-    python benchmarks/studies/replication.py scale [--count 10] [--windows 8]
-    python benchmarks/studies/replication.py general --traces DIR [--limit 10]
+    python benchmarks/studies/replication.py scale [--count 10] [--windows 8] [--tokens 256]
+    python benchmarks/studies/replication.py general [--traces DIR] [--limit 10]
     python benchmarks/studies/replication.py later --traces DIR
 
 DIR holds the traces that ``instances/replication/families.toml`` names.
@@ -51,6 +51,7 @@ SIZES = [(32, 9), (64, 5)]
 PER_DEVICE = (64, 256, 1024)
 """Tokens of a window by device, of `scale`."""
 
+WORKS = ("tokens", "kernel")
 LAWS = ("trimoe-skew", "esft-deepseek-v2-lite")
 EXPERTS, TOP_K = 256, 8
 SHAPE = (7168, 2048)
@@ -72,20 +73,24 @@ def long_trace(law: str, tokens: int, seed: int, batch: int) -> Trace:
     return routing_trace(workload, EXPERTS, TOP_K, 1, tokens, seed, batch=batch)
 
 
+def kernel_of(work: str) -> dict[str, Any]:
+    """Return an instance's fields for a work, of DeepSeek-V3's experts on an H100."""
+    return {} if work == "tokens" else {"work": work, **KERNELS[GPU].of(*SHAPE)}
+
+
 def scale(arguments: argparse.Namespace) -> None:
     """Print one row per work, size and tokens."""
     what = "work | devices x slots | tokens a device | instances | optimal | within 0.5 %"
     print(f"| {what} | median gap, by law | largest | CPU s, most |")
     print("|---|---|---:|---:|---:|---:|---|---|---:|")
-    for work in ("tokens", "kernel"):
-        kernel = {} if work == "tokens" else {"work": work, **KERNELS[GPU].of(*SHAPE)}
+    for work in WORKS:
         for devices, slots in SIZES:
-            for tokens in PER_DEVICE:
+            for tokens in arguments.tokens:
                 gaps, seconds, proven = [], [], 0
                 for seed in range(arguments.count):
                     rows = loads(LAWS[seed % 2], arguments.windows, seed, tokens * devices)
                     instance = Instance.from_arrays(
-                        loads=rows, devices=devices, slots=slots, name=f"{seed}", **kernel
+                        loads=rows, devices=devices, slots=slots, name=f"{seed}", **kernel_of(work)
                     )
                     begin = time.process_time()
                     found = moeopt.solve(
@@ -121,19 +126,18 @@ def general(arguments: argparse.Namespace) -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def general_cases(traces: Path) -> Iterator[tuple[str, Instance]]:
-    """Yield the golden case, real layers and one of 256 experts."""
+def general_cases(traces: Path | None) -> Iterator[tuple[str, Instance]]:
+    """Yield the golden case, 256 experts by either work, and real layers if there are traces."""
     golden = [600, 560, 120, 120, 20, 10, 10, 10]
     yield "golden, 8 x 2", Instance.from_arrays(loads=golden, devices=8, slots=2, name="golden")
-    for task, layer, devices, windows in (
-        ("law", 4, 8, 1),
-        ("intent", 17, 8, 1),
-        ("law", 17, 8, 4),
-    ):
-        made = esft(traces, task, layer, 0, windows, devices, 9)
-        yield f"esft {task} layer {layer}, {devices} x 9, {windows} windows", made
-    one = loads("trimoe-skew", 1, 0)
-    yield "256 experts, 32 x 9", Instance.from_arrays(loads=one, devices=32, slots=9, name="256")
+    rows = loads(LAWS[0], 1, 0)
+    for work in WORKS:
+        made = Instance.from_arrays(loads=rows, devices=32, slots=9, name="256", **kernel_of(work))
+        yield f"256 experts, 32 x 9, {work}", made
+    for task, layer, windows in (("law", 4, 1), ("intent", 17, 1), ("law", 17, 4)):
+        if traces is not None:
+            made = esft(traces, task, layer, 0, windows, 8, 9)
+            yield f"esft {task} layer {layer}, 8 x 9, {windows} windows", made
 
 
 @cache
@@ -292,10 +296,11 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="folder with the traces")
     parser.add_argument("--count", type=int, default=10, help="instances per row of scale")
     parser.add_argument("--windows", type=int, default=1, help="of scale")
+    parser.add_argument("--tokens", type=int, nargs="+", default=PER_DEVICE, help="of scale")
     parser.add_argument("--limit", type=float, default=10.0, help="units of work of scale; seconds")
     arguments = parser.parse_args()
-    if arguments.what != "scale" and arguments.traces is None:
-        parser.error(f"{arguments.what}: needs --traces DIR")
+    if arguments.what == "later" and arguments.traces is None:
+        parser.error("later: needs --traces DIR")
     {"scale": scale, "general": general, "later": later}[arguments.what](arguments)
     sys.stdout.flush()
     os._exit(0)  # a solver that its time limit left behind may run on, and would end with an abort
