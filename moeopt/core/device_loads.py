@@ -98,7 +98,6 @@ def empty_table(rows: int, columns: int) -> Ints:
     return np.empty((rows, columns), np.int64)
 
 
-@compiled
 def table_of(
     gpu_ns: Ints, cpu_ns: Ints, ndp_ns: Ints, gpu_dram_ns: Ints, cpu_dram_ns: Ints, dimm: Ints
 ) -> Ints:
@@ -114,13 +113,11 @@ def table_of(
     dimm
         The DIMM that holds the expert, negative if it is striped over all; same shape.
     """
-    experts = empty_table(7, len(gpu_ns))
-    for i in range(len(gpu_ns)):
-        experts[NDP, i] = 0
-        experts[GPU, i], experts[CPU, i] = gpu_ns[i], cpu_ns[i]
-        experts[DRAM + GPU, i], experts[DRAM + CPU, i] = gpu_dram_ns[i], cpu_dram_ns[i]
-        experts[DRAM + NDP, i] = 0 if dimm[i] < 0 else ndp_ns[i]
-        experts[PLACE, i] = STRIPED_READS if dimm[i] < 0 else OWN + dimm[i]
+    experts = np.zeros((PLACE + 1, len(gpu_ns)), np.int64)
+    experts[GPU], experts[CPU] = gpu_ns, cpu_ns
+    experts[DRAM + GPU], experts[DRAM + CPU] = gpu_dram_ns, cpu_dram_ns
+    experts[DRAM + NDP] = np.where(dimm < 0, 0, ndp_ns)
+    experts[PLACE] = np.where(dimm < 0, STRIPED_READS, OWN + dimm)
     return experts
 
 

@@ -47,10 +47,10 @@ def read_object(path: Path) -> JsonObject:
     return data
 
 
-def read_json(path: Path, most: int = MAX_FILE_BYTES) -> Any:
+def read_json(path: Path, most: int | None = None) -> Any:
     """Read a file that holds JSON, compressed or not; see `parse`."""
     with reading(path):
-        text = read_bytes(path, most).decode("utf-8-sig")
+        text = read_bytes(path, most or MAX_FILE_BYTES).decode("utf-8-sig")
     return parse(text, str(path))
 
 

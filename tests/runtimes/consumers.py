@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,16 +41,24 @@ def source(variable: str, file: str, what: str) -> Path:
 
 @dataclass(frozen=True)
 class LlamaCpp:
-    """llama.cpp as CMake built it, with shared libraries.
+    """llama.cpp or ik_llama.cpp as CMake built it, with shared libraries.
 
     Attributes
     ----------
     build, sources
         Folders.
+    parser
+        Source file, among `CHILDREN`, of a program that says what its parser reads.
+    libraries
+        That such a program is linked with, by their places in the build.
     """
 
     build: Path
     sources: Path
+    parser: str = "llama_cpp_parse.cpp"
+    libraries: tuple[str, ...] = tuple(
+        f"bin/lib{name}.so" for name in ("llama-common", "llama", "ggml", "ggml-base")
+    )
 
     @property
     def programs(self) -> Path:
@@ -58,23 +66,35 @@ class LlamaCpp:
         return self.build / "bin"
 
     def compiled(self, file: Path, folder: Path) -> Path:
-        """Return a program made of a source file and llama.cpp's libraries."""
+        """Return a program made of a source file and the libraries."""
         program = folder / file.stem
-        folders = ("common", "include", "ggml/include", "ggml/src")
+        folders = ("common", "include", "ggml/include", "ggml/src", "src", "vendor")
         includes = [f"-I{self.sources / name}" for name in folders]
-        libraries = ["-lllama-common", "-lllama", "-lggml", "-lggml-base"]
-        link = [f"-L{self.programs}", f"-Wl,-rpath,{self.programs}", *libraries]
-        command = ["c++", "-std=c++17", *includes, str(file), "-o", str(program), *link]
+        paths = [self.build / name for name in self.libraries]
+        places = [f"-Wl,-rpath,{path.parent}" for path in paths]
+        command = ["c++", "-std=c++17", *includes, str(file), "-o", str(program)]
+        command += [*map(str, paths), *places, "-Wl,--allow-shlib-undefined"]
         subprocess.run(command, check=True)
         return program
 
 
-def llama_cpp() -> LlamaCpp:
-    """Return the build of llama.cpp that ``LLAMA_CPP_BUILD`` names, or skip the test."""
-    cache = source("LLAMA_CPP_BUILD", "CMakeCache.txt", "llama.cpp, built")
+def llama_cpp(runtime: str = "llama.cpp") -> LlamaCpp:
+    """Return what ``LLAMA_CPP_BUILD`` or ``IK_LLAMA_CPP_BUILD`` names, or skip the test."""
+    of_ik = runtime == "ik_llama.cpp"
+    variable = "IK_LLAMA_CPP_BUILD" if of_ik else "LLAMA_CPP_BUILD"
+    cache = source(variable, "CMakeCache.txt", f"{runtime}, built")
     home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(), re.MULTILINE)
     assert home
-    return LlamaCpp(cache.parent.resolve(), Path(home[1]))
+    found = LlamaCpp(cache.parent.resolve(), Path(home[1]))
+    if not of_ik:
+        return found
+    return replace(found, parser="ik_llama_cpp_parse.cpp", libraries=IK_LIBRARIES)
+
+
+IK_LIBRARIES = (
+    "common/CMakeFiles/build_info.dir/build-info.cpp.o", "common/libcommon.a", "src/libllama.so",
+    "ggml/src/libggml.so",
+)  # fmt: skip
 
 
 def needs(*modules: str) -> None:

@@ -1,4 +1,4 @@
-"""Our command lines through llama.cpp's own parser, built: read without an error, and as meant."""
+"""Our command lines through the runtimes' own parsers, built: read without an error, as meant."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ from moeopt.cli.main import run
 from moeopt.exporters.exported import OptionValue
 from moeopt.planner.hand_over import hand_over
 from moeopt.sim.machines.runtimes.memory import CACHE_TYPES
-from tests.exporters.llama_cpp_arguments import ALONE, CACHES, VALUES
+from tests.exporters.llama_cpp_arguments import ALONE, CACHES
 from tests.exporters.placements import instance, random_plan, shape
 from tests.planner.small_plans import planned
 from tests.planner.test_plan_split import random_split
@@ -34,9 +34,6 @@ PREDICTED = (
 )  # fmt: skip
 PLANNED = (*ROOMS, "--ubatch 4096 --numa mirrored", "--prompt-tokens 4000 --numa isolate")
 
-ONLY_IK = {"-mla": 2, "--no-mmap": 1}
-"""Flags of ik_llama.cpp that llama.cpp has not -> how many words they are."""
-
 NUMBERS = {
     "-sm": ("none", "layer", "row", "tensor"),
     "--numa": ("", "distribute", "isolate", "numactl"),
@@ -48,18 +45,16 @@ DEFAULTS = {
     "-ctv": "f16", "-sm": "layer", "--numa": "", "--load-mode": "auto", "-ts": "", "--device": "",
     "-ot": "",
 }  # fmt: skip
+OF_IK = {name: value for name, value in DEFAULTS.items() if name != "--load-mode"} | {
+    "-m": "models/7B/ggml-model-f16.gguf", "-fa": "on", "-mla": "3", "--no-mmap": "0",
+}  # fmt: skip
+ALONE_OF_BOTH = (*ALONE, "--no-mmap")
 EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-
-
-@pytest.fixture(scope="module")
-def build() -> LlamaCpp:
-    """Return what ``LLAMA_CPP_BUILD`` names, or skip the test."""
-    return llama_cpp()
 
 
 def read(build: LlamaCpp, folder: Path, lines: list[list[str]]) -> tuple[str, list[dict[str, str]]]:
     """Return the version, and what its parser says of each line; empty where it refuses it."""
-    program = build.compiled(Path(__file__).with_name("children") / "llama_cpp_parse.cpp", folder)
+    program = build.compiled(Path(__file__).with_name("children") / build.parser, folder)
     done = subprocess.run(
         [program, "8"],
         input="".join("\t".join(words) + "\n" for words in lines),
@@ -79,63 +74,67 @@ def read(build: LlamaCpp, folder: Path, lines: list[list[str]]) -> tuple[str, li
     ]
 
 
+@pytest.mark.parametrize("runtime", ["llama.cpp", "ik_llama.cpp"])
 def test_every_command_line_is_read_as_meant(
-    build: LlamaCpp, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runtime: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of `predict`, `plan`, the exports, and the pages; every value is what the line says."""
+    build = llama_cpp(runtime)
     sources = {
-        "predict and plan": set(printed(capsys)),
-        "exports": set(exported(tmp_path)),
-        "pages": set(of_pages(root)),
+        "predict and plan": set(printed(capsys, runtime)),
+        "exports": set(exported(tmp_path, runtime)),
+        "pages": set(of_pages(root)) if runtime == "llama.cpp" else set(),
     }
-    lines, dropped = [], set()
-    for line in sorted(set().union(*sources.values())):
-        words, kept = shlex.split(line), []
-        while words:
-            count = ONLY_IK.get(words[0], 0)
-            dropped |= set(words[: min(count, 1)])
-            kept += words[: 1 - min(count, 1)]
-            words = words[count or 1 :]
-        lines.append(kept)
+    lines = [shlex.split(line) for line in sorted(set().union(*sources.values()))]
     version, found = read(build, tmp_path, lines)
     refused = [shlex.join(line) for line, one in zip(lines, found, strict=True) if not one]
     assert not refused, f"{version}{refused}"
     for line, one in zip(lines, found, strict=True):
-        assert one == meant(line) | {"-t": one["-t"]}, line
+        assert one == meant(line, runtime) | {"-t": one["-t"]}, line
         assert "-t" not in line or one["-t"] == line[line.index("-t") + 1]
-    used = {word for line in lines for word in line if word in VALUES or word in ALONE}
-    assert used >= {*DEFAULTS, "-t", "--n-cpu-moe", "--cpu-moe"}
-    assert dropped == set(ONLY_IK)
+    used = {word for line in lines for word in line}
+    if runtime == "llama.cpp":
+        assert used >= {*DEFAULTS, "-t", "--n-cpu-moe", "--cpu-moe"}
+    else:
+        assert used >= {*OF_IK, "-t"}
     with capsys.disabled():
         counts = ", ".join(f"{len(of)} of {name}" for name, of in sources.items())
-        print(f"\n{version.splitlines()[0]}: {len(lines)} different lines read: {counts}")
+        print(f"\n{runtime} {version.splitlines()[0]}: {len(lines)} lines read: {counts}")
 
 
-def test_it_refuses_what_is_wrong(build: LlamaCpp, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("runtime", "more"),
+    [
+        ("llama.cpp", ["--no-mmap", "-mla 3", "-ctk q9_0", "--device CUDA8", "--load-mode fast"]),
+        ("ik_llama.cpp", ["-fmoe", "--load-mode none", "-sm row"]),
+    ],
+)
+def test_it_refuses_what_is_wrong(runtime: str, more: list[str], tmp_path: Path) -> None:
     """Flags of others, values that are none: the test above can fail."""
     wrong = [
-        "--no-mmap", "-fmoe", "-ngl", "-ngl many", "-ot blk.1=CUDA9", "-ctk q9_0", "-sm columns",
-        "--device CUDA8", "--numa mirrored", "--load-mode fast", "--n-cpu-moe -1", "-fa maybe",
+        "-ngl many", "-ot blk.1=CUDA9", "-sm columns", "--numa mirrored", "--n-cpu-moe -1",
+        "-fa maybe", *more,
     ]  # fmt: skip
-    _, found = read(build, tmp_path, [shlex.split(line) for line in wrong])
+    _, found = read(llama_cpp(runtime), tmp_path, [shlex.split(line) for line in wrong])
     assert [line for line, one in zip(wrong, found, strict=True) if one] == []
 
 
-def test_our_own_matcher_knows_its_values(build: LlamaCpp) -> None:
+def test_our_own_matcher_knows_its_values() -> None:
     """The types of caches that the tests without llama.cpp allow are all of its."""
-    text = (build.sources / "common" / "arg.cpp").read_text()
+    text = (llama_cpp().sources / "common" / "arg.cpp").read_text()
     kinds = re.search(r"kv_cache_types = \{(.*?)\}", text, re.DOTALL)
     assert kinds
     assert {kind.lower() for kind in re.findall(r"GGML_TYPE_(\w+)", kinds[1])} == set(CACHES)
 
 
-def meant(words: list[str]) -> dict[str, str]:
-    """Return the value of each flag as llama.cpp has to hold it, by a line's own words."""
-    found, overrides, at = dict(DEFAULTS), [], 0
+def meant(words: list[str], runtime: str) -> dict[str, str]:
+    """Return the value of each flag as the runtime has to hold it, by a line's own words."""
+    of_ik = runtime == "ik_llama.cpp"
+    found, overrides, at = dict(OF_IK if of_ik else DEFAULTS), [], 0
     while at < len(words):
         name = words[at]
-        value = "" if name in ALONE else words[at + 1]
-        at += 1 + (name not in ALONE)
+        value = "1" if name in ALONE_OF_BOTH else words[at + 1]
+        at += 1 + (name not in ALONE_OF_BOTH)
         if name == "-ot":
             overrides += value.split(",")
         elif name == "--cpu-moe":
@@ -145,8 +144,9 @@ def meant(words: list[str]) -> dict[str, str]:
         elif name != "-t":
             found[name] = value
     found["-ot"] = "".join(f"{one}," for one in overrides)
-    found["-fa"] = {"on": "enabled", "off": "disabled"}.get(found["-fa"], found["-fa"])
-    found["--device"] += ",," if found["--device"] else ""
+    if not of_ik:
+        found["-fa"] = {"on": "enabled", "off": "disabled"}.get(found["-fa"], found["-fa"])
+        found["--device"] += ",," if found["--device"] else ""
     for name, values in NUMBERS.items():
         found[name] = str(values.index(found[name]))
     shares = [f"{float(share):g}" for share in found["-ts"].split(",") if share]
@@ -154,15 +154,14 @@ def meant(words: list[str]) -> dict[str, str]:
     return found
 
 
-def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+def printed(capsys: pytest.CaptureFixture[str], runtime: str) -> Iterator[str]:
     """Yield what `predict` and `plan` print: machines, models, contexts, types of caches."""
     asked = [f"predict --model {model} {more}" for model, more in product(MODELS, PREDICTED)]
-    asked += [f"{one} --runtime ik_llama.cpp" for one in asked[::2]]
     asked += [
         f"plan --work-limit 2 --model {model} {more}" for model, more in product(MODELS, PLANNED)
     ]
     for machine, one in product(MACHINES, asked):
-        run(shlex.split(f"{one} --machine {machine} --bits Q4_K_M"))
+        run(shlex.split(f"{one} --machine {machine} --bits Q4_K_M --runtime {runtime}"))
         yield from of_text(capsys.readouterr().out)
 
 
@@ -171,24 +170,24 @@ def of_text(text: str) -> Iterator[str]:
     yield from re.findall(r"^ *llama-server (.*)$", text, re.MULTILINE)
 
 
-def exported(folder: Path) -> Iterator[str]:
+def exported(folder: Path, runtime: str) -> Iterator[str]:
     """Yield what the exporters write, with and without options, and a plan's folder."""
     options: list[dict[str, OptionValue]] = [{}]
     options += [
         {"context": 32768, "cache_type": cache, "ubatch": ubatch, "threads": 16}
         for cache, ubatch in product(CACHE_TYPES, (512, 4096))
     ]
-    for to, (seed, one) in product(("llama.cpp", "ik_llama.cpp"), enumerate(options)):
+    for seed, one in enumerate(options):
         given = instance(seed)
-        made = moeopt.export(random_plan(given, seed), given, to=to, model=shape(), options=one)
+        plan = random_plan(given, seed)
+        made = moeopt.export(plan, given, to=runtime, model=shape(), options=one)
         yield from filter(None, (made.text, made.same_as))
         split, solution = random_split(seed)
-        yield moeopt.export(solution, split, to=to, options=one).text
+        yield moeopt.export(solution, split, to=runtime, options=one).text
     hand_over(planned(), folder)
-    for name in ("llama.cpp", "ik_llama.cpp"):
-        yield (folder / f"residency-{name}.txt").read_text()
+    yield (folder / f"residency-{runtime}.txt").read_text()
     for comparison in planned().comparisons:
-        if comparison.default and comparison.default.runtime == "llama.cpp":
+        if comparison.default and comparison.default.runtime == runtime:
             yield comparison.default.flags
 
 

@@ -40,9 +40,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                     f"NDP {unit}", expert.slice_ndp_ns, after=[handed], kind="slice",
                     number=expert.expert,
                 )  # fmt: skip
-    engine.run()
-    timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    return engine.executed()
 
 
 def _pulled(engine: Engine, instance: Instance, solution: Solution) -> list[int]:

@@ -55,6 +55,4 @@ def execute(instance: Instance, solution: Solution) -> Executed:
             recent[layer] = [*reversed(used), *rest][:ways]
     if fetches:
         engine.add_many("copies", np.full(fetches, instance.fetch_ns), kind="fetch")
-    engine.run()
-    timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    return engine.executed()

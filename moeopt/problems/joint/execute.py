@@ -96,6 +96,4 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         done += joins
     if copies:
         engine.add_many("copies", np.array(copies), kind="copy")
-    engine.run()
-    timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    return engine.executed()

@@ -47,9 +47,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
             if on_gpu:
                 done.append(_computed(engine, "GPU", on_gpu, before, label))
             done = done or before
-    engine.run()
-    timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    return engine.executed()
 
 
 def _computed(

@@ -37,9 +37,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     for expert, domain in zip(instance.experts, solution.assignment, strict=True):
         if domain is not None:
             _run(engine, instance, expert, domain, migrating.get(expert.expert))
-    engine.run()
-    timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    return engine.executed()
 
 
 def _run(

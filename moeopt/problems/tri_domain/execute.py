@@ -49,9 +49,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         else:
             own, length = f"DIMM {lie.dimm}", lie.ndp_ns or 0
             engine.add(own, length, priority=WORK, kind="expert", number=number)
-    engine.run()
-    timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    return engine.executed()
 
 
 def _read(

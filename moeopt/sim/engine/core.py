@@ -178,6 +178,12 @@ class Engine:
         """Return what ran when: everything that has run so far."""
         return Timeline.of(self.resources, self._bundles[: self._linked])
 
+    def executed(self) -> "Executed":
+        """Run everything, and return it with the makespan in ns as objective."""
+        self.run()
+        timeline = self.timeline()
+        return Executed(timeline, timeline.makespan_ns)
+
     def _link(self, handle: int) -> None:
         bundle = self._bundles[handle]
         bundle.ready_ns = bundle.release_ns

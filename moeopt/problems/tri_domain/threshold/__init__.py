@@ -19,6 +19,6 @@ incumbent. (7) In schema 2 the base load is a striped expert that only the GPU c
 and the PCIe link are relaxed: `Bracket` takes any table of `device_loads.table_for`.
 """
 
-from .search import FIRST_WORK, MOST_WORK, NO_CUTOFF, Bracket, brief, certify, solve
+from .search import FIRST_WORK, MOST_WORK, NO_CUTOFF, Bracket, brief, solve
 
-__all__ = ["FIRST_WORK", "MOST_WORK", "NO_CUTOFF", "Bracket", "brief", "certify", "solve"]
+__all__ = ["FIRST_WORK", "MOST_WORK", "NO_CUTOFF", "Bracket", "brief", "solve"]

@@ -13,7 +13,6 @@ from moeopt.core.device_loads import (
     loads_of,
     makespan_of,
     refine,
-    table_of,
 )
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
@@ -129,7 +128,7 @@ class Bracket:
         return self.lower < self.upper and not all(solved)
 
     def narrow(self, cutoff: int, limit: int) -> None:
-        """Search every relaxation with an effort, see `certify` for the arguments."""
+        """Search every relaxation with an effort, see `narrow` for the arguments."""
         for k, table in enumerate(self.relaxed):
             low, reached, domain = narrow(
                 table, self.dimms, self.domains[k], self.lowers[k], cutoff, limit
@@ -165,49 +164,23 @@ def relaxations(experts: Ints, size: int) -> list[Ints]:
     return [computing, moving]
 
 
-def certify(
-    gpu_ns: Ints,
-    cpu_ns: Ints,
-    ndp_ns: Ints,
-    gpu_dram_ns: Ints,
-    cpu_dram_ns: Ints,
-    dimm: Ints,
-    dimms: int,
-    upper: int,
-    node_limit: int,
-) -> tuple[int, int, Ints]:
-    """Return a proven lower bound and the best schedule found, which mostly is the optimum.
-
-    Parameters
-    ----------
-    gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm, dimms
-        The active experts' columns as in `moeopt.problems.tri_domain.instance.Columns`: int64, of
-        shape (experts,), in ns; `dimm` -1 and `ndp_ns` 0 where an expert is striped. And the number
-        of DIMMs.
-    upper
-        Makespans from here on are of no interest, in ns: the search ends once none below is left.
-        ``np.iinfo(np.int64).max`` if every one is.
-    node_limit
-        About how many labels are looked at before it gives up: a million takes some 10 ms.
-
-    Returns
-    -------
-    lower_ns, upper_ns, domain
-        `domain`, int64 of shape (experts,), 0 GPU, 1 CPU, 2 NDP, has the makespan `upper_ns`. Every
-        schedule's makespan is at least `lower_ns`; the schedule is optimal if they are equal, and
-        none is below `upper` if `lower_ns` is not.
-    """
-    experts = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
-    _, domain = first_schedule(experts, dimms)
-    return narrow(experts, dimms, domain, 0, upper, node_limit)
-
-
 def narrow(
     experts: Ints, dimms: int, domain: Ints, lower: int, cutoff: int, limit: int
 ) -> tuple[int, int, Ints]:
-    """Go on from a schedule and a proven lower bound; see `certify` for the rest.
+    """Go on from a schedule and a proven lower bound; return both, and the schedule's makespan.
 
     This loop is plain Python: as compiled code it would have all that it calls compiled once more.
+
+    Parameters
+    ----------
+    experts, dimms
+        The table of `moeopt.core.device_loads`, of schema 1, and the number of DIMMs.
+    domain, lower
+        The schedule, int64 of shape (experts,), and the bound in ns.
+    cutoff
+        Makespans from here on are of no interest, in ns: the search ends once none below is left.
+    limit
+        About how many labels are looked at before it gives up: a million takes some 10 ms.
     """
     grid, scale = grid_and_scale(experts)
     bound, least, most = simple_bound(experts, dimms)
