@@ -10,11 +10,11 @@ from benchmarks.harness.contenders import Answer, moeopt_solve, prebuilt
 from benchmarks.harness.measure import fresh
 from benchmarks.harness.measurement import Contender
 from benchmarks.textbook.tri_domain import cpsat_built, highs_built
-from moeopt.core.device_loads import Ints
+from moeopt.core.device_loads import Ints, table_of
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from moeopt.problems.tri_domain.scheduler import Scheduler
-from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, certify
+from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, Bracket
 from moeopt.sim.presets import get_model
 
 DESCRIPTION = (
@@ -90,7 +90,9 @@ def _search(instance: Instance) -> Callable[[float], Answer]:
     columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
 
     def search(_: float) -> Answer:
-        bound, makespan, domain = certify(*columns, instance.dimms, NO_CUTOFF, FIRST_WORK)
+        bracket = Bracket(table_of(*columns), len(columns[0]), instance.dimms)
+        bracket.narrow(NO_CUTOFF, FIRST_WORK)
+        bound, makespan, domain = bracket.lower, bracket.upper, bracket.domain
         return _answer(instance, domain, makespan, bound)
 
     return search

@@ -111,7 +111,7 @@ def scale(arguments: argparse.Namespace) -> None:
 
 
 def general(arguments: argparse.Namespace) -> None:
-    """Print gaps of the own method and of general solvers, in the same time on one core."""
+    """Print gaps of the own method and of general solvers, in the same work on one core."""
     methods = ("anneal-and-refute", "cp-sat", "milp")
     print("| instance | " + " | ".join(f"{method}: gap, CPU s" for method in methods) + " |")
     print("|---|" + "---|" * len(methods))
@@ -119,7 +119,7 @@ def general(arguments: argparse.Namespace) -> None:
         cells = []
         for method in methods:
             cpu = time.process_time()
-            found = moeopt.solve(instance, method, time_limit_s=arguments.limit, workers=1)
+            found = moeopt.solve(instance, method, work_limit=arguments.limit)
             cpu = time.process_time() - cpu
             gap = "none" if found.gap is None else f"{found.gap:.3%}"
             cells.append(f"{gap}, {cpu:.1f}")
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10, help="instances per row of scale")
     parser.add_argument("--windows", type=int, default=1, help="of scale")
     parser.add_argument("--tokens", type=int, nargs="+", default=PER_DEVICE, help="of scale")
-    parser.add_argument("--limit", type=float, default=10.0, help="units of work of scale; seconds")
+    parser.add_argument("--limit", type=float, default=10.0, help="units of work")
     arguments = parser.parse_args()
     if arguments.what == "later" and arguments.traces is None:
         parser.error("later: needs --traces DIR")

@@ -11,7 +11,7 @@ from moeopt.core.search import Feasibility, Search
 from moeopt.problems.generate import generate
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify
+from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.threshold import solve as threshold
 from moeopt.problems.tri_domain.threshold.feasibility import decide
 from moeopt.problems.tri_domain.threshold.incumbent import first_schedule, simple_bound
@@ -27,15 +27,13 @@ TIGHT_LIMITS = (1, 30, 100, 400)
 Certified = tuple[int, int, list[int]]
 
 
-def run_certify(instance: Instance, upper: int = NO_CUTOFF, limit: int = ENOUGH) -> Certified:
-    """Call `certify`, and let the checker confirm the makespan that it returns."""
-    c = instance.columns
-    lower, found, domain = certify(
-        c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm,
-        instance.dimms, upper, limit,
-    )  # fmt: skip
-    assert judged(instance, domain.tolist()) == found
-    return int(lower), int(found), domain.tolist()
+def narrowed(instance: Instance, upper: int = NO_CUTOFF, limit: int = ENOUGH) -> Certified:
+    """Narrow a bracket once, and let the checker confirm the makespan that it has."""
+    bracket = Bracket(table(instance), len(instance.experts), instance.dimms)
+    bracket.narrow(upper, limit)
+    domain = bracket.domain.tolist()
+    assert judged(instance, domain) == bracket.upper
+    return bracket.lower, bracket.upper, domain
 
 
 def table(instance: Instance) -> Ints:
@@ -92,7 +90,7 @@ def test_every_small_instance_is_proven_right() -> None:
     """On 1,000 instances the value is the optimum, and proven, without another method's help."""
     for instance in small_instances():
         optimum = least_makespan(instance)
-        lower, upper, _ = run_certify(instance)
+        lower, upper, _ = narrowed(instance)
         assert (lower, upper) == (optimum, optimum), instance.name
 
 
@@ -102,7 +100,7 @@ def test_brackets_hold_when_it_gives_up_early() -> None:
     for instance in small_instances():
         optimum = least_makespan(instance)
         for limit in TIGHT_LIMITS:
-            lower, upper, _ = run_certify(instance, limit=limit)
+            lower, upper, _ = narrowed(instance, limit=limit)
             assert lower <= optimum <= upper, (instance.name, limit)
             unproven += lower < upper
     assert unproven > 100
@@ -114,7 +112,7 @@ def test_a_cutoff_is_decided() -> None:
         instance = zeros_and_ties(seed) if seed % 3 == 0 else random_instance(seed)
         optimum = least_makespan(instance)
         for upper in {max(optimum - 1, 0), optimum, optimum + 1, 2 * optimum}:
-            lower, found, _ = run_certify(instance, upper=upper)
+            lower, found, _ = narrowed(instance, upper=upper)
             if upper > optimum:
                 assert lower == found == optimum
             else:
@@ -149,7 +147,7 @@ def test_paper_scale_equals_cp_sat(dimms: int, quantum_ns: int) -> None:
             seed=seed,
         )
         assert isinstance(instance, Instance)
-        lower, upper, _ = run_certify(instance)
+        lower, upper, _ = narrowed(instance)
         other = solve(instance, "cp-sat", workers=1, time_limit_s=20)
         assert other.bound is not None
         assert other.objective is not None
@@ -224,7 +222,7 @@ def test_the_largest_numbers_overflow_nothing() -> None:
     """Costs of about 2**42, the largest that instances may have, give the exact optimum."""
     for seed in range(20):
         instance = partition(seed)
-        lower, upper, _ = run_certify(instance)
+        lower, upper, _ = narrowed(instance)
         assert lower == upper == least_makespan(instance)
 
 
