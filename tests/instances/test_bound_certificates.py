@@ -1,5 +1,6 @@
 """Certificates of bounds: what holds is accepted, whatever else is refused in one line."""
 
+import csv
 import gzip
 import json
 import os
@@ -551,3 +552,19 @@ def test_certificates_are_about_the_models_of_today(problem: str, root: Path) ->
         certificate = checker.read(folder / best[key]["certificate"])
         model = Model(neutral_model(moeopt.load(folder / key), certificate.get("form")).data)
         assert model.sha256 == certificate["model_sha256"], key
+
+
+def test_what_is_proven_has_a_certificate_or_a_reason(root: Path) -> None:
+    """At least nine in ten have one; ``without_certificate.csv`` names the others."""
+    library = root / "instances"
+    proven = {
+        (problem, key): "certificate" in fields
+        for problem in PROBLEMS
+        for key, fields in json.loads((library / problem / "best_known.json").read_text()).items()
+        if fields["status"] == "optimal"
+    }
+    with (library / "without_certificate.csv").open(newline="") as file:
+        rows = {(row["problem"], row["instance"]): row["reason"] for row in csv.DictReader(file)}
+    assert set(rows) == {place for place, certified in proven.items() if not certified}
+    assert all(rows.values())
+    assert sum(proven.values()) >= 0.9 * len(proven)

@@ -1,7 +1,10 @@
 """Under a work limit the clock on the wall decides nothing."""
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,3 +86,35 @@ def test_a_time_limit_beside_holds_too(root: Path, leap: Callable[[float], None]
     leap(60.0)
     ended = moeopt.solve(instance, "anneal-and-refute", work_limit=10.0, time_limit_s=1.0)
     assert ended.termination == "time_limit"
+
+
+SOLVE = """
+import sys, moeopt
+for file in sys.argv[1:]:
+    instance = moeopt.load(file)
+    for method in moeopt.methods(instance.problem):
+        if method != "brute-force":
+            of = moeopt.solve(instance, method, work_limit=0.3)
+            print(file, method, of.status, of.objective, of.bound, round(of.work, 9))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_hashes_of_text_decide_nothing(problem: str, root: Path) -> None:
+    """Every method on library instances: the same answer and work, however sets are ordered."""
+    files = sorted((root / "instances" / problem).glob("[!s]*/*.json*"))
+    files = [str(file) for file in files if file.parent.name != "certificates"]
+    some = files[:: 1 + len(files) // 4]
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", SOLVE, *some],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for seed in ("1", "2")
+    ]
+    assert len(found[0]) >= len(some)
+    assert found[0] == found[1]

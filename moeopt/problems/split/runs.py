@@ -300,7 +300,7 @@ class _Model:
                 leaves = self._number(1, int(paths.hop[h, paths.source]))
                 out[place].append(leaves)
                 following[paths.source].append(leaves)
-        for place in {*into, *out}:
+        for place in dict.fromkeys([*into, *out]):
             model.add(sum(into[place]) == sum(out[place]))
         if self.ordered:
             for g in every:
