@@ -95,7 +95,7 @@ def compare(
     """
     results: list[Result | Known] = [one.result for one in solved.values()]
     results += [] if known is None else [known]
-    proven = [r for r in results if r.bound is not None]
+    proven = [r for r in results if r.bound is not None and _in_integers(r)]
     found = [r for r in results if r.objective is not None]
     strongest = max(proven, key=lambda r: _entries(r.bound), default=None)
     best = min(found, key=lambda r: _entries(r.objective), default=None)
@@ -113,6 +113,11 @@ def compare(
         Row(family, key, one.result, optimum, bound, one.facts, one.machine, known)
         for key, one in rows
     ]
+
+
+def _in_integers(found: Result | Known) -> bool:
+    """Tell whether a bound is more than the word of a solver that computes in floats."""
+    return isinstance(found, Known) or found.proof != "floats"
 
 
 def _who(found: Result | Known) -> str:

@@ -358,8 +358,19 @@ def test_a_proof_that_another_method_contradicts_is_a_bug(path: Path) -> None:
     store, key, solved = enrolled(path)
     store.add(key, solved)
     assert isinstance(solved.result.objective, int)
-    wrong = replace(solved.result, bound=solved.result.objective + 1)
+    wrong = replace(solved.result, bound=solved.result.objective + 1, proof="integers")
     store.add(key._replace(method="milp"), Solved(wrong))
     with pytest.raises(moeopt.ModelMismatchError, match="milp proves that nothing is below"):
         store.rows()
+    store.close()
+
+
+def test_the_word_of_floats_makes_no_optimum(path: Path) -> None:
+    """A bound that CP-SAT has not confirmed closes no instance for the other methods."""
+    store, key, solved = enrolled(path)
+    assert isinstance(solved.result.objective, int)
+    for proof, bound in (("integers", solved.result.objective - 1), ("floats", 10**15)):
+        result = replace(solved.result, status="feasible", bound=bound, proof=proof)
+        store.add(key._replace(method=f"milp-{proof}"), Solved(result))
+    assert {row.optimum for row in store.rows()} == {None}
     store.close()
