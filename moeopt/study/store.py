@@ -141,30 +141,34 @@ class Store:
 
     def solved(self, content_hash: str) -> dict[Key, Solved]:
         """Return all results of one instance, in the order in which they came."""
-        return {
-            key: from_columns(problem, name, key, columns)
-            for problem, name, key, columns in self._of("solve", SOLVE, content_hash)
-        }
+        with _row_of(self.path):
+            return {
+                key: from_columns(problem, name, key, columns)
+                for problem, name, key, columns in self._of("solve", SOLVE, content_hash)
+            }
 
     def failed(self, content_hash: str) -> dict[Key, Solved]:
         """Return what stands for the failed solves of one instance, in the same order."""
-        return {
-            key: failed_solve(problem, name, key, _failure(columns))
-            for problem, name, key, columns in self._of("failure", REASON, content_hash)
-        }
+        with _row_of(self.path):
+            return {
+                key: failed_solve(problem, name, key, _failure(columns))
+                for problem, name, key, columns in self._of("failure", REASON, content_hash)
+            }
 
     def _of(
         self, table: str, columns: str, content_hash: str
     ) -> Iterator[tuple[str, str, Key, Sequence[object]]]:
-        """Yield problem, instance's name, key and columns of an instance's rows, as they came."""
+        """Yield problem, instance's name, key and columns of an instance's rows, as they came.
+
+        Whoever goes through them does so within `_row_of`.
+        """
         query = f"""
             SELECT problem, name, {KEY}, {columns} FROM {table}
             JOIN instance ON hash = instance WHERE instance = ? ORDER BY id"""  # noqa: S608
         with readable_errors(self.path):
             found = self._connection.execute(query, (content_hash,)).fetchall()
-        with _row_of(self.path):
-            for problem, name, *rest in found:
-                yield problem, name, key_from(rest[:WIDTH]), rest[WIDTH:]
+        for problem, name, *rest in found:
+            yield problem, name, key_from(rest[:WIDTH]), rest[WIDTH:]
 
     def known(self, content_hash: str) -> Known | None:
         """Return what the library of an enrolled instance knew; None if nothing."""

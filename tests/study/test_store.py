@@ -374,3 +374,15 @@ def test_the_word_of_floats_makes_no_optimum(path: Path) -> None:
         store.add(key._replace(method=f"milp-{proof}"), Solved(result))
     assert {row.optimum for row in store.rows()} == {None}
     store.close()
+
+
+@pytest.mark.parametrize("change", ["proof = 1e308", "work = 'x'"])
+def test_a_column_that_somebody_edited_is_one_line(path: Path, change: str) -> None:
+    """A row is data from strangers."""
+    store, key, solved = enrolled(path)
+    store.add(key, solved)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE solve SET {change}")
+    with Store(path) as edited, pytest.raises(moeopt.InputError, match="a row of the store: "):
+        edited.rows()
