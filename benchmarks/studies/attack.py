@@ -10,7 +10,8 @@ by brute force, and solved by every exact method, without a warm start and with 
 and engine the table says how many instances it solved, how often it called something optimal that
 is not ("false optimum"), infeasible what is not or the other way round ("false status"), gave a
 bound above the optimum ("false bound"), raised an error, had a claim of its engine refuted by
-CP-SAT, whose answer it then gives if it is right ("refuted"), left an instance open, or refused it
+CP-SAT, whose answer it then gives if it is right ("refuted"; by several engines on one instance it
+is the model that is wrong, a "false bound"), left an instance open, or refused it
 with a clear word (numbers beyond its limits). For heuristics
 "false optimum" is a valid solution below the optimum: then the oracle is wrong. Instances that
 brute force refuses as too large are left out and counted. Exit status 1 if anything was false.
@@ -99,6 +100,7 @@ def attack(
             note("brute-force", "refused", where)
             continue
         note("brute-force", "solved", where)
+        refuted: set[str] = set()
         for label, arguments in methods:
             try:
                 result = moeopt.solve(instance, time_limit_s=limit_s, **arguments)
@@ -111,7 +113,10 @@ def attack(
             what = verdict(result, truth)
             if what not in FALSE and REFUTED in result.raw_status:
                 what = "refuted"
+                refuted.add(arguments["engine"] or arguments["method"])
             note(label, what, where, f"{result.objective} {result.bound}, not {truth.objective}")
+        if len(refuted) > 1:  # it is not the engines that are wrong, but the model
+            note("several engines", "false bound", where, sorted(refuted))
         for name, rule in get_problem(problem).heuristics.HEURISTICS.items():
             solution = rule(instance)
             if solution is None:
