@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from moeopt.core.errors import InputError
 from moeopt.library.lemmas.rows import LemmaModel, Term
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ Lies = dict[tuple[int, int, int], int]
 
 def numbers_of_layers(instance: "Instance", below: int, form: Mapping[str, Any]) -> LemmaModel:
     """Return the model: layers of a kind by device, and steps between devices."""
+    if instance.by_tensor:
+        raise InputError("layers: by tensor: this lemma counts whole layers")
     made, count = LemmaModel(NUMBERS, tighten=False), len(instance.devices)
     kinds, first = _runs(instance)
     cost: dict[int, int] = {}

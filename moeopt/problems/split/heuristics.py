@@ -5,10 +5,13 @@ A rule that ends with more than fits, or with a part where it cannot run, has no
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import accumulate
 
 from .check import objective, violations
 from .instance import Instance, Layer, Solution
+
+Rule = Callable[..., Solution | None]
 
 Homes = tuple[list[int], list[int]]
 """The device of each layer's attention and of its experts; -1 for none."""
@@ -321,12 +324,49 @@ def _valid(instance: Instance, homes: Homes) -> Solution | None:
     return None if violations(instance, solution) else solution
 
 
-HEURISTICS: dict[str, Callable[..., Solution | None]] = {
-    "llama.cpp-fit": llama_cpp_fit,
-    "tensor-split-then-n-cpu-moe": tensor_split_then_n_cpu_moe,
-    "ik-auto-fit": ik_auto_fit,
-    "first-fit": first_fit,
-    "one-gpu-only": one_gpu_only,
+def _of_layers(rule: Rule) -> Rule:
+    """Return the rule for instances by tensor, too: all tensors of a layer lie as its experts."""
+
+    @wraps(rule)
+    def found(instance: Instance, **settled: str) -> Solution | None:
+        if not instance.by_tensor:
+            return rule(instance, **settled)
+        rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
+        ends = [*rows[1:], len(instance.layers)]
+        layers = tuple(
+            _joined(instance.layers[row:end]) for row, end in zip(rows, ends, strict=True)
+        )
+        solution = rule(instance.model_copy(update={"layers": layers}), **settled)
+        if solution is None:
+            return None
+        attention, experts = [-1] * ends[-1], list[int]()
+        for row, end, at, home in zip(
+            rows, ends, solution.attention, solution.experts, strict=True
+        ):
+            attention[row] = at
+            experts += [home] * (end - row)
+        return _valid(instance, (attention, experts))
+
+    return found
+
+
+def _joined(rows: Sequence[Layer]) -> Layer:
+    """Return a layer with the experts of all rows as one part."""
+    changed: dict[str, object] = {"experts_bytes": sum(_held(row) for row in rows)}
+    for name in ("experts_ns", "prompt_experts_ns"):
+        times = [getattr(row, name) for row in rows]
+        if any(times):
+            each = zip(*(own for own in times if own), strict=True)
+            changed[name] = tuple(None if None in own else sum(own) for own in each)
+    return rows[0].model_copy(update=changed)
+
+
+HEURISTICS: dict[str, Rule] = {
+    "llama.cpp-fit": _of_layers(llama_cpp_fit),
+    "tensor-split-then-n-cpu-moe": _of_layers(tensor_split_then_n_cpu_moe),
+    "ik-auto-fit": _of_layers(ik_auto_fit),
+    "first-fit": _of_layers(first_fit),
+    "one-gpu-only": _of_layers(one_gpu_only),
 }
 
 WARM_START = best_rule
