@@ -192,22 +192,8 @@ def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
     sizes = [layer.attention_bytes + _held(layer) for layer in instance.layers]
     needed = sum(sizes)
     buffers = max(instance.devices[gpu].buffer for gpu in gpus)
-    ends = list(accumulate(max(0, room[gpu]) for gpu in gpus))
-    total = needed + buffers * len(gpus)
-    attention = [gpus[-1]] * len(sizes)
-    row = loaded = 0
-    for gpu, end in zip(gpus, ends, strict=True):
-        loaded += buffers
-        while row < len(sizes):
-            # Compared in whole numbers: loaded + size against end / ends[-1] x total.
-            over = (loaded + sizes[row]) * ends[-1] - end * total
-            if over > 0 and over >= end * total - loaded * ends[-1]:
-                break
-            attention[row] = gpu
-            loaded += sizes[row]
-            row += 1
-            if over > 0:
-                break
+    shares = [max(0, room[gpu]) for gpu in gpus]
+    attention = [gpus[place] for place in ik_places(sizes, shares, buffers)]
     experts: list[int | None] = [*attention]
     for gpu in gpus:
         if needed <= sum(max(0, room[other]) for other in gpus):
@@ -220,6 +206,28 @@ def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
             used -= _held(instance.layers[number])
             experts[number] = None
     return _on_host(instance, attention, experts)
+
+
+def ik_places(sizes: Sequence[int], shares: Sequence[float], buffer: int) -> list[int]:
+    """Return which share of all bytes each layer goes to: to the nearest layer, in order.
+
+    Each device has a compute buffer beside its layers, which counts; the last one takes the rest.
+    """
+    ends, total = list(accumulate(shares)), sum(sizes) + buffer * len(shares)
+    found, row, loaded = [len(shares) - 1] * len(sizes), 0, 0
+    for place, end in enumerate(ends):
+        loaded += buffer
+        while row < len(sizes):
+            # Compared without a division: loaded + size against end / ends[-1] x total.
+            over = (loaded + sizes[row]) * ends[-1] - end * total
+            if over > 0 and over >= end * total - loaded * ends[-1]:
+                break
+            found[row] = place
+            loaded += sizes[row]
+            row += 1
+            if over > 0:
+                break
+    return found
 
 
 def best_rule(instance: Instance) -> Solution | None:
