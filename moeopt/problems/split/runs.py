@@ -2,11 +2,11 @@
 
 Consecutive layers are one run if all their times and bytes are equal. (A layer is all rows from one
 with attention to the next: where experts are given by tensor, a chain of places, each to the next
-tensor's, stands for "experts on h" below.) Of a split only these numbers are kept: how many layers of each run have attention on g and experts on h, and how often the
-activations go from there to attention on g', within the run and to the next one. Memory is a sum
-over these numbers, and so is the time. So whatever split there is gives numbers that satisfy the
-model, at its objective: the model is a relaxation, and what CP-SAT proves of it in integers holds
-for all splits.
+tensor's, stands for "experts on h" below.) Of a split only these numbers are kept: how many layers
+of each run have attention on g and experts on h, and how often the activations go from there to
+attention on g', within the run and to the next one. Memory is a sum over these numbers, and so is
+the time. So whatever split there is gives numbers that satisfy the model, at its objective: the
+model is a relaxation, and what CP-SAT proves of it in integers holds for all splits.
 
 Proof that it loses nothing. Within a run the numbers are arcs between places, attention on g or
 experts on h; as many enter a place as leave it, but for where the run is entered and left. Layers
