@@ -1,7 +1,6 @@
 """Plans and predictions for several GPUs or memory nodes: problem `split`, and a command line."""
 
 import re
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -57,10 +57,62 @@ class Use:
 
     def in_words(self) -> str:
         """Return the sum in MiB, on one line."""
-        most = IK_LATENT_MIB * MIB // each
+        parts = [f"{name} {-(-size // MIB):,}" for name, size in self.parts.items() if size]
+        return f"{self.name}: {' + '.join(parts)} = {-(-self.needed // MIB):,} MiB"
 
-    whole = (n for n in range(heads, 0, -1) if heads % n == 0 and n <= most)
-    return max(found, each * next(whole, 1))
+
+def kv_bytes(model: ModelShape, context: int) -> int:
+    """Return the bytes of the KV cache of all layers, as large as it is allocated."""
+    return model.layers * model.kv_bytes(max(context, LEAST_CONTEXT))
+
+
+def buffer_bytes(
+    model: ModelShape, runtime: str | None, ubatch: int = UBATCH, *, experts_off_gpu: bool = True
+) -> int:
+    """Return the bytes of the compute buffers on a GPU.
+
+    Parameters
+    ----------
+    runtime
+        `WITH_GRAPH` or others, which are taken to need as much.
+    ubatch
+        Tokens that are computed together.
+    experts_off_gpu
+        Whether experts lie in host memory: for prompts one matrix of a layer's experts is copied.
+
+    Notes
+    -----
+    The largest of what a graph holds at once: logits of a ubatch in 32 bits; or the activations of
+    a layer: those of all chosen experts (three widths) and of the attention's projections. It fits
+    published logs of llama.cpp: 300 MiB for Qwen3-30B at 512 tokens are its logits. Runtimes
+    without such a graph (ktransformers on SGLang) are taken to need the same; their logs are not
+    public.
+    """
+    logits = 4 * ubatch * (model.vocab_size or 0)
+    inner = 3 * model.top_k * model.expert_intermediate_size + model.top_k * model.hidden_size
+    activations = 4 * ubatch * (inner + 6 * model.hidden_size)
+    staged = model.routed_experts * model.expert_bytes // 3 if experts_off_gpu else 0
+    return max(logits, activations) + (staged if ubatch >= 32 else 0)
+
+
+def ik_buffer_bytes(model: ModelShape, ubatch: int, context: int) -> int:
+    """Return the compute buffer of a GPU by which ik_llama.cpp shares layers out.
+
+    Its own estimate (``get_layer_sizes``): the largest of a layer's feed-forward activations with
+    its input, and under ``-mla 3`` of keys and values in 32 bits, by heads so that they take at
+    most `IK_LATENT_MIB`.
+    """
+    hidden, shared = model.hidden_size, model.shared_experts * (model.shared_intermediate_size or 0)
+    widths = [model.top_k * (2 * model.expert_intermediate_size + hidden)]
+    widths += [2 * own + hidden for own in (shared, model.dense_intermediate_size or 0) if own]
+    found = 4 * ubatch * (max(widths) + 2 * hidden)
+    if model.attention is None or model.attention.kind != "latent":
+        return found
+    heads, each = model.attention.heads, 8 * model.attention.value_dim * max(context, LEAST_CONTEXT)
+    parts = [
+        n for n in range(1, heads) if heads % n == 0 and heads // n * each <= IK_LATENT_MIB * MIB
+    ]
+    return max(found, each * (heads // parts[0] if parts else 1))
 
 
 def reserved_bytes(machine: Machine, runtime: str | None) -> int:
