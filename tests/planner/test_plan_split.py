@@ -311,7 +311,6 @@ def test_overrides_are_read_as_the_runtime_reads_them() -> None:
     [
         ("-ngl 99", 3, "gpu0 lacks "),
         ("-ngl 99 --n-cpu-moe x", 2, "--n-cpu-moe: must be a number"),
-        ("-ot blk.1.ffn_up_exps=CPU", 2, "-ot: must have the experts of layer 1 on one device"),
         ("-ot exps=CUDA7", 2, "-ot: must be PATTERN=DEVICE of CPU, CUDA0, CUDA1"),
         ("-ot (=CPU", 2, "-ot: '(': "),
         ("-ts 1,2,3", 2, "-ts: must be at most 2 shares"),
