@@ -25,8 +25,7 @@ from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.problem import Run
 from moeopt.core.search import Search
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
-from moeopt.sim.traces.forecast_costs import CostCurve
-from moeopt.sim.traces.popularity import Forecast, fit
+from moeopt.sim.traces.popularity import CostCurve, Forecast, fit
 
 from .check import link_time_ns
 from .expert import COSTS, TWO_PARTS, Expert
