@@ -1,4 +1,4 @@
-"""Model shapes from the ``config.json`` that Hugging Face models carry, and widths of their weights.
+"""Model shapes, and widths of weights, from the ``config.json`` of Hugging Face models.
 
 The keys are those of the model classes in transformers: Mixtral, Phi-3.5-MoE, OLMoE, Qwen2-MoE,
 Qwen3-MoE, DeepSeek (V1 to V3), GLM-4.5 and whatever else spells its shape the same way.
