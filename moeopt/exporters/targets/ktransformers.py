@@ -183,8 +183,6 @@ def deferral_flag(count: int) -> str:
     return f"{FLAG} {count}"
 
 
-
-
 YAML_TARGET = "ktransformers-yaml"
 
 PLAIN = "KTransformersExperts"

@@ -98,8 +98,6 @@ def _rows(path: Path, model_class: str) -> list[Row]:
     return read_rows(entry.get(KEY), f"{path}: {KEY}")
 
 
-
-
 def export_ascend(job: Job) -> Exported:
     """Return the map of a plan.
 
