@@ -13,6 +13,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import main, run
+from moeopt.problems.registry import PROBLEMS
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
 
@@ -202,6 +203,22 @@ def test_generate_makes_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
     text = capsys.readouterr().out
     assert (tmp_path / "a.json").read_text() == text
     assert (tmp_path / f"{json.loads(text)['name']}.json").read_text() == text
+
+
+SMALLER = {
+    "cache": ["--tokens", "20"],
+    "joint": ["--steps", "2", "--kv-bits", "16,8"],
+    "placement": ["--steps", "2"],
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_generate_makes_an_instance_of_each_problem(problem: str, tmp_path: Path) -> None:
+    """From a machine, a model and a workload, by the command, as `moeopt.load` reads it."""
+    command = ["generate", problem, "--machine", "trimoe", "--model", "mixtral-8x7b"]
+    command += ["--workload", "olmoe-1b-7b", *SMALLER.get(problem, [])]
+    assert run([*command, "--out", str(tmp_path / "made.json")]) == 0
+    assert moeopt.load(tmp_path / "made.json").problem == problem
 
 
 def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
