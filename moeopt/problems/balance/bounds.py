@@ -1,6 +1,7 @@
 """Lower bounds on the makespan that need no solver, each with its proof.
 
-Two of them are relaxations of the case in which NDP work remains, each solved exactly: link, and GPU.
+Two of them are relaxations of the case in which NDP work remains, each solved exactly: link, and
+GPU.
 
 Given a makespan, every NDP unit is asked the same: to give up enough of its work W. Activations are
 due on both sides.

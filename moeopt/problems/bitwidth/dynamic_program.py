@@ -3,8 +3,8 @@
 Proof. With layers' budgets nothing ties the layers but a granularity of "model": each is solved by
 itself (`multiple_choice_knapsack`), and the sum of optima is the optimum. With a model's budget the
 layers share it: their curves of least loss over bits are merged in pairs (`merged`), which leaves
-out no way to share (`frontier`). Where layers have one width each, all widths are compared; where the
-model has one, all of them as well.
+out no way to share (`frontier`). Where layers have one width each, all widths are compared; where
+the model has one, all of them as well.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,8 +7,9 @@ first e experts. A second index says how many of them have each width in `min_co
 further than needed. A choice among e + 1 experts is one among e and a width for the next, so
 `extend` keeps the property. Entries in which every count is reached are what BW-C5 allows.
 
-**Curves** of least loss over bits, and the (min,+) convolution of two of them: layers share nothing but a budget. So the curve of two parts is their (min,+) convolution: r
-increments in all, k of them in the second part. Both are nearly convex, and most k need no look.
+**Curves** of least loss over bits, and the (min,+) convolution of two of them: layers share nothing
+but a budget. So the curve of two parts is their (min,+) convolution: r increments in all, k of them
+in the second part. Both are nearly convex, and most k need no look.
 
 Proof. Let h be the sum of a convex minorant of the first curve at r - k and one of the second at k:
 convex in k, and nowhere above the sum of the curves. Say that the best sum so far was found at p,

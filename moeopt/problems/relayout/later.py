@@ -11,8 +11,9 @@ a few of the futures first. The best of thousands on one sample is partly luck: 
 each without its last migrations, are compared on a second sample, with the best schedules. What is
 reported has its value there, and doing nothing is among what is compared.
 
-What a layout costs on sampled futures is the second stage, in compiled loops. All futures of a layer differ in loads and costs only, so a layout (who is in the GPU's memory, and
-where each host copy lies) is turned into a table of `moeopt.core.device_loads` per future.
+What a layout costs on sampled futures is the second stage, in compiled loops. All futures of a
+layer differ in loads and costs only, so a layout (who is in the GPU's memory, and where each host
+copy lies) is turned into a table of `moeopt.core.device_loads` per future.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
