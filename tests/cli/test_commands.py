@@ -237,6 +237,7 @@ def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
         (["solve"], "Missing argument"),
         (["solve", "x.json", "--methode", "greedy"], "No such option"),
         (["solve", "x.json", "--seed", "abc"], "--seed: must be a whole number, not 'abc'"),
+        (["generate", "joint", "--losses", "x"], "for '--losses': 'x' is not one of 'fitted'"),
         (["frobnicate"], "No such command"),
         (["solve", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
         (["gap", "."], "holds no instance files"),
