@@ -10,7 +10,7 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
-from moeopt.exporters.outside_solver import read_answer, read_sol
+from moeopt.exporters.targets.exact_model import read_answer, read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines import solve_highs as highs
 from moeopt.solvers.engines import to_matrix

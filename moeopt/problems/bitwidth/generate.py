@@ -33,8 +33,7 @@ from moeopt.sim.models.importance import decode_tokens, importance, prefill_toke
 from moeopt.sim.models.loss_law import LAWS, Rounded, by_loss, by_table
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
 from moeopt.sim.presets import find, names
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
