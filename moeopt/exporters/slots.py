@@ -4,10 +4,8 @@ Slots are numbered over the devices, each of which has equally many. An expert m
 a plan of the problem replication, or where a placement is spread over several devices. Every target
 of expert maps writes what `slot_map` returns.
 
-Copies of experts over devices: the experts in a layer's slots, by a plan or by load.
-
-Runtimes leave no slot empty: `full_slots` fills those that a plan does not use, each with the copy
-that leaves the least peak.
+The experts in a layer's slots are those of a plan, or go by load. Runtimes leave no slot empty:
+`full_slots` fills those that a plan does not use, each with the copy that leaves the least peak.
 """
 
 import json

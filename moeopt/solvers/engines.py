@@ -23,7 +23,7 @@ from moeopt.core.highs import Found, fits, minimize, nodes_within, work_of
 from moeopt.core.lazy import installed
 from moeopt.core.safe_bound import Program
 
-from .interrupt import run_interruptible
+from .limits import run_interruptible
 from .process import Process, ProcessEndedError, Words, serve_pipes
 from .result import Termination
 

@@ -12,7 +12,7 @@ from moeopt.core.search import Search
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.check import objective
 from moeopt.solvers.backends.milp import FUNCTIONS
-from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.limits import run_interruptible
 from tests.solvers.test_statuses import partition
 
 

@@ -15,8 +15,7 @@ from moeopt.solvers.engines import (
     solve_scip,
     to_matrix,
 )
-from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import within
+from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
