@@ -139,7 +139,7 @@ def _drop_output() -> None:
 
 def _in_words(error: typer.TyperException, argv: Sequence[str]) -> str:
     """Return what is wrong with a command line, and what would be right."""
-    text = error.format_message()
+    text = error.format_message().replace("Value error, ", "")  # pydantic's, which Typer asks
     if not isinstance(error, typer.BadParameter) or error.param is None or error.ctx is None:
         return text
     if text.startswith("Missing"):
