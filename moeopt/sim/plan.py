@@ -1,6 +1,7 @@
 """What a plan file holds: every decision of the problems, each part optional.
 
-Whether a plan fits a model, a machine and a number of steps.
+Whether a plan fits a model, a machine and a number of steps, and what its steps cost besides routed
+experts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,11 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from moeopt.core.envelope import Count, Frozen, Name, Nanoseconds, field_error, validated
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
+
+from .machines.cost import DEFAULT_QUANTUM_NS, to_quanta
+from .machines.layer_cost import layer_costs
+from .machines.machine import Machine
+from .models.model_shape import ModelShape
 
 MAX_LAYERS = 4096
 MAX_EXPERTS = 4096
@@ -259,3 +265,38 @@ def _check_when(field: str, step: int | None, layer: int, extent: Extent) -> Non
 def _below(field: str, value: int, limit: int, what: str) -> None:
     if value >= limit:
         raise InputError(f"plan: {field}: must be below {what} = {limit}, not {value}")
+
+
+def times_of_model(
+    machine: Machine,
+    model: ModelShape,
+    tokens: int,
+    context: int,
+    quantum_ns: int = DEFAULT_QUANTUM_NS,
+) -> Times:
+    """Return attention, shared experts, hand-overs, and once per step dense layers and head.
+
+    Parameters
+    ----------
+    tokens
+        Tokens in a step.
+    context
+        Tokens in the KV cache of each of them.
+    quantum_ns
+        Every time is rounded up to a multiple of this.
+
+    Raises
+    ------
+    InputError
+        As `moeopt.sim.machines.layer_cost.layer_costs`, whose assumptions these times have.
+    """
+    cost = layer_costs(machine, model, tokens, context, quantum_ns)
+    dense_layers = model.layers - len(model.moe_layers)
+    fixed = int(to_quanta((machine.require_gpu().step_fixed_us or 0.0) * 1e3, quantum_ns))
+    return Times(
+        attention_ns=(cost.attention_ns,),
+        shared_ns=(cost.shared_ns,),
+        to_host_ns=(cost.sync_ns,),
+        to_gpu_ns=(cost.sync_ns,),
+        step_ns=dense_layers * (cost.attention_ns + cost.dense_ns) + cost.head_ns + fixed,
+    )

@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled
-
-from .curves import Costs, Ints
-from .instance import Instance
+from moeopt.problems.cache.curves import Costs, Ints
+from moeopt.problems.cache.instance import Instance
 
 Flags = NDArray[np.bool_]
 

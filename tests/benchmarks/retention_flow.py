@@ -9,7 +9,7 @@ whole units are retentions and the other way round, and some optimal flow is who
 import numpy as np
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
-from moeopt.problems.cache.belady import Reuse
+from benchmarks.studies.belady_bound import Reuse
 
 
 def least_weighted(reuse: Reuse, p: int, scale: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.problems.cache.belady import (
+from benchmarks.studies.belady_bound import (
     SCALE,
     Reuse,
     belady_bound,
@@ -19,8 +19,8 @@ from moeopt.problems.cache.belady import (
 from moeopt.problems.cache.curves import Costs
 from moeopt.problems.cache.instance import Instance
 from moeopt.solvers.run import solve
+from tests.benchmarks.retention_flow import least_weighted
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses, random_instance
-from tests.problems.cache.retention_flow import least_weighted
 
 Ints = NDArray[np.int64]
 
