@@ -222,8 +222,8 @@ def predict(
     -----
     A token takes the sum of the terms in `moeopt.sim.machines.runtimes.profile`: bytes over
     measured bandwidths, operations over rates, and fixed times per token, layer, layer with experts
-    on the CPU and such expert. Costs of the terms: those of a calibration where the machine has one, else
-    of the runtime's profile, fitted to public measurements (docs/measured.md).
+    on the CPU and such expert. Costs of the terms: those of a calibration where the machine has
+    one, else of the runtime's profile, fitted to public measurements (docs/measured.md).
 
     Examples
     --------
