@@ -13,16 +13,9 @@ from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.together import fit_together
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.calibration import machine_costs, model_costs
-from moeopt.sim.machines.runtimes.profile import (
-    Certainty,
-    Kind,
-    RuntimeProfile,
-    Within,
-    as_costs,
-    prior,
-    token_us,
-)
+from moeopt.sim.machines.runtimes.profile import Certainty, Kind, RuntimeProfile, Within, as_costs
 from moeopt.sim.machines.runtimes.setting import amounts
+from moeopt.sim.machines.runtimes.terms import prior, token_us
 
 Vector = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from benchmarks.measured.crossvalidation import expressible
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.together import fit_together
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.profile import OVERLAP, TERMS, prior, token_us
 from moeopt.sim.machines.runtimes.setting import amounts
+from moeopt.sim.machines.runtimes.terms import OVERLAP, TERMS, prior, token_us
 
 Vector = NDArray[np.float64]
 

@@ -21,8 +21,8 @@ from benchmarks.measured.crossvalidation import (
 )
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.strategies import Strategies, compare_strategies
-from moeopt.sim.machines.runtimes.profile import TERMS
 from moeopt.sim.machines.runtimes.setting import amounts
+from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.study.table import interval
 
 LONG = 4096

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from moeopt.sim.machines.runtimes.calibration import Rows, Vector, soft
-from moeopt.sim.machines.runtimes.profile import OF_RUNTIMES, OVERLAP, TERMS, term_times
+from moeopt.sim.machines.runtimes.terms import OF_RUNTIMES, OVERLAP, TERMS, term_times
 
 NOISE = 0.1
 """Relative error of a point that nothing is to explain, within a machine."""

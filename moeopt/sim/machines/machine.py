@@ -18,7 +18,7 @@ from moeopt.core.errors import InputError
 from moeopt.sim.machines.cpu import Cpu, Fraction, NonNegative, Positive
 from moeopt.sim.machines.curve import Curve, Device, TimeTable
 from moeopt.sim.machines.fields import about
-from moeopt.sim.machines.runtimes.profile import CalibratedRuntime
+from moeopt.sim.machines.runtimes.terms import CalibratedRuntime
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
 LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]

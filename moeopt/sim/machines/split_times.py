@@ -22,8 +22,9 @@ from moeopt.sim.machines.runtimes.predict import (
     UPLOAD_SHARE,
     costs_of,
 )
-from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime, token_us
+from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s, host_read_gb_s
+from moeopt.sim.machines.runtimes.terms import token_us
 from moeopt.sim.models.model_shape import ModelShape
 
 Numa = Literal["interleaved", "first-touch", "nodes", "mirrored", "isolate"]

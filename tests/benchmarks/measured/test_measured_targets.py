@@ -19,7 +19,8 @@ from benchmarks.measured.crossvalidation import (
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
 from benchmarks.measured.report import Errors, bandwidth_alone, details, to_markdown
 from benchmarks.measured.together import fit_together
-from moeopt.sim.machines.runtimes.profile import TERMS, get_runtime, prior, token_us
+from moeopt.sim.machines.runtimes.profile import get_runtime
+from moeopt.sim.machines.runtimes.terms import TERMS, prior, token_us
 
 there = (Path(os.environ.get(FOLDER, "")) / SECOND).is_file()
 needs_points = pytest.mark.skipif(not there, reason=f"{FOLDER} does not name the second table")

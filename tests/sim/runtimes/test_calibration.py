@@ -11,8 +11,9 @@ from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.calibration import calibrate
 from moeopt.sim.machines.runtimes.measurements import Measurement, read_measurements
-from moeopt.sim.machines.runtimes.profile import TERMS, as_vector, get_runtime
+from moeopt.sim.machines.runtimes.profile import as_vector, get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting, amounts
+from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.presets import get_machine, get_model

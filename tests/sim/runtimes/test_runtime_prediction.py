@@ -19,14 +19,9 @@ from moeopt.sim.machines.runtimes.applied import (
 )
 from moeopt.sim.machines.runtimes.memory import NoRoomError
 from moeopt.sim.machines.runtimes.predict import PARTS, Wanted, fewest_cpu_blocks
-from moeopt.sim.machines.runtimes.profile import (
-    PRIOR,
-    TERMS,
-    CalibratedRuntime,
-    get_runtime,
-    runtimes,
-)
+from moeopt.sim.machines.runtimes.profile import get_runtime, runtimes
 from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS, CalibratedRuntime
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.plan import Plan, times_of_model
 from moeopt.sim.presets import get_machine, get_model

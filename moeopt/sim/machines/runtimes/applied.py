@@ -5,19 +5,14 @@ from dataclasses import dataclass
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.predict import costs_of, what_to_expect
-from moeopt.sim.machines.runtimes.profile import (
-    TERMS,
-    RuntimeProfile,
-    as_costs,
-    get_runtime,
-    term_times,
-)
+from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
     amounts,
     gpu_read_gb_s,
     weights_read_gb_s,
 )
+from moeopt.sim.machines.runtimes.terms import TERMS, term_times
 from moeopt.sim.models.model_shape import ModelShape
 
 AS_FILE = "machine"

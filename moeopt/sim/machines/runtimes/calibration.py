@@ -11,18 +11,9 @@ from moeopt.core.errors import InputError, expect
 from moeopt.sim.machines.machine import Machine
 
 from .measurements import Measurement
-from .profile import (
-    CalibratedModel,
-    CalibratedRuntime,
-    Vector,
-    as_costs,
-    as_vector,
-    get_runtime,
-    prior,
-    term_times,
-    token_us,
-)
+from .profile import as_costs, as_vector, get_runtime
 from .setting import amounts
+from .terms import CalibratedModel, CalibratedRuntime, Vector, prior, term_times, token_us
 
 Rows = NDArray[np.float64]
 

@@ -28,14 +28,11 @@ from moeopt.sim.machines.runtimes.memory import (
     kv_bits_of,
 )
 from moeopt.sim.machines.runtimes.profile import (
-    TERMS,
     Certainty,
     RuntimeProfile,
-    Vector,
     Within,
     as_vector,
     get_runtime,
-    term_times,
 )
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
@@ -43,6 +40,7 @@ from moeopt.sim.machines.runtimes.setting import (
     gpu_read_gb_s,
     host_read_gb_s,
 )
+from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
 from moeopt.sim.models.gguf.mixes import MIXES
 from moeopt.sim.models.model_shape import KINDS, ModelShape
 from moeopt.sim.models.quantisations import at_bits, weight_bytes
@@ -220,10 +218,10 @@ def predict(
 
     Notes
     -----
-    A token takes the sum of the terms in `moeopt.sim.machines.runtimes.profile`: bytes over
-    measured bandwidths, operations over rates, and fixed times per token, layer, layer with experts
-    on the CPU and such expert. Costs of the terms: those of a calibration where the machine has
-    one, else of the runtime's profile, fitted to public measurements (docs/measured.md).
+    A token takes the sum of the terms in `moeopt.sim.machines.runtimes.terms`: bytes over measured
+    bandwidths, operations over rates, and fixed times per token, layer, layer with experts on the
+    CPU and such expert. Costs of the terms: those of a calibration where the machine has one, else
+    of the runtime's profile, fitted to public measurements (docs/measured.md).
 
     Examples
     --------

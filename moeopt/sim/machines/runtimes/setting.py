@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
-from moeopt.sim.machines.runtimes.profile import TERMS, Kind
+from moeopt.sim.machines.runtimes.profile import Kind
+from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan
 
