@@ -23,14 +23,14 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from moeopt.sim.machines.table import machine_page
 
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.exporters.exported import Exported
 from moeopt.library.entries import TYPES as INSTANCE_TYPES
-from moeopt.library.entries import entries_of, problem_folders
-from moeopt.library.tables import open_table, problem_table
+from moeopt.library.entries import entries_of, open_table, problem_folders, problem_table
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
@@ -41,7 +41,6 @@ from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import scheduler
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.table import machine_page
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload

@@ -17,7 +17,7 @@ from moeopt.sim.machines.runtimes.memory import (
     reserved_bytes,
 )
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
@@ -31,9 +31,8 @@ from .defaults import Default, defaults
 from .jointly import Jointly, jointly
 from .options import PlanOptions
 from .predict import Comparison, compared, known_steps, loads_of
-from .request import Request
+from .request import Request, Routing, counts_known, notes, routing_of
 from .residency import memory
-from .routing import Routing, counts_known, notes, routing_of
 from .verdict import Verdict, verdict
 
 
