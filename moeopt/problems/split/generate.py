@@ -123,18 +123,27 @@ def generate(source: Source, options: Options) -> Instance:
 
 
 def _by_tensor(layer: Layer, quantum_ns: int) -> list[Layer]:
-    """Return a layer with gate, and rows of its own for up and down: each a third, rounded up."""
+    """Return a layer with gate, and rows of its own for up and down; together they are the layer.
 
-    def third(times: tuple[int | None, ...] | None) -> tuple[int | None, ...] | None:
-        step = TENSORS * quantum_ns
-        return times and tuple(t if t is None else -(-t // step) * quantum_ns for t in times)
+    Times and bytes are in steps of `quantum_ns` and of MiB; the rest is in down.
+    """
 
-    gate = layer.model_copy(
-        update={
-            "experts_ns": third(layer.experts_ns),
-            "experts_bytes": -(-layer.experts_bytes // (TENSORS * MIB)) * MIB,
-            "prompt_experts_ns": third(layer.prompt_experts_ns),
-        }
-    )
+    def third(times: tuple[int | None, ...] | None, last: bool) -> tuple[int | None, ...] | None:
+        return times and tuple(t if t is None else share(t, quantum_ns, last) for t in times)
+
+    def share(whole: int, step: int, last: bool) -> int:
+        each = whole // (TENSORS * step) * step
+        return whole - (TENSORS - 1) * each if last else each
+
+    rows = [
+        layer.model_copy(
+            update={
+                "experts_ns": third(layer.experts_ns, last),
+                "experts_bytes": share(layer.experts_bytes, MIB, last),
+                "prompt_experts_ns": third(layer.prompt_experts_ns, last),
+            }
+        )
+        for last in (False, False, True)
+    ]
     none = {"attention_ns": None, "attention_bytes": 0, "prompt_attention_ns": None}
-    return [gate] + [gate.model_copy(update=none)] * (TENSORS - 1)
+    return [rows[0], *(row.model_copy(update=none) for row in rows[1:])]

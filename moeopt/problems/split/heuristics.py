@@ -56,7 +56,7 @@ def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
         return first_fit(instance)
 
     def time_ns(device: int) -> tuple[int, int]:
-        times = [layer.attention_ns[device] for layer in instance.layers]
+        times = [layer.attention_ns[device] for layer in instance.layers if layer.attention_ns]
         times += [layer.experts_ns[device] for layer in instance.layers if layer.experts_ns]
         return sum(time or 0 for time in times), device
 
@@ -261,11 +261,11 @@ def _held(layer: Layer) -> int:
 
 
 def _first(
-    ways: Sequence[int], times: Sequence[int | None], size: int, room: list[int]
+    ways: Sequence[int], times: Sequence[int | None] | None, size: int, room: list[int]
 ) -> int | None:
     """Return the first device that can run a part and has room for it, which is taken."""
     for device in ways:
-        if times[device] is not None and size <= room[device]:
+        if times is not None and times[device] is not None and size <= room[device]:
             room[device] -= size
             return device
     return None
@@ -332,7 +332,7 @@ def _valid(instance: Instance, homes: Homes) -> Solution | None:
     return None if violations(instance, solution) else solution
 
 
-def _of_layers(rule: Rule) -> Rule:
+def of_layers(rule: Rule) -> Rule:
     """Return the rule for instances by tensor, too: all tensors of a layer lie as its experts."""
 
     @wraps(rule)
@@ -370,11 +370,11 @@ def _joined(rows: Sequence[Layer]) -> Layer:
 
 
 HEURISTICS: dict[str, Rule] = {
-    "llama.cpp-fit": _of_layers(llama_cpp_fit),
-    "tensor-split-then-n-cpu-moe": _of_layers(tensor_split_then_n_cpu_moe),
-    "ik-auto-fit": _of_layers(ik_auto_fit),
-    "first-fit": _of_layers(first_fit),
-    "one-gpu-only": _of_layers(one_gpu_only),
+    "llama.cpp-fit": of_layers(llama_cpp_fit),
+    "tensor-split-then-n-cpu-moe": of_layers(tensor_split_then_n_cpu_moe),
+    "ik-auto-fit": of_layers(ik_auto_fit),
+    "first-fit": of_layers(first_fit),
+    "one-gpu-only": of_layers(one_gpu_only),
 }
 
 WARM_START = best_rule

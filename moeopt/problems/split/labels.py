@@ -18,7 +18,7 @@ from moeopt.core.search import Search
 
 from .bounds import Relaxed, ascend, fitting, objective_grid, rows_of
 from .check import objective, violations
-from .heuristics import HEURISTICS
+from .heuristics import HEURISTICS, of_layers
 from .instance import Instance, Solution
 from .paths import FAR, Ints, Paths, paths_of
 from .runs import counted
@@ -37,7 +37,10 @@ def solve(instance: Instance, search: Search) -> None:
     """Find the best split and prove it, or report the best and the bound reached."""
     paths = fitting(paths_of(instance))
     grid = objective_grid(instance)
-    for start in (rule(instance) for rule in HEURISTICS.values()):
+    starts = [*HEURISTICS.values()]
+    if instance.by_tensor:
+        starts.append(of_layers(lambda whole: _whole_layers(whole, search)))
+    for start in (rule(instance) for rule in starts):
         _offer(instance, search, start)
         if start is not None and not violations(instance, start):
             homes = np.array([start.attention, start.experts], dtype=np.int64)
@@ -58,6 +61,13 @@ def solve(instance: Instance, search: Search) -> None:
     if best is None or best.bound > instance.largest:
         search.infeasible = search.objective is None
     search.note = "OPTIMAL" if search.closed else "OPEN"
+
+
+def _whole_layers(instance: Instance, search: Search) -> Solution | None:
+    """Return the best split that keeps a layer's tensors together, if the model of runs has one."""
+    paths, grid = fitting(paths_of(instance)), objective_grid(instance)
+    homes = counted(paths, grid, None, search.remaining_s / 2).homes
+    return None if homes is None else _split(instance, homes)
 
 
 def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> bool:
