@@ -49,14 +49,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import short
 
 from .instance import Instance
 
 Ints = NDArray[np.int64]
 
 
-@compiled
+@short(1024)
 def extensions(
     states: Ints, layer: Ints, penalties: Ints, limits: Ints, raised: Ints, first: int, last: int
 ) -> Ints:
@@ -117,7 +117,7 @@ def extensions(
     return found[:number]
 
 
-@compiled
+@short(2048)
 def pareto(states: Ints, order: Ints) -> Ints:
     """Return the states that no other one with no larger penalty, a and c dominates.
 
