@@ -29,8 +29,7 @@ from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.exporters.exported import Exported
 from moeopt.library.entries import TYPES as INSTANCE_TYPES
-from moeopt.library.entries import entries_of, problem_folders
-from moeopt.library.tables import open_table, problem_table
+from moeopt.library.entries import entries_of, open_table, problem_folders, problem_table
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned

@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from moeopt.sim.machines.runtimes.calibration import calibrate as calibrate
     from moeopt.sim.machines.runtimes.measurements import read_measurements as read_measurements
     from moeopt.sim.machines.runtimes.predict import predict as predict
-    from moeopt.sim.plan.schema import Plan as Plan
-    from moeopt.sim.plan.schema import load_plan as load_plan
+    from moeopt.sim.plan import Plan as Plan
+    from moeopt.sim.plan import load_plan as load_plan
     from moeopt.sim.presets import get_machine as get_machine
     from moeopt.sim.traces.files import load_counts as load_counts
     from moeopt.sim.traces.files import load_trace as load_trace
@@ -129,8 +129,8 @@ _HOME = {
     "predict": "moeopt.sim.machines.runtimes.predict",
     "calibrate": "moeopt.sim.machines.runtimes.calibration",
     "read_measurements": "moeopt.sim.machines.runtimes.measurements",
-    "Plan": "moeopt.sim.plan.schema",
-    "load_plan": "moeopt.sim.plan.schema",
+    "Plan": "moeopt.sim.plan",
+    "load_plan": "moeopt.sim.plan",
     "MoeoptError": "moeopt.core.errors",
     "InputError": "moeopt.core.errors",
     "MoeoptWarning": "moeopt.core.errors",

@@ -29,7 +29,7 @@ from unittest.mock import patch
 import moeopt
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.search import Feasibility
-from moeopt.problems.balance.relaxations import Answer
+from moeopt.problems.balance.bounds import Answer
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 

@@ -23,11 +23,11 @@ from statistics import median
 
 import moeopt
 from benchmarks.papers.ktransformers.cycle import cycle_ns
+from moeopt.problems.deferral.bounds import finished
 from moeopt.problems.deferral.check import objective
 from moeopt.problems.deferral.generate import PUBLISHED, Configuration
 from moeopt.problems.deferral.heuristics import saturate, uniform
 from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.states import finished
 
 TOLERANCE = 0.01
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.simulate import simulate
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 
 LAYERS, EXPERTS, TOKENS, TOP_K = 58, 256, 64, 8

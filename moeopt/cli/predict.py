@@ -62,7 +62,7 @@ def predict_command(
     """
     from moeopt.planner.split import split_page
     from moeopt.sim.machines.runtimes.predict import Prediction
-    from moeopt.sim.plan.schema import load_plan
+    from moeopt.sim.plan import load_plan
 
     if counts is not None and plan is None:
         raise InputError("--counts: goes with --plan")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure
-from moeopt.study.execute import Watch
+from moeopt.study.attempt import Failure, Watch
 from moeopt.study.plan import Job, Key
 
 from .options import GRAVEST_FIRST, INTERRUPTED, print_error, rich_console, rich_text, shown

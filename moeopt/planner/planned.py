@@ -17,7 +17,7 @@ from moeopt.sim.machines.runtimes.memory import (
     reserved_bytes,
 )
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from moeopt.core.envelope import Frozen, InstanceEnvelope, validated
 from moeopt.core.errors import InputError
-from moeopt.sim.plan.schema import Ids
+from moeopt.sim.plan import Ids
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.presets.parts import compose
 from moeopt.sim.source import Source

@@ -18,8 +18,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import LONGEST_PLACE
 from moeopt.core.wording import shortened
-from moeopt.study.attempt import Ended, Failure, attempt
-from moeopt.study.execute import News, NowAndThen, Watch
+from moeopt.study.attempt import Ended, Failure, News, NowAndThen, Watch, attempt
 from moeopt.study.plan import Job, Key
 from moeopt.study.store import frozen, packed_instance, unpacked_instance
 

@@ -27,9 +27,8 @@ from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
-from moeopt.study.attempt import NO_LOADS
+from moeopt.study.attempt import NO_LOADS, Watch
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
-from moeopt.study.execute import Watch
 from moeopt.study.plan import content_hash
 from moeopt.study.rows import Row, labelled
 from moeopt.study.store import Store

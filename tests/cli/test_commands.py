@@ -13,6 +13,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import main, run
+from moeopt.problems.registry import PROBLEMS
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
 
@@ -204,6 +205,22 @@ def test_generate_makes_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
     assert (tmp_path / f"{json.loads(text)['name']}.json").read_text() == text
 
 
+SMALLER = {
+    "cache": ["--tokens", "20"],
+    "joint": ["--steps", "2", "--kv-bits", "16,8"],
+    "placement": ["--steps", "2"],
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_generate_makes_an_instance_of_each_problem(problem: str, tmp_path: Path) -> None:
+    """From a machine, a model and a workload, by the command, as `moeopt.load` reads it."""
+    command = ["generate", problem, "--machine", "trimoe", "--model", "mixtral-8x7b"]
+    command += ["--workload", "olmoe-1b-7b", *SMALLER.get(problem, [])]
+    assert run([*command, "--out", str(tmp_path / "made.json")]) == 0
+    assert moeopt.load(tmp_path / "made.json").problem == problem
+
+
 def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
     """An instance called ../../x is saved inside the folder that was asked for."""
     command = ["generate", "tri_domain", "--machine", "trimoe", "--model", "glm-4.5-air"]
@@ -220,6 +237,7 @@ def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
         (["solve"], "Missing argument"),
         (["solve", "x.json", "--methode", "greedy"], "No such option"),
         (["solve", "x.json", "--seed", "abc"], "--seed: must be a whole number, not 'abc'"),
+        (["generate", "joint", "--losses", "x"], "for '--losses': 'x' is not one of 'fitted'"),
         (["frobnicate"], "No such command"),
         (["solve", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
         (["gap", "."], "holds no instance files"),

@@ -10,8 +10,7 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
-from moeopt.exporters.outside_solver import read_answer
-from moeopt.exporters.sol import read_sol
+from moeopt.exporters.outside_solver import read_answer, read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines.highs import solve as highs
 from moeopt.solvers.engines.matrix import to_matrix

@@ -17,12 +17,10 @@ import numpy as np
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.current import read_copies
-from moeopt.exporters.outside_solver import read_answer
-from moeopt.exporters.sol import read_sol
+from moeopt.exporters.outside_solver import read_answer, read_sol
 from moeopt.library import certificate
-from moeopt.library.entries import stem
+from moeopt.library.entries import open_table, problem_table, short_table, stem
 from moeopt.library.submissions import certificate_faults, certified, submitted
-from moeopt.library.tables import open_table, problem_table, short_table
 from moeopt.problems.registry import get_problem
 from moeopt.sim.machines.bandwidth_files import read_bandwidths
 from moeopt.sim.models.expert_weights import read_tensors

@@ -1,6 +1,7 @@
 """Traces as JSON, lines of JSON, tabulated text, and top-1 arrays."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 
@@ -354,3 +356,14 @@ def test_a_bad_array_is_refused(content: bytes, says: str, tmp_path: Path) -> No
     path = tmp_path / "x.npy"
     path.write_bytes(content)
     assert says in frugal_refusal(path, 4 * MEBIBYTE)
+
+
+def test_a_header_of_which_python_warns_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A header is a Python literal: "8and" is one with a SyntaxWarning, a second line on stderr."""
+    path = tmp_path / "x.npy"
+    path.write_bytes(header("(1, 8and 2)"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(InputError, match="Cannot parse header"):
+            load_trace(path)
+    assert not said

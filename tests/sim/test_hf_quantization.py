@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.sim.models.hf_quantization import quantized_bits
+from moeopt.sim.models.hf_config import quantized_bits
 from moeopt.sim.models.model_shape import KINDS, ModelShape
 from moeopt.sim.presets import get_model
 

@@ -4,7 +4,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.plan.model_times import times_of_model
+from moeopt.sim.plan import times_of_model
 from moeopt.sim.presets import get_machine, get_model
 
 

@@ -17,7 +17,7 @@ from moeopt.problems.cache.heuristics import best_uniform, uniform
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.generate import generate
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.sim.engine.critical_path import critical_path
 from moeopt.sim.engine.timeline import Timeline, Usage, usage
-from moeopt.sim.plan.schema import Extent, Plan, check_fits
+from moeopt.sim.plan import Extent, Plan, check_fits
 
 from .costs import CostTable
 from .decide import Decider

@@ -29,11 +29,10 @@ from collections.abc import Sequence
 
 from moeopt.core.search import Feasibility, Search
 
-from .bounds import lower_bound
+from .bounds import gpu_relaxation, link_relaxation, lower_bound, taken_slices
 from .check import objective
 from .heuristics import all_gpu, all_ndp
 from .instance import INT64_SUMS_NS, Instance, Solution
-from .relaxations import gpu_relaxation, link_relaxation, taken_slices
 
 FEW_EXCHANGES = 2**22
 """Slices of a unit times experts: so many exchanges are compared within some 20 ms."""

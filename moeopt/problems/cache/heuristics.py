@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.settlements import Settlement
+from moeopt.core.settlements import Settlement, context_length
 
 from .bounds import sides_of
 from .curves import Ints
@@ -173,4 +173,5 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="the published tokens per second imply 13 to 24 ms; 20 fits CPU-only execution, and "
         "the choice moves them by 2 to 3 %",
     ),
+    context_length("0"),
 )

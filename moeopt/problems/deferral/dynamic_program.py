@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from moeopt.core.search import Search
 
-from .bounds import lower_bound
+from .bounds import Finished, Stopped, earliest, finished, lower_bound
 from .check import objective
 from .heuristics import schedule, uniform, uniform_d
 from .instance import Instance, Solution
-from .states import Finished, Stopped, earliest, finished
 
 FEW_COUNTS = 1024
 """Layers times counts: with so many, looks at the clock are 20 ms apart."""

@@ -23,6 +23,7 @@ from moeopt.core.units import GIB
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.synthetic import routing_trace
@@ -185,8 +186,8 @@ def generate(source: Source, options: Options) -> Instance:
         known = None
     most = min(MAX_TABLE - 1, max(options.batch, int(counts.max(initial=1))))
     sizes = _sizes(counts, options, model)
-    unit_bytes = model.expert_bytes if sizes is None else model.expert_bytes / model.bits
-    room, memory = _room(source.machine, model, options, counts, unit_bytes)
+    unit_bytes = _unit_bytes(model, options)
+    room, memory = _room(source.machine, model, options, counts)
     decided: dict[str, object] = {"layers": counts.shape[1], "gpu_slots": room}
     if options.first_sequence is not None and trace.decode is None:
         decided["prompt_share"] = options.prompt_share or PROMPT_SHARE
@@ -257,18 +258,36 @@ def _schema_2(
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same steps under another value of a settlement; None if that takes the trace.
 
-    None too for free dispatch where the host has no copy.
+    None too for free dispatch where the host has no copy, and for `context` where slots are stated.
     """
     if settlement == "dispatch":
         if value == "free" and not instance.host_copy:
             return None
         return instance.restated(dispatch=value)
+    if settlement == "context":
+        settled = ("context",)
+        return made_again(
+            instance, settlement, value, settled=settled, options=Options, make=_with_room
+        )
     if settlement == "rules_know" and value == "steps":
         return instance.restated(known=None)
     options = (instance.provenance or {}).get("options")
     share = options.get("prompt_share") if isinstance(options, dict) else None
     is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}
     return instance if is_so.get(settlement) else None
+
+
+def _with_room(instance: Instance, record: Record, options: Options) -> Instance | None:
+    """Return an instance with the slots that options leave; None where they are stated."""
+    provenance, source = instance.provenance or {}, record.source(instance)
+    if source is None or not isinstance(provenance.get("gpu_memory"), dict):
+        return None
+    model = source.model if options.bits is None else source.model.quantized(options.bits)
+    room, memory = _left(source.machine, model, options)
+    stated = record.options | {"context": options.context, "gpu_slots": room}
+    return instance.restated(
+        gpu_slots=room, provenance=provenance | {"options": stated, "gpu_memory": memory}
+    )
 
 
 def memory_of(
@@ -303,16 +322,26 @@ def _room(
     model: ModelShape,
     options: Options,
     counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    unit_bytes: float,
 ) -> tuple[int, dict[str, int] | str]:
     """Return the slots, and how they come about."""
     if options.gpu_slots is not None:
         return options.gpu_slots, "gpu_slots as stated"
     if options.share is not None:
         experts = counts.shape[1] * counts.shape[2]
-        return round(options.share * experts * model.expert_bytes / unit_bytes), "share as stated"
+        slots = options.share * experts * model.expert_bytes / _unit_bytes(model, options)
+        return round(slots), "share as stated"
+    return _left(machine, model, options)
+
+
+def _left(machine: Machine, model: ModelShape, options: Options) -> tuple[int, dict[str, int]]:
+    """Return the slots that the GPU's memory leaves, and what it goes to."""
     memory = memory_of(machine, model, options.batch, options.context, options.reserved_gib)
-    return int(memory["experts"] / unit_bytes), memory
+    return int(memory["experts"] / _unit_bytes(model, options)), memory
+
+
+def _unit_bytes(model: ModelShape, options: Options) -> float:
+    """Return what a slot holds: an expert, or a bit per weight where experts differ."""
+    return model.expert_bytes / (1 if options.cold_bits is None else model.bits)
 
 
 def trace_of(source: Source, options: Options) -> Trace:

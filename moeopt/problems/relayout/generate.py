@@ -8,8 +8,7 @@ from pydantic import Field
 
 from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.core.errors import InputError
-from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
-from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.instance import COSTS, TWO_PARTS, Expert, Instance
 from moeopt.problems.tri_domain.layout_rule import (
     STRIPED,
     CutOption,

@@ -75,7 +75,7 @@ def _solve(
     answer = Answer(
         f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}", tolerance
     )
-    if model.sol_status == pulp.LpSolutionInfeasible:
+    if model.status == pulp.LpStatusInfeasible:  # at "Integer infeasible" `sol_status` says less
         answer.proven = "infeasible"
     elif model.sol_status == pulp.LpSolutionOptimal:
         answer.proven = "optimal"

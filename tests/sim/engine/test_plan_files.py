@@ -9,7 +9,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
-from moeopt.sim.plan.schema import Extent, Plan, check_fits, load_plan
+from moeopt.sim.plan import Extent, Plan, check_fits, load_plan
 from tests.refusals import refused
 from tests.sim.engine.decode_cases import DIMMS, EXPERTS, LAYERS, random_plan
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.sim.machines.cost import expert_costs
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.forecast_costs import CostCurve
+from moeopt.sim.traces.popularity import CostCurve
 
 
 def test_exact_where_known_and_near_elsewhere() -> None:

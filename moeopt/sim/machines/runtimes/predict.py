@@ -44,7 +44,7 @@ from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
 from moeopt.sim.models.gguf.mixes import MIXES
 from moeopt.sim.models.model_shape import KINDS, ModelShape
 from moeopt.sim.models.quantisations import at_bits, weight_bytes
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 
 PARTS = {
