@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from time import thread_time
@@ -60,7 +60,8 @@ def short(entries: int) -> Callable[[F], F]:
     It is plain Python, and all that it calls, on no more entries in all, until such calls have
     taken `PLAIN_S`: a process that has little to do loads no Numba, and compiles nothing.
     """
-    return lambda function: cast(F, Kernel(function, entries))
+    decorate: Any = partial(Kernel, entries=entries)
+    return cast(Callable[[F], F], decorate)
 
 
 PLAIN_S = 0.25
