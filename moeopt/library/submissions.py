@@ -8,7 +8,7 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.json_files import save
 from moeopt.core.objective import Objective, below, difference, entries
-from moeopt.exporters.outside_solver import read_answer
+from moeopt.exporters.targets.exact_model import read_answer
 from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
     CERTIFICATES,

@@ -22,7 +22,7 @@ from moeopt.core.untrusted import digest, inside
 from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.sim.presets import names
-from moeopt.sim.resettle import Record
+from moeopt.sim.source import Record
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods

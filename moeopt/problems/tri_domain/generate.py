@@ -18,8 +18,7 @@ from moeopt.problems.tri_domain.layout_rule import (
 )
 from moeopt.sim.machines.cost import expert_costs
 from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps
 
 
