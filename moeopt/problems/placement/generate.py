@@ -26,8 +26,7 @@ from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Batching, Counts, Tokens, Trace, all_step_tokens
