@@ -23,6 +23,7 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from moeopt.sim.machines.table import machine_page
 
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
@@ -40,13 +41,12 @@ from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import scheduler
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.table import machine_page
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.verdict import Verdict
+from moeopt.solvers.result import Verdict
 from moeopt.study.rows import Row
 
 ROOT = Path(__file__).parents[1]

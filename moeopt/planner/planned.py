@@ -31,9 +31,8 @@ from .defaults import Default, defaults
 from .jointly import Jointly, jointly
 from .options import PlanOptions
 from .predict import Comparison, compared, known_steps, loads_of
-from .request import Request
+from .request import Request, Routing, counts_known, notes, routing_of
 from .residency import memory
-from .routing import Routing, counts_known, notes, routing_of
 from .verdict import Verdict, verdict
 
 

@@ -124,6 +124,7 @@ def warm_file(problem: str) -> Path | None:
 
 def compile_problem(problem: str) -> int:
     """Solve a problem's instances with all methods; return how many kernels were compiled."""
+    compiled.compile_all()
     before = _misses()
     if problem == OTHERS:
         _call_others()

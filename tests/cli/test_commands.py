@@ -290,6 +290,38 @@ def test_help_imports_nothing_heavy() -> None:
         assert done.stdout.splitlines()[-1].split() == ["loaded"]
 
 
+SMALL = """
+import sys
+from moeopt.cli.main import run
+
+machine = ("--machine", "2xrtx3090+epyc-7002", "--model", "glm-4.5-air", "--bits", "Q4_K_M")
+model = ("--machine", "trimoe", "--model", "deepseek-v2-lite", "--workload", "trimoe-skew")
+file, made, solved = sys.argv[1:]
+for command in (
+    ("list", "methods"),
+    ("generate", "tri_domain", *model, "--batch", "64", "--out", made),
+    ("solve", made, "--method", "threshold", "--out", solved),
+    ("check", made, solved),
+    ("solve", file, "--method", "trimoe"),
+    ("predict", *machine, "--context", "8k"),
+):
+    assert run(command) == 0, command
+rich = "rich" in sys.modules
+assert run(("gap", made, "--methods", "trimoe,monde,threshold")) == 0
+heavy = {"numba", "scipy.linalg", "scipy.optimize", "ortools", "pandas", "networkx", "matplotlib"}
+print("loaded", *(heavy & set(sys.modules)), "rich" * rich)
+"""
+
+
+def test_small_work_imports_nothing_heavy(file: Path, tmp_path: Path) -> None:
+    """No Numba, no solver where a command does not need them; rich only where tables are drawn."""
+    arguments = [str(file), str(tmp_path / "made.json"), str(tmp_path / "solved.json")]
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL, *arguments], capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.splitlines()[-1:] == ["loaded "], done.stderr
+
+
 def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:
     """`moeopt list instances | head -1` ends quietly."""
     command = f"{sys.executable} -m moeopt list instances | head -1"

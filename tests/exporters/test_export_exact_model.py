@@ -12,8 +12,8 @@ import swiglpk
 import moeopt
 from moeopt.exporters.targets.exact_model import CONSTANT
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.engines.highs import solve as highs
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines import solve_highs as highs
+from moeopt.solvers.engines import to_matrix
 
 LIMIT_S = 600.0
 SEEDS = range(4)

@@ -10,10 +10,10 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
-from moeopt.exporters.outside_solver import read_answer, read_sol
+from moeopt.exporters.targets.exact_model import read_answer, read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.engines.highs import solve as highs
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines import solve_highs as highs
+from moeopt.solvers.engines import to_matrix
 from tests.exporters.test_export_exact_model import random_instances
 from tests.refusals import refused_command
 

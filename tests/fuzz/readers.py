@@ -17,7 +17,7 @@ import numpy as np
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.current import read_copies
-from moeopt.exporters.outside_solver import read_answer, read_sol
+from moeopt.exporters.targets.exact_model import read_answer, read_sol
 from moeopt.library import certificate
 from moeopt.library.entries import open_table, problem_table, short_table, stem
 from moeopt.library.submissions import certificate_faults, certified, submitted

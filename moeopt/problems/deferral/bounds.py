@@ -51,14 +51,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import short
 
 from .instance import Instance
 
 Ints = NDArray[np.int64]
 
 
-@compiled
+@short(1024)
 def extensions(
     states: Ints, layer: Ints, penalties: Ints, limits: Ints, raised: Ints, first: int, last: int
 ) -> Ints:
@@ -119,7 +119,7 @@ def extensions(
     return found[:number]
 
 
-@compiled
+@short(1024)
 def pareto(states: Ints, order: Ints) -> Ints:
     """Return the states that no other one with no larger penalty, a and c dominates.
 

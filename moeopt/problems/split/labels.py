@@ -16,11 +16,10 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
-from .bounds import objective_grid
+from .bounds import Relaxed, ascend, fitting, objective_grid, rows_of
 from .check import objective, violations
 from .heuristics import HEURISTICS
 from .instance import Instance, Solution
-from .lagrangian import Relaxed, ascend, fitting, rows_of
 from .paths import FAR, Ints, Paths, paths_of
 from .runs import counted
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compile_all, compiled
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -88,6 +88,7 @@ Thresholds are refuted, left open, decided by states, and by binding a striped r
 
 def prepare(method: str) -> None:
     """Make every call that a schedule may need, so that no later one compiles or loads code."""
+    compile_all()
     experts = np.array(WHOLE_WAY, np.int64)
     tokens = np.ones(experts.shape[1], np.int64)
     scheduled(experts, 2, method, tokens, np.empty_like(tokens))

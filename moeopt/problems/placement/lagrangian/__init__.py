@@ -35,10 +35,10 @@ from .relaxation import (
     VolumeAlgorithm,
     capacity_subproblem,
     certify,
+    cheapest_layers,
     first_multipliers,
 )
 from .residual_problem import residual_of, solve_residual
-from .whole_layers import cheapest_layers
 
 __all__ = ["solve"]
 
