@@ -30,9 +30,8 @@ from moeopt.sim.machines.runtimes.memory import (
 )
 from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
-from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import at_bits, weight_bytes
+from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_model
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
@@ -252,16 +251,12 @@ def _nearest(
     machine: Machine, model: ModelShape, options: Options, words: Sequence[str] | None
 ) -> str:
     """Return the widest quantisation with which it fits, in words."""
-    width = weight_bytes(model if options.bits is None else at_bits(model, options.bits))
-    sizes = {name: weight_bytes(at_bits(model, name)) for name in MIXES}
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        if sizes[name] < width:
-            try:
-                narrower = options.model_copy(update={"bits": name})
-                predict_split(machine, model, narrower, words)
-            except NoRoomError:
-                continue
-            return f"it fits with --bits {name}"
+    for name in narrower(model, options.bits, options.runtime):
+        try:
+            predict_split(machine, model, options.model_copy(update={"bits": name}), words)
+        except NoRoomError:
+            continue
+        return f"it fits with --bits {name}"
     return "no quantisation fits"
 
 
@@ -303,7 +298,7 @@ def _made(
         without={},
         larger={},
         command=command_line(sized, placing, how, path) if placing else "",
-        notes=_unstated(machine, instance, chosen),
+        notes=not_read(sized.quantisation, options.runtime) + _unstated(machine, instance, chosen),
     )
 
 
