@@ -19,6 +19,7 @@ from benchmarks.measured.crossvalidation import (
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
 from benchmarks.measured.report import Errors, bandwidth_alone, details, to_markdown
 from benchmarks.measured.together import fit_together
+from benchmarks.studies.split import predicted, settings
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.terms import TERMS, prior, token_us
 
@@ -79,6 +80,19 @@ def test_the_readme_has_the_pages_figures(root: Path) -> None:
     assert f"On {machines} machines that it had not seen" in flat
     assert f"`moeopt predict` is off by {median}" in flat
     assert f"by more than {round(float(p90.rstrip(' %')))} %, and {inside} of the speeds" in flat
+
+
+def test_the_published_reversals_are_predicted() -> None:
+    """A second, slower GPU makes decoding slower; memory by first touch beats one node's.
+
+    In the order of ik_llama.cpp's issue 629 (24.07, 21.88, 16.13 tokens/s) and of its discussion of
+    two old sockets (9.15 against 7.17; 11.74 against 10.1 and 9.92 with four experts a token).
+    """
+    speeds = {row: predicted(one, at) for one in settings() for row, at in one.rows.items()}
+    assert speeds[9] > speeds[11] > speeds[1]
+    assert speeds[13] > speeds[15]
+    assert speeds[60] > speeds[59]
+    assert speeds[63] > max(speeds[61], speeds[62])
 
 
 def test_intervals_by_hand() -> None:
