@@ -85,8 +85,7 @@ def test_the_readme_has_the_pages_figures(root: Path) -> None:
 def test_the_published_reversals_are_predicted() -> None:
     """A second, slower GPU makes decoding slower; memory by first touch beats one node's.
 
-    In the order of ik_llama.cpp's issue 629 (24.07, 21.88, 16.13 tokens/s) and of its discussion of
-    two old sockets (9.15 against 7.17; 11.74 against 10.1 and 9.92 with four experts a token).
+    In the order of ik_llama.cpp's issue 629 (24.07 and 21.88 tokens/s), and of two old sockets.
     """
     speeds = {row: predicted(one, at) for one in settings() for row, at in one.rows.items()}
     assert speeds[9] > speeds[11] > speeds[1]
