@@ -46,7 +46,7 @@ from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.verdict import Verdict
+from moeopt.solvers.result import Verdict
 from moeopt.study.rows import Row
 
 ROOT = Path(__file__).parents[1]

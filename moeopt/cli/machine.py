@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import terminal_text
+from moeopt.core.wording import terminal_text
 
 from .options import Json, group, stem
 

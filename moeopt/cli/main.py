@@ -35,8 +35,8 @@ from moeopt.cli import (
 )
 from moeopt.cli.options import BAD_INPUT, INTERRUPTED, NO_SOLUTION, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
-from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
+from moeopt.core.wording import TerminalStream
 
 NUMBERS = {"integer": "a whole number", "number": "a number"}
 """What an option's text should have been, by its type."""

@@ -24,8 +24,7 @@ from moeopt.library.entries import (
 from moeopt.library.model import form_of, neutral_model
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.result import with_unit
-from moeopt.solvers.verdict import check
+from moeopt.solvers.result import check, with_unit
 from moeopt.study.known import BEST, Standing, compared, standing
 
 LONGEST_NAME = 100

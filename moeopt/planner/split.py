@@ -30,7 +30,7 @@ from moeopt.sim.machines.runtimes.memory import (
 )
 from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
-from moeopt.sim.models.gguf.mixes import MIXES
+from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, weight_bytes
 from moeopt.sim.presets import get_model

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import csv_text, markdown_table
 from moeopt.core.json_files import JsonObject
 from moeopt.core.settlements import Settlement, settled_name
 from moeopt.core.untrusted import digest, inside
+from moeopt.core.wording import csv_text, markdown_table
 from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.sim.presets import names

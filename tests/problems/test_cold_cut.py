@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.cold_cut import DEFAULT, ColdCut
 from moeopt.core.errors import InputError
+from moeopt.core.settlements import DEFAULT, ColdCut
 
 LOADS = [50, 0, 3, 40, 5, 2]
 """100 tokens; rising: 0, 2, 3, 5, 40, 50, so the coldest hold 0, 2, 5, 10, 50, 100."""

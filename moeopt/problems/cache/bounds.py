@@ -21,8 +21,7 @@ import numpy as np
 
 from moeopt.core.clock import spend
 
-from .curves import Ints
-from .instance import COSTS, Instance
+from .instance import COSTS, Instance, Ints
 
 LARGEST = 2**61
 

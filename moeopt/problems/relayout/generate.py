@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.core.errors import InputError
+from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
 from moeopt.problems.relayout.instance import COSTS, TWO_PARTS, Expert, Instance
 from moeopt.problems.tri_domain.layout_rule import (
     STRIPED,

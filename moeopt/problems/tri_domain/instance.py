@@ -17,10 +17,9 @@ from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
-from .columns import STRIPED as STRIPED
-from .columns import Columns as Columns
-from .columns import columns_of
-from .expert import MAX_DIMMS
+from .expert import MAX_DIMMS, columns_of
+from .expert import STRIPED as STRIPED
+from .expert import Columns as Columns
 from .expert import Copy as Copy
 from .expert import Expert as Expert
 

@@ -13,8 +13,17 @@ from collections.abc import Mapping
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.sim.models.gguf.mixes import BY_NAME, MIXES, SORTS, Mix, Place, type_of
-from moeopt.sim.models.gguf.types import Matrix, TensorType, matrices
+from moeopt.sim.models.gguf.types import (
+    BY_NAME,
+    MIXES,
+    SORTS,
+    Matrix,
+    Mix,
+    Place,
+    TensorType,
+    matrices,
+    type_of,
+)
 from moeopt.sim.models.model_shape import KINDS, ModelShape, TensorKind
 
 Bits = dict[TensorKind, float]

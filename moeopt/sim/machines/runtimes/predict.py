@@ -41,7 +41,7 @@ from moeopt.sim.machines.runtimes.setting import (
     host_read_gb_s,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
-from moeopt.sim.models.gguf.mixes import MIXES
+from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import KINDS, ModelShape
 from moeopt.sim.models.quantisations import at_bits, weight_bytes
 from moeopt.sim.plan import Plan
