@@ -39,7 +39,7 @@ from moeopt.problems.deferral import online as deferral_online
 from moeopt.problems.generate import generator_of
 from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.tri_domain import scheduler
+from moeopt.problems.tri_domain import online
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
@@ -67,7 +67,7 @@ TYPES = [
 """What public functions take and return, beside instances and solutions."""
 
 ONLINE = {
-    "tri_domain": scheduler.Scheduler,
+    "tri_domain": online.Scheduler,
     "deferral": deferral_online.Scheduler,
     "cache": cache_online.Lru,
     "placement": placement_online.Residents,

@@ -304,12 +304,17 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
 
 
 def _barred(request: Request) -> tuple[str, ...]:
-    """Return what the runtime whose times these are cannot run, as a note."""
-    if request.runtime is None:
-        return ()
-    if request.average_bits is not None or request.quality_loss is not None:
-        return (f"{request.runtime} has no widths of single experts: times are as if it had",)
-    return ()
+    """Return what of the machine is left out, and what the runtime cannot run, as notes."""
+    said: tuple[str, ...] = ()
+    gpus, nodes = len(request.machine.every_gpu), len(request.machine.nodes)
+    if gpus > 1 or nodes > 1:
+        have = f"{gpus} GPUs and {max(nodes, 1)} memory nodes"
+        said += (f"planned for the first of {have}: moeopt.planner.split.plan_split has all",)
+    if request.runtime is not None and (
+        request.average_bits is not None or request.quality_loss is not None
+    ):
+        said += (f"{request.runtime} has no widths of single experts: times are as if it had",)
+    return said
 
 
 def _placement(chosen: Candidate, search: Search) -> Placement:

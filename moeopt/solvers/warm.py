@@ -145,8 +145,7 @@ def warm_instances(problem: str) -> list[Any]:
 def _call_others() -> None:
     """Call the kernels that no method calls: of schedulers and caches."""
     from moeopt.problems.cache.online import Lru
-    from moeopt.problems.tri_domain.online import METHODS
-    from moeopt.problems.tri_domain.scheduler import Scheduler
+    from moeopt.problems.tri_domain.online import METHODS, Scheduler
 
     tokens = np.arange(1, 65)
     for method in METHODS:

@@ -95,7 +95,7 @@ def test_priced_as_generated(seed: int) -> None:
 
     scheduler = scheduler_of(source, given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moeopt.problems.tri_domain.scheduler.scheduled", note)
+        patch.setattr("moeopt.problems.tri_domain.online.scheduled", note)
         scheduler.schedule(given["tokens"])
     assert searched[0][1] == instance.dimms
     assert np.array_equal(searched[0][0], due)
