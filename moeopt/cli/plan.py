@@ -144,6 +144,7 @@ def _plan_split(
             wished(options, several),
             **options.whole_limit,
             path=several.path,
+            backend=several.backend,
         )
     if out is not None:
         save(plan.solution, out)

@@ -155,6 +155,10 @@ class SeveralOptions(Options):
         "interleaved",
         "Several nodes: interleaved, first-touch, nodes, mirrored or isolate.",
     )
+    granularity: str = option(
+        "layer", "Several GPUs or nodes: experts by layer, or by tensor: gate, up and down apart."
+    )
+    backend: str = option("CUDA", "Several GPUs: what they are called: CUDA, ROCm, Vulkan, MTL.")
     path: str | None = option(None, "Several GPUs or nodes: the model's file, for the command.")
 
 

@@ -299,6 +299,8 @@ def _of_split(job: Job, instance: Split) -> Exported:
         known = ", ".join(SEVERAL)
         reason = f"rule files for several GPUs are known of {known}, not of {job.model_class}"
         raise InputError(f"--model-class: {reason}")
+    if instance.by_tensor:
+        raise InputError("layers: experts are given by tensor; a rule file places whole ones")
     solution = job.plan(SplitSolution)
     gpus = [n for n, device in enumerate(instance.devices) if device.name.startswith("gpu")]
     at = [gpus.index(home) if home in gpus else -1 for home in solution.attention]
