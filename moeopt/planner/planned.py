@@ -306,10 +306,8 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
 def _barred(request: Request) -> tuple[str, ...]:
     """Return what of the machine is left out, and what the runtime cannot run, as notes."""
     said: tuple[str, ...] = ()
-    gpus, nodes = len(request.machine.every_gpu), len(request.machine.nodes)
-    if gpus > 1 or nodes > 1:
-        have = f"{gpus} GPUs and {max(nodes, 1)} memory nodes"
-        said += (f"planned for the first of {have}: moeopt.planner.split.plan_split has all",)
+    if request.machine.taken_as_one is not None:
+        said += (f"{request.machine.taken_as_one}; moeopt.planner.split.plan_split has all",)
     if request.runtime is not None and (
         request.average_bits is not None or request.quality_loss is not None
     ):

@@ -221,6 +221,17 @@ def test_generate_makes_an_instance_of_each_problem(problem: str, tmp_path: Path
     assert moeopt.load(tmp_path / "made.json").problem == problem
 
 
+@pytest.mark.parametrize("command", ["generate deferral", "simulate --workload hdmoe-mixtral"])
+def test_several_gpus_where_one_is_meant_are_told(command: str, capsys: Capture) -> None:
+    """All but `split` and copies know one GPU and one memory: which, one line says."""
+    asked = [*command.split(), "--machine", "2xrtx3090+2xepyc-7002", "--model", "mixtral-8x7b"]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert run(asked) == 0
+    told = capsys.readouterr().err + "".join(str(one.message) for one in seen)
+    assert told.count("the first of 2 GPUs alone counts and 2 memory nodes count as one") == 1
+
+
 def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
     """An instance called ../../x is saved inside the folder that was asked for."""
     command = ["generate", "tri_domain", "--machine", "trimoe", "--model", "glm-4.5-air"]

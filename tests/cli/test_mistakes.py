@@ -150,6 +150,7 @@ MISTAKES = {
     "gap a.json --executor dsk://x:1": "must be dask://HOST:PORT",
     "report notes.txt": "either --out DIR or --serve is needed",
     "pareto a.json": "one objective decides",
+    "simulate --instance a.json --solution s.json --bits 4": "--bits: not with --instance and",
     "simulate --instance a.json": "--instance, --solution: must be given together",
     f"plan {ON} --held-out 0.2": "held_out: needs a trace",
     f"plan {ON} --numa nodes": "--numa: goes with several GPUs or nodes",

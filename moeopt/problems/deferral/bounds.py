@@ -79,7 +79,7 @@ def extensions(
     limits
         Largest penalty, a and c after the layer.
     raised
-        What the next layer's a is raised to above c, and its c above a (`states.raised`).
+        What the next layer's a is raised to above c, and its c above a (raised states).
 
     Returns
     -------
@@ -381,7 +381,7 @@ def _counts(steps: list[Ints], rows: Ints) -> Ints:
 def lower_bound(instance: Instance) -> tuple[int, int]:
     """Return a bound on (makespan, total penalty), in lexicographic order.
 
-    Proof. The least makespan T* is that of maximal deferral (proof in `states`). A schedule with
+    Proof. The least makespan T* is that of maximal deferral (proof above). A schedule with
     makespan T* costs at least `least_penalty`; one with a larger makespan comes later in
     lexicographic order whatever it costs.
     """

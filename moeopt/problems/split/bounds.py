@@ -240,7 +240,7 @@ def lower_bound(instance: Instance) -> int:
     Proof. Where a device holds anything, its parts take at most its memory without its buffer
     (SP-C2, SP-C3); where it holds nothing they take 0, which is no more if the buffer fits. If the
     buffer does not fit, nothing can lie there. So the buffer's condition is a plain memory row. The
-    rest is the proof in `lagrangian`. An instance without a path at all is infeasible; the bound is
+    rest is the proof above. An instance without a path at all is infeasible; the bound is
     then above every objective.
     """
     paths = fitting(paths_of(instance))

@@ -1,8 +1,10 @@
 """An expert of one layer: where it lies, and what each path costs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from itertools import chain
+from operator import itemgetter
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,28 +49,28 @@ class Columns:
     pcie_ns: NDArray[np.int64]
 
 
-def columns_of(pairs: Sequence[tuple[Any, Any]]) -> Columns:
-    """Return the arrays of some experts, each with the copy of it that counts.
+WHOLE = ("expert", "tokens", "resident", "gpu_ns", "cpu_ns", "gpu_dram_ns", "cpu_dram_ns")
+FIELDS = itemgetter(*WHOLE, "dimm", "ndp_ns", "gpu_calc_ns", "pcie_ns")
 
-    Parameters
-    ----------
-    pairs
-        An `instance.Expert` each, and itself or one of its `instance.Copy`.
-    """
 
-    def column(values: Iterable[int | None], null: int = 0) -> NDArray[np.int64]:
-        return np.array([null if v is None else v for v in values], dtype=np.int64)
-
-    of_copies = ("gpu_ns", "cpu_ns", "ndp_ns", "gpu_dram_ns", "cpu_dram_ns")
+def columns_of(rows: Iterable[Mapping[str, int | None]]) -> Columns:
+    """Return the arrays of some experts, from the fields of each with the copy that counts."""
+    *whole, dimm, ndp, calc, pcie = zip(*map(FIELDS, rows), strict=True)
+    size = len(dimm)
+    numbers = np.fromiter(chain.from_iterable(whole), np.int64, len(WHOLE) * size)
+    expert, tokens, resident, gpu, cpu, gpu_dram, cpu_dram = numbers.reshape(-1, size)
+    work = gpu if None in calc else _filled(calc, 0)  # all have two parts, or none
     return Columns(
-        **{name: column(getattr(e, name) for e, _ in pairs) for name in ("expert", "tokens")},
-        **{
-            name: column(getattr(lie, name) for _, lie in pairs)
-            for name in (*of_copies, "gpu_work_ns", "pcie_ns")
-        },
-        dimm=column((lie.dimm for _, lie in pairs), STRIPED),
-        resident=column(expert.resident for expert, _ in pairs).astype(np.bool_),
+        *(expert, tokens, resident > 0, _filled(dimm, STRIPED), gpu, cpu, _filled(ndp, 0)),
+        *(gpu_dram, cpu_dram, work, _filled(pcie, 0)),
     )
+
+
+def _filled(values: Sequence[int | None], null: int) -> NDArray[np.int64]:
+    """Return numbers, and `null` where there is none."""
+    if None in values:
+        values = [null if value is None else value for value in values]
+    return np.array(values, np.int64)
 
 
 MAX_DIMMS = 1024

@@ -147,7 +147,7 @@ class Instance(HostMemory):
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
-        return columns_of([(expert, expert) for expert in self.experts])
+        return columns_of(map(vars, self.experts))
 
     @cached_property
     def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
@@ -155,8 +155,8 @@ class Instance(HostMemory):
         if not self.has_copies:
             return np.arange(len(self.experts)), self.columns
         counts = [len(expert.lies) for expert in self.experts]
-        pairs = [(expert, lie) for expert in self.experts for lie in expert.lies]
-        return np.repeat(np.arange(len(counts)), counts), columns_of(pairs)
+        rows = [vars(expert) | vars(lie) for expert in self.experts for lie in expert.lies]
+        return np.repeat(np.arange(len(counts)), counts), columns_of(rows)
 
     @cached_property
     def device_table(self) -> NDArray[np.int64]:
