@@ -23,7 +23,7 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from moeopt.sim.machines.table import machine_page
+from moeopt.sim.machines.edit import machine_page
 
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
