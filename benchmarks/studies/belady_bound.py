@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled
-from moeopt.problems.cache.curves import Costs, Ints
-from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.instance import Costs, Instance, Ints
 
 Flags = NDArray[np.bool_]
 

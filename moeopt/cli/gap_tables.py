@@ -17,8 +17,8 @@ from moeopt.cli.options import (
     table_width,
 )
 from moeopt.cli.report import opened
-from moeopt.core.escaping import markdown_table
 from moeopt.core.objective import entries
+from moeopt.core.wording import markdown_table
 from moeopt.study.rows import Row, named
 from moeopt.study.table import (
     ALL,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import terminal_text
+from moeopt.core.wording import terminal_text
 
 from .options import Json, group, stem
 
@@ -127,7 +127,7 @@ def import_command(
 
 def fields_command() -> int:
     """Print every GPU and host that has a name, and what each field of a machine file means."""
-    from moeopt.sim.machines.table import machine_page
+    from moeopt.sim.machines.edit import machine_page
 
     print(machine_page(), end="")
     return 0
@@ -190,7 +190,7 @@ def write_machine(machine: "Machine", out: Path) -> None:
 
 def _print(machine: "Machine", as_json: bool) -> None:
 
-    from moeopt.sim.machines.table import absent_fields, machine_rows
+    from moeopt.sim.machines.edit import absent_fields, machine_rows
 
     rows = machine_rows(machine)
     if as_json:

@@ -35,8 +35,8 @@ from moeopt.cli import (
 )
 from moeopt.cli.options import BAD_INPUT, INTERRUPTED, NO_SOLUTION, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
-from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
+from moeopt.core.wording import TerminalStream
 
 NUMBERS = {"integer": "a whole number", "number": "a number"}
 """What an option's text should have been, by its type."""
@@ -69,7 +69,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("calibrate")(machine.calibrate_command)
     app.command("profile")(machine.profile_command)
     app.command("warm")(solve.warm_command)
-    app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
+    app.add_typer(generate.build_app(argv[:2] if argv[:1] == ["generate"] else []), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
     app.add_typer(machine.build_app(), name="machine")

@@ -192,7 +192,7 @@ def rich_text(text: str) -> str:
     """Return a text that rich prints as it is, without control characters."""
     from rich.markup import escape
 
-    from moeopt.core.escaping import terminal_text
+    from moeopt.core.wording import terminal_text
 
     return escape(terminal_text(text))
 

@@ -1,7 +1,8 @@
 """``moeopt simulate``: execute a plan on a trace, or a problem's solution, through the engine."""
 
 import json
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,11 @@ class SimulateOptions(ExecutionOptions):
                 raise InputError("--instance, --solution: must be given together")
         given = (self.machine, self.model, self.trace, self.workload)
         if executed and all(value is None for value in given):
+            alone = ("instance", "solution", "chrome", "seed")
+            for one in fields(self):
+                if one.name not in alone and getattr(self, one.name) != one.default:
+                    flag = one.name.replace("_", "-")
+                    raise InputError(f"--{flag}: not with --instance and --solution alone")
             return
         if self.machine is None or self.model is None:
             raise InputError("--machine, --model: are missing")
@@ -85,6 +91,8 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         get_model(options.model),
         options.runtime,
     )
+    if machine.taken_as_one is not None:
+        print(f"moeopt: warning: {machine.taken_as_one}", file=sys.stderr)
     model = model if options.bits is None else at_bits(model, options.bits)
     plan, layers = _plan(options), options.layers
     if instance is not None and solution is not None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.copies import copies_of
-from moeopt.exporters.slots import Row, by_device
+from moeopt.exporters.slots import Row, by_device, copies_of
 from moeopt.exporters.targets import sglang, tensorrt_llm, vllm
 from moeopt.problems.replication.instance import Copies
 

@@ -124,6 +124,7 @@ def warm_file(problem: str) -> Path | None:
 
 def compile_problem(problem: str) -> int:
     """Solve a problem's instances with all methods; return how many kernels were compiled."""
+    compiled.compile_all()
     before = _misses()
     if problem == OTHERS:
         _call_others()
@@ -144,8 +145,7 @@ def warm_instances(problem: str) -> list[Any]:
 def _call_others() -> None:
     """Call the kernels that no method calls: of schedulers and caches."""
     from moeopt.problems.cache.online import Lru
-    from moeopt.problems.tri_domain.online import METHODS
-    from moeopt.problems.tri_domain.scheduler import Scheduler
+    from moeopt.problems.tri_domain.online import METHODS, Scheduler
 
     tokens = np.arange(1, 65)
     for method in METHODS:

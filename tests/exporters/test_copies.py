@@ -7,8 +7,8 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.copies import full_slots
 from moeopt.exporters.current import read_copies
+from moeopt.exporters.slots import full_slots
 from moeopt.problems.replication.check import objective, violations
 from moeopt.problems.replication.heuristics import eplb, longest_first
 from moeopt.problems.replication.instance import Instance, Solution

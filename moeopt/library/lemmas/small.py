@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from moeopt.core.errors import InputError
 from moeopt.problems.cache.bounds import objective_grid, sides_of
 
 from .rows import LemmaModel, Term
@@ -194,6 +195,8 @@ Lies = dict[tuple[int, int, int], int]
 
 def numbers_of_layers(instance: "Split", below: int, form: Mapping[str, Any]) -> LemmaModel:
     """Return the model: layers of a kind by device, and steps between devices."""
+    if instance.by_tensor:
+        raise InputError("layers: by tensor: this lemma counts whole layers")
     made, count = LemmaModel(NUMBERS, tighten=False), len(instance.devices)
     kinds, first = _runs(instance)
     cost: dict[int, int] = {}

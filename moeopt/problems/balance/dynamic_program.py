@@ -1,7 +1,7 @@
 """Exact where experts are alike, or where the link is slower than the GPU: what the paper's are.
 
 Given a makespan, every NDP unit is asked the same: to give up enough work. Two relaxations follow,
-each solved exactly, with proofs in `relaxations`:
+each solved exactly, with proofs in `bounds`:
 
 - the link alone: residents for free, no computation longer than a transfer;
 - the GPU's computations alone.

@@ -170,7 +170,7 @@ def cheapest_splits(
     """Fill ``merged[r]``, the least of ``first[r - k] + second[k]`` over k, for low <= r < high.
 
     From ``k = start[r]`` it looks both ways until the sum of the convex minorants is more than
-    `margin` above the best so far; see `min_plus` for the proof.
+    `margin` above the best so far; see above for the proof.
     """
     for r in range(low, high):
         least, most = max(0, r - len(first) + 1), min(len(second) - 1, r)

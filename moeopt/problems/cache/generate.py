@@ -22,8 +22,7 @@ from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, names
-from moeopt.sim.resettle import Record
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 

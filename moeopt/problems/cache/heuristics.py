@@ -8,8 +8,7 @@ from moeopt.core.clock import spend
 from moeopt.core.settlements import Settlement, context_length
 
 from .bounds import sides_of
-from .curves import Ints
-from .instance import Instance, Solution
+from .instance import Instance, Ints, Solution
 
 
 def uniform_ways(instance: Instance, ways: str = "twice top-k") -> Solution:

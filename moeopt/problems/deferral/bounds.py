@@ -51,14 +51,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import short
 
 from .instance import Instance
 
 Ints = NDArray[np.int64]
 
 
-@compiled
+@short(1024)
 def extensions(
     states: Ints, layer: Ints, penalties: Ints, limits: Ints, raised: Ints, first: int, last: int
 ) -> Ints:
@@ -79,7 +79,7 @@ def extensions(
     limits
         Largest penalty, a and c after the layer.
     raised
-        What the next layer's a is raised to above c, and its c above a (`states.raised`).
+        What the next layer's a is raised to above c, and its c above a (raised states).
 
     Returns
     -------
@@ -119,7 +119,7 @@ def extensions(
     return found[:number]
 
 
-@compiled
+@short(1024)
 def pareto(states: Ints, order: Ints) -> Ints:
     """Return the states that no other one with no larger penalty, a and c dominates.
 
@@ -381,7 +381,7 @@ def _counts(steps: list[Ints], rows: Ints) -> Ints:
 def lower_bound(instance: Instance) -> tuple[int, int]:
     """Return a bound on (makespan, total penalty), in lexicographic order.
 
-    Proof. The least makespan T* is that of maximal deferral (proof in `states`). A schedule with
+    Proof. The least makespan T* is that of maximal deferral (proof above). A schedule with
     makespan T* costs at least `least_penalty`; one with a larger makespan comes later in
     lexicographic order whatever it costs.
     """

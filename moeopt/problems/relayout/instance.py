@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
-from moeopt.problems.tri_domain.columns import STRIPED as STRIPED
+from moeopt.problems.tri_domain.expert import STRIPED as STRIPED
 
 COSTS = (
     "gpu_hit_ns",

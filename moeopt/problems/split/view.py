@@ -24,7 +24,8 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         layers = solution.attention.count(number)
         experts = solution.experts.count(number)
         full = PERCENT * (used + device.buffer) // device.capacity if device.capacity else 0
-        said = f"attention of {layers}, experts of {experts} layers, {full} % full"
+        of = "tensors" if instance.by_tensor else "layers"
+        said = f"attention of {layers}, experts of {experts} {of}, {full} % full"
         found[device.name] = said if layers or experts else "left out"
     return found
 
@@ -33,8 +34,9 @@ def hops(instance: Instance, solution: Solution) -> Iterator[tuple[int, int]]:
     """Yield the devices that the activations go between, one after the other."""
     here = instance.source
     for at, home in zip(solution.attention, solution.experts, strict=True):
-        yield here, at
-        here = at
+        if at >= 0:
+            yield here, at
+            here = at
         if home >= 0:
             yield at, home
             here = home

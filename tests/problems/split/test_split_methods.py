@@ -95,7 +95,10 @@ def test_every_method_agrees_with_brute_force(seeds: range) -> None:
 
 
 def alike(seed: int) -> Instance:
-    """Return 4 to 7 layers in one or two runs on 3 devices, two of which can change places."""
+    """Return 3 or 4 layers in one or two runs on 3 devices, two of which can change places.
+
+    Of every fourth instance the experts are given by tensor.
+    """
     rng = random.Random(seed)
     a, b, to, between = (rng.randint(1, 30) for _ in range(4))
     runs = [
@@ -107,13 +110,17 @@ def alike(seed: int) -> Instance:
         }
         for _ in range(rng.randint(1, 2))
     ]
+    layers = [run for run in runs for _ in range(4 // len(runs))]
+    if seed % 4 == 1:
+        more = {"attention_ns": None, "attention_bytes": 0, "experts_bytes": 2}
+        layers = [row for layer in layers[:3] for row in (layer, layer | more)]
     return Instance(
         name=f"{seed}",
         source=2,
         order=[2, 1, 0] if seed % 3 == 0 else None,
         devices=[{"name": f"d{n}", "capacity": (14, 14, 60)[n], "buffer": 0} for n in range(3)],
         hop_ns=[[0, between, to], [between, 0, to], [to, to, 0]],
-        layers=[run for run in runs for _ in range(4 // len(runs))],
+        layers=layers,
     )
 
 
@@ -230,6 +237,7 @@ def test_more_memory_faster_links_and_one_gpu_more_never_cost() -> None:
         ({"hop_ns": [[0, 1, -1], [1, 0, 1], [1, 1, 0]]}, "hop_ns[0][2]"),
         ({"devices": []}, "devices"),
         ({"layers": [NOWHERE]}, "layers[0].attention_ns"),
+        ({"layers": [NOWHERE | {"attention_ns": None}]}, "layers[0].attention_ns"),
     ],
 )
 def test_wrong_data_are_refused_in_one_line(change: dict[str, object], words: str) -> None:

@@ -18,10 +18,9 @@ from moeopt.core.search import Feasibility, Search
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
 from .copies import solve as solve_with_copies
-from .feasibility import FREE, decide
+from .feasibility import FREE, best_multiplier, decide
 from .incumbent import first_schedule, simple_bound
 from .pareto import Labels, modes_at, pareto_labels
-from .two_hosts import best_multiplier
 
 FIRST_WORK = 2**19
 """Labels and states to look at before the clock is read: some 10 ms."""
