@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from moeopt.core.compiled import compile_all
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, certify
 
@@ -35,6 +36,7 @@ HEADER = (
 
 def main() -> None:
     """Run the command line."""
+    compile_all()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=Path, help="folder with *.npz traces")
     parser.add_argument("--seeds", type=int, default=2, help="synthetic steps per setting")
