@@ -29,7 +29,7 @@ from .traces.workload import Workload
 class Source:
     """The common input of all generators; exactly one of `trace`, `counts`, `workload` is given.
 
-    `counts` are in one step and the model's; only generators that say `FROM_COUNTS` take them.
+    `counts` are in one step and the model's; only generators that are `from_counts` take them.
     `notes` is added to the provenance as it is: licence, origin, paper.
     """
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.exporters.current import read_copies
 from moeopt.exporters.targets.exact_model import read_answer, read_sol
 from moeopt.library import certificate
@@ -102,7 +102,11 @@ def _store() -> bytes:
 
 def _read_store(path: Path) -> Any:
     with Store(path, create=False) as store:
-        return store.rows(), [store.instance(one.content_hash) for one in store.instances()]
+        try:
+            rows = store.rows()
+        except ModelMismatchError as error:  # numbers that contradict each other: exit code 5
+            raise InputError(str(error)) from None
+        return rows, [store.instance(one.content_hash) for one in store.instances()]
 
 
 @cache

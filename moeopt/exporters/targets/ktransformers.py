@@ -62,16 +62,8 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 """The earliest date of a zip file: the same content gives the same bytes."""
 
 
-def torch_file(tensors: Mapping[str, NDArray[np.int32]], folder: str = "archive") -> bytes:
-    """Return the content of a file that holds a dict of tensors.
-
-    Parameters
-    ----------
-    tensors
-        Name -> integers of 32 bits, of any shape.
-    folder
-        Of the members in the archive; torch names it after the file, and reads any.
-    """
+def torch_file(tensors: Mapping[str, NDArray[np.int32]]) -> bytes:
+    """Return the content of a file that holds a dict of tensors: integers of 32 bits, any shape."""
     items = [
         _text(name) + _tensor(str(key), array) for key, (name, array) in enumerate(tensors.items())
     ]
@@ -83,7 +75,7 @@ def torch_file(tensors: Mapping[str, NDArray[np.int32]], folder: str = "archive"
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(f"{folder}/{name}", _FIRST_DAY), content)
+            archive.writestr(zipfile.ZipInfo(f"archive/{name}", _FIRST_DAY), content)
     return stream.getvalue()
 
 

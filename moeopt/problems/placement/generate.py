@@ -174,8 +174,6 @@ NS_PER_US = 1000
 
 MAX_US = 1e9
 
-FROM_COUNTS = True
-"""Counts are enough at one token per step; the steps are drawn from them."""
 
 PROMPT_SHARE = 0.5
 """Of a sequence, where its trace marks no generated tokens."""

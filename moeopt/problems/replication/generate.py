@@ -55,10 +55,6 @@ KERNELS = {
 """Fitted times by device and format."""
 
 
-FROM_COUNTS = True
-"""Counts are one window."""
-
-
 class Options(WindowOptions):
     """What this generator can be told besides machine, model, trace and seed.
 

@@ -57,7 +57,6 @@ def read_bandwidth(
     threads: int,
     free_bytes: int,
     cache_bytes: int = 0,
-    seconds: float = SECONDS,
     clock: Clock = time.perf_counter,
 ) -> Rate:
     """Return what so many threads together read from memory, in GB/s: the best pass, as in STREAM.
@@ -71,8 +70,6 @@ def read_bandwidth(
         Memory that is free; at most a quarter of it and 1 GiB are used.
     cache_bytes
         Size of the last cache, so that the source can say if it may have helped.
-    seconds
-        For how long to go on.
     clock
         What to time with, in s.
     """
@@ -81,7 +78,7 @@ def read_bandwidth(
     with ThreadPoolExecutor(threads) as pool:
         parts = list(pool.map(lambda _: np.ones(size // 8, dtype=np.int64), range(threads)))
         best, passes, start = float("inf"), 0, clock()
-        while passes < 3 or clock() - start < seconds:
+        while passes < 3 or clock() - start < SECONDS:
             before = clock()
             list(pool.map(np.sum, parts))
             best = min(best, clock() - before)
@@ -96,19 +93,19 @@ def read_bandwidth(
     return Rate(round(gb_s, 2), source)
 
 
-def cpu_tflops(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Rate:
+def cpu_tflops(clock: Clock = time.perf_counter) -> Rate:
     """Return the CPU's rate of multiplying matrices, in TFLOPS, with torch or else NumPy."""
     if (torch := optional_torch()) is not None:
         rates = []
         for kind in ("bfloat16", "float32"):
             left = torch.ones((MATRIX, MATRIX), dtype=getattr(torch, kind))
-            taken = _best_s(partial(torch.mm, left, left), seconds / 2, clock)
+            taken = _best_s(partial(torch.mm, left, left), SECONDS / 2, clock)
             rates.append((2 * MATRIX**3 / taken / 1e12, kind))
         rate, kind = max(rates)
         by = f"torch {torch.__version__}, {kind}, {torch.get_num_threads()} threads"
     else:
         one = np.ones((MATRIX // 2, MATRIX // 2), dtype=np.float32)
-        rate = 2 * (MATRIX // 2) ** 3 / _best_s(lambda: one @ one, seconds, clock) / 1e12
+        rate = 2 * (MATRIX // 2) ** 3 / _best_s(lambda: one @ one, SECONDS, clock) / 1e12
         by = f"NumPy {np.__version__}, float32 (torch is not installed)"
     return Rate(float(f"{rate:.4g}"), f"measured: products of square matrices, {by}")
 
@@ -139,7 +136,7 @@ class GpuRates:
     from_host_gb_s: Rate
 
 
-def gpu_rates(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> GpuRates | None:
+def gpu_rates(clock: Clock = time.perf_counter) -> GpuRates | None:
     """Return the rates of the first GPU that torch sees (CUDA or ROCm); None without one."""
     torch = optional_torch()
     if torch is None or not torch.cuda.is_available():
@@ -153,7 +150,7 @@ def gpu_rates(seconds: float = SECONDS, clock: Clock = time.perf_counter) -> Gpu
             run()
             torch.cuda.synchronize()
 
-        return _best_s(finished, seconds, clock)
+        return _best_s(finished, SECONDS, clock)
 
     side = 4 * MATRIX
     left = torch.ones((side, side), dtype=torch.bfloat16, device="cuda")
