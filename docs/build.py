@@ -23,7 +23,6 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from moeopt.sim.machines.table import machine_page
 
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
@@ -40,6 +39,7 @@ from moeopt.problems.generate import generator_of
 from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import online
+from moeopt.sim.machines.edit import machine_page
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace

@@ -71,6 +71,7 @@ def started(words: Sequence[str], gpus: int, folder: Path, runtime: str = "llama
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             env={"HOME": str(folder)},
+            cwd=folder,  # ik_llama.cpp leaves a log there
             text=True,
             errors="replace",
             check=False,
