@@ -67,7 +67,7 @@ def build_app(asked: Sequence[str]) -> typer.Typer:
 
 
 def _command(problem: str, fields: "Mapping[str, FieldInfo]") -> Callable[..., int]:
-    """Return the subcommand of a problem, with its own options."""
+    """Return the subcommand of a problem; its own options are `Options` of its ``generate.py``."""
     from moeopt.core.problem import Stretch
     from moeopt.problems.registry import get_problem
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from moeopt.core.envelope import InstanceEnvelope, validated
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import MAX_FILE_BYTES, read_object, save
-from moeopt.core.objective import Objective, entries, relative
+from moeopt.core.objective import Objective, entries, of_json, relative
 from moeopt.core.untrusted import digest, inside
 from moeopt.core.wording import shortened, shown
 from moeopt.problems.files import load
@@ -79,13 +79,13 @@ class Entry:
     @property
     def objective(self) -> Objective:
         """Of the best known solution."""
-        return plain(self.fields["objective"])
+        return of_json(self.fields["objective"])
 
     @property
     def bound(self) -> Objective | None:
         """The best known bound."""
         bound = self.fields["bound"]
-        return None if bound is None else plain(bound)
+        return None if bound is None else of_json(bound)
 
     @property
     def type(self) -> Type:
@@ -98,11 +98,6 @@ class Entry:
         if not within:
             return "closed"
         return "medium" if min(within.values()) <= MEDIUM_CPU_S else "hard"
-
-
-def plain(value: Any) -> Objective:
-    """Return an objective of a file: a lexicographic one is a tuple."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def stem(file: str) -> str:

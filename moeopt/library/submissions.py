@@ -7,7 +7,7 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.json_files import save
-from moeopt.core.objective import Objective, below, difference, entries
+from moeopt.core.objective import Objective, below, difference, entries, of_json
 from moeopt.exporters.targets.exact_model import read_answer
 from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
@@ -16,7 +16,6 @@ from moeopt.library.entries import (
     claims,
     find,
     instance_of,
-    plain,
     stem,
     today,
     write_best,
@@ -254,7 +253,7 @@ def certificate_faults(folder: Path) -> list[str]:
             continue
         try:
             found = certified(folder.parent, folder / fields["certificate"])
-            if entries(found.bound) != entries(plain(fields["bound"])):
+            if entries(found.bound) != entries(of_json(fields["bound"])):
                 wrong.append(f"{key}: its certificate proves {found.bound}")
         except (InputError, ModelMismatchError) as error:
             wrong.append(f"{key}: {error}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, check_pair
 from moeopt.core.errors import InputError
-from moeopt.core.objective import Objective
+from moeopt.core.objective import Objective, first_key
 from moeopt.core.view import Bar, Lane
 from moeopt.sim.engine.core import Executed
 from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
@@ -169,7 +169,7 @@ def graph_of(instance: InstanceEnvelope, executed: Executed) -> "nx.DiGraph":
     graph: nx.DiGraph = nx.DiGraph(
         problem=instance.problem,
         instance=instance.name,
-        objective=_first(executed.objective),
+        objective=first_key(executed.objective),
         unit=instance.minimises()[0].rpartition("_")[2],
         critical_path=tuple(critical_path(timeline, known)),
     )
@@ -223,10 +223,6 @@ def on_critical_path(graph: "nx.DiGraph", *by: str) -> dict[str, int]:
             where = ": ".join(data[name] for name in by)
             found[where] = found.get(where, 0) + length
     return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _first(objective: int | tuple[int, ...]) -> int:
-    return objective if isinstance(objective, int) else objective[0]
 
 
 def _places(label: str) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Studies say what their tables rest on; small ones, tried on a small case each."""
 
 import argparse
-import importlib.util
 import json
 from pathlib import Path
 from statistics import median
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import moeopt
+from benchmarks.studies import counts_enough
 from benchmarks.studies import tri_domain_channels as study
 from benchmarks.studies.balance_regimes import draw, regimes, to_markdown
 from benchmarks.studies.bitwidth_restrictions import PLANS, compare
@@ -105,18 +105,14 @@ def test_no_restriction_gains_in_sample() -> None:
     assert row["prompt"]["prefix order"] >= row["prompt"]["budget per layer"]
 
 
-def test_a_row(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of independent tokens the counts tell all: within 3 %, and recorded steps tell no more."""
-    path = root / "benchmarks" / "studies" / "counts_enough.py"
-    spec = importlib.util.spec_from_file_location("counts_enough", path)
-    assert spec is not None
-    assert spec.loader is not None
-    study = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(study)
-    monkeypatch.setattr(study, "STEPS", 30)
+    monkeypatch.setattr(counts_enough, "STEPS", 30)
     law = find("workloads", Workload, "hdmoe-mixtral").model_copy(update={"recall": None})
     trace = routing_trace(law, 8, 2, 32, 1500, 2)
-    cells = [cell.strip() for cell in study.row(trace, {"model": "mixtral-8x7b"}, 600).split("|")]
+    cells = [
+        cell.strip() for cell in counts_enough.row(trace, {"model": "mixtral-8x7b"}, 600).split("|")
+    ]
     assert cells[1] == "workload hdmoe-mixtral"
     said, real = float(cells[2]), float(cells[3])
     assert said == pytest.approx(real, rel=0.03)
