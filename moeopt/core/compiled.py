@@ -4,6 +4,7 @@ Importing Numba and loading the first kernel takes half a second: they wait unti
 short loops (`short`) run in plain Python until that has taken half as long.
 """
 
+import gc
 import hashlib
 import os
 import shutil
@@ -109,7 +110,7 @@ class Kernel:
         if self.entries and self.plain_left_s > 0 and sum(map(np.size, arguments)) <= self.entries:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
-        with solving_clock().standing(), _alone(name):
+        with solving_clock().standing(), _alone(name), _no_garbage():
             found = self.dispatcher(*arguments)
         self._call = self.dispatcher
         return found
@@ -163,6 +164,18 @@ def _numba() -> Any:
     register_model(AnyConstant)(models.OpaqueModel)
     typeof_impl.register(Kernel)(lambda kernel, _: AnyConstant(kernel.dispatcher))
     return numba
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Let nobody look for garbage meanwhile: in Numba's many objects that takes a sixth."""
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looking:
+            gc.enable()
 
 
 @contextmanager
