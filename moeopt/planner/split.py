@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from pydantic import ValidationError
 
@@ -85,13 +86,10 @@ class SplitPlan:
     @property
     def n_cpu_moe(self) -> int:
         """How many layers' experts the host computes."""
-        hosts, found = [not device.buffer for device in self.instance.devices], set[int]()
-        layer = -1
-        for at, home in zip(self.solution.attention, self.solution.experts, strict=True):
-            layer += at >= 0
-            if home >= 0 and hosts[home]:
-                found.add(layer)
-        return len(found)
+        hosts = [not device.buffer for device in self.instance.devices]
+        layers = accumulate(home >= 0 for home in self.solution.attention)
+        homes = zip(layers, self.solution.experts, strict=True)
+        return len({layer for layer, home in homes if home >= 0 and hosts[home]})
 
     @property
     def bottleneck(self) -> str:

@@ -28,6 +28,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -345,15 +346,10 @@ def read_split_flags(
         shares += [0.0] * (len(devices) - len(shares))
         places = ik_places(shared.sizes[first:], shares, shared.buffer)
         attention += [devices[place] for place in places]
+    ends = list(zip(devices, accumulate(shares), strict=False))
     for row in range(layers - len(attention)):
-        passed = 0.0
-        for device, share in zip(devices, shares, strict=False):
-            passed += share
-            if row * sum(shares) < passed * offloaded:
-                attention.append(device)
-                break
-        else:
-            attention.append(devices[len(shares) - 1])
+        mine = [name for name, end in ends if row * ends[-1][1] < end * offloaded]
+        attention.append(mine[0] if mine else ends[-1][0])
     overrides = list(_overrides(flags, (CPU, *names), None if shared is None else shared.moe))
     homes = [
         tuple(_home(overrides, f"blk.{layer}.{kind}.weight", at) for kind in EXPERT_TENSORS)

@@ -62,19 +62,15 @@ def times_ns(instance: Instance, solution: Solution) -> tuple[int, int]:
 
     A part that has no device that can run it takes no time here; `violations` reports it.
     """
-    token_ns = _walk_ns(
-        instance,
-        solution,
-        [layer.attention_ns for layer in instance.layers],
-        [layer.experts_ns for layer in instance.layers],
-        instance.hop_ns,
-    )
-    prompt_ns = _walk_ns(
-        instance,
-        solution,
-        [layer.prompt_attention_ns for layer in instance.layers],
-        [layer.prompt_experts_ns for layer in instance.layers],
-        instance.prompt_hop_ns,
+    token_ns, prompt_ns = (
+        _walk_ns(
+            instance,
+            solution,
+            [getattr(layer, f"{prefix}attention_ns") for layer in instance.layers],
+            [getattr(layer, f"{prefix}experts_ns") for layer in instance.layers],
+            getattr(instance, f"{prefix}hop_ns"),
+        )
+        for prefix in ("", "prompt_")
     )
     return token_ns, prompt_ns
 

@@ -128,22 +128,17 @@ def _by_tensor(layer: Layer, quantum_ns: int) -> list[Layer]:
     Times and bytes are in steps of `quantum_ns` and of MiB; the rest is in down.
     """
 
-    def third(times: tuple[int | None, ...] | None, last: bool) -> tuple[int | None, ...] | None:
-        return times and tuple(t if t is None else share(t, quantum_ns, last) for t in times)
-
     def share(whole: int, step: int, last: bool) -> int:
         each = whole // (TENSORS * step) * step
         return whole - (TENSORS - 1) * each if last else each
 
-    rows = [
-        layer.model_copy(
-            update={
-                "experts_ns": third(layer.experts_ns, last),
-                "experts_bytes": share(layer.experts_bytes, MIB, last),
-                "prompt_experts_ns": third(layer.prompt_experts_ns, last),
-            }
-        )
-        for last in (False, False, True)
-    ]
-    none = {"attention_ns": None, "attention_bytes": 0, "prompt_attention_ns": None}
-    return [rows[0], *(row.model_copy(update=none) for row in rows[1:])]
+    rows = list[Layer]()
+    for last in (False, False, True):
+        none = {"attention_ns": None, "attention_bytes": 0, "prompt_attention_ns": None}
+        changed: dict[str, object] = {**none} if rows else {}
+        changed["experts_bytes"] = share(layer.experts_bytes, MIB, last)
+        for name, times in (("", layer.experts_ns), ("prompt_", layer.prompt_experts_ns)):
+            each = (t if t is None else share(t, quantum_ns, last) for t in times or ())
+            changed[f"{name}experts_ns"] = None if times is None else tuple(each)
+        rows.append(layer.model_copy(update=changed))
+    return rows

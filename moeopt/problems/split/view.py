@@ -43,6 +43,15 @@ def hops(instance: Instance, solution: Solution) -> Iterator[tuple[int, int]]:
     yield here, instance.source
 
 
+def _layer(instance: Instance, row: int, part: str = "experts") -> str:
+    """Return what a row of `layers` is: a layer, or a tensor of one, counted from 0."""
+    if not instance.by_tensor:
+        return f"layer {row}"
+    starts = [n for n, one in enumerate(instance.layers[: row + 1]) if one.attention_ns is not None]
+    of = f"layer {len(starts) - 1}"
+    return of if part == "attention" else f"{of}, tensor {row - starts[-1]}"
+
+
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
     """Yield the parts that lie elsewhere, by their bytes."""
     names = [device.name for device in instance.devices]
@@ -53,7 +62,7 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
         ):
             a, b = getattr(ours, part)[number], getattr(best, part)[number]
             if a != b:
-                yield size, f"layer {number}: {part}", names[a], names[b]
+                yield size, f"{_layer(instance, number, part)}: {part}", names[a], names[b]
 
 
 def changes(instance: Instance, solution: Solution) -> Changes:
@@ -64,7 +73,8 @@ def changes(instance: Instance, solution: Solution) -> Changes:
             homes = getattr(solution, part)
             for device, name in enumerate(names):
                 if homes[number] not in (device, -1):
-                    words = f"{part} of layer {number} on {name}, not {names[homes[number]]}"
+                    of = f"{part} of {_layer(instance, number, part)}"
+                    words = f"{of} on {name}, not {names[homes[number]]}"
                     moved = {part: replaced(homes, number, device)}
                     yield words, solution.model_copy(update=moved)
     homes = solution.experts
@@ -72,5 +82,6 @@ def changes(instance: Instance, solution: Solution) -> Changes:
         for second in range(first):
             if homes[first] != homes[second] and min(homes[first], homes[second]) >= 0:
                 both = replaced(replaced(homes, first, homes[second]), second, homes[first])
-                words = f"experts of layers {second} and {first} exchanged"
+                both_of = f"{_layer(instance, second)} and {_layer(instance, first)}"
+                words = f"experts of {both_of} exchanged"
                 yield words, solution.model_copy(update={"experts": both})

@@ -8,7 +8,7 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
 from moeopt.problems.execute import compare
-from moeopt.problems.split import bounds, check, labels, runs
+from moeopt.problems.split import bounds, check, labels, runs, view
 from moeopt.problems.split.cpsat import Model
 from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
@@ -297,6 +297,26 @@ def test_settlements_of_the_rules() -> None:
     for name in ("tensor-split-then-n-cpu-moe", "one-gpu-only"):
         assert experts(name) == (1, 0, 0, 0, 0, 0)
         assert experts(f"{name}[leave=last]") == (0, 0, 0, 0, 0, 1)
+
+
+def test_tensors_are_named_by_their_layer() -> None:
+    """Rows of a layer given by tensor are one layer, in words; its parts never cost more apart."""
+    layer = three_layers().model_dump()["layers"][0]
+    more = layer | {"attention_ns": None, "attention_bytes": 0}
+    apart = [row | {"experts_ns": [4, 6, 27], "experts_bytes": 3} for row in (layer, more, more)]
+    data = three_layers().model_dump() | {"layers": apart * 3}
+    instance = Instance.model_validate(data)
+    result = moeopt.solve(instance, "labels")
+    assert isinstance(result.objective, int)
+    assert result.status == "optimal"
+    assert result.objective <= 94 + 3  # thirds, rounded up
+    fit = HEURISTICS["llama.cpp-fit"](instance)
+    assert fit is not None
+    moved = result.solution.model_copy(update={"experts": (2, *result.solution.experts[1:])})
+    [(size, where, *_)] = view.differences(instance, moved, result.solution)
+    assert (size, where) == (3, "layer 0, tensor 0: experts")
+    said = [words for words, _ in view.changes(instance, fit)]
+    assert any(words.startswith("attention of layer 2 on ") for words in said)
 
 
 def test_two_devices_have_two_names() -> None:
