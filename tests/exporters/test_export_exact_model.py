@@ -249,6 +249,8 @@ def test_what_a_solver_claims_is_not_believed(
         ("# Gurobi\ngets_0_0 1\ngets_0_0 1\n", 'line 3: "gets_0_0" stands twice'),
         ("# Gurobi\nx 1e999\n", "line 2: must be a number"),
         ("# Gurobi\nx inf\n", "line 2: must be a number"),
+        # 40 s, were the pattern of a number asked first
+        ("# Objective value = 1" + "0" * 60_000 + "\n", "line 1: must be a number"),
         ("# Gurobi\nx 1 2\n", "line 2: must be a name and a value"),
         ("# Gurobi\nx\n", "line 2: must be a name and a value"),
         ("# Gurobi\nunknown 1\n", '"unknown" is no variable of'),

@@ -157,7 +157,10 @@ DEAR: dict[str, dict[str, Callable[[], bytes]]] = {
     },
     "model-gguf": {"keys": _keys},
     "safetensors": {"tensors": _tensors},
-    "sol": {"names": lambda: b"# Gurobi\n" + _lines("x{} 1\n") + b"!"},
+    "sol": {
+        "names": lambda: b"# Gurobi\n" + _lines("x{} 1\n") + b"!",
+        "a long number": lambda: b"# Objective value = 1" + b"0" * 65_000 + b"\n",
+    },
 }
 """What is dear to a single reader: as many things as go into 16 MiB, wrong at the end."""
 

@@ -217,7 +217,7 @@ def _add(path: Path, number: int, found: SolvedValues, words: list[str]) -> None
 
 
 def _number(path: Path, number: int, text: str) -> float:
-    value = float(text) if NUMBER.fullmatch(text) and len(text) < 60 else math.nan
+    value = float(text) if len(text) < 60 and NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
         _refuse(path, number, f"must be a number, not {shown(text)}")
     return value
