@@ -95,7 +95,7 @@ NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
 
 _CBC = re.compile(r"(\w.*) - objective value (\S+)")
 _CBC_WITHOUT = re.compile(r"[Ii]nfeasible|[Uu]nbounded|no integer solution")
-_OBJECTIVE = re.compile(r"(?:# )?[Oo]bjective(?: value)?\s*[:=]?\s+(\S+)")
+_OBJECTIVE = re.compile(r"(?:# )?[Oo]bjective(?: value)?(?:\s*[:=])?\s+(\S+)")
 _NO_SOLUTION = ("no solution available", "None", "Infeasible")
 
 
