@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
+from moeopt.core.search import Search
 
 from .bounds import window_bounds
 from .eplb import rows_of
@@ -41,6 +42,22 @@ LIKE = 3
 
 CHUNK = 5e7
 """Steps between two looks at the clock, times windows and a constant: some 50 ms."""
+
+PART = 0.62
+"""The targets' part of the way from bounds to peaks."""
+
+MIDDLE, SLOPE = 0.13, 0.6
+"""Temperature of exchanges halfway, as a share of the way to the targets squared, and how much of
+its logarithm lies before and after, most of it early and late."""
+
+PARTS, LOOKED = 64, 0.05
+"""Temperatures at least, and units of work of each at most."""
+
+SORTED, MOST_PAIRS = 5000, 4096
+"""Steps after which experts and pairs of slots are sorted again, and pairs at most."""
+
+EXCHANGE, EXCHANGES_PER_UNIT = 12, 6.4e8
+"""An exchange is as long as this and windows; so much of that is a second of one core."""
 
 STEP, STEPS_PER_UNIT = 240, 4e9
 """A step is as long as this and devices times windows; so much of that is a second of one core."""
@@ -293,6 +310,276 @@ def anneal(
     return int(least)
 
 
+@compiled
+def exchange(
+    piece: Floats,
+    weight: Floats,
+    slot: Ints,
+    best: Ints,
+    ranks: Ints,
+    costs: Floats,
+    target: Floats,
+    numbers: Ints,
+    factors: Floats,
+) -> None:
+    """Run some steps of simulated annealing by what devices have above targets, squared.
+
+    Remainders are left out: an exchange changes two devices and no others. Two copies, or two and
+    two, change places; those that come are about as large as those that go. One step in some
+    hundred gives a slot to another expert, or to none.
+
+    Parameters
+    ----------
+    piece
+        What a copy has by number of copies, shape (experts + 1, most + 1, windows); the last one,
+        an empty slot, has nothing.
+    weight, target
+        Of the windows, shape (windows,).
+    slot, best
+        The state, and the one with the least cost, overwritten: shape (devices, slots).
+    ranks
+        Experts by the size of a copy, then pairs of a device's slots by theirs, overwritten.
+    costs
+        As `anneal` has them; what copies cost is left out.
+    numbers
+        The number of steps, and the state of the random numbers, not 0, overwritten.
+    factors
+        The temperature; and the least cost so far, and the least sum of squares, overwritten.
+    """
+    (devices, slots), experts, windows = slot.shape, len(piece) - 1, len(weight)
+    most, random = piece.shape[1] - 1, np.uint64(numbers[1])
+    number = len(ranks) - experts
+    each, mask = number // (devices * slots), np.uint64(0xFFFF)
+    singles, pairs = ranks[:experts], ranks[experts:]
+    size, sums, now = np.zeros(experts + 1), np.zeros(number), np.zeros((experts + 1, windows))
+    place, pair_place = np.zeros_like(singles), np.zeros_like(pairs)
+    count, where = np.zeros(experts + 1, dtype=np.int64), np.zeros((experts, most), dtype=np.int64)
+    level, reads = np.zeros((devices, windows)), np.zeros((devices, windows))
+    touched, last = np.zeros(devices, dtype=np.int64), np.full(devices, -1)
+    energy, fresh = np.zeros(devices), np.zeros(devices)
+    read, compute = costs[0], costs[1]
+    chance, total = np.zeros(256), 0.0
+    for q in range(len(chance)):
+        chance[q] = -factors[0] * np.log((q + 0.5) / len(chance))
+    pair = np.zeros((number, 3), dtype=np.int32)
+    for q in range(number):
+        pair[q, 0], pair[q, 1] = q // (slots * each), q // each % slots
+        pair[q, 2] = (pair[q, 1] + 1 + q % each) % slots
+    for g in range(devices):
+        for s in range(slots):
+            if slot[g, s] != EMPTY:
+                _change(level, reads, piece, where, count, slot[g, s], g, 1)
+    for e in range(experts):
+        size[e] = _share(now, piece, weight, e, count[e])
+    for g in range(devices):
+        energy[g] = _excess(level, reads, weight, target, costs, g)
+        total += energy[g]
+    for step in range(numbers[0]):
+        if step % SORTED == 0:
+            for q in range(number):
+                g, t, u = pair[q]
+                sums[q] = size[slot[g, t]] + size[slot[g, u]]
+            _sort(singles, place, size)
+            _sort(pairs, pair_place, sums)
+        random ^= random << np.uint64(13)
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        g = np.int64((random & mask) * np.uint64(devices) >> np.uint64(16))
+        s = np.int64((random >> np.uint64(16) & mask) * np.uint64(slots) >> np.uint64(16))
+        limit = chance[np.int64(random >> np.uint64(32) & np.uint64(255))]
+        kind = np.int64(random >> np.uint64(44) & np.uint64(511))
+        narrow = 4 + np.int64(random >> np.uint64(53)) % 2
+        random ^= random << np.uint64(13)
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        drawn = np.int64(random & mask)
+        a, b, c, d, h, t, u, v = slot[g, s], EMPTY, EMPTY, EMPTY, g, 0, s, 0
+        if kind == 0:
+            if np.int64(random >> np.uint64(16)) % 4:
+                h, t = drawn * devices >> 16, np.int64(random >> np.uint64(18) & mask) * slots >> 16
+                b = slot[h, t]
+                if energy[h] == 0.0:
+                    continue
+            if a == b or (a != EMPTY and count[a] == 1):
+                continue
+            if b != EMPTY and (_at(where, count, b, g) >= 0):
+                continue
+            touches, worse = 1, 0.0
+            touched[0], last[g] = g, step
+            for e in (a, b):
+                for k in range(count[e]):
+                    if last[where[e, k]] != step:
+                        touched[touches], last[where[e, k]] = where[e, k], step
+                        touches += 1
+            if a != EMPTY:
+                _change(level, reads, piece, where, count, a, g, -1)
+            if b != EMPTY:
+                _change(level, reads, piece, where, count, b, g, 1)
+            for k in range(touches):
+                e = touched[k]
+                fresh[e] = _excess(level, reads, weight, target, costs, e)
+                worse += fresh[e] - energy[e]
+            if worse > limit:
+                if b != EMPTY:
+                    _change(level, reads, piece, where, count, b, g, -1)
+                if a != EMPTY:
+                    _change(level, reads, piece, where, count, a, g, 1)
+                continue
+            for k in range(touches):
+                energy[touched[k]] = fresh[touched[k]]
+            for e in (a, b):
+                if e != EMPTY:
+                    size[e] = _share(now, piece, weight, e, count[e])
+            slot[g, s] = b
+        else:
+            if kind % 8 and each:
+                q = np.int64(random >> np.uint64(32) & mask) * each >> 16
+                q, far = (g * slots + s) * each + q, max(2, number >> narrow)
+                other = pair_place[q] + (drawn * (2 * far + 1) >> 16) - far
+                if other < 0 or other >= number:
+                    continue
+                other = pairs[other]
+                u, h, t, v = pair[q, 2], pair[other, 0], pair[other, 1], pair[other, 2]
+                c, b, d = slot[g, u], slot[h, t], slot[h, v]
+            elif a != EMPTY:
+                far = max(2, experts >> narrow)
+                other = place[a] + (drawn * (2 * far + 1) >> 16) - far
+                if other < 0 or other >= experts:
+                    continue
+                b = singles[other]
+                h = where[b, np.int64(random >> np.uint64(16) & mask) * count[b] >> 16]
+                while slot[h, t] != b:
+                    t += 1
+            if g == h or energy[g] + energy[h] == 0.0:
+                continue
+            worse, way, other_way = -energy[g] - energy[h], costs[3 + g], costs[3 + h]
+            for w in range(windows):
+                more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+                one, two = compute * (level[g, w] + more), compute * (level[h, w] - more)
+                if read > 0.0:
+                    seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
+                    seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
+                    one = max(one, read * (reads[g, w] + seen)) + way * (level[g, w] + more)
+                    two = max(two, read * (reads[h, w] - seen)) + other_way * (level[h, w] - more)
+                one, two = max(0.0, one - target[w]), max(0.0, two - target[w])
+                worse += weight[w] * (one * one + two * two)
+                if worse > limit:
+                    break
+            if worse > limit:
+                continue
+            if _at(where, count, a, h) >= 0 or _at(where, count, c, h) >= 0:
+                continue
+            if _at(where, count, b, g) >= 0 or _at(where, count, d, g) >= 0:
+                continue
+            for e in (a, c):
+                if e != EMPTY:
+                    where[e, _at(where, count, e, g)] = h
+            for e in (b, d):
+                if e != EMPTY:
+                    where[e, _at(where, count, e, h)] = g
+            slot[g, s], slot[h, t] = b, a
+            if u != s:
+                slot[g, u], slot[h, v] = d, c
+            for w in range(windows):
+                more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+                seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
+                seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
+                level[g, w] += more
+                level[h, w] -= more
+                reads[g, w] += seen
+                reads[h, w] -= seen
+            for e in (g, h):
+                energy[e] = _excess(level, reads, weight, target, costs, e)
+        total += worse
+        if total < factors[2]:
+            factors[2], cost = total, 0.0
+            for w in range(windows):
+                top = 0.0
+                for g in range(devices):
+                    time = max(costs[0] * reads[g, w], costs[1] * level[g, w])
+                    top = max(top, time + costs[3 + g] * level[g, w])
+                cost += weight[w] * top
+            if cost < factors[1]:
+                factors[1] = cost
+                for g in range(devices):
+                    for s in range(slots):
+                        best[g, s] = slot[g, s]
+    numbers[1] = np.int64(random)
+
+
+@compiled
+def _sort(order: Ints, place: Ints, key: Floats) -> None:
+    """Sort by insertion, as little is out of order; `place` says where each is."""
+    for i in range(len(order)):
+        j, one = i, order[i]
+        while j > 0 and key[order[j - 1]] > key[one]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = one
+    for i in range(len(order)):
+        place[order[i]] = i
+
+
+@compiled
+def _at(where: Ints, count: Ints, expert: int, device: int) -> int:
+    """Return which of an expert's copies is on a device, -1 if none is."""
+    for k in range(count[expert]):
+        if where[expert, k] == device:
+            return k
+    return -1
+
+
+@compiled
+def _excess(
+    level: Floats, reads: Floats, weight: Floats, target: Floats, costs: Floats, device: int
+) -> float:
+    """Return what a device has above the targets, squared."""
+    total = 0.0
+    for w in range(len(weight)):
+        time = max(costs[0] * reads[device, w], costs[1] * level[device, w])
+        above = max(0.0, time + costs[3 + device] * level[device, w] - target[w])
+        total += weight[w] * above * above
+    return total
+
+
+@compiled
+def _share(now: Floats, piece: Floats, weight: Floats, expert: int, copies: int) -> float:
+    """Fill in what a copy has in each window; return the sum."""
+    total = 0.0
+    for w in range(len(weight)):
+        now[expert, w] = piece[expert, copies, w]
+        total += weight[w] * piece[expert, copies, w]
+    return total
+
+
+@compiled
+def _change(
+    level: Floats,
+    reads: Floats,
+    piece: Floats,
+    where: Ints,
+    count: Ints,
+    expert: int,
+    device: int,
+    sign: int,
+) -> None:
+    """Let an expert have a copy more or less, on a device."""
+    before, most = count[expert], max(count[expert], count[expert] + sign)
+    if sign > 0:
+        where[expert, before] = device
+    else:
+        at = _at(where, count, expert, device)
+        where[expert, at], where[expert, before - 1] = where[expert, before - 1], device
+    count[expert] += sign
+    for k in range(most):
+        d, old, new = where[expert, k], before, before + sign
+        if k == most - 1:
+            old, new = (0, new) if sign > 0 else (old, 0)
+        for w in range(level.shape[1]):
+            level[d, w] += piece[expert, new, w] - piece[expert, old, w]
+            reads[d, w] += min(1.0, piece[expert, new, w]) - min(1.0, piece[expert, old, w])
+
+
 @dataclass(frozen=True)
 class Arrays:
     """What does not change: see `anneal`; `bounds` are those of the windows, scaled."""
@@ -362,6 +649,47 @@ class Arrays:
             if least is None or cost < least:
                 least, found = cost, best.copy()
         return solution_of(i, found)
+
+    def exchanged(self, start: Solution, units: float, search: Search) -> Solution:
+        """Return the placement with the least cost that so much work on exchanges finds.
+
+        Targets are part of the way from the bounds to the peaks of the best solution.
+        """
+        i = self.instance
+        here, bound = slots_of(i, start), int(i.weights @ self.bounds)
+        best, most, weight = here.copy(), i.most_copies + 1, i.weights.astype(float)
+        gap = max(0.0, PART * (weight @ self.peaks(search.solution) / max(1, bound) - 1))
+        target, unit = self.bounds * (1 + gap), (weight @ (gap * self.bounds) ** 2) / len(weight)
+        piece = np.zeros((i.experts + 1, most, len(weight)))
+        piece[:-1, 1:] = i.loads_units.T[:, None] / np.arange(1, most)[:, None]
+        slots = i.devices * i.slots
+        pairs = slots * min(i.slots // 2, MOST_PAIRS // slots)
+        ranks = np.concatenate([np.arange(i.experts), np.arange(pairs)])
+        numbers = np.array([0, 2 * search.seed + 1], dtype=np.int64)
+        factors = np.array([0.0, np.inf, np.inf])
+        state = (piece, weight, here, best, ranks, self.costs.astype(float), target)
+        part = min(units / PARTS, LOOKED)
+        numbers[0] = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
+        begin = search.remaining_s
+        while factors[1] > bound and begin - search.remaining_s < units and not search.stopped:
+            x = 1 - 2 * (begin - search.remaining_s) / units
+            factors[0] = unit * MIDDLE * np.exp(SLOPE * x * (1 + x * x))
+            exchange(*state, numbers, factors)
+            spend(part)
+        return solution_of(i, best)
+
+    def peaks(self, solution: Solution) -> Floats:
+        """Return the slowest device's time in each window."""
+        i = self.instance
+        level, reads = np.zeros((2, len(i.windows), i.devices))
+        for expert, devices in enumerate(solution.copies):
+            for device in devices:
+                part = i.loads_units[:, expert] / len(devices)
+                level[:, device] += part
+                reads[:, device] += np.minimum(1, part)
+        times = np.maximum(self.costs[0] * reads, self.costs[1] * level) + self.costs[3:] * level
+        peaks: Floats = times.max(axis=1)
+        return peaks
 
 
 def slots_of(instance: Instance, solution: Solution) -> Ints:
