@@ -29,8 +29,7 @@ from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.exporters.exported import Exported
 from moeopt.library.entries import TYPES as INSTANCE_TYPES
-from moeopt.library.entries import entries_of, problem_folders
-from moeopt.library.tables import open_table, problem_table
+from moeopt.library.entries import entries_of, open_table, problem_folders, problem_table
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
@@ -39,15 +38,15 @@ from moeopt.problems.deferral import online as deferral_online
 from moeopt.problems.generate import generator_of
 from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.tri_domain import scheduler
+from moeopt.problems.tri_domain import online
+from moeopt.sim.machines.edit import machine_page
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.table import machine_page
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.verdict import Verdict
+from moeopt.solvers.result import Verdict
 from moeopt.study.rows import Row
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +67,7 @@ TYPES = [
 """What public functions take and return, beside instances and solutions."""
 
 ONLINE = {
-    "tri_domain": scheduler.Scheduler,
+    "tri_domain": online.Scheduler,
     "deferral": deferral_online.Scheduler,
     "cache": cache_online.Lru,
     "placement": placement_online.Residents,

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from moeopt.problems import replication as replication
     from moeopt.problems import split as split
     from moeopt.problems import tri_domain as tri_domain
-    from moeopt.problems.event_graph import event_graph as event_graph
+    from moeopt.problems.execute import event_graph as event_graph
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
     from moeopt.problems.generate import generate as generate
@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from moeopt.sim.machines.runtimes.calibration import calibrate as calibrate
     from moeopt.sim.machines.runtimes.measurements import read_measurements as read_measurements
     from moeopt.sim.machines.runtimes.predict import predict as predict
-    from moeopt.sim.plan.schema import Plan as Plan
-    from moeopt.sim.plan.schema import load_plan as load_plan
+    from moeopt.sim.plan import Plan as Plan
+    from moeopt.sim.plan import load_plan as load_plan
     from moeopt.sim.presets import get_machine as get_machine
     from moeopt.sim.traces.files import load_counts as load_counts
     from moeopt.sim.traces.files import load_trace as load_trace
@@ -91,9 +91,9 @@ if TYPE_CHECKING:
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
+    from moeopt.solvers.result import check as check
     from moeopt.solvers.rules import heuristic as heuristic
     from moeopt.solvers.run import solve as solve
-    from moeopt.solvers.verdict import check as check
     from moeopt.study.holdout import holdout as holdout
     from moeopt.study.study import gap as gap
 
@@ -108,7 +108,7 @@ _HOME = {
     "save": "moeopt.core.json_files",
     "solve": "moeopt.solvers.run",
     "Result": "moeopt.solvers.result",
-    "check": "moeopt.solvers.verdict",
+    "check": "moeopt.solvers.result",
     "explain": "moeopt.solvers.explain",
     "methods": "moeopt.solvers.methods",
     "Futures": "moeopt.core.futures",
@@ -118,7 +118,7 @@ _HOME = {
     "generate_twins": "moeopt.problems.generate",
     "holdout": "moeopt.study.holdout",
     "run_on": "moeopt.problems.holdout",
-    "event_graph": "moeopt.problems.event_graph",
+    "event_graph": "moeopt.problems.execute",
     "simulate": "moeopt.planner.simulate",
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",
@@ -129,8 +129,8 @@ _HOME = {
     "predict": "moeopt.sim.machines.runtimes.predict",
     "calibrate": "moeopt.sim.machines.runtimes.calibration",
     "read_measurements": "moeopt.sim.machines.runtimes.measurements",
-    "Plan": "moeopt.sim.plan.schema",
-    "load_plan": "moeopt.sim.plan.schema",
+    "Plan": "moeopt.sim.plan",
+    "load_plan": "moeopt.sim.plan",
     "MoeoptError": "moeopt.core.errors",
     "InputError": "moeopt.core.errors",
     "MoeoptWarning": "moeopt.core.errors",

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from moeopt.core.compiled import KERNELS, PACKAGE
+from moeopt.core.compiled import KERNELS, PACKAGE, compile_all
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.warm import solve_with_all
 
@@ -58,6 +58,7 @@ def versions() -> int:
 def main() -> None:
     """Write the files."""
     os.environ["MOEOPT_CACHE_DIR"] = tempfile.mkdtemp()  # what is loaded hides what it calls
+    compile_all()
     for problem in PROBLEMS:
         home, chosen = get_problem(problem), []
         file = PACKAGE / "problems" / problem / "warm.json"

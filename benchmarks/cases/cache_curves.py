@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 import moeopt
 from benchmarks.harness.measurement import Contender, Measurement
 from moeopt.problems.cache.check import serve
-from moeopt.problems.cache.curves import curves_of
-from moeopt.problems.cache.instance import Instance, Solution
+from moeopt.problems.cache.instance import Instance, Solution, curves_of
 
 DESCRIPTION = "miss curves: 10,000 tokens x 32 layers of 8 experts, 1,000 x 26 of 64"
 BASELINE = "one pass"

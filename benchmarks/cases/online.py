@@ -13,7 +13,7 @@ from benchmarks.textbook.tri_domain import cpsat_built, highs_built
 from moeopt.core.device_loads import Ints, table_of
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.problems.tri_domain.scheduler import Scheduler
+from moeopt.problems.tri_domain.online import Scheduler
 from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, Bracket
 from moeopt.sim.presets import get_model
 

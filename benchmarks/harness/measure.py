@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
+from moeopt.core.compiled import compile_all
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.native_output import native_stdout_dropped
 
@@ -89,7 +90,8 @@ def fresh(instance: AnyInstance) -> AnyInstance:
 
 
 def _warm_up(contenders: Mapping[str, Contender], instance: InstanceEnvelope) -> None:
-    """Let imports and first calls happen where nobody's time is taken."""
+    """Let imports and first calls happen where nobody's time is taken; no kernel stays Python."""
+    compile_all()
     for name, contender in contenders.items():
         _turn(0, name, contender, instance, WARM_UP_S)
 

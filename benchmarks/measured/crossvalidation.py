@@ -190,6 +190,30 @@ def _place(curve: Sequence[MeasuredPoint]) -> tuple[str, str]:
     return curve[0].machine, curve[0].runtime
 
 
+def host_rates(points: Iterable[MeasuredPoint]) -> dict[str, tuple[list[float], float]]:
+    """Return what machines with curves of several models read of experts, in GB/s, and the peak.
+
+    By the two ends of each curve of llama.cpp and ik_llama.cpp: bytes of the experts that move to
+    the CPU over the time that they add, whatever that time is spent on.
+    """
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    peaks = dict[str, float]()
+    for curve in curves(points):
+        settings = [point.setting for point in (curve[0], curve[-1]) if point.setting is not None]
+        calls = sum(settings[1].host_calls) - sum(settings[0].host_calls)
+        seconds = 1.0 / curve[-1].tokens_per_s - 1.0 / curve[0].tokens_per_s
+        model = settings[0].model
+        rate = calls * model.top_k * model.expert_bytes / seconds / 1e9
+        found.setdefault(curve[0].machine, {})[curve[0].curve] = rate
+        peaks[curve[0].machine] = settings[0].machine.dram.striped_gb_s
+    models = {name: {curve[1] for curve in own} for name, own in found.items()}
+    return {
+        name: (sorted(own.values()), peaks[name])
+        for name, own in found.items()
+        if len(models[name]) > 1
+    }
+
+
 def repeats(points: Iterable[MeasuredPoint]) -> list[float]:
     """Return how far apart speeds are that were measured in one setting on one machine.
 

@@ -16,6 +16,7 @@ from benchmarks.measured.crossvalidation import (
     coverage_by_kind,
     expressible,
     factor_holding,
+    host_rates,
     kind_of,
     repeats,
 )
@@ -125,6 +126,9 @@ def bandwidth_alone(points: Sequence[MeasuredPoint]) -> list[Held]:
             found.append(Held(point, float(1e6 / us)))
     return found
 
+
+TEN_POINTS = 0.1
+"""A gain that is predicted within it counts as predicted."""
 
 HEAD = """# Measured: public speeds of real runtimes, and ours
 
@@ -248,6 +252,19 @@ def _calibrated(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Itera
         f" of it, are {100 * float(np.median(apart)):.1f} % apart (median;"
         f" p90 {100 * float(np.quantile(apart, 0.9)):.0f} %).\n"
     )
+    rates = host_rates(p for p in points if p.runtime != "ktransformers")
+    said = "; ".join(
+        f"{name} {min(own):.0f} to {max(own):.0f} in {len(own)} curves, of a peak of {peak:.0f}"
+        for name, (own, peak) in rates.items()
+    )
+    above = sum(max(own) > peak for own, peak in rates.values())
+    yield (
+        "All of it rests on the machines with curves of several models. What their hosts read of"
+        " experts, in GB/s, by bytes and the time that a curve's two ends are apart, is another"
+        f" rate for each model: {said}. Costs per layer and per expert lower a rate and explain"
+        f" part of it; nothing explains one above the memory's peak, which {above} of the machines"
+        " have: what is published of them is not all that ran.\n"
+    )
 
 
 def _by_machine(found: CrossValidated) -> Iterator[str]:
@@ -270,7 +287,29 @@ def _strategies(found: Strategies) -> str:
         f" model: {found.source}. With {min(shares):g} to {max(shares):g} % of the experts on the"
         f" GPU {alike} of {alike + opposed} pairs of strategies that differ by more than"
         f" {100 * found.noise:.1f} % are in the measured order; a strategy's median error is"
-        f" at most {100 * off:.1f} %.\n"
+        f" at most {100 * off:.1f} %.\n\n"
+        f"{_over_uniform(found)}"
+    )
+
+
+def _over_uniform(found: Strategies) -> str:
+    """Return how much faster frequency is than uniform, as measured and predicted, and why."""
+    gains = {at.percent: at.over("frequency", "uniform") for at in found.ratios}
+    far = {p: both for p, both in gains.items() if abs(both[0] - both[1]) > TEN_POINTS}
+    near = max(abs(a - b) for p, (a, b) in gains.items() if p not in far)
+    said = "; ".join(
+        f"at {p:g} % measured {100 * a:+.0f}, predicted {100 * b:+.0f} %, which other shares of"
+        f" calls would explain ({100 * found.implied[p][0]:.1f} % in place of"
+        f" {100 * found.implied[p][1]:.1f} on the GPU by frequency's speed)"
+        for p, (a, b) in far.items()
+    )
+    last = found.ratios[-1]
+    twins = 100 * (last.measured["random"] / last.measured["uniform"] - 1.0)
+    return (
+        f"Frequency over uniform is predicted within {100 * near:.0f} points at"
+        f" {len(gains) - len(far)} of {len(gains)} ratios, not {said}. The popularity is another"
+        f" model's, and not so uneven. At {last.percent:g} % random and uniform, one setting in"
+        f" expectation, are {twins:.0f} % apart.\n"
     )
 
 

@@ -24,6 +24,10 @@ from moeopt.sim.machines.runtimes.setting import Setting
 
 CALIBRATED_ON = "front-loading"
 
+BY_COUNT = "frequency"
+
+Shares = tuple[float, float]
+
 TIE = 1e-9
 """Predicted speeds that differ by less, relatively, are equal."""
 
@@ -66,6 +70,11 @@ class AtRatio:
                 opposed += 1
         return alike, opposed, tied
 
+    def over(self, one: str, other: str) -> tuple[float, float]:
+        """Return by how much a strategy is faster than another, as measured and as predicted."""
+        there, ours = self.measured, self.predicted
+        return there[one] / there[other] - 1.0, ours[one] / ours[other] - 1.0
+
     @property
     def kendall_tau(self) -> float:
         """Kendall's tau-b of the two orders: 1 if they are alike, -1 if reversed.
@@ -92,12 +101,16 @@ class Strategies:
         Median error in size of the predicted speeds.
     source
         Where the popularity of experts comes from.
+    implied
+        Percent -> share of calls on the GPU with which frequency is predicted as fast as measured,
+        and the one by `popularity`.
     """
 
     ratios: tuple[AtRatio, ...]
     noise: float
     error: float
     source: str
+    implied: dict[float, tuple[float, float]]
 
     def median_error(self, strategy: str) -> float:
         """Return the median of predicted over measured, less 1."""
@@ -149,7 +162,22 @@ def compare_strategies(
         noise=max(max(speeds) / min(speeds) - 1.0 for speeds in same),
         error=float(np.median(errors)),
         source=str(popularity()["source"]),
+        implied={_percent(p): _implied(ends[0], p, costs) for p in own if _strategy(p) == BY_COUNT},
     )
+
+
+def _implied(like: MeasuredPoint, point: MeasuredPoint, costs: NDArray[np.float64]) -> Shares:
+    """Return `Strategies.implied` of a point: by bisection, since more calls there are faster."""
+    table, layers = popularity(), 0 if like.setting is None else len(like.setting.host_calls)
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        share = (low + high) / 2
+        assert like.setting is not None
+        setting = replace(like.setting, host_calls=(1.0 - share,) * layers)
+        slower = predicted(point.in_setting(setting), costs).tokens_per_s < point.tokens_per_s
+        low, high = (share, high) if slower else (low, share)
+    percents, shares = table["experts_on_gpu_percent"], table["share"][BY_COUNT]
+    return low, float(np.interp(_percent(point), percents, shares))
 
 
 def _strategy(point: MeasuredPoint) -> str:

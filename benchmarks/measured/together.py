@@ -6,8 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from moeopt.sim.machines.runtimes.fitting import MACHINES, NOISE, RUNTIMES, Rows, Vector, soft
+from moeopt.sim.machines.runtimes.calibration import Rows, Vector, soft
 from moeopt.sim.machines.runtimes.terms import OF_RUNTIMES, OVERLAP, TERMS, term_times
+
+NOISE = 0.1
+"""Relative error of a point that nothing is to explain, within a machine."""
+
+MACHINES = 0.2
+"""Standard deviation of a machine's own factor: of its logarithm, expected beforehand."""
+
+RUNTIMES = 0.2
+"""How much a runtime's costs differ from those of all runtimes: sd of the logarithm."""
 
 
 @dataclass(frozen=True)

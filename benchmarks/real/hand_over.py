@@ -35,7 +35,7 @@ GPU_GB = 0.007
 """Room for the model without its experts, and for half of these."""
 
 MATRICES = ("gate", "up", "down")
-OVERRIDDEN = re.compile(r"tensor (\S+) \(.*\) buffer type overridden to (\S+)")
+OVERRIDDEN = re.compile(r"[tT]ensor (\S+) \(.*\) buffer type overridden to (\S+)")
 OFFLOADED = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
 WORDS = "the a expert model runs on some memory of this that where plan token layer"
 
@@ -146,7 +146,10 @@ def rpc_server(programs: Path) -> Iterator[str]:
     """Run an RPC server on a free port of the loopback address, and yield the address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(programs / "ggml-rpc-server"), "-H", "127.0.0.1", "-p", str(port), "-t", "1"]
+    command = [str(programs / "ggml-rpc-server")]
+    if not Path(command[0]).exists():  # as ik_llama.cpp calls it
+        command = [str(programs / "rpc-server"), "-cpu"]
+    command += ["-H", "127.0.0.1", "-p", str(port), "-t", "1"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(200):

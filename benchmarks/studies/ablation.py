@@ -29,7 +29,7 @@ from unittest.mock import patch
 import moeopt
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.search import Feasibility
-from moeopt.problems.balance.relaxations import Answer
+from moeopt.problems.balance.bounds import Answer
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 
@@ -170,7 +170,7 @@ ROWS: tuple[Row, ...] = (
         {f"{ALONE}.packing.repair": _never}),
     Row("layout: multipliers of a branch (times without a divisor)", "bound-and-pack", FINE,
         {f"{ALONE}.lagrangian.dual_multipliers": _nothing}),
-    Row("layout: aggregated program over windows", "bound-and-pack", SEVERAL,
+    Row("layout: patterns of DIMMs over windows", "bound-and-pack", SEVERAL,
         {f"{LAYOUT}._together": lambda *_: 0}),
     Row("layout: local search from several layouts", "bound-and-pack", SEVERAL,
         {f"{LAYOUT}._Incumbents.improve": _nothing}),

@@ -15,7 +15,7 @@ percent a plan loses more than the free one:
 Losses judged on the prompt count by the prompt's usage of experts, which the plans were made for.
 Judged on decoded tokens, the same plans are held out: losses count by the usage of the tokens after
 the prompt. Figures are medians over the seeds. Losses are by the law that is fitted to measured
-ones (`moeopt/sim/models/loss_law.py`); routing is synthetic.
+ones (`moeopt/sim/models/loss_table.py`); routing is synthetic.
 """
 
 import argparse

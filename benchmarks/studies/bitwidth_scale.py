@@ -5,17 +5,17 @@
 Prints three tables.
 
 1. Units of loss. Measured losses become integers. Until schema 2 a unit was the table's largest
-   entry over 10^7, before losses count by usage (`scale = "table"`); now it is the layer's largest
-   loss that counts over 10^10 (`moeopt/sim/models/loss_law.py`). Tables are drawn by a law at 2, 4,
-   8 and 16 bits: widely spread mean squared errors that each bit divides by four; the same where
-   they grow a thousandfold from the first layer to the last, as where outputs grow with depth; and
-   errors to the fourth power. Columns: which share of the losses above zero becomes 0, and by how
-   much the widths that `dp` proves optimal for the integers exceed the best ones by the table, over
-   all layers and in the worst one. The best ones are those for integers of 2^42 steps a layer.
-   Last, the largest bound on that excess in a layer that an instance states.
-2. Prefix splits on random layers of 4 to 12 experts, with losses that fall by 2.8 times a bit: how
-   often, and how far, the split exceeds the best one within the budget, found by trying all.
-3. With --cp-sat: CP-SAT on the same layers at once and one by one, each with this limit.
+entry over 10^7, before losses count by usage (`scale = "table"`); now it is the layer's largest
+loss that counts over 10^10 (`moeopt/sim/models/loss_table.py`). Tables are drawn by a law at 2, 4,
+8 and 16 bits: widely spread mean squared errors that each bit divides by four; the same where they
+grow a thousandfold from the first layer to the last, as where outputs grow with depth; and errors
+to the fourth power. Columns: which share of the losses above zero becomes 0, and by how much the
+widths that `dp` proves optimal for the integers exceed the best ones by the table, over all layers
+and in the worst one. The best ones are those for integers of 2^42 steps a layer. Last, the largest
+bound on that excess in a layer that an instance states. 2. Prefix splits on random layers of 4 to
+12 experts, with losses that fall by 2.8 times a bit: how often, and how far, the split exceeds the
+best one within the budget, found by trying all. 3. With --cp-sat: CP-SAT on the same layers at once
+and one by one, each with this limit.
 """
 
 import argparse
@@ -34,7 +34,7 @@ import moeopt
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.sim.models.loss_law import LossLaw, by_loss, by_table
+from moeopt.sim.models.loss_table import LossLaw, by_loss, by_table
 
 Floats = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import moeopt
 from benchmarks.papers.collaborative.policies import fifo, random_contents
 from benchmarks.papers.collaborative.power import MEASURED, joule_per_token
-from moeopt.problems.cache.belady import belady_bound
+from benchmarks.studies.belady_bound import belady_bound
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance, Solution

@@ -29,9 +29,8 @@ import psutil
 
 import moeopt
 from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure, Solved, attempt
+from moeopt.study.attempt import Failure, Solved, Watch, attempt
 from moeopt.study.campaign import Campaign, Part, make_settings
-from moeopt.study.execute import Watch
 from moeopt.study.plan import Job, make_plan
 from moeopt.study.schema import KEY
 from moeopt.study.store import SOLVE, Store

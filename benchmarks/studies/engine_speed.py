@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from moeopt.core.compiled import compile_all
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.simulate import simulate
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 
 LAYERS, EXPERTS, TOKENS, TOP_K = 58, 256, 64, 8
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--event-steps", type=int, default=10, help="steps by events")
     parser.add_argument("--policies", default=",".join(POLICIES + PARTS), help="comma-separated")
     arguments = parser.parse_args()
+    compile_all()
     counts = _counts(arguments.steps)
     rows = [HEADER]
     print(HEADER)

@@ -27,7 +27,7 @@ from moeopt.problems.layout.multi_scenario import solve
 from moeopt.sim.traces.workload import Workload
 
 HEADER = (
-    "| loads | windows | simple | wait and see | aggregated | bound | plan | gap "
+    "| loads | windows | simple | wait and see | shared | bound | plan | gap "
     "| s | CPU s | load |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 

@@ -35,7 +35,7 @@ from moeopt.problems.tri_domain import heuristics
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.generate import resettled
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.resettle import Record
+from moeopt.sim.source import Record
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 OWN = ("own-deepseek-v2", "own-qwen3-235b-a22b", "own-esft")

@@ -14,10 +14,9 @@ from moeopt.core.futures import Futures
 from moeopt.core.search import Search
 from moeopt.problems.layout import generate as layouts
 from moeopt.problems.layout.instance import Instance as LayoutInstance
-from moeopt.problems.relayout.futures import Layouts
 from moeopt.problems.relayout.generate import Options, on_layout
 from moeopt.problems.relayout.instance import STRIPED, Instance, Migration
-from moeopt.problems.relayout.later import decide, draw, draw_from
+from moeopt.problems.relayout.later import Layouts, decide, draw, draw_from
 from moeopt.problems.tri_domain.layout_rule import Layout
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source

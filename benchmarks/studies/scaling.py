@@ -28,6 +28,7 @@ import numpy as np
 
 import moeopt
 from benchmarks.studies.scaling_figures import Line, Panel, figure
+from moeopt.core.compiled import compile_all
 from moeopt.core.errors import InputError
 from moeopt.problems.execute import execute
 from moeopt.problems.registry import get_problem
@@ -230,6 +231,7 @@ AXES: dict[str, list[Axis]] = {
 
 def main() -> None:
     """Run the command line."""
+    compile_all()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", default=",".join(AXES), help="comma-separated; default: all")
     parser.add_argument("--seeds", type=int, default=SEEDS)

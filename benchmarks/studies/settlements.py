@@ -316,11 +316,11 @@ def repeated_text(traces: Path | None) -> Point | None:
     """Point 12: traces that read the same text twice."""
     if traces is None:
         return None
-    from moeopt.sim.traces.repeats import repeated_share
+    from moeopt.sim.traces.repeats import find_repeats
 
     def shares(folder: str) -> str:
         found = [
-            repeated_share(moeopt.load_trace(path))
+            find_repeats(moeopt.load_trace(path)).share
             for path in sorted((traces / folder).glob("*.npz"))
         ]
         return f"{100 * min(found):.0f} to {100 * max(found):.0f} %"

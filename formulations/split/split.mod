@@ -13,7 +13,7 @@ param hop_ns{devices, devices}, >= 0;
 param prompt_hop_ns{devices, devices}, default 0;
 param decode_weight, >= 0;
 param prompt_weight, >= 0;
-param attention_ns{layers, devices}, default -1;            # -1: cannot run there
+param attention_ns{layers, devices}, default -1;            # -1: cannot run there; everywhere: none
 param experts_ns{layers, devices}, default -1;              # -1 everywhere: no experts
 param prompt_attention_ns{layers, devices}, default 0;
 param prompt_experts_ns{layers, devices}, default 0;
@@ -23,6 +23,8 @@ param experts_bytes{layers}, >= 0;
 param output, symbolic, default "/dev/stdout";  # where the solution is printed, as JSON
 
 set with_experts := setof{l in layers: exists{d in devices} experts_ns[l,d] >= 0} l;
+set with_attention := setof{l in layers: exists{d in devices} attention_ns[l,d] >= 0} l;
+set without := layers diff with_attention;      # a further tensor of the experts before
 
 # Weighted times; numbers up to 10^6 suit GLPK's absolute tolerances.
 param token_attention{l in layers, d in devices} := decode_weight * max(0, attention_ns[l,d]);
@@ -51,19 +53,22 @@ var prompt, >= 0;
 minimize weighted_ns: unit * token + unit * prompt;
 
 # What the hops' variables mean; a layer without experts ends where its attention is.
-s.t. out_leaves{l in with_experts, i in devices}: sum{j in devices} out[l,i,j] = attention[l,i];
-s.t. out_enters{l in with_experts, j in devices}: sum{i in devices} out[l,i,j] = experts[l,j];
+s.t. out_leaves{l in with_experts inter with_attention, i in devices}:
+    sum{j in devices} out[l,i,j] = attention[l,i];
+s.t. out_enters{l in with_experts inter with_attention, j in devices}:
+    sum{i in devices} out[l,i,j] = experts[l,j];
 s.t. on_leaves{l in layers, i in devices: l < last}:
     sum{j in devices} on[l,i,j]
     = if exists{d in devices} experts_ns[l,d] >= 0 then experts[l,i] else attention[l,i];
 s.t. on_enters{l in layers, j in devices: l < last}:
-    sum{i in devices} on[l,i,j] = attention[l+1,j];
+    sum{i in devices} on[l,i,j] = if l + 1 in with_attention then attention[l+1,j] else experts[l+1,j];
+s.t. no_attention{l in without, d in devices}: attention[l,d] = 0;
 s.t. no_experts{l in layers, d in devices: not exists{g in devices} experts_ns[l,g] >= 0}:
     experts[l,d] = 0;
 
 # SP-C1: one device that can run it.
-s.t. SP_C1{l in layers}: sum{d in devices: attention_ns[l,d] >= 0} attention[l,d] = 1;
-s.t. SP_C1_no_other{l in layers}: sum{d in devices} attention[l,d] = 1;
+s.t. SP_C1{l in with_attention}: sum{d in devices: attention_ns[l,d] >= 0} attention[l,d] = 1;
+s.t. SP_C1_no_other{l in with_attention}: sum{d in devices} attention[l,d] = 1;
 s.t. SP_C1_experts{l in with_experts}: sum{d in devices: experts_ns[l,d] >= 0} experts[l,d] = 1;
 s.t. SP_C1_experts_no_other{l in with_experts}: sum{d in devices} experts[l,d] = 1;
 
@@ -76,9 +81,11 @@ s.t. SP_C3{l in layers, d in devices}: attention[l,d] <= taken[d];
 s.t. SP_C3_experts{l in with_experts, d in devices}: experts[l,d] <= taken[d];
 
 # SP-C4: the order.
-s.t. SP_C4{l in layers: order_length > 0}: sum{p in 0..order_length-1} attention[l,order[p]] = 1;
-s.t. SP_C4_never_back{l in layers, p in 0..order_length-2: l < last}:
-    sum{k in 0..p} attention[l+1,order[k]] <= sum{k in 0..p} attention[l,order[k]];
+s.t. SP_C4{l in with_attention: order_length > 0}:
+    sum{p in 0..order_length-1} attention[l,order[p]] = 1;
+s.t. SP_C4_never_back{l in with_attention, m in with_attention, p in 0..order_length-2: l < m
+        and not exists{n in with_attention} (l < n and n < m)}:
+    sum{k in 0..p} attention[m,order[k]] <= sum{k in 0..p} attention[l,order[k]];
 
 # SP-C5 and SP-C6: the times.
 s.t. SP_C5: sum{l in layers, d in devices} token_attention[l,d] / unit * attention[l,d]
@@ -107,6 +114,7 @@ solve;
 printf "{""attention"": [" > output;
 for {l in layers} {
     printf "%s", (if l = 0 then "" else ", ") >> output;
+    for {{0}: l in without} { printf "-1" >> output; }
     for {d in devices: attention[l,d] > 0.5} { printf "%d", d >> output; }
 }
 printf "], ""experts"": [" >> output;

@@ -13,7 +13,7 @@ from moeopt.core.errors import InputError, about
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.core.objective import Objective
-    from moeopt.exporters.outside_solver import OutsideAnswer
+    from moeopt.exporters.targets.exact_model import OutsideAnswer
 
 
 def check_command(
@@ -87,6 +87,6 @@ def _answer(instance: "InstanceEnvelope", file: Path) -> "OutsideAnswer | None":
     """Return what a .sol file holds, None for any other file."""
     if not file.name.removesuffix(".gz").endswith(".sol"):
         return None
-    from moeopt.exporters.outside_solver import read_answer
+    from moeopt.exporters.targets.exact_model import read_answer
 
     return read_answer(instance, file)

@@ -15,7 +15,7 @@ from .options import check_picture, drawing, in_ms
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
-    from moeopt.problems.event_graph import Drawn
+    from moeopt.problems.execute import Drawn
 from collections.abc import Sequence
 
 from moeopt.core.view import Bar, Kind, Lane
@@ -96,7 +96,7 @@ def gantt_command(
 def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
     """Return a title, and what to draw of a solution that the checker accepts."""
     import moeopt
-    from moeopt.problems.event_graph import critical_lanes
+    from moeopt.problems.execute import critical_lanes
     from moeopt.problems.registry import get_problem
 
     solution = moeopt.load_solution(path)

@@ -16,8 +16,8 @@ from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
+    from moeopt.study.attempt import Watch
     from moeopt.study.campaign import Campaign
-    from moeopt.study.execute import Watch
     from moeopt.study.rows import Row
     from moeopt.study.settlements import Running
     from moeopt.study.store import Store
@@ -144,7 +144,7 @@ def gap_command(
     your own, gets a line on stderr and a row; the others go on, and the exit code is that of the
     gravest failure (2 for a rule), 0 if there is none.
     """
-    from moeopt.cli.gap_report import need_extra, write_figures, write_report
+    from moeopt.cli.report import need_extra, write_figures, write_report
     from moeopt.study.store import Store
 
     if options.resume and options.store is None:
@@ -191,9 +191,9 @@ def _settlements(
     ctx: typer.Context, paths: Sequence[Path], options: GapOptions, kept: "Path | Store"
 ) -> int:
     """Solve under every reading, print the table and write what is asked for."""
-    from moeopt.cli.gap_report import write_report
     from moeopt.cli.gap_tables import print_settlements
     from moeopt.cli.progress import showing
+    from moeopt.cli.report import write_report
     from moeopt.study.export import write_text
     from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Table
 
-from moeopt.cli.gap_report import opened
 from moeopt.cli.options import (
     print_lines,
     print_table,
@@ -17,8 +16,9 @@ from moeopt.cli.options import (
     shown,
     table_width,
 )
-from moeopt.core.escaping import markdown_table
+from moeopt.cli.report import opened
 from moeopt.core.objective import entries
+from moeopt.core.wording import markdown_table
 from moeopt.study.rows import Row, named
 from moeopt.study.table import (
     ALL,

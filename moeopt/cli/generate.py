@@ -1,7 +1,7 @@
 """``moeopt generate PROBLEM``: make an instance; one subcommand per problem with its options."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,19 +44,22 @@ class GenerateOptions(Options):
     out: Path | None = option(None, "File or folder; default: stdout.")
 
 
-def build_app(complete: bool) -> typer.Typer:
-    """Return the group; its subcommands need the generators, so they are built on demand only."""
+def build_app(asked: Sequence[str]) -> typer.Typer:
+    """Return the group; its subcommands need the generators, so they are built on demand only.
+
+    `asked` is the command line from "generate" on; without it no subcommand is built.
+    """
     app = typer.Typer(
         help="Make an instance of a problem from a machine, a model and a trace.",
         no_args_is_help=True,
     )
-    if not complete:
+    if not asked:
         app.callback()(lambda: None)
         return app
     from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import PROBLEMS
 
-    for problem in PROBLEMS:
+    for problem in {*asked[1:2]} & {*PROBLEMS} or PROBLEMS:
         options = generator_of(problem).options.model_fields
         app.command(problem)(_command(problem, options))
     app.callback()(lambda: None)
@@ -64,7 +67,7 @@ def build_app(complete: bool) -> typer.Typer:
 
 
 def _command(problem: str, fields: "Mapping[str, FieldInfo]") -> Callable[..., int]:
-    """Return the subcommand of a problem, with its own options."""
+    """Return the subcommand of a problem; its own options are `Options` of its ``generate.py``."""
     from moeopt.core.problem import Stretch
     from moeopt.problems.registry import get_problem
 

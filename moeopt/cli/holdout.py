@@ -13,8 +13,7 @@ from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.problems.tri_domain.fixed_layout import ScheduleName
-    from moeopt.study.hindsight import Bracket
-    from moeopt.study.holdout import HeldOut, Row
+    from moeopt.study.holdout import Bracket, HeldOut, Row
 
 SCHEDULES: "dict[str, tuple[ScheduleName, ...]]" = {
     "exact": ("exact",),

@@ -178,8 +178,7 @@ def table_command(
     ] = False,
 ) -> int:
     """Print instances with their best objective and what is open; --markdown prints all facts."""
-    from moeopt.library.entries import problem_folders
-    from moeopt.library.tables import open_table, problem_table, short_table
+    from moeopt.library.entries import open_table, problem_folders, problem_table, short_table
 
     folders = {folder.name: folder for folder in problem_folders(library)}
     if problem is not None and problem not in folders:

@@ -1,17 +1,23 @@
 """``moeopt machine``: describe the machine at hand, look at one, change one."""
 
+import datetime
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, group, stem
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import terminal_text
+from moeopt.core.wording import terminal_text
+
+from .options import Json, group, stem
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
+    from moeopt.sim.machines.runtimes.calibration import Calibrated
+
 
 Named = Annotated[
     str,
@@ -121,7 +127,7 @@ def import_command(
 
 def fields_command() -> int:
     """Print every GPU and host that has a name, and what each field of a machine file means."""
-    from moeopt.sim.machines.table import machine_page
+    from moeopt.sim.machines.edit import machine_page
 
     print(machine_page(), end="")
     return 0
@@ -184,7 +190,7 @@ def write_machine(machine: "Machine", out: Path) -> None:
 
 def _print(machine: "Machine", as_json: bool) -> None:
 
-    from moeopt.sim.machines.table import absent_fields, machine_rows
+    from moeopt.sim.machines.edit import absent_fields, machine_rows
 
     rows = machine_rows(machine)
     if as_json:
@@ -200,3 +206,131 @@ def _print(machine: "Machine", as_json: bool) -> None:
         print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[3], sep="  ")
     if absent := absent_fields(machine):
         print(f"absent (moeopt machine fields says what that means): {', '.join(absent)}")
+
+
+def profile_command(
+    machine: Annotated[str, typer.Option(help="Preset or JSON file to start from.")],
+    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+    out: Annotated[Path, typer.Option(help="Machine file to write; its stem is the name.")],
+    device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: torch's.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="Comma-separated token counts; default: 1,2,4,...,1024.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Runs per token count; the median counts.")] = 9,
+    warm_up: Annotated[int, typer.Option(help="Runs before them that do not count.")] = 3,
+    as_json: Json = False,
+) -> int:
+    """Time an expert's three matrix products with torch; write the machine with the table."""
+    from moeopt.core.json_files import save
+    from moeopt.sim.machines.profile import TOKENS, Settings, profile
+    from moeopt.sim.presets import get_machine, get_model
+
+    from .options import stem
+
+    check_place(out)
+    settings = Settings(
+        device=device,  # type: ignore[arg-type]  # checked by profile()
+        threads=threads,
+        tokens=TOKENS if tokens is None else _tokens(tokens),
+        repeats=repeats,
+        warm_up=warm_up,
+    )
+    measured = profile(
+        get_machine(machine),
+        get_model(model),
+        settings,
+        command=shlex.join(["moeopt", *sys.argv[1:]]),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        on_point=_show,
+    )
+    save(measured.model_copy(update={"name": stem(out)}), out)
+    table = measured.time_tables[-1]
+    if as_json:
+        print(json.dumps({"file": str(out)} | table.model_dump(mode="json")))
+    else:
+        print(f"{out}: {table.source}")
+    return 0
+
+
+def _tokens(text: str) -> tuple[int, ...]:
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--tokens: must be whole numbers with commas between, not {text!r}"
+        ) from None
+
+
+def _show(tokens: int, ns: float) -> None:
+    print(f"{tokens} tokens: {ns / 1e6:.3f} ms", file=sys.stderr)
+
+
+def calibrate_command(
+    machine: Annotated[
+        str, typer.Option(help="The machine that was measured.", show_default=False)
+    ],
+    points: Annotated[
+        Path,
+        typer.Option(
+            help="CSV: model, bits, runtime, n_cpu_moe, context, tokens_per_s; or llama-bench's"
+            " JSON.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Machine file to write.", show_default=False)],
+    model: Annotated[
+        str, typer.Option(help="The model, where the points do not name it.", show_default=False)
+    ] = "",
+    bits: Annotated[
+        str, typer.Option(help="Its bits, where the points do not say.", show_default=False)
+    ] = "",
+    as_json: Json = False,
+) -> int:
+    """Fit the overheads of runtimes to two or more measured speeds; print what is left over."""
+    from moeopt.sim.machines.runtimes.calibration import calibrate
+    from moeopt.sim.machines.runtimes.measurements import read_measurements
+    from moeopt.sim.presets import get_machine
+
+    from .options import stem
+
+    found = get_machine(machine)
+    check_place(out)
+    measured = read_measurements(points, model=model, bits=bits)
+    calibrated = calibrate(found, measured)
+    write_machine(calibrated.machine.model_copy(update={"name": stem(out)}), out)
+    if as_json:
+        print(json.dumps(_as_dict(calibrated)))
+    else:
+        _print_calibrated(calibrated)
+    return 0
+
+
+def _as_dict(found: "Calibrated") -> dict[str, object]:
+    points = [
+        {
+            "model": one.measurement.model.name,
+            "bits": one.measurement.model.bits,
+            "runtime": one.measurement.runtime,
+            "n_cpu_moe": one.measurement.n_cpu_moe,
+            "tokens_per_s": one.measurement.tokens_per_s,
+            "predicted": round(one.predicted, 4),
+            "error": round(one.error, 5),
+        }
+        for one in found.residuals
+    ]
+    return {"machine": found.machine.name, "points": points}
+
+
+def _print_calibrated(found: "Calibrated") -> None:
+    from .options import print_table
+
+    rows = []
+    for one in found.residuals:
+        point = one.measurement
+        blocks = "-" if point.n_cpu_moe is None else str(point.n_cpu_moe)
+        speeds = (f"{point.tokens_per_s:g}", f"{one.predicted:.4g}", f"{100 * one.error:+.1f} %")
+        rows.append((point.model.name, f"{point.model.bits:.4g}", point.runtime, blocks, *speeds))
+    columns = ("model", "bits", "runtime", "CPU blocks", "measured", "calibrated", "error")
+    print_table(columns, rows, width=100)

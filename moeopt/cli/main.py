@@ -14,7 +14,6 @@ from typing import TextIO
 import typer
 
 from moeopt.cli import (
-    calibrate,
     check,
     explain,
     export,
@@ -29,7 +28,6 @@ from moeopt.cli import (
     pareto,
     plan,
     predict,
-    profile,
     report,
     simulate,
     solve,
@@ -37,8 +35,8 @@ from moeopt.cli import (
 )
 from moeopt.cli.options import BAD_INPUT, INTERRUPTED, NO_SOLUTION, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
-from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
+from moeopt.core.wording import TerminalStream
 
 NUMBERS = {"integer": "a whole number", "number": "a number"}
 """What an option's text should have been, by its type."""
@@ -68,10 +66,10 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("export")(export.build_command(complete="export" in argv[:1]))
     app.command("plan")(plan.plan_command)
     app.command("predict")(predict.predict_command)
-    app.command("calibrate")(calibrate.calibrate_command)
-    app.command("profile")(profile.profile_command)
+    app.command("calibrate")(machine.calibrate_command)
+    app.command("profile")(machine.profile_command)
     app.command("warm")(solve.warm_command)
-    app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
+    app.add_typer(generate.build_app(argv[:2] if argv[:1] == ["generate"] else []), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
     app.add_typer(machine.build_app(), name="machine")
@@ -139,7 +137,7 @@ def _drop_output() -> None:
 
 def _in_words(error: typer.TyperException, argv: Sequence[str]) -> str:
     """Return what is wrong with a command line, and what would be right."""
-    text = error.format_message()
+    text = error.format_message().replace("Value error, ", "")  # pydantic's, which Typer asks
     if not isinstance(error, typer.BadParameter) or error.param is None or error.ctx is None:
         return text
     if text.startswith("Missing"):

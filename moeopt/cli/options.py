@@ -141,7 +141,7 @@ def group(help: str, commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
 def human(name: str, kind: object) -> Callable[[str], object] | None:
     """Return what reads a number as people write it: 8k tokens, 512MiB of memory, q8_0."""
     kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
-    if name == "kv_bits":
+    if name == "kv_bits" and kinds == {float}:
         from moeopt.sim.machines.runtimes.memory import kv_bits_of
 
         return kv_bits_of
@@ -192,7 +192,7 @@ def rich_text(text: str) -> str:
     """Return a text that rich prints as it is, without control characters."""
     from rich.markup import escape
 
-    from moeopt.core.escaping import terminal_text
+    from moeopt.core.wording import terminal_text
 
     return escape(terminal_text(text))
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from moeopt.planner.planned import Planned
     from moeopt.sim.machines.machine import Machine
 
+POINTS = 6
+"""Plans on a front unless it is said how many."""
+
 Named = Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.", show_default=False)]
 
 
@@ -45,7 +48,7 @@ def plan_command(
     pareto: Annotated[
         bool, typer.Option("--pareto", help="Tokens/s against loss and against memory as well.")
     ] = False,
-    points: Annotated[int, typer.Option(metavar="N", help="Plans on each front.")] = 6,
+    points: Annotated[int, typer.Option(metavar="N", help="Plans on each front.")] = POINTS,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The fronts as .svg, .png or .pdf.")
     ] = None,
@@ -73,17 +76,22 @@ def plan_command(
     if export is not None:
         check_folder("--export", export)
     owned = moeopt.get_machine(machine)
+    given: dict[str, object] = {"trace": trace, "counts": counts, "where": where}
+    given |= {"workload": workload, "export": export}
+    given |= {"pareto": pareto, "picture": picture, "points": points != POINTS}
+    asked = [*(name for name, value in given.items() if value), *options.for_experts]
     if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
+        if asked:
+            have = f"{owned.name} has several, over which whole layers are split"
+            raise InputError(f"{_flag(asked[0])}: goes with one GPU and one node; {have}")
         return _plan_split(owned, model, options, several, out, as_json)
     for name, value in vars(several).items():
         if value != getattr(SeveralOptions, name):
-            flag = name.replace("_", "-")
             raise InputError(
-                f"--{flag}: goes with several GPUs or nodes; {owned.name} has one each"
+                f"{_flag(name)}: goes with several GPUs or nodes; {owned.name} has one each"
             )
     _check_front(pareto, points, picture)
-    given = any((trace, counts, where, workload, export, pareto))
-    if not given and options.by_layers and options.runtime in (None, *WITH_GRAPH):
+    if not asked and options.runtime in (None, *WITH_GRAPH):
         return _plan_layers(owned, model, options, out, as_json)
     with solving(f"planning {model} on {machine}", "placement"):
         planned = moeopt.plan(
@@ -111,6 +119,10 @@ def plan_command(
     return 0
 
 
+def _flag(name: str) -> str:
+    return f"--{name.removesuffix('_s').replace('_', '-')}"
+
+
 def _plan_split(
     machine: "Machine",
     model: str,
@@ -132,6 +144,7 @@ def _plan_split(
             wished(options, several),
             **options.whole_limit,
             path=several.path,
+            backend=several.backend,
         )
     if out is not None:
         save(plan.solution, out)
@@ -165,10 +178,11 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
     from moeopt.planner.fronts import check_points
 
     check_points(points)
+    if not pareto and (picture is not None or points != POINTS):
+        flag = "--points" if picture is None else "--picture"
+        raise InputError(f"{flag}: needs --pareto: a single plan has no front")
     if picture is None:
         return
-    if not pareto:
-        raise InputError("--picture: needs --pareto: a single plan has no front")
     check_picture("--picture", picture)
     if not installed("matplotlib"):
         raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")

@@ -62,7 +62,7 @@ def predict_command(
     """
     from moeopt.planner.split import split_page
     from moeopt.sim.machines.runtimes.predict import Prediction
-    from moeopt.sim.plan.schema import load_plan
+    from moeopt.sim.plan import load_plan
 
     if counts is not None and plan is None:
         raise InputError("--counts: goes with --plan")
@@ -127,9 +127,11 @@ def _table(
     """Print a row for every machine and quantisation; 3 if none of them fits."""
     from moeopt.sim.machines.runtimes.memory import NoRoomError
 
-    fitting = 0
+    fitting, prompts = 0, wanted.get("prompt") is not None
     if not as_json:
-        print(f"{'machine':32} {'bits':10} {'tokens/s':>9} {'80 %':>17} {'on CPU':>7}  bottleneck")
+        more = f" {'prompt/s':>9}" if prompts else ""
+        head = f"{'tokens/s':>9} {'80 %':>17}{more} {'on CPU':>7}  bottleneck"
+        print(f"{'machine':32} {'bits':10} {head}")
     for machine in machines:
         for bits in widths:
             row: dict[str, object] = {"machine": machine, "bits": bits}
@@ -146,11 +148,12 @@ def _table(
             fitting += 1
             blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
             within = f"{found.low:g} to {found.high:g}"
+            more = f" {found.prompt_tokens_per_s:9g}" if prompts else ""
             print(
                 json.dumps(row | found.to_dict())
                 if as_json
                 else f"{machine:32} {bits or '-':10} {found.tokens_per_s:9g} {within:>17}"
-                f" {blocks:>7}  {found.bottleneck}"
+                f"{more} {blocks:>7}  {found.bottleneck}"
             )
     return 0 if fitting else 3
 

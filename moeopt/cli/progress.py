@@ -7,37 +7,27 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure
-from moeopt.study.execute import Watch
+from moeopt.study.attempt import Failure, Watch
 from moeopt.study.plan import Job, Key
 
 from .options import GRAVEST_FIRST, INTERRUPTED, print_error, rich_console, rich_text, shown
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
+    from rich.text import Text
+
 Update = Callable[[float, Objective | None, Objective | None], None]
 
 
-def _bar(*columns: ProgressColumn) -> Progress:
-    console = rich_console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+def _bar(*columns: "ProgressColumn") -> "Progress":
+    from rich.progress import Progress
+
+    return Progress(*columns, console=rich_console(stderr=True), transient=True)
 
 
 def _known(problem: str, objective: Objective | None, bound: Objective | None) -> str:
@@ -47,6 +37,11 @@ def _known(problem: str, objective: Objective | None, bound: Objective | None) -
 @contextmanager
 def solving(title: str, problem: str) -> Iterator[Update]:
     """Show `title`, the seconds, and the incumbent and bound that the yielded function is given."""
+    if not sys.stderr.isatty():  # rich is imported where it draws
+        yield lambda seconds, objective, bound: None
+        return
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with _bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as bar:
         task = bar.add_task(rich_text(title))
 
@@ -60,6 +55,11 @@ def solving(title: str, problem: str) -> Iterator[Update]:
 @contextmanager
 def counting() -> Iterator[Callable[[int, int, str, str], None]]:
     """Show how many solves of a study are done; the yielded function is told before each."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, instance, method: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
     with _bar(MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}")) as bar:
         task = bar.add_task("")
 
@@ -74,20 +74,34 @@ RATE_OVER_S = 600.0
 """The time left is guessed from the solves of so many seconds."""
 
 
-class Counted(MofNCompleteColumn):
-    """So many of how many, once it is known how many there are."""
+def _counted() -> "MofNCompleteColumn":
+    """Return a column: so many of how many, once it is known how many there are."""
+    from rich.progress import MofNCompleteColumn
+    from rich.text import Text
 
-    def render(self, task: Task) -> Text:
-        """Return nothing before that."""
-        return Text("") if task.total is None else super().render(task)
+    class Counted(MofNCompleteColumn):
+        def render(self, task: "Task") -> "Text":
+            return Text("") if task.total is None else super().render(task)
+
+    return Counted()
 
 
 class Shown(Watch):
     """Draws a campaign where stderr is a terminal; failures are lines on stderr in any case."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: "Console") -> None:
+        from rich.console import Group
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
         self._all = Progress(
-            *(Counted(), BarColumn(), TextColumn("{task.description}")),
+            *(_counted(), BarColumn(), TextColumn("{task.description}")),
             *(TextColumn("elapsed"), TimeElapsedColumn()),
             *(TextColumn("left"), TimeRemainingColumn()),
             console=console,
@@ -172,6 +186,8 @@ class Shown(Watch):
 @contextmanager
 def showing() -> Iterator[Shown]:
     """Draw a campaign while it runs; one line at its end says what is missing."""
+    from rich.live import Live
+
     console = rich_console(stderr=True)
     shown = Shown(console)
     if console.is_terminal:

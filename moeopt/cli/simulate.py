@@ -1,7 +1,8 @@
 """``moeopt simulate``: execute a plan on a trace, or a problem's solution, through the engine."""
 
 import json
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from moeopt.planner.decode.loads import Loads
     from moeopt.sim.machines.machine import Machine
     from moeopt.sim.models.model_shape import ModelShape
-    from moeopt.sim.plan.schema import Plan
+    from moeopt.sim.plan import Plan
 
 DEFAULT_STEPS = 8
 
@@ -53,6 +54,11 @@ class SimulateOptions(ExecutionOptions):
                 raise InputError("--instance, --solution: must be given together")
         given = (self.machine, self.model, self.trace, self.workload)
         if executed and all(value is None for value in given):
+            alone = ("instance", "solution", "chrome", "seed")
+            for one in fields(self):
+                if one.name not in alone and getattr(self, one.name) != one.default:
+                    flag = one.name.replace("_", "-")
+                    raise InputError(f"--{flag}: not with --instance and --solution alone")
             return
         if self.machine is None or self.model is None:
             raise InputError("--machine, --model: are missing")
@@ -75,7 +81,7 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         return _execute(instance, solution, chrome, as_json)
     from moeopt.planner.decode.run import summary
     from moeopt.planner.simulate import simulate
-    from moeopt.sim.engine.chrome import save_chrome
+    from moeopt.sim.engine.timeline import save_chrome
     from moeopt.sim.machines.runtimes.applied import AS_FILE, priced
     from moeopt.sim.models.quantisations import at_bits
     from moeopt.sim.presets import get_machine, get_model
@@ -85,6 +91,8 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         get_model(options.model),
         options.runtime,
     )
+    if machine.taken_as_one is not None:
+        print(f"moeopt: warning: {machine.taken_as_one}", file=sys.stderr)
     model = model if options.bits is None else at_bits(model, options.bits)
     plan, layers = _plan(options), options.layers
     if instance is not None and solution is not None:
@@ -136,7 +144,7 @@ def _with_model_times(
 ) -> "Plan":
     from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
     from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
-    from moeopt.sim.plan.model_times import times_of_model
+    from moeopt.sim.plan import times_of_model
 
     quantum_ns = DEFAULT_QUANTUM_NS
     if options.runtime is not None:
@@ -147,7 +155,7 @@ def _with_model_times(
 
 def _plan(options: SimulateOptions) -> "Plan":
     from moeopt.planner.decode.decide import get_policy
-    from moeopt.sim.plan.schema import Plan, load_plan
+    from moeopt.sim.plan import Plan, load_plan
 
     if options.plan is not None:
         return load_plan(options.plan)
@@ -176,7 +184,7 @@ def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool)
     import moeopt
     from moeopt.planner.decode.run import path_by_kind, usage_table
     from moeopt.problems.execute import compare
-    from moeopt.sim.engine.chrome import save_chrome
+    from moeopt.sim.engine.timeline import save_chrome
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
     with about(solution):

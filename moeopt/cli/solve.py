@@ -172,7 +172,7 @@ def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
 
     from moeopt.cli.gantt import draw
-    from moeopt.problems.event_graph import critical_lanes
+    from moeopt.problems.execute import critical_lanes
 
     if result.solution is not None:
         drawn = critical_lanes(instance, result.solution)

@@ -26,7 +26,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from moeopt.sim.traces.fit.fitting import Fit
+    from moeopt.sim.traces.fitting import Fit
     from moeopt.sim.traces.repeats import Repeats
     from moeopt.sim.traces.statistics.routing import Routing
     from moeopt.sim.traces.statistics.summary import Summary
@@ -66,7 +66,7 @@ def fit_command(
     """
     from moeopt.core.json_files import save
     from moeopt.sim.traces.files import load_counts, load_trace, read_routing
-    from moeopt.sim.traces.fit.fitting import fit_counts, fit_trace
+    from moeopt.sim.traces.fitting import fit_counts, fit_trace
     from moeopt.sim.traces.trace import Trace
 
     if out is not None and not out.parent.is_dir():
@@ -295,8 +295,7 @@ def record_command(
     except ImportError as error:
         package = error.name or "a package"
         raise InputError(f"trace record: {package} is missing: pip install 'moeopt[hf]'") from None
-    from moeopt.sim.models.hf_models import load_model, read_prompts
-    from moeopt.sim.traces.readers.recorder import record
+    from moeopt.sim.traces.readers.recorder import load_model, read_prompts, record
 
     texts = read_prompts(prompts, MAX_PROMPTS)
     network, tokens = load_model(model, texts, random_weights, seed)

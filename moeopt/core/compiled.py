@@ -1,18 +1,24 @@
-"""Loops over numbers, compiled by Numba where NumPy would need one pass per step."""
+"""Loops over numbers, compiled by Numba where NumPy would need one pass per step.
 
+Importing Numba and loading the first kernel takes half a second: they wait until one is called, and
+short loops (`short`) run in plain Python until that has taken half as long.
+"""
+
+import gc
 import hashlib
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
+from time import thread_time
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
-from numba.extending import models, register_model, typeof_impl
 from numpy.typing import NDArray
 
 from moeopt.core.clock import solving_clock
@@ -49,6 +55,26 @@ def compiled(function: F) -> F:
     return cast(F, Kernel(function))
 
 
+def short(entries: int) -> Callable[[F], F]:
+    """Return `compiled` for a function that takes milliseconds in Python on arrays of so many.
+
+    It is plain Python, and all that it calls, on no more entries in all, until such calls have
+    taken `PLAIN_S`: a process that has little to do loads no Numba, and compiles nothing.
+    """
+    decorate: Any = partial(Kernel, entries=entries)
+    return cast(Callable[[F], F], decorate)
+
+
+PLAIN_S = 0.25
+"""CPU seconds of a process in plain Python: half of what Numba and the first kernel take."""
+
+
+class _Plain(threading.local):
+    """Whether a thread is in a kernel that runs in plain Python."""
+
+    here = False
+
+
 class Kernel:
     """A compiled function, which Python and other kernels call.
 
@@ -57,15 +83,12 @@ class Kernel:
     compiled once more for arguments of other types.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        config: Any = numba.config
-        before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
-        try:
-            kept = bool(config.CACHE_DIR)
-            self.dispatcher: Any = numba.njit(cache=kept, nogil=True)(function)
-        finally:
-            config.CACHE_DIR = before
-        self.py_func = function
+    plain = _Plain()
+    plain_left_s = PLAIN_S
+
+    def __init__(self, function: Callable[..., Any], entries: int = 0) -> None:
+        self.py_func, self.entries = function, entries
+        self._made: Any = None
         self._call: Callable[..., Any] = self._first
         KERNELS.append(self)
 
@@ -73,34 +96,86 @@ class Kernel:
         """Return what the function returns."""
         return self._call(*arguments)
 
+    @property
+    def dispatcher(self) -> Any:
+        """What compiles the function, or loads it, for each combination of types."""
+        with _LOADING:
+            if self._made is None:
+                self._made = _dispatcher(self.py_func)
+            return self._made
+
     def _first(self, *arguments: Any) -> Any:
+        if self.plain.here:
+            return self.py_func(*arguments)
+        if self.entries and self.plain_left_s > 0 and sum(map(np.size, arguments)) <= self.entries:
+            return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
-        with solving_clock().standing(), _alone(name):
+        with solving_clock().standing(), _alone(name), _no_garbage():
             found = self.dispatcher(*arguments)
         self._call = self.dispatcher
         return found
 
-
-class _AnyConstant(numba.types.Dispatcher):
-    """Lets calls with constants, as in ``f(x, 0)``, share the code of calls with variables.
-
-    Left alone, Numba takes 0 for a type of its own, and compiles `f` and all that `f` calls again.
-    """
-
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
-        """Return the signature of a call."""
-        without_value: Any = numba.types.unliteral
-        plain = tuple(without_value(kind) for kind in args)
-        named = {name: without_value(kind) for name, kind in kws.items()}
-        return super().get_call_type(context, plain, named)
+    def _in_python(self, arguments: tuple[Any, ...]) -> Any:
+        begin, self.plain.here = thread_time(), True
+        try:
+            return self.py_func(*arguments)
+        finally:
+            self.plain.here = False
+            Kernel.plain_left_s -= thread_time() - begin
 
 
-register_model(_AnyConstant)(models.OpaqueModel)
+def compile_all() -> None:
+    """Let no kernel run in plain Python from now on: somebody waits for none but the first call."""
+    Kernel.plain_left_s = 0.0
 
 
-@typeof_impl.register(Kernel)
-def _type_of_kernel(kernel: Kernel, context: Any) -> Any:
-    return _AnyConstant(kernel.dispatcher)
+_LOADING = threading.RLock()
+
+
+def _dispatcher(function: Callable[..., Any]) -> Any:
+    config: Any = _numba().config
+    before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
+    try:
+        return _numba().njit(cache=bool(config.CACHE_DIR), nogil=True)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def _numba() -> Any:
+    """Return Numba, which knows from now on how kernels call kernels."""
+    import numba
+    from numba.extending import models, register_model, typeof_impl
+
+    class AnyConstant(numba.types.Dispatcher):
+        """Lets calls with constants, as in ``f(x, 0)``, share the code of calls with variables.
+
+        Left alone, Numba takes 0 for a type of its own, and compiles `f` and all that `f` calls
+        again.
+        """
+
+        def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+            """Return the signature of a call."""
+            without_value: Any = numba.types.unliteral
+            plain = tuple(without_value(kind) for kind in args)
+            named = {name: without_value(kind) for name, kind in kws.items()}
+            return super().get_call_type(context, plain, named)
+
+    register_model(AnyConstant)(models.OpaqueModel)
+    typeof_impl.register(Kernel)(lambda kernel, _: AnyConstant(kernel.dispatcher))
+    return numba
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Let nobody look for garbage meanwhile: in Numba's many objects that takes a sixth."""
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looking:
+            gc.enable()
 
 
 @contextmanager
@@ -125,8 +200,7 @@ def kernel_folder() -> str:
     written to, otherwise in the user's cache folder, else in the package's. Numba looks at the file
     of a kernel alone, not at those of kernels that it calls: so the folder is named by all.
     """
-    config: Any = numba.config
-    given = os.environ.get("MOEOPT_CACHE_DIR") or config.CACHE_DIR
+    given = os.environ.get("MOEOPT_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
     users = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
     for base in (given, Path(users or Path.home() / ".cache") / "moeopt", PACKAGE / "__pycache__"):
         if not base:
@@ -146,7 +220,7 @@ def kernel_folder() -> str:
 @cache
 def sources() -> str:
     """Return a name that changes with the files that have kernels, Python and Numba."""
-    digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
+    digest = hashlib.sha256(f"{sys.version} {version('numba')}".encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_bytes()
         if b"core.compiled import" in text:

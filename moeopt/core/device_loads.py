@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, short
 from moeopt.core.host_memory import HostMemory
 
 GPU, CPU, NDP = 0, 1, 2
@@ -121,7 +121,7 @@ def table_of(
     return experts
 
 
-@compiled
+@short(4096)
 def loads_of(experts: Ints, domain: Ints, dimms: int) -> Ints:
     """Return the loads of a schedule as an array `load` (Eq. 5 and 6)."""
     entries = OWN + dimms
@@ -149,7 +149,7 @@ def busiest(load: Ints, begin: int, end: int) -> int:
     return found
 
 
-@compiled
+@short(4096)
 def makespan_of(load: Ints, dimms: int) -> Any:
     """Return the load of the busiest device (Eq. 7), or of the PCIe link or a channel if longer."""
     link = OWN + dimms
@@ -174,7 +174,7 @@ def device_loads(experts: Ints, domain: Ints, dimms: int) -> Ints:
     return np.concatenate([load[:STRIPED_READS], dimm, load[link : link + 1], channel])
 
 
-@compiled
+@short(4096)
 def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool) -> Any:
     """Improve a schedule in place by TriMoE's bottleneck-aware refinement; return its makespan.
 

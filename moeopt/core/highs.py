@@ -75,9 +75,7 @@ class Found:
         return safe_bound(self.program, self.bound, self.tolerance, unit, grid)
 
 
-def minimize(
-    program: Program, limit_s: float, relative_gap: float = 0.0, max_nodes: int | None = None
-) -> Found:
+def minimize(program: Program, limit_s: float) -> Found:
     """Solve a mixed-integer program; scipy offers neither HiGHS's seed nor its threads.
 
     Where this thread goes by work, `limit_s` is in units of it: it becomes a limit of nodes, by
@@ -88,15 +86,12 @@ def minimize(
     """
     clock = solving_clock()
     begin = clock.now()
-    if counts_work():
-        nodes = nodes_within(program, limit_s)
-        max_nodes = nodes if max_nodes is None else min(max_nodes, nodes)
     first, *others = ATTEMPTS
-    found = _minimize(program, limit_s, relative_gap, max_nodes, first)
+    found = _minimize(program, limit_s, first)
     for attempt in others:
         left_s = limit_s - (clock.now() - begin)
         if found.status == "other" and left_s > 0:
-            found = _minimize(program, left_s, relative_gap, max_nodes, attempt)
+            found = _minimize(program, left_s, attempt)
     return found
 
 
@@ -119,24 +114,18 @@ def _node_work(program: Program) -> float:
     return NODE_WORK * (program.rows.nnz + sum(program.rows.shape) + 1)
 
 
-def _minimize(
-    program: Program,
-    limit_s: float,
-    relative_gap: float,
-    max_nodes: int | None,
-    attempt: tuple[float, bool],
-) -> Found:
+def _minimize(program: Program, limit_s: float, attempt: tuple[float, bool]) -> Found:
     tolerance, presolve = attempt
     # scipy hands options that it does not know over to HiGHS, and warns that it does.
     warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
     options: Any = {
         "presolve": presolve,
-        "mip_rel_gap": relative_gap,
+        "mip_rel_gap": 0.0,
         "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
         "dual_feasibility_tolerance": tolerance,  # for a program without integers
     }
-    if max_nodes is not None:
-        options["node_limit"] = max_nodes
+    if counts_work():
+        options["node_limit"] = nodes_within(program, limit_s)
     if (seconds := solving_clock().seconds_for(limit_s)) != np.inf:
         options["time_limit"] = max(0.0, seconds)
     try:

@@ -6,6 +6,11 @@ Objective = int | tuple[int, ...]
 """Smaller is better; tuples are compared entry by entry, as Python does."""
 
 
+def of_json(value: int | list[int]) -> Objective:
+    """Return an objective as it was before it was JSON."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def below(first: Objective, second: Objective) -> bool:
     """Tell whether the first objective is strictly better; both are of one kind."""
     return entries(first) < entries(second)

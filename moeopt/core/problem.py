@@ -142,7 +142,7 @@ class BuiltModel(Protocol):
 
 
 class Algorithm(Protocol[InstanceIn]):
-    """A module with an exact algorithm; its docstring has the proof."""
+    """A module with an exact algorithm, whose docstring has the proof: see `exact_methods`."""
 
     def solve(self, instance: InstanceIn, search: "Search", /) -> object:
         """Report incumbents and bounds to the search until it is closed or told to stop."""

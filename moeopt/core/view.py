@@ -26,7 +26,7 @@ class Bar:
     label: str
     kind: Kind
     critical: bool = False
-    """Whether it lies on a critical path: see `moeopt.problems.event_graph`."""
+    """Whether it lies on a critical path: see `moeopt.problems.execute`."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.copies import copies_of
-from moeopt.exporters.slots import Row, by_device
-from moeopt.exporters.targets import sglang, tensorrt_llm, vllm_ascend
+from moeopt.exporters.slots import Row, by_device, copies_of
+from moeopt.exporters.targets import sglang, tensorrt_llm, vllm
 from moeopt.problems.replication.instance import Copies
 
 
@@ -45,5 +44,5 @@ def _rows(file: Path) -> dict[int, Row]:
         return tensorrt_llm.rows_by_layer(file)
     if sglang.KEY in read_object(file):
         return sglang.rows_by_layer(file)
-    layers = vllm_ascend.read_vllm_ascend_rows(file)
+    layers = vllm.read_vllm_ascend_rows(file)
     return {number: [e for own in row for e in own] for number, row in enumerate(layers)}

@@ -14,8 +14,8 @@ from moeopt.problems.placement.instance import Solution as Residents
 from moeopt.problems.registry import get_problem
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_model, names
+from moeopt.solvers.result import check
 from moeopt.solvers.run import solve
-from moeopt.solvers.verdict import check
 
 
 def shape_of(

@@ -25,7 +25,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.safe_bound import Ints
 from moeopt.library.lemmas import LEMMAS
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines import to_matrix
 
 LARGEST = 2**50
 """Largest numerator: the nearest multiple of 1/D to a double is the one that was meant."""

@@ -7,8 +7,8 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.json_files import save
-from moeopt.core.objective import Objective, below, difference, entries
-from moeopt.exporters.outside_solver import read_answer
+from moeopt.core.objective import Objective, below, difference, entries, of_json
+from moeopt.exporters.targets.exact_model import read_answer
 from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
     CERTIFICATES,
@@ -16,7 +16,6 @@ from moeopt.library.entries import (
     claims,
     find,
     instance_of,
-    plain,
     stem,
     today,
     write_best,
@@ -24,8 +23,7 @@ from moeopt.library.entries import (
 from moeopt.library.model import form_of, neutral_model
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.result import with_unit
-from moeopt.solvers.verdict import check
+from moeopt.solvers.result import check, with_unit
 from moeopt.study.known import BEST, Standing, compared, standing
 
 LONGEST_NAME = 100
@@ -245,20 +243,17 @@ def certificate_place(key: str) -> str:
     return f"{CERTIFICATES}/{key.removesuffix('.gz')}.gz"
 
 
-def certificate_faults(folder: Path, share: tuple[int, int] = (0, 1)) -> list[str]:
-    """Return what is wrong with the certificates that a problem's entries name, one line each.
-
-    With a share (k, n), of certificates k, k + n, k + 2 n, ... only.
-    """
+def certificate_faults(folder: Path) -> list[str]:
+    """Return what is wrong with the certificates that a problem's entries name, one line each."""
     wrong = []
     named = {key: entry for key, entry in claims(folder).items() if "certificate" in entry}
-    for key, fields in list(named.items())[share[0] :: share[1]]:
+    for key, fields in named.items():
         if fields["certificate"] != certificate_place(key):
             wrong.append(f"{key}: certificate: must be {certificate_place(key)}")
             continue
         try:
             found = certified(folder.parent, folder / fields["certificate"])
-            if entries(found.bound) != entries(plain(fields["bound"])):
+            if entries(found.bound) != entries(of_json(fields["bound"])):
                 wrong.append(f"{key}: its certificate proves {found.bound}")
         except (InputError, ModelMismatchError) as error:
             wrong.append(f"{key}: {error}")

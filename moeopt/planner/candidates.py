@@ -22,8 +22,7 @@ from moeopt.problems.deferral.instance import Instance as Deferral
 from moeopt.problems.deferral.instance import Solution as Deferred
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.instance import Solution as Residents
-from moeopt.sim.plan.model_times import times_of_model
-from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.plan import Plan, Times, times_of_model
 from moeopt.sim.traces.trace import Trace
 
 from . import bits, residency

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.runtimes.command import strategy, uniform_experts
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 from .budget import least_on_gpu
 

@@ -16,7 +16,7 @@ from moeopt.problems.joint.check import loss
 from moeopt.problems.joint.heuristics import plain_plans
 from moeopt.problems.joint.instance import Instance, Solution
 from moeopt.problems.placement.instance import Solution as Residents
-from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.plan import Plan, Times
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.run import solve
 

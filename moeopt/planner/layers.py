@@ -23,7 +23,7 @@ from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import find, names
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.workload import Workload

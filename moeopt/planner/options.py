@@ -120,13 +120,14 @@ class PlanOptions(Options):
         return {"time_limit_s": seconds, "work_limit": self.work_limit}
 
     @property
-    def by_layers(self) -> bool:
-        """Whether nothing is asked for that whole layers cannot have, decided from memory alone."""
+    def for_experts(self) -> list[str]:
+        """What is asked for that whole layers, placed from memory and times alone, cannot have."""
         simple = (
-            *("context", "bits", "kv_bits", "runtime", "loss_table", "joint_time_s"),
+            *("context", "bits", "kv_bits", "runtime", "joint_time_s"),
             *("time_limit_s", "work_limit", "workers", "seed"),
         )
-        return all(of.name in simple or getattr(self, of.name) == of.default for of in fields(self))
+        changed = (one.name for one in fields(self) if getattr(self, one.name) != one.default)
+        return [name for name in changed if name not in simple]
 
     @property
     def most_decided_on(self) -> int:
@@ -154,6 +155,10 @@ class SeveralOptions(Options):
         "interleaved",
         "Several nodes: interleaved, first-touch, nodes, mirrored or isolate.",
     )
+    granularity: str = option(
+        "layer", "Several GPUs or nodes: experts by layer, or by tensor: gate, up and down apart."
+    )
+    backend: str = option("CUDA", "Several GPUs: what they are called: CUDA, ROCm, Vulkan, MTL.")
     path: str | None = option(None, "Several GPUs or nodes: the model's file, for the command.")
 
 

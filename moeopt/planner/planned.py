@@ -17,7 +17,7 @@ from moeopt.sim.machines.runtimes.memory import (
     reserved_bytes,
 )
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
@@ -31,9 +31,8 @@ from .defaults import Default, defaults
 from .jointly import Jointly, jointly
 from .options import PlanOptions
 from .predict import Comparison, compared, known_steps, loads_of
-from .request import Request
+from .request import Request, Routing, counts_known, notes, routing_of
 from .residency import memory
-from .routing import Routing, counts_known, notes, routing_of
 from .verdict import Verdict, verdict
 
 
@@ -305,12 +304,15 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
 
 
 def _barred(request: Request) -> tuple[str, ...]:
-    """Return what the runtime whose times these are cannot run, as a note."""
-    if request.runtime is None:
-        return ()
-    if request.average_bits is not None or request.quality_loss is not None:
-        return (f"{request.runtime} has no widths of single experts: times are as if it had",)
-    return ()
+    """Return what of the machine is left out, and what the runtime cannot run, as notes."""
+    said: tuple[str, ...] = ()
+    if request.machine.taken_as_one is not None:
+        said += (f"{request.machine.taken_as_one}; moeopt.planner.split.plan_split has all",)
+    if request.runtime is not None and (
+        request.average_bits is not None or request.quality_loss is not None
+    ):
+        said += (f"{request.runtime} has no widths of single experts: times are as if it had",)
+    return said
 
 
 def _placement(chosen: Candidate, search: Search) -> Placement:

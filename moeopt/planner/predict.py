@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from moeopt.planner.decode.loads import Loads, loads_of_trace
 from moeopt.planner.simulate import simulate
-from moeopt.sim.plan.model_times import times_of_model
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan, times_of_model
 from moeopt.sim.traces.trace import Trace
 
 from .defaults import Default

@@ -19,7 +19,7 @@ from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.fields import Known
 from moeopt.problems.placement.generate import memory_of
 from moeopt.problems.placement.instance import Instance, Solution, held_of, solution_of
-from moeopt.sim.plan.schema import Times
+from moeopt.sim.plan import Times
 from moeopt.sim.traces.trace import Trace
 
 from .decision import Decision, decided, made

@@ -21,7 +21,7 @@ from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, path_cost
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Assignment, Plan, Times, load_plan
+from moeopt.sim.plan import Assignment, Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Batching, Counts, Trace
 

@@ -1,7 +1,9 @@
 """Plans and predictions for several GPUs or memory nodes: problem `split`, and a command line."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from pydantic import ValidationError
 
@@ -9,9 +11,12 @@ from moeopt.core.errors import InputError
 from moeopt.core.units import tokens_of
 from moeopt.core.wording import describe
 from moeopt.exporters.targets.llama_cpp import (
+    BACKENDS,
+    CUDA,
+    Shared,
     flag_values,
     read_split_flags,
-    sizes_of,
+    shared_by_ik,
     split_flags,
 )
 from moeopt.problems.generate import generate
@@ -26,13 +31,13 @@ from moeopt.sim.machines.runtimes.memory import (
     UBATCH,
     NoRoomError,
     host_gib,
+    ik_buffer_bytes,
     kv_bits_of,
 )
 from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
-from moeopt.sim.models.gguf.mixes import MIXES
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import at_bits, weight_bytes
+from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_model
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
@@ -82,7 +87,9 @@ class SplitPlan:
     def n_cpu_moe(self) -> int:
         """How many layers' experts the host computes."""
         hosts = [not device.buffer for device in self.instance.devices]
-        return sum(home >= 0 and hosts[home] for home in self.solution.experts)
+        layers = accumulate(home >= 0 for home in self.solution.attention)
+        homes = zip(layers, self.solution.experts, strict=True)
+        return len({layer for layer, home in homes if home >= 0 and hosts[home]})
 
     @property
     def bottleneck(self) -> str:
@@ -90,10 +97,10 @@ class SplitPlan:
         spent = dict.fromkeys((device.name for device in self.instance.devices), 0)
         names = list(spent)
         for row, layer in enumerate(self.instance.layers):
-            at, home = self.solution.attention[row], self.solution.experts[row]
-            spent[names[at]] += layer.attention_ns[at] or 0
-            if layer.experts_ns is not None:
-                spent[names[home]] += layer.experts_ns[home] or 0
+            for part in ("attention", "experts"):
+                home, times = getattr(self.solution, part)[row], getattr(layer, f"{part}_ns")
+                if times is not None:
+                    spent[names[home]] += times[home] or 0
         return max(names, key=lambda name: spent[name])
 
     def to_dict(self) -> dict[str, object]:
@@ -122,6 +129,7 @@ def plan_split(
     time_limit_s: float | None = None,
     work_limit: float | None = None,
     path: str | None = None,
+    backend: str = CUDA,
 ) -> SplitPlan:
     """Return the best split of a model's layers over a machine's devices.
 
@@ -131,14 +139,16 @@ def plan_split(
         Context, ubatch, runtime, and what a request is: `moeopt.problems.split.generate.Options`.
     time_limit_s, work_limit
         For all solves together; as in `moeopt.solve`.
-    path
-        The model's file, for the command.
+    path, backend
+        The model's file, and what GPUs are called, of `BACKENDS`: for the command.
 
     Raises
     ------
     NoRoomError
         If nothing fits: one line with MiB by device.
     """
+    if backend not in BACKENDS:
+        raise InputError(f"--backend: must be one of {', '.join(BACKENDS)}, not {backend!r:.40}")
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
@@ -167,7 +177,7 @@ def plan_split(
         more = otherwise(_instance(changed, model, options))
         if more is not None:
             larger[what] = more
-    made = _made(machine, model, options, instance, chosen, path)
+    made = _made(machine, model, options, instance, chosen, path, backend)
     gap = (best - result.bound) / best if isinstance(result.bound, int) else None
     return replace(made, gap=gap, others=others, without=without, larger=larger)
 
@@ -203,19 +213,34 @@ def predict_split(
             raise NoRoomError(_no_room(instance))
     else:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
-        sizes = sizes_of(instance) if options.runtime == "ik_llama.cpp" else None
-        places = read_split_flags(words, len(instance.layers), memory, model.nextn or 0, sizes)
-        number = {f"CUDA{row}": gpu for row, gpu in enumerate(gpus)}
-        attention, experts = ([number.get(name, instance.source) for name in one] for one in places)
-        moe = [layer.experts_ns is not None for layer in instance.layers]
-        found = Solution(
-            instance=instance.name,
-            attention=tuple(attention),
-            experts=tuple(at if has else -1 for at, has in zip(experts, moe, strict=True)),
-        )
+        shared = _shared(instance, model, options)
+        at, own = read_split_flags(words, model.layers, memory, model.nextn or 0, shared)
+        apart = [len(set(homes)) > 1 for homes in own]
+        if any(apart[layer] for layer in model.moe_layers) and options.granularity == "layer":
+            options = options.model_copy(update={"granularity": "tensor"})
+            instance = _instance(machine, model, options)
+        number = {f"{CUDA}{row}": gpu for row, gpu in enumerate(gpus)}
+        attention, experts, layer, tensor = list[int](), list[int](), -1, 0
+        for row in instance.layers:
+            begins = row.attention_ns is not None
+            layer, tensor = layer + begins, 0 if begins else tensor + 1
+            attention.append(number.get(at[layer], instance.source) if begins else -1)
+            home = number.get(own[layer][tensor], instance.source)
+            experts.append(home if row.experts_ns is not None else -1)
+        found = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
         if wrong := [said for rule, said in violations(instance, found) if rule != "SP-C4"]:
             raise NoRoomError(_too_full(instance, found) or wrong[0])
-    return _made(machine, model, options, instance, found, path)
+    said = " ".join(words or ())
+    backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", said)), CUDA)
+    return _made(machine, model, options, instance, found, path, backend)
+
+
+def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared | None:
+    """Return what ik_llama.cpp shares out."""
+    if options.runtime != "ik_llama.cpp":
+        return None
+    room = max(options.room, options.context)
+    return shared_by_ik(instance, ik_buffer_bytes(model, options.ubatch, room))
 
 
 def predict_wanted(
@@ -252,16 +277,12 @@ def _nearest(
     machine: Machine, model: ModelShape, options: Options, words: Sequence[str] | None
 ) -> str:
     """Return the widest quantisation with which it fits, in words."""
-    width = weight_bytes(model if options.bits is None else at_bits(model, options.bits))
-    sizes = {name: weight_bytes(at_bits(model, name)) for name in MIXES}
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        if sizes[name] < width:
-            try:
-                narrower = options.model_copy(update={"bits": name})
-                predict_split(machine, model, narrower, words)
-            except NoRoomError:
-                continue
-            return f"it fits with --bits {name}"
+    for name in narrower(model, options.bits, options.runtime):
+        try:
+            predict_split(machine, model, options.model_copy(update={"bits": name}), words)
+        except NoRoomError:
+            continue
+        return f"it fits with --bits {name}"
     return "no quantisation fits"
 
 
@@ -272,6 +293,7 @@ def _made(
     instance: Instance,
     chosen: Solution,
     path: str | None,
+    backend: str,
 ) -> SplitPlan:
     """Return speeds and command line of a split."""
     token_ns, prompt_ns = times_ns(instance, chosen)
@@ -288,7 +310,8 @@ def _made(
     )
     speed = S / token_ns
     try:
-        placing = split_flags(instance, chosen, sized.nextn or 0, options.runtime)
+        shared = _shared(instance, sized, options)
+        placing = split_flags(instance, chosen, sized.nextn or 0, shared, backend)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = []
     return SplitPlan(
@@ -303,7 +326,7 @@ def _made(
         without={},
         larger={},
         command=command_line(sized, placing, how, path) if placing else "",
-        notes=_unstated(machine, instance, chosen),
+        notes=not_read(sized.quantisation, options.runtime) + _unstated(machine, instance, chosen),
     )
 
 
@@ -379,7 +402,7 @@ def wished(options: PlanOptions, several: SeveralOptions) -> Options:
         "context": min(options.context, several.prompt_tokens + several.reply_tokens // 2),
         "runtime": options.runtime or "llama.cpp",
     }
-    named = ("ubatch", "numa", "prompt_tokens", "reply_tokens")
+    named = ("ubatch", "numa", "prompt_tokens", "reply_tokens", "granularity")
     try:
         return Options.model_validate(asked | {name: getattr(several, name) for name in named})
     except ValidationError as error:
@@ -393,7 +416,8 @@ def split_page(plan: SplitPlan) -> str:
 
 def _lines(plan: SplitPlan) -> Iterator[str]:
     instance, solution = plan.instance, plan.solution
-    yield f"{instance.name}: {len(instance.layers)} layers, {len(instance.devices)} devices"
+    of = "tensors" if instance.by_tensor else "layers"
+    yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
     yield ""
     speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
     if plan.prompt_tokens_per_s is not None:

@@ -1,5 +1,6 @@
 """Making instances of any problem."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
-from moeopt.core.errors import InputError, expect
+from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.problem import Generator, Phases
 from moeopt.core.wording import describe, meant
 from moeopt.problems.registry import get_problem
@@ -220,6 +221,8 @@ def _source(problem: str, given: _Given) -> Source:
         raise InputError(f"seed: must not be negative, not {seed}")
     machine, model = given.machine, given.model
     known = get_machine(machine)
+    if known.taken_as_one is not None and problem not in ("split", "replication"):
+        warnings.warn(known.taken_as_one, MoeoptWarning, stacklevel=3)
     shape = get_model(model)
     if counts is not None:
         expect("counts", counts, Counts, what="counts, from moeopt.load_counts")

@@ -1,21 +1,35 @@
-"""What every generator starts from: machine, model, trace or workload, seed and quantum."""
+"""What every generator starts from: machine, model, trace or workload, seed and quantum.
 
+An instance is made again under another settlement from what it says of its making. A provenance is
+free form and may come from a stranger: whatever is missing or odd in it means that the instance
+cannot be made again, never an error.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from pydantic import Field, ValidationError
+
+from moeopt.core.envelope import Frozen, InstanceEnvelope, validated
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.traces.synthetic import synthetic_trace
-from moeopt.sim.traces.trace import Counts, Trace
-from moeopt.sim.traces.workload import Workload
+
+from .machines.cost import DEFAULT_QUANTUM_NS
+from .machines.machine import Machine
+from .models.model_shape import ModelShape
+from .plan import Ids
+from .presets import get_machine, get_model, names
+from .presets.parts import compose
+from .traces.synthetic import synthetic_trace
+from .traces.trace import Counts, Trace
+from .traces.workload import Workload
 
 
 @dataclass(frozen=True)
 class Source:
     """The common input of all generators; exactly one of `trace`, `counts`, `workload` is given.
 
-    `counts` are in one step and the model's; only generators that say `FROM_COUNTS` take them.
+    `counts` are in one step and the model's; only generators that are `from_counts` take them.
     `notes` is added to the provenance as it is: licence, origin, paper.
     """
 
@@ -67,3 +81,107 @@ class Source:
             "options": options,
             "rounding": f"costs rounded up to multiples of {self.quantum_ns} ns",
         } | (self.notes or {})
+
+
+Made = TypeVar("Made", bound=InstanceEnvelope)
+Options = TypeVar("Options", bound=Frozen)
+
+
+class Record(Frozen, extra="ignore"):
+    """The parts of a provenance that are needed.
+
+    Parameters
+    ----------
+    layout_loads
+        What a layout may be decided from, by `moeopt.sim.traces.windows.LayoutFrom`: tokens of
+        every expert.
+    """
+
+    machine: str
+    model: str
+    seed: int = Field(strict=True, ge=0)
+    options: dict[str, object]
+    layout_loads: dict[str, Ids] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, instance: InstanceEnvelope) -> "Record | None":
+        """Return the record of an instance, None if it lacks a part."""
+        try:
+            return cls.model_validate(instance.provenance or {})
+        except ValidationError:
+            return None
+
+    def source(self, instance: InstanceEnvelope) -> Source | None:
+        """Return what the instance was made of; None if machine or model is not the package's."""
+        if self.model not in names("models"):
+            return None
+        try:
+            machine = (get_machine if self.machine in names("machines") else compose)(self.machine)
+        except InputError:
+            return None
+        return Source(
+            machine=machine,
+            model=get_model(self.model),
+            seed=self.seed,
+            quantum_ns=instance.quantum_ns or 1,
+            name=instance.name,
+        )
+
+    def loads(self, experts: int) -> dict[str, list[int]]:
+        """Return those of `layout_loads` that have an entry for every expert."""
+        return {key: list(of) for key, of in self.layout_loads.items() if len(of) == experts}
+
+
+def made_again(
+    instance: Made,
+    settlement: str,
+    value: str,
+    *,
+    settled: Collection[str],
+    options: type[Options],
+    make: Callable[[Made, Record, Options], Made | None],
+    younger: Mapping[str, object] | None = None,
+) -> Made | None:
+    """Return the same loads on the same machine under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of the generator that is a settlement, e.g. ``"cold_cut"``, and its value.
+    settled
+        The generator's options that are settlements.
+    options
+        The generator's ``Options``.
+    make
+        Gives the instance that a record and options stand for, None if they give none.
+    younger
+        Options that older provenances lack, with what held then.
+
+    Returns
+    -------
+    Instance or None
+        With the same name, and the value in its provenance's options. None if the generator has no
+        such settlement, or the instance does not say what it was made from: the provenance lacks
+        machine, model, seed, options or what `make` needs besides, the two are no presets, or what
+        they give is another instance.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    record = Record.of(instance)
+    if settlement not in settled or record is None or record.source(instance) is None:
+        return None
+    stated = {**(younger or {}), **record.options}
+    known = {name: stated[name] for name in options.model_fields if name in stated}
+    try:
+        before = options(**known)
+        same = make(instance, record, before)
+    except (ValidationError, InputError):
+        return None
+    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
+        return None
+    with validated():
+        after = options(**before.model_dump() | {settlement: value})
+    return make(instance, record, after)

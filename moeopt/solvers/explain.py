@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from moeopt.core.clock import spend
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import Objective, below, difference, entries
-from moeopt.problems.event_graph import graph_of, on_critical_path
-from moeopt.problems.execute import checked, execute
+from moeopt.problems.execute import checked, execute, graph_of, on_critical_path
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline

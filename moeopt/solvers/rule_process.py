@@ -13,7 +13,7 @@ from contextlib import suppress
 from moeopt.core.clock import solving_clock
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.interrupt import Interruptible, run_interruptible
+from moeopt.solvers.limits import Interruptible, run_interruptible
 from moeopt.solvers.process import Process, ProcessEndedError, Words, serve_pipes
 from moeopt.solvers.rules import Rule, RuleFailedError, apply_rule, as_solution, load_rule
 

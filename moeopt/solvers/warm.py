@@ -124,6 +124,7 @@ def warm_file(problem: str) -> Path | None:
 
 def compile_problem(problem: str) -> int:
     """Solve a problem's instances with all methods; return how many kernels were compiled."""
+    compiled.compile_all()
     before = _misses()
     if problem == OTHERS:
         _call_others()
@@ -142,18 +143,14 @@ def warm_instances(problem: str) -> list[Any]:
 
 
 def _call_others() -> None:
-    """Call the kernels that no method calls: of schedulers and caches, of a bound."""
-    from moeopt.problems.cache.belady import belady_bound
+    """Call the kernels that no method calls: of schedulers and caches."""
     from moeopt.problems.cache.online import Lru
-    from moeopt.problems.tri_domain.online import METHODS
-    from moeopt.problems.tri_domain.scheduler import Scheduler
+    from moeopt.problems.tri_domain.online import METHODS, Scheduler
 
     tokens = np.arange(1, 65)
     for method in METHODS:
         Scheduler("trimoe", "deepseek-v2-lite", tokens % 16, method).schedule(tokens)
     Lru([2], 4).access(0, [1])
-    for instance in warm_instances("cache"):
-        belady_bound(instance, 2)
 
 
 def solve_with_all(instance: InstanceEnvelope, home: AnyProblem) -> None:

@@ -16,12 +16,12 @@ from uuid import uuid4
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.objective import of_json
 from moeopt.core.untrusted import LONGEST_PLACE
 from moeopt.core.wording import shortened
-from moeopt.study.attempt import Ended, Failure, attempt
-from moeopt.study.execute import News, NowAndThen, Watch
+from moeopt.study.attempt import Ended, Failure, News, NowAndThen, Watch, attempt
 from moeopt.study.plan import Job, Key
-from moeopt.study.store import frozen, packed_instance, unpacked_instance
+from moeopt.study.store import packed_instance, unpacked_instance
 
 REACH_S = 10
 WORKERS_S = 30
@@ -169,7 +169,7 @@ class Cluster:
     def _hear(self, event: tuple[float, str]) -> None:
         """Take an event; called in Dask's own thread."""
         number, at, seconds, objective, bound = json.loads(event[1])
-        self._inbox.put((number, at, (seconds, frozen(objective), frozen(bound))))
+        self._inbox.put((number, at, (seconds, of_json(objective), of_json(bound))))
 
 
 def _died(error: BaseException) -> Failure:

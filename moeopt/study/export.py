@@ -6,9 +6,9 @@ from importlib import import_module
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import csv_text
 from moeopt.core.json_files import write_bytes
 from moeopt.core.objective import Objective, entries
+from moeopt.core.wording import csv_text
 from moeopt.study.rows import Row, differing
 from moeopt.study.table import summarise, to_latex
 

@@ -1,6 +1,9 @@
-"""Decisions made on observed loads, executed on later ones, against what was possible there."""
+"""Decisions made on observed loads, executed on later ones, against what was possible there.
 
-from collections.abc import Sequence
+What was possible has two references, each with its proven bracket.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
@@ -9,18 +12,146 @@ from moeopt.core.errors import InputError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import first_key
-from moeopt.core.problem import ROBUST
-from moeopt.problems.holdout import executed_on, is_scheduled, joined, windows_of
+from moeopt.core.problem import HINDSIGHT, ROBUST
+from moeopt.problems.holdout import executed_on, is_scheduled, joined, separated, windows_of
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
 from moeopt.problems.twins import check_later, forecast_saw_later
 from moeopt.solvers import arguments
 from moeopt.solvers.arguments import Limits
 from moeopt.solvers.methods import get_method, problem_methods
-from moeopt.solvers.rules import Rule, load_rule
+from moeopt.solvers.rules import AUTO, Rule, load_rule
 from moeopt.solvers.run import solve
-from moeopt.study.campaign import Choice
-from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of, share_between
+
+from .campaign import Choice
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """What is known of the least that loads can cost.
+
+    Attributes
+    ----------
+    cost
+        What a decision that was found costs; None if none was found.
+    bound
+        Nothing costs less, proven.
+    """
+
+    cost: int | None
+    bound: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether the decision is proven to be the best."""
+        return self.cost == self.bound
+
+    @property
+    def gap(self) -> float | None:
+        """(cost - bound) / cost; None if there is no decision, or it costs nothing."""
+        return (self.cost - self.bound) / self.cost if self.cost else None
+
+    def __add__(self, other: "Bracket") -> "Bracket":
+        found = self.cost is not None and other.cost is not None
+        return Bracket(
+            (self.cost or 0) + (other.cost or 0) if found else None, self.bound + other.bound
+        )
+
+
+def optimum_of(instance: InstanceEnvelope, limits: Limits) -> Bracket:
+    """Return the bracket of an instance's optimum, by its problem's exact method."""
+    return _solved(instance, limits)[0]
+
+
+def hindsight_static(
+    whole: InstanceEnvelope,
+    windows: Sequence[InstanceEnvelope],
+    own: Bracket,
+    known: Iterable[int],
+    limits: Limits,
+) -> Bracket:
+    """Return the bracket of what one decision for all later windows costs at least.
+
+    No rule that decides once can cost less, whatever it knew. It is the optimum of the instance
+    made of all windows. The bracket is also narrowed by what is known without it: the windows' own
+    optima, each with a decision of its own, cost no more, and what any decision was seen to cost is
+    no less.
+
+    Parameters
+    ----------
+    whole, windows
+        Later loads that one decision is for, joined to one instance and one by one.
+    own
+        The sum of their own optima.
+    known
+        What some decisions cost in all of them.
+    limits
+        For the exact method; and for each heuristic that decides by the loads it is measured on,
+        which are tried if that leaves the bracket open.
+    """
+    if len(windows) == 1:
+        costs = [*known] if own.cost is None else [*known, own.cost]
+        return Bracket(min(costs, default=None), own.bound)
+    found, solution = _solved(whole, limits)
+    bound = max(found.bound, own.bound)
+    costs = [*known, *_costs(windows, solution)]
+    for rule in _rules_with_hindsight(whole.problem):
+        if min(costs, default=None) == bound:
+            break
+        costs += _costs(windows, solve(whole, rule, **limits.asked).solution)
+    return Bracket(min(costs, default=None), bound)
+
+
+def share_between(cost: int, sample: int, best: Bracket) -> tuple[float, float] | None:
+    """Return which share of the possible gain over a sample rule was reached, at least and at most.
+
+    Negative if it is worse than the rule; between the two ends of the bracket of what is possible.
+
+    Parameters
+    ----------
+    cost, sample
+        What a decision costs on later loads, and the sample rule's.
+    best
+        The best single decision in hindsight.
+
+    Returns
+    -------
+    tuple
+        Both ends; None if nothing is known to be gained over the sample rule.
+    """
+    if best.cost is None or best.cost >= sample:
+        return None
+    low, high = sorted((sample - cost) / (sample - end) for end in (best.bound, best.cost))
+    return low, high
+
+
+def _costs(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope | None) -> list[int]:
+    """Return what a decision on joined windows costs in all of them, if there is one.
+
+    It is scheduled exactly.
+    """
+    if decision is None:
+        return []
+    runs = [executed_on(one, separated(one, decision), EXACT) for one in windows]
+    return [sum(first_key(run.objective) for run in runs)]
+
+
+def _rules_with_hindsight(problem: str) -> list[str]:
+    """Return the heuristics that decide by the loads they are measured on."""
+    knows = get_problem(problem).knows
+    return [name for name, what in knows.items() if what == HINDSIGHT]
+
+
+def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, SolutionEnvelope | None]:
+    result = solve(instance, AUTO, **limits.asked)
+    bound = result.bound
+    if bound is None:
+        bound = get_problem(instance.problem).bounds.lower_bound(instance)
+    if result.status == "infeasible" or bound is None:
+        raise InputError(f"{instance.name}: has no solution, and so no optimum in hindsight")
+    cost = None if result.objective is None else first_key(result.objective)
+    return Bracket(cost, first_key(bound)), result.solution
+
 
 Method = Choice | Rule
 """A method's name, or a rule of one's own."""

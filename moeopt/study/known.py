@@ -22,8 +22,7 @@ from moeopt.core.wording import shown
 from moeopt.problems.files import load_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import method_kind
-from moeopt.solvers.result import with_unit
-from moeopt.solvers.verdict import check
+from moeopt.solvers.result import check, with_unit
 
 INDEX, BEST, SOLUTIONS = "index.json", "best_known.json", "solutions"
 

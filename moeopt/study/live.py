@@ -19,8 +19,7 @@ from time import monotonic
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure
-from moeopt.study.execute import Watch
+from moeopt.study.attempt import Failure, Watch
 from moeopt.study.plan import Job, Key
 from moeopt.study.report.study import Study
 from moeopt.study.report.write import missing, policy, to_html

@@ -15,8 +15,7 @@ from multiprocessing.context import SpawnProcess
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.solvers.rules import Rule
-from moeopt.study.attempt import Ended, Failure, Solved, attempt
-from moeopt.study.execute import News, NowAndThen, Watch
+from moeopt.study.attempt import Ended, Failure, News, NowAndThen, Solved, Watch, attempt
 from moeopt.study.plan import Job, Key
 
 Ready = None

@@ -15,21 +15,20 @@ from pathlib import Path
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import csv_text, markdown_table
 from moeopt.core.json_files import JsonObject
 from moeopt.core.settlements import Settlement, settled_name
 from moeopt.core.untrusted import digest, inside
+from moeopt.core.wording import csv_text, markdown_table
 from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.sim.presets import names
-from moeopt.sim.resettle import Record
+from moeopt.sim.source import Record
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
-from moeopt.study.attempt import NO_LOADS
+from moeopt.study.attempt import NO_LOADS, Watch
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
-from moeopt.study.execute import Watch
 from moeopt.study.plan import content_hash
 from moeopt.study.rows import Row, labelled
 from moeopt.study.store import Store

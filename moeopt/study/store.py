@@ -396,11 +396,6 @@ def _objective(text: str | None) -> Objective | None:
     return None if text is None else _COST.validate_json(text, strict=True)
 
 
-def frozen(value: Any) -> Any:
-    """Return an objective as it was before it was JSON."""
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _packed_solution(solution: SolutionEnvelope | None) -> bytes | None:
     if solution is None:
         return None

@@ -8,10 +8,9 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import method_kind
-from moeopt.study.attempt import Ended, Failure
+from moeopt.study.attempt import Ended, Executor, Failure, Here, Watch, execute
 from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
 from moeopt.study.campaign import instance_files as instance_files
-from moeopt.study.execute import Executor, Here, Watch, execute
 from moeopt.study.plan import Job, Solves, make_plan, words_for_others
 from moeopt.study.rows import Row as Row  # these two are imported from here as well
 from moeopt.study.rows import compare

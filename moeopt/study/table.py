@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 
 from moeopt.core.errors import InputError
-from moeopt.core.escaping import latex_text, markdown_code, markdown_table, markdown_text
 from moeopt.core.problem import NOTHING, THIS_STEP
-from moeopt.core.wording import unknown
+from moeopt.core.wording import latex_text, markdown_code, markdown_table, markdown_text, unknown
 from moeopt.study.attempt import LAW
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row, named

@@ -1,28 +1,14 @@
 """The study of hold-outs by distance: which stretches it pairs, and that it sees no text twice."""
 
-import importlib.util
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 import moeopt
-
-
-@pytest.fixture
-def study(root: Path) -> ModuleType:
-    """Return the script as a module."""
-    path = root / "benchmarks" / "studies" / "holdout_distance.py"
-    spec = importlib.util.spec_from_file_location("holdout_distance", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["holdout_distance"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+from benchmarks.studies import holdout_distance as study
 
 
 @pytest.fixture
@@ -39,7 +25,6 @@ def traces(tmp_path: Path) -> Path:
 
 
 def test_rows_by_distance(
-    study: ModuleType,
     traces: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -1,30 +1,13 @@
 """The study of finding 4: readings of windows, links and layout on the same loads."""
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
 import moeopt
+from benchmarks.studies import relayout_windows as study
 from moeopt.problems.relayout.instance import Instance
 
 
-@pytest.fixture
-def study(root: Path) -> ModuleType:
-    """Return the script as a module."""
-    path = root / "benchmarks" / "studies" / "relayout_windows.py"
-    spec = importlib.util.spec_from_file_location("relayout_windows", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["relayout_windows"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_a_row_is_the_excess_over_the_proven_optimum(study: ModuleType) -> None:
+def test_a_row_is_the_excess_over_the_proven_optimum() -> None:
     """By the library's command, and each reading is another instance of the same loads."""
     instance = moeopt.generate(
         "relayout",
@@ -55,7 +38,7 @@ def test_a_row_is_the_excess_over_the_proven_optimum(study: ModuleType) -> None:
     }
 
 
-def test_glm_is_not_counted_beside_qwen(study: ModuleType) -> None:
+def test_glm_is_not_counted_beside_qwen() -> None:
     """Six of the nine instances of small-batch are two models' at three sizes."""
     names = [instance.name for instance in study.instances_of(["small-batch"])]
     assert len(names) == 6

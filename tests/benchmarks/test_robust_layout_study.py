@@ -1,26 +1,14 @@
 """The study of layouts on later windows: what its tables say of records made by hand."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-
-@pytest.fixture
-def study(root: Path) -> ModuleType:
-    """Return the script as a module."""
-    path = root / "benchmarks" / "studies" / "robust_layout.py"
-    spec = importlib.util.spec_from_file_location("robust_layout", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from benchmarks.studies import robust_layout as study
 
 
-def record(study: ModuleType, makespans: dict[str, list[int]], counts: tuple[int, ...]) -> Any:
+def record(makespans: dict[str, list[int]], counts: tuple[int, ...]) -> Any:
     """Return two judged windows, whose optima are 100 ns, the second with a bound of 96."""
     rules = {
         f"{rule}/{count}": {"exact": ns, "trimoe": [2 * one for one in ns], "cpu_s": 1.5}
@@ -30,11 +18,11 @@ def record(study: ModuleType, makespans: dict[str, list[int]], counts: tuple[int
     return {"optimum": [100, 100], "bound": [100, 96], "rules": rules}
 
 
-def test_the_tables(study: ModuleType) -> None:
+def test_the_tables() -> None:
     """Median 12 % between longest-first's 15 and hindsight's 5 is 30 % of the possible gain."""
     made = {key: [110, 120] for key in study.RULES}
     made |= {"robust": [102, 122], study.HINDSIGHT: [102, 108]}
-    rows = study.pairs_table([record(study, made, study.COUNTS)])
+    rows = study.pairs_table([record(made, study.COUNTS)])
     cells = [cell.strip() for cell in rows[2 + study.RULES.index("robust")].strip("|").split("|")]
     assert cells == [
         *("robust", "12.0 / 22.0 %", "12.0 %", "30 % / 30 %", "50 %", "50 %", "2.0"),
@@ -46,7 +34,6 @@ def test_the_tables(study: ModuleType) -> None:
 
 
 def test_the_page_gets_its_table(
-    study: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -54,7 +41,7 @@ def test_the_page_gets_its_table(
     """Between the marks; a second time it stays as it is. The noise floor is printed."""
     pytest.importorskip("matplotlib")
     made = {key: [110, 120] for key in [*study.RULES, "popularity known"]}
-    one = record(study, made, study.COUNTS)
+    one = record(made, study.COUNTS)
     bare = {"rules": {rule: one["rules"][f"{rule}/8"] for rule in made}}
     page = tmp_path / "later.md"
     page.write_text("<!-- pairs: begin -->\n<!-- pairs: end -->\ntext\n")
@@ -69,6 +56,6 @@ def test_the_page_gets_its_table(
     assert page.with_name("robust.svg").read_text().startswith("<?xml")
 
 
-def test_what_is_measured_was_not_tuned_on(study: ModuleType) -> None:
+def test_what_is_measured_was_not_tuned_on() -> None:
     """No layer is among those that were looked at while the method was made."""
     assert not set(study.LAYERS) & set(study.TUNED_ON)

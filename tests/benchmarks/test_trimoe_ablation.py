@@ -1,29 +1,15 @@
 """The ablation study: every stage on the same steps, and what its totals are made of."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-
-@pytest.fixture
-def study(root: Path) -> ModuleType:
-    """Return the script as a module."""
-    path = root / "benchmarks" / "studies" / "trimoe_ablation.py"
-    spec = importlib.util.spec_from_file_location("trimoe_ablation", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["trimoe_ablation"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+from benchmarks.studies import trimoe_ablation as study
 
 
 def test_every_stage_runs_every_step(
-    study: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -45,13 +31,13 @@ def test_every_stage_runs_every_step(
     assert "tri_domain: 0 of 8 exact solves not proven" in printed
 
 
-def test_ratios_multiply_to_the_totals(study: ModuleType) -> None:
+def test_ratios_multiply_to_the_totals() -> None:
     """Each stage against the one before; the totals leave out the two that know the loads."""
     ratios = study.speedups([80.0, 40.0, 20.0, 10.0, 10.0, 8.0, 4.0, 2.0, 1.0])
     assert ratios == [2.0, 2.0, 2.0, 1.0, 1.25, 2.0, 2.0, 2.0, 8.0, 20.0]
 
 
-def test_moves_stay_and_prefetched_experts_are_dropped(study: ModuleType) -> None:
+def test_moves_stay_and_prefetched_experts_are_dropped() -> None:
     """The layout that the next step starts from."""
     run = study.Run(study.Point("deepseek-v2-lite", 24, 0, 1, 1, "trimoe-skew", "none", False, 1.0))
     layout = run.all_localized(run.loads[0])

@@ -13,6 +13,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import main, run
+from moeopt.problems.registry import PROBLEMS
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
 
@@ -204,6 +205,33 @@ def test_generate_makes_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
     assert (tmp_path / f"{json.loads(text)['name']}.json").read_text() == text
 
 
+SMALLER = {
+    "cache": ["--tokens", "20"],
+    "joint": ["--steps", "2", "--kv-bits", "16,8"],
+    "placement": ["--steps", "2"],
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_generate_makes_an_instance_of_each_problem(problem: str, tmp_path: Path) -> None:
+    """From a machine, a model and a workload, by the command, as `moeopt.load` reads it."""
+    command = ["generate", problem, "--machine", "trimoe", "--model", "mixtral-8x7b"]
+    command += ["--workload", "olmoe-1b-7b", *SMALLER.get(problem, [])]
+    assert run([*command, "--out", str(tmp_path / "made.json")]) == 0
+    assert moeopt.load(tmp_path / "made.json").problem == problem
+
+
+@pytest.mark.parametrize("command", ["generate deferral", "simulate --workload hdmoe-mixtral"])
+def test_several_gpus_where_one_is_meant_are_told(command: str, capsys: Capture) -> None:
+    """All but `split` and copies know one GPU and one memory: which, one line says."""
+    asked = [*command.split(), "--machine", "2xrtx3090+2xepyc-7002", "--model", "mixtral-8x7b"]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert run(asked) == 0
+    told = capsys.readouterr().err + "".join(str(one.message) for one in seen)
+    assert told.count("the first of 2 GPUs alone counts and 2 memory nodes count as one") == 1
+
+
 def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
     """An instance called ../../x is saved inside the folder that was asked for."""
     command = ["generate", "tri_domain", "--machine", "trimoe", "--model", "glm-4.5-air"]
@@ -220,6 +248,7 @@ def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
         (["solve"], "Missing argument"),
         (["solve", "x.json", "--methode", "greedy"], "No such option"),
         (["solve", "x.json", "--seed", "abc"], "--seed: must be a whole number, not 'abc'"),
+        (["generate", "joint", "--losses", "x"], "for '--losses': 'x' is not one of 'fitted'"),
         (["frobnicate"], "No such command"),
         (["solve", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
         (["gap", "."], "holds no instance files"),
@@ -270,6 +299,38 @@ def test_help_imports_nothing_heavy() -> None:
         script = f"{code}\nimport sys; print('loaded', *({heavy!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.stdout.splitlines()[-1].split() == ["loaded"]
+
+
+SMALL = """
+import sys
+from moeopt.cli.main import run
+
+machine = ("--machine", "2xrtx3090+epyc-7002", "--model", "glm-4.5-air", "--bits", "Q4_K_M")
+model = ("--machine", "trimoe", "--model", "deepseek-v2-lite", "--workload", "trimoe-skew")
+file, made, solved = sys.argv[1:]
+for command in (
+    ("list", "methods"),
+    ("generate", "tri_domain", *model, "--batch", "64", "--out", made),
+    ("solve", made, "--method", "threshold", "--out", solved),
+    ("check", made, solved),
+    ("solve", file, "--method", "trimoe"),
+    ("predict", *machine, "--context", "8k"),
+):
+    assert run(command) == 0, command
+rich = "rich" in sys.modules
+assert run(("gap", made, "--methods", "trimoe,monde,threshold")) == 0
+heavy = {"numba", "scipy.linalg", "scipy.optimize", "ortools", "pandas", "networkx", "matplotlib"}
+print("loaded", *(heavy & set(sys.modules)), "rich" * rich)
+"""
+
+
+def test_small_work_imports_nothing_heavy(file: Path, tmp_path: Path) -> None:
+    """No Numba, no solver where a command does not need them; rich only where tables are drawn."""
+    arguments = [str(file), str(tmp_path / "made.json"), str(tmp_path / "solved.json")]
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL, *arguments], capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.splitlines()[-1:] == ["loaded "], done.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:

@@ -15,9 +15,8 @@ from moeopt.problems.placement.instance import Instance
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.presets import get_model
 from tests.exporters.placements import random_plan
-from tests.exporters.test_export_exact_model import random_instances
-from tests.exporters.test_outside_solver import gurobi_form, solved
-from tests.interop.test_moe_trace_csv import recorded
+from tests.exporters.test_export_exact_model import gurobi_form, random_instances, solved
+from tests.interop.test_text_traces import recorded
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 LAYERS, EXPERTS = 26, 64

@@ -14,7 +14,16 @@ from tests.problems.tri_domain.random_instances import random_instance
 ON = "--machine rtx4090+ryzen-am5 --model glm-4.5-air"
 DECODE = "simulate --machine trimoe --model deepseek-v2"
 
+TWO_GPUS = "plan --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M"
+ONE_GPU = "plan --machine rtx4090+ryzen-am5 --model mixtral-8x7b --bits Q4_K_M"
+
 MISTAKES = {
+    f"{TWO_GPUS} --trace t.npz": "--trace: goes with one GPU and one node; 2xrtx3090+epyc-7002",
+    f"{TWO_GPUS} --reserved-gib 3": "--reserved-gib: goes with one GPU and one node",
+    f"{TWO_GPUS} --pareto": "--pareto: goes with one GPU and one node",
+    f"{ONE_GPU} --ubatch 256": "--ubatch: goes with several GPUs or nodes",
+    f"{ONE_GPU} --loss-table l.json": "loss_table: needs average_bits",
+    f"{ONE_GPU} --points 3": "--points: needs --pareto",
     # names
     "slove a.json": "Did you mean 'solve'",
     "solve a.json --method treshold": "did you mean threshold?",
@@ -141,6 +150,7 @@ MISTAKES = {
     "gap a.json --executor dsk://x:1": "must be dask://HOST:PORT",
     "report notes.txt": "either --out DIR or --serve is needed",
     "pareto a.json": "one objective decides",
+    "simulate --instance a.json --solution s.json --bits 4": "--bits: not with --instance and",
     "simulate --instance a.json": "--instance, --solution: must be given together",
     f"plan {ON} --held-out 0.2": "held_out: needs a trace",
     f"plan {ON} --numa nodes": "--numa: goes with several GPUs or nodes",

@@ -134,3 +134,34 @@ def test_host_memory_that_nobody_states_is_checked(
     assert "it fits with --bits Q2_K" in line
     assert run(shlex.split(f"{command} glm-4.5-air")) == 0
     assert "192 GiB, the most that such a host takes, are assumed" in capsys.readouterr().err
+
+
+def test_a_type_that_the_runtime_does_not_read_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """llama.cpp reads no type of ik_llama.cpp and no AWQ; what would fit is one that it reads."""
+    command = "predict --machine rtx4090+ryzen-am5 --model mixtral-8x7b --bits"
+    for bits, said in (
+        ("IQ3_K", "bits: IQ3_K is a type of ik_llama.cpp, which llama.cpp does not read"),
+        ("AWQ", "bits: llama.cpp reads no files of AWQ: it reads GGUF"),
+        ("Q4_K_M", ""),
+        ("IQ3_K --runtime ik_llama.cpp", ""),
+    ):
+        assert run(shlex.split(f"{command} {bits}")) == 0
+        found = [line for line in capsys.readouterr().err.splitlines() if "bits:" in line]
+        assert found == ([f"moeopt: warning: {said}"] if said else [])
+    line = refused_command(capsys, shlex.split(f"{command} Q4_K_M --flags '-c 4096'"), 3)
+    assert line.endswith("it fits with --bits Q3_K_M")  # IQ4_KSS would, too, were it read
+
+
+def test_a_table_has_prompts_where_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row with the number that the machine alone has."""
+    machines = ("rtx4090+ryzen-am5", "2xrtx3090+epyc-7002")
+    command = "predict --model glm-4.5-air --bits Q4_K_M --prompt 4000"
+    assert run(shlex.split(command + "".join(f" --machine {name}" for name in machines))) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert "prompt/s" in head
+    for machine, row in zip(machines, rows, strict=True):
+        assert run(shlex.split(f"{command} --machine {machine} --json")) == 0
+        speed = json.loads(capsys.readouterr().out)["prompt_tokens_per_s"]
+        assert f"{speed:g}" in row.split()

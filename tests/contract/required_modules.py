@@ -15,7 +15,7 @@ from moeopt.core.problem import OPTIONAL_PARTS, ExactModel
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import AnyProblem
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.verdict import check
+from moeopt.solvers.result import check
 
 SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
 MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)

@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from moeopt.core.clock import SolvingClock, go_by_mine, out_of_time, solving_clock, told
 from moeopt.core.compiled import compiled
-from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.limits import run_interruptible
 from tests.problems.tri_domain.random_instances import random_instance
 
 INSTANCE = random_instance(0)

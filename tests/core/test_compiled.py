@@ -12,7 +12,9 @@ import pytest
 
 import moeopt
 from moeopt.core.clock import solving_clock
-from moeopt.core.compiled import KEPT, compiled
+from moeopt.core.compiled import KEPT, KERNELS, Kernel, compiled, short
+from tests.problems.deferral.random_schedules import random_instance as random_schedule
+from tests.problems.tri_domain.random_instances import random_instance as random_layer
 
 
 def collatz_steps(number: int) -> int:
@@ -45,6 +47,44 @@ def test_constants_compile_nothing_anew() -> None:
     assert total(5) == 55
     assert scaled(5, 1, True) == 10
     assert len(scaled.dispatcher.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_short_ones_wait_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On few entries, and until that has taken its time."""
+    fast: Kernel = short(9)(collatz_steps)  # type: ignore[assignment]
+    monkeypatch.setattr(Kernel, "plain_left_s", 1.0)
+    assert fast(7) == 16
+    assert not fast.dispatcher.signatures
+    assert Kernel.plain_left_s < 1
+    monkeypatch.setattr(Kernel, "plain_left_s", 0.0)
+    assert fast(7) == 16
+    assert len(fast.dispatcher.signatures) == 1
+
+
+def answers(seed: int) -> list[object]:
+    """Return what methods with short kernels answer."""
+    layer, schedule = random_layer(seed, experts=9), random_schedule(seed)
+    found = [moeopt.solve(layer, method) for method in ("trimoe", "monde", "threshold")]
+    found += [moeopt.solve(schedule, method) for method in ("dp", "saturate")]
+    return [(one.solution, one.objective, one.bound, one.raw_status) for one in found]
+
+
+def test_short_ones_answer_as_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel of their modules, in plain Python and compiled."""
+    monkeypatch.setattr(Kernel, "plain_left_s", 0.0)
+    due = [answers(seed) for seed in range(12)]
+    modules = {kernel.py_func.__module__ for kernel in KERNELS if kernel.entries}
+    called: set[str] = set()
+    for kernel in [kernel for kernel in KERNELS if kernel.py_func.__module__ in modules]:
+
+        def plainly(*arguments: object, kernel: Kernel = kernel) -> object:
+            called.add(kernel.py_func.__name__)
+            return kernel.py_func(*arguments)
+
+        monkeypatch.setattr(kernel, "_call", plainly)
+    assert [answers(seed) for seed in range(12)] == due
+    assert called > {"refine", "loads_of", "makespan_of", "first_schedule", "simple_bound"}
+    assert called > {"pareto", "extensions"}
 
 
 @pytest.fixture

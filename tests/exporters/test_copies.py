@@ -7,8 +7,8 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.copies import full_slots
 from moeopt.exporters.current import read_copies
+from moeopt.exporters.slots import full_slots
 from moeopt.problems.replication.check import objective, violations
 from moeopt.problems.replication.heuristics import eplb, longest_first
 from moeopt.problems.replication.instance import Instance, Solution
@@ -168,9 +168,10 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=reason):
             read_copies(file, 0, 2, 6)
     yaml = tmp_path / "balancer.yaml"
-    yaml.write_text("num_slots: 8\n")
-    with pytest.raises(InputError, match="has no layer on one line"):
-        read_copies(yaml, 0, 2, 6)
+    for text in ("num_slots: 8\n", "initial_global_assignments:\n  0: []\n"):
+        yaml.write_text(text)
+        with pytest.raises(InputError, match="has no layer on one line"):
+            read_copies(yaml, 0, 2, 6)
     yaml.write_text("initial_global_assignments:\n  3: [0, 1]\n")
     with pytest.raises(InputError, match="has no layer 0"):
         read_copies(yaml, 0, 2, 6)

@@ -1,6 +1,7 @@
 """LP and MPS files of the exact model: other readers find the same optimum in them."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 import swiglpk
 
 import moeopt
-from moeopt.exporters.targets.exact_model import CONSTANT
+from moeopt.cli.main import run
+from moeopt.core.errors import InputError
+from moeopt.exporters.targets.exact_model import CONSTANT, read_answer, read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.engines.highs import solve as highs
-from moeopt.solvers.engines.matrix import to_matrix
+from moeopt.solvers.engines import solve_highs as highs
+from moeopt.solvers.engines import to_matrix
+from tests.refusals import refused_command
 
 LIMIT_S = 600.0
 SEEDS = range(4)
@@ -109,3 +113,167 @@ def test_the_same_model_gives_the_same_bytes(root: Path) -> None:
     made = random_instances(root, "cache")(1)
     for to in ("lp", "mps"):
         assert moeopt.export(made, to=to).payload == moeopt.export(made, to=to).payload
+
+
+Values = Mapping[str, float]
+
+
+def highs_form(values: Values, objective: float) -> str:
+    """Return what `write_solution_style` 0 of HiGHS gives, rows and dual values included."""
+    rows = "".join(f"{name} {value!r}\n" for name, value in values.items())
+    head = f"Model status\nOptimal\n\n# Primal solution values\nFeasible\nObjective {objective!r}\n"
+    tail = "# Rows 1\nC1 1\n\n# Dual solution values\nNone\n\n# Basis\nHiGHS v1\nNone\n"
+    return f"{head}# Columns {len(values)}\n{rows}{tail}"
+
+
+def scip_form(values: Values, objective: float) -> str:
+    """Return what SCIP's `write solution` gives: nonzero values, with their costs."""
+    rows = "".join(
+        f"{name:<30}{value!r:>20} \t(obj:0)\n" for name, value in values.items() if value
+    )
+    return f"solution status: optimal solution found\nobjective value:      {objective!r}\n{rows}"
+
+
+def cbc_form(values: Values, objective: float) -> str:
+    """Return what CBC's `solution` gives: nonzero values by index, and reduced costs."""
+    rows = "".join(
+        f"{'**' if row == 3 else '  '}{row:>5} {name:<20}{value!r:>20}{0:>20}\n"
+        for row, (name, value) in enumerate(values.items())
+        if value
+    )
+    return f"Optimal - objective value {objective:.8f}\n{rows}"
+
+
+def gurobi_form(values: Values, objective: float) -> str:
+    """Return what Gurobi writes: all values, after comments."""
+    rows = "".join(f"{name} {value!r}\n" for name, value in values.items())
+    return f"# Solution for model x\n# Objective value = {objective!r}\n{rows}"
+
+
+FORMS: dict[str, Callable[[Values, float], str]] = {
+    "HiGHS": highs_form, "SCIP": scip_form, "CBC": cbc_form, "Gurobi": gurobi_form,
+}  # fmt: skip
+
+
+def solved(instance: Any) -> tuple[Values, float]:
+    """Return the values of the model's variables at the optimum, and the model's objective."""
+    built = get_problem(instance.problem).milp()(instance)
+    built.post()
+    answer = highs(to_matrix(built.model), 60.0, 0, 1)
+    assert answer.objective is not None
+    return answer.values, answer.objective
+
+
+def feasible_instance(root: Path, problem: str) -> tuple[Any, Any]:
+    """Return a random instance that has a solution, and its least objective."""
+    for given in map(random_instances(root, problem), range(20)):
+        if (result := moeopt.solve(given, "cp-sat")).status == "optimal":
+            return given, result.objective
+    raise AssertionError
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_form_leads_back(
+    problem: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checker finds the optimum in it, which is what the file claims; it can be kept."""
+    given, best = feasible_instance(root, problem)
+    moeopt.save(given, tmp_path / "i.json")
+    values, objective = solved(given)
+    for name, form in FORMS.items():
+        path = tmp_path / f"{name}.sol"
+        path.write_text(form(values, objective))
+        answer = read_answer(given, path)
+        assert answer.writer == name
+        verdict = moeopt.check(given, answer.solution)
+        assert verdict.objective == best, name
+        assert not answer.differs(given, verdict.objective)
+        kept = tmp_path / f"{name}.json"
+        assert run(["check", str(tmp_path / "i.json"), str(path), "--out", str(kept)]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.startswith(f"{path}: valid, objective ")
+        assert captured.err == ""
+        assert moeopt.check(given, moeopt.load_solution(kept)).objective == best
+
+
+@pytest.fixture
+def cache(root: Path, tmp_path: Path) -> Path:
+    """Return the folder with an instance of cache and its optimum in Gurobi's form."""
+    given, _ = feasible_instance(root, "cache")
+    moeopt.save(given, tmp_path / "i.json")
+    (tmp_path / "a.sol").write_text(gurobi_form(*solved(given)))
+    return tmp_path
+
+
+def test_what_a_solver_claims_is_not_believed(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another objective than the checker's is said; a broken constraint is exit code 2."""
+    file, instance = cache / "a.sol", str(cache / "i.json")
+    text = file.read_text()
+    file.write_text(text.replace("# Objective value = ", "# Objective value = 9"))
+    assert run(["check", instance, str(file), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "Gurobi says 9" in captured.err
+    assert json.loads(captured.out)["valid"] is True
+    given: Any = moeopt.load(instance)
+    names = [f"gets_{layer}_{given.experts}" for layer in range(given.layers)]
+    greedy = "".join(
+        f"{line.split()[0]} {int(line.split()[0] in names)}\n"
+        for line in text.splitlines()
+        if line.startswith("gets_")
+    )
+    file.write_text(f"# x\n{greedy}trace 0\n")
+    assert run(["check", instance, str(file)]) == 2
+    assert "CA-C2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is no solution as HiGHS, SCIP, CBC or Gurobi write it"),
+        ("hello\n", "is no solution as HiGHS, SCIP, CBC or Gurobi write it; it begins"),
+        ("Columns\n    Index\n", "line 1: HiGHS wrote it for people"),
+        ("Model status\nInfeasible\n\n# Primal solution values\nNone\n", "holds no solution"),
+        ("Model status\nOptimal\n", "holds no solution"),
+        ("Model status\nOptimal\n# Columns 9\ngets_0_0 1\n", "ends 8 values before the last"),
+        ("Model status\nOptimal\n# Columns 1\nx one\n", 'line 4: must be a number, not "one"'),
+        ("solution status: infeasible\nno solution available\n", "line 2: holds no solution"),
+        ("Infeasible - objective value 0.00\n", "line 1: holds no solution"),
+        (
+            "Stopped on time (no integer solution - continuous used) - objective value 3\n",
+            "line 1: holds no solution",
+        ),
+        ("Optimal - objective value nan\n", "line 1: must be a number"),
+        ("Optimal - objective value 3\n0 x 1\n", "line 2: must be index, name, value and cost"),
+        ("# Gurobi\ngets_0_0 1\ngets_0_0 1\n", 'line 3: "gets_0_0" stands twice'),
+        ("# Gurobi\nx 1e999\n", "line 2: must be a number"),
+        ("# Gurobi\nx inf\n", "line 2: must be a number"),
+        ("# Gurobi\nx 1 2\n", "line 2: must be a name and a value"),
+        ("# Gurobi\nx\n", "line 2: must be a name and a value"),
+        ("# Gurobi\nunknown 1\n", '"unknown" is no variable of'),
+        ("Model status\nOptimal\n\nObjective \n# Columns 0\n", 'must be a number, not ""'),
+        ("# Gurobi\ntrace 1\n", 'has no value of "gets_0_0"'),
+        ("objective value: 1\ngets_0_0 0.5\n", "gets_0_0: must be a whole number, not 0.5"),
+        ("objective value: 1\n" + "x" * 60_000 + " 1\n", "is no variable of"),
+        ("objective value: 1\n" + "x" * 100_000 + " 1\n", "line 2: longer than 65536 bytes"),
+    ],
+)
+def test_bad_files_are_one_line(
+    cache: Path, text: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, nothing on stdout."""
+    (cache / "a.sol").write_text(text)
+    line = refused_command(capsys, ["check", str(cache / "i.json"), str(cache / "a.sol")])
+    assert reason in line
+    assert len(line) < 500
+
+
+def test_bytes_that_are_no_text_are_refused(cache: Path) -> None:
+    """As any file of text; --out is for answers only."""
+    (cache / "a.sol").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"not UTF-8|cannot be read|is no"):
+        read_sol(cache / "a.sol")
+    solution = cache / "s.json"
+    solution.write_text("{}")
+    assert run(["check", str(cache / "i.json"), str(solution), "--out", "x.json"]) == 2

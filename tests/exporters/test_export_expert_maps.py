@@ -14,7 +14,7 @@ from moeopt.exporters.slots import SlotMap, slots_of
 from moeopt.exporters.target import classes_of
 from moeopt.exporters.targets import all_targets
 from moeopt.exporters.targets.sglang import rows_by_layer
-from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_rows
+from moeopt.exporters.targets.vllm import read_vllm_ascend_rows
 from moeopt.sim.presets import get_model, names
 from tests.exporters.expert_map_rules import (
     ascend_experts,

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.exporters.current import read_copies
-from moeopt.exporters.outside_solver import read_answer
-from moeopt.exporters.sol import read_sol
+from moeopt.exporters.targets.exact_model import read_answer, read_sol
 from moeopt.library import certificate
-from moeopt.library.entries import stem
+from moeopt.library.entries import open_table, problem_table, short_table, stem
 from moeopt.library.submissions import certificate_faults, certified, submitted
-from moeopt.library.tables import open_table, problem_table, short_table
 from moeopt.problems.registry import get_problem
 from moeopt.sim.machines.bandwidth_files import read_bandwidths
 from moeopt.sim.models.expert_weights import read_tensors
@@ -104,7 +102,11 @@ def _store() -> bytes:
 
 def _read_store(path: Path) -> Any:
     with Store(path, create=False) as store:
-        return store.rows(), [store.instance(one.content_hash) for one in store.instances()]
+        try:
+            rows = store.rows()
+        except ModelMismatchError as error:  # numbers that contradict each other: exit code 5
+            raise InputError(str(error)) from None
+        return rows, [store.instance(one.content_hash) for one in store.instances()]
 
 
 @cache

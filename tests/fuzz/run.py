@@ -1,8 +1,8 @@
 """Fuzz readers for some time each: ``python -m tests.fuzz.run [READER...] --seconds 600``.
 
 Each reader runs in a process of its own with a limit of memory. What is neither read nor refused
-in one line, or takes more than ten CPU seconds or much memory, is kept as a file and named; the
-exit code is 1 then.
+in one line, makes Python or NumPy warn, or takes more than ten CPU seconds or much memory, is kept
+as a file and named; the exit code is 1 then.
 """
 
 import argparse
@@ -38,6 +38,7 @@ def fuzz(name: str, seconds: float, seed: int, out: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     reader.read(path)
+    warnings.simplefilter("error")  # Python and NumPy warn on stderr: a second line
     warnings.simplefilter("ignore", UserWarning)
     found: dict[str, str] = {}
     counts = {"read": 0, "refused": 0}

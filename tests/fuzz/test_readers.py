@@ -29,6 +29,7 @@ def test_spoilt_files_are_refused_in_one_line(name: str, tmp_path: Path) -> None
     for _ in range(MUTATIONS):
         path.write_bytes(mutated(seed, chance))
         with warnings.catch_warnings():
+            warnings.simplefilter("error")
             warnings.simplefilter("ignore", UserWarning)
             said = refusal(reader, path)
         assert len(said) < LONGEST_LINE

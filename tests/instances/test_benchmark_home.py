@@ -13,8 +13,7 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.library import certificate
-from moeopt.library.entries import entries_of, sums
-from moeopt.library.tables import open_table
+from moeopt.library.entries import entries_of, open_table, sums
 from moeopt.problems.registry import PROBLEMS
 from tests.instances.test_library import build_script
 from tests.test_documents import PYTHON, SHELL

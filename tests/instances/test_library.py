@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -181,6 +182,30 @@ def test_the_home_page_lists_the_families(root: Path) -> None:
     page = (root / "instances" / "README.md").read_text()
     shown = page.split("<!-- families: begin -->\n")[1].split("<!-- families: end -->")[0]
     assert shown == build_script(root).table()
+
+
+@pytest.mark.parametrize(
+    ("family", "first", "length"),
+    [
+        ("layout/own-esft-once", "first_window", "batch"),
+        ("placement/mixtral-once-earlier-steps", "first_step", "steps"),
+        ("balance/prefill-mixtral-once", "prompt_begin", "seq_len"),
+    ],
+)
+def test_each_token_is_in_one_instance(family: str, first: str, length: str, root: Path) -> None:
+    """No two instances of these families have a token of a trace in common."""
+    problem, name = family.split("/")
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for entry in entries(root, problem, "index.json").values():
+        options = entry["provenance"]["options"]
+        if entry["family"] == name:
+            begin, tokens = options[first], options[length]
+            begin *= tokens if first == "first_window" else 1
+            of_trace = spans.setdefault(entry["provenance"]["trace"]["name"], [])
+            of_trace.append((begin, begin + tokens))
+    for found in map(sorted, spans.values()):
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(found))
+    assert len(spans) > 2
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Traces as JSON, lines of JSON, tabulated text, and top-1 arrays."""
 
+import gzip
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.sim.traces.files import load_trace
-from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
+import moeopt
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import format_of, load_counts, load_trace
+from moeopt.sim.traces.readers import checked as limits
+from moeopt.sim.traces.readers import text as text_limits
+
+from .refusals import MEBIBYTE, frugal_refusal, refusal
 
 RNG = np.random.default_rng(8)
 IDS = RNG.permuted(np.tile(np.arange(9), (10, 3, 1)), axis=2)[:, :, :2]
@@ -354,3 +361,243 @@ def test_a_bad_array_is_refused(content: bytes, says: str, tmp_path: Path) -> No
     path = tmp_path / "x.npy"
     path.write_bytes(content)
     assert says in frugal_refusal(path, 4 * MEBIBYTE)
+
+
+def test_a_header_of_which_python_warns_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A header is a Python literal: "8and" is one with a SyntaxWarning, a second line on stderr."""
+    path = tmp_path / "x.npy"
+    path.write_bytes(header("(1, 8and 2)"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(InputError, match="Cannot parse header"):
+            load_trace(path)
+    assert not said
+
+
+def written_of_count_csv(folder: Path, text: str, name: str = "usage.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_table_is_read(tmp_path: Path) -> None:
+    """Comments, a share, rows in any order, experts that do not occur."""
+    text = "# model x\nlayer,expert,count,frac_of_layer\n3,2,6,0.6\n3,0,4,0.4\n\n# more\n1,1,7,1\n"
+    counts = load_counts(written_of_count_csv(tmp_path, text))
+    assert counts.counts.tolist() == [[[0, 7, 0], [4, 0, 6]]]
+    assert counts.facts is not None
+    assert counts.facts["layers"] == [1, 3]
+    assert len(counts.facts["sha256"]) == 64
+
+
+@pytest.mark.parametrize("header", ["", "layer,expert,count\n", "layer_id,expert_id,count\n"])
+def test_a_header_may_be_absent(header: str, tmp_path: Path) -> None:
+    """Both spellings of it are known, and so are CR LF and a byte order mark."""
+    text = "\ufeff" + header + "0,0,3\r\n0,1,4\r\n"
+    assert load_counts(written_of_count_csv(tmp_path, text)).counts.tolist() == [[[3, 4]]]
+
+
+def test_shared_experts_are_kept_apart(tmp_path: Path) -> None:
+    """Expert -1 gets every token and is no part of the counts."""
+    counts = load_counts(written_of_count_csv(tmp_path, "0,-1,10\n0,0,3\n0,1,6\n"))
+    assert counts.counts.tolist() == [[[3, 6]]]
+    assert counts.facts is not None
+    assert counts.facts["shared_experts"] == {"0": 10}
+
+
+def test_ranks_in_a_folder_are_summed(tmp_path: Path) -> None:
+    """One file per rank, as SGLang's old recorder wrote them."""
+    written_of_count_csv(tmp_path, "layer_id,expert_id,count\n3,0,10\n3,1,20\n", "rank0.csv")
+    written_of_count_csv(tmp_path, "layer_id,expert_id,count\n3,1,5\n4,2,1\n", "rank1.csv")
+    assert load_counts(tmp_path).counts.tolist() == [[[10, 25, 0], [0, 0, 1]]]
+
+
+def test_a_compressed_table_is_read(tmp_path: Path) -> None:
+    """By its name."""
+    path = tmp_path / "usage.csv.gz"
+    path.write_bytes(gzip.compress(b"0,0,3\n"))
+    assert load_counts(path).counts.tolist() == [[[3]]]
+    path.write_bytes(gzip.compress(b"0,0,3\n" * 99)[:-9])
+    assert refusal(path, load_counts) == "not a complete gzip file"
+
+
+def test_experts_that_were_never_chosen_can_be_added(tmp_path: Path) -> None:
+    """The model may have more than the table mentions, not fewer."""
+    path = written_of_count_csv(tmp_path, "0,0,3\n0,2,1\n")
+    assert load_counts(path, experts=5).counts.tolist() == [[[3, 0, 1, 0, 0]]]
+    with pytest.raises(Exception, match="expert 2 in a model of 2 experts"):
+        load_counts(path, experts=2)
+
+
+BAD = {
+    "0,0,3\n0,1\n": "line 2: must have 3 or 4 fields, not 2",
+    "0,0,3,1,1\n": "line 1: must have 3 or 4 fields, not 5",
+    "0,0,x\n": 'line 1: count: must be an integer from 0 to 4398046511104, not "x"',
+    "0,0,-3\n": "line 1: count: must be an integer from 0",
+    "0,0,3.5\n": "line 1: count: must be an integer from 0",
+    "0,0,nan\n": "line 1: count: must be an integer from 0",
+    "0,-2,3\n": "line 1: expert: must be an integer from -1 to 65535",
+    "0,65536,3\n": "line 1: expert: must be an integer from -1 to 65535",
+    "4096,0,3\n": "line 1: layer: must be an integer from 0 to 4095",
+    f"0,0,{'9' * 5000}\n": "line 1: count: must be an integer",
+    "0,0,3\n0,0,1\n": "layer 0 expert 0: stands twice",
+    "0,0,0\n0,1,0\n": "count: is zero for every expert",
+    "0,-1,3\n": "holds no counts",
+    "# nothing\n": "holds no counts",
+    "layer,experts,count\n0,0,3\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,expert,count,layer\n0,0,3,0\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,expert,count,domain\n0,0,3\n": "line 2: must have 4 fields, not 3",
+    "model,layer,expert,count\na,0,0,3\nb,0,0,3\n": 'line 3: model: has "a" and "b"',
+    "layer,expert,count\nlayer,expert,count\n": "line 2: layer: must be an integer",
+}
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_a_bad_table_is_named_with_line_and_field(text: str, tmp_path: Path) -> None:
+    """One line, whatever the file contains."""
+    assert refusal(written_of_count_csv(tmp_path, text), load_counts).startswith(BAD[text])
+
+
+def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Other encodings, and lines without end."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"0,0,3\n\xff\xfe\n")
+    assert refusal(path, load_counts).startswith("not UTF-8 text")
+
+
+def test_lines_and_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that are compressed."""
+    path = tmp_path / "x.csv.gz"
+    text = "".join(f"0,{expert},1\n" for expert in range(5000))
+    path.write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", len(text))
+    assert load_counts(path).counts.sum() == 5000
+    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", len(text) - 1)
+    assert refusal(path, load_counts).startswith("larger than")
+    path.write_bytes(gzip.compress(b"0,0,1" + b" " * text_limits.SHORT_LINE_BYTES))
+    assert refusal(path, load_counts).startswith("line 1: longer than")
+
+
+def test_a_table_is_no_trace(tmp_path: Path) -> None:
+    """Tokens cannot be recovered from counts."""
+    message = refusal(written_of_count_csv(tmp_path, "0,0,3\n"))
+    takers = "`moeopt plan`, `generate placement` and `trace fit` take it, and load_counts"
+    assert message == f"count-csv holds counts only, no tokens: {takers}"
+
+
+LABELLED = "model,domain,layer,expert,count\nm,law,0,0,3\nm,code,0,0,5\nm,law,0,1,1\n"
+
+
+def test_further_columns_are_labels_to_choose_by(tmp_path: Path) -> None:
+    """Rows of another label do not add up with the chosen ones."""
+    path = written_of_count_csv(tmp_path, LABELLED)
+    assert load_counts(path, where={"domain": "law"}).counts.tolist() == [[[3, 1]]]
+    assert load_counts(path, where={"domain": "code"}).counts.tolist() == [[[5]]]
+    assert (load_counts(path, where={"domain": "law"}).facts or {})["where"] == {"domain": "law"}
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ({}, 'domain: has "law" and "code", which do not add up'),
+        ({"domain": "art"}, "holds no counts"),
+        ({"language": "en"}, 'where: "language" is no column of labels; there: model, domain'),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_named(
+    where: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    """Which label is at fault, and what there is."""
+    path = written_of_count_csv(tmp_path, LABELLED)
+    assert says in refusal(path, lambda file: load_counts(file, where=where))
+
+
+def recorded(prompt: int, batch: int, decoded: int, layers: list[int], k: int = 2) -> str:
+    """Return a recording as the tool writes one, by its description.
+
+    Of a prompt, batch after batch, each layer's tokens; the last layer has the last token of a
+    batch only. A prompt's positions: minus what went before, less what is left of the batch.
+    """
+    lines = []
+    done = 0
+    while done < prompt:
+        size = min(batch, prompt - done)
+        for layer in layers:
+            tokens = range(size) if layer != layers[-1] else [size - 1]
+            for token in tokens:
+                pos = -(done + size - token)
+                ids = [(done + token + layer + step) % 8 for step in range(k)]
+                lines.append([pos, layer, *ids])
+        done += size
+    for pos in range(decoded):
+        for layer in layers:
+            lines.append([pos, layer, *((pos + layer + 2 * step + 1) % 8 for step in range(k))])
+    return "".join(",".join(map(str, line)) + "\n" for line in lines)
+
+
+def test_a_run_is_read(tmp_path: Path) -> None:
+    """Tokens in the order of the text, layers by the model's numbers, what is missing as none."""
+    path = tmp_path / "t.csv"
+    path.write_text(recorded(5, 3, 4, [1, 2, 3]))
+    assert format_of(path, None) == "moe-trace-csv"
+    trace = moeopt.load_trace(path)
+    assert trace.topk_ids.shape == (9, 3, 2)
+    assert trace.facts is not None
+    assert trace.facts["layers"] == [1, 2, 3]
+    assert trace.decode is not None
+    assert trace.decode.tolist() == [False] * 5 + [True] * 4
+    assert trace.seq_len is not None
+    assert trace.seq_len.tolist() == [9]
+    for token in range(5):
+        assert trace.topk_ids[token, 0].tolist() == [(token + 1) % 8, (token + 2) % 8]
+    last = trace.topk_ids[:, 2, 0].tolist()
+    assert [ids >= 0 for ids in last] == [False, False, True, False, True, *[True] * 4]
+    assert trace.topk_ids[5, 0].tolist() == [2, 4]
+
+
+def test_runs_one_after_the_other_are_told_apart(tmp_path: Path) -> None:
+    """`cat a.csv b.csv`: a longer prompt, a shorter one, and decoded tokens alone."""
+    path = tmp_path / "t.csv"
+    runs = [(4, 8, 3), (7, 8, 2), (2, 8, 5), (0, 8, 3), (0, 8, 2)]
+    path.write_text("".join(recorded(*run, [0, 1], 4) for run in runs))
+    trace = moeopt.load_trace(path, format="moe-trace-csv")
+    assert trace.seq_len is not None
+    assert trace.seq_len.tolist() == [prompt + decoded for prompt, _, decoded in runs]
+
+
+def test_counts_are_told_from_recordings(tmp_path: Path) -> None:
+    """Both may be called .csv: by a prompt's negative position, or by more columns."""
+    path = tmp_path / "t.csv"
+    for text, name in (
+        ("layer,expert,count\n0,1,5\n", "count-csv"),
+        ("0,1,5\n", "count-csv"),
+        ("0,1,5,0.5\n", "count-csv"),
+        ("-3,0,1,2\n", "moe-trace-csv"),
+        ("-3,0,1\n", "count-csv"),
+        ("0,0,1,2,3\n", "count-csv"),
+        ("0,0,1,2,3,4\n", "moe-trace-csv"),
+    ):
+        path.write_text(text)
+        assert format_of(path, None) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "holds no tokens"),
+        ("0,1\n", "line 1: must be pos,layer,id,id,..."),
+        ("0,1,3\x1e\n", "line 1: must be pos,layer,id,id,..."),
+        ("0,1,x\n", "line 1: must be pos,layer,id,id,..."),
+        ("0,-1,3,4\n", "line 1: must be pos,layer,id,id,..."),
+        ("0,1,2,3\n1,1,2\n", "line 2: 1 experts, and 2 in the lines before"),
+        ("0,5000,2,3\n", "line 1: layer: must be at most 4095, not 5000"),
+        ("0,1,2,70000\n", "line 1: id: must be at most 65535, not 70000"),
+        ("999999999,1,2,3\n", "line 1: pos: must be at most"),
+        ("0,1,99999999999999999999,3\n", "line 1: must be pos,layer,id,id,..."),
+    ],
+)
+def test_what_is_no_recording_is_one_line(text: str, reason: str, tmp_path: Path) -> None:
+    """With the file and the line."""
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert reason in refusal(path, format="moe-trace-csv")

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from moeopt.cli.trace import convert_command, dedupe_command, record_command
 from moeopt.core.errors import InputError
-from moeopt.sim.models.hf_models import read_prompts
 from moeopt.sim.traces.files import load_trace
+from moeopt.sim.traces.readers.recorder import read_prompts
 from tests.interop.refusals import refusal
 from tests.refusals import refused
 

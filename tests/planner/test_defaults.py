@@ -7,7 +7,7 @@ import pytest
 
 from moeopt.planner.defaults import Default, defaults
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.traces.trace import Counts
 from tests.planner.small_plans import MODEL, planned, planned_for
 

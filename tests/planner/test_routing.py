@@ -15,9 +15,8 @@ from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
 from moeopt.planner.planned import Planned
 from moeopt.planner.predict import Predicted, loads_of, predicted
-from moeopt.planner.request import Request
-from moeopt.planner.routing import COUNTS, WORKLOAD, drawn_parts, notes, routing_of
-from moeopt.sim.plan.schema import Plan
+from moeopt.planner.request import COUNTS, WORKLOAD, Request, drawn_parts, notes, routing_of
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import default_workload, find, get_machine, get_model
 from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
 from moeopt.sim.traces.statistics.loads import coverage

@@ -12,7 +12,7 @@ from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
 from moeopt.planner.predict import Comparison, Predicted
 from moeopt.planner.verdict import Verdict, gain, student_t, verdict
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from tests.planner.small_plans import planned, planned_for
 
 

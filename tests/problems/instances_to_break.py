@@ -310,6 +310,9 @@ def split(seed: int) -> Split:
     ]
     if rng.random() < 0.4:
         layers = [layers[0]] * rows
+    for row in range(1, rows):  # further tensors of the layer before
+        if layers[row]["experts_ns"] is not None and rng.random() < 0.3:
+            layers[row] = layers[row] | {"attention_ns": None, "attention_bytes": 0}
     devices = [
         {"capacity": max(0, rare.room(sum(sizes))), "buffer": rng.choice([0, 0, 1, 99])}
         for _ in range(count)

@@ -360,7 +360,8 @@ def balance_decision(rng: random.Random, instance: Any) -> Any:
 def split_answer(instance: Any, solution: Any) -> Answer:
     """Arrays x and y of shape (layers, devices), z of shape (stops + 1, devices, devices)."""
     count, layers = len(instance.devices), instance.layers
-    x = np.eye(count, dtype=np.int64)[list(solution.attention)]
+    own = np.array([layer.attention_ns is not None for layer in layers])
+    x = np.eye(count, dtype=np.int64)[list(solution.attention)] * own[:, None]
     has = np.array([layer.experts_ns is not None for layer in layers])
     y = np.eye(count, dtype=np.int64)[list(solution.experts)] * has[:, None]
 
@@ -401,7 +402,7 @@ def split_answer(instance: Any, solution: Any) -> Answer:
     t = (x + y).any(axis=0)
     broken = {"SP-C2": (lie > c).any(), "SP-C3": ((lie <= c) & (lie + b * t > c)).any()}
     if instance.order is not None:
-        firsts = x[:, list(instance.order)].cumsum(axis=1)
+        firsts = x[own][:, list(instance.order)].cumsum(axis=1)
         broken["SP-C4"] = not firsts[:, -1].all() or (np.diff(firsts, axis=0) > 0).any()
     return objective, _names(broken)
 
@@ -415,7 +416,7 @@ def split_decision(rng: random.Random, instance: Any) -> Any:
 
     return split.Solution(
         instance=instance.name,
-        attention=[home() for _ in instance.layers],
+        attention=[-1 if layer.attention_ns is None else home() for layer in instance.layers],
         experts=[-1 if layer.experts_ns is None else home() for layer in instance.layers],
     )
 

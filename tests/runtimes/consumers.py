@@ -62,8 +62,8 @@ class LlamaCpp:
 
     @property
     def programs(self) -> Path:
-        """The folder of programs and libraries."""
-        return self.build / "bin"
+        """The folder of programs, and of llama.cpp's libraries."""
+        return self.build / "bin" if (self.build / "bin").is_dir() else self.build
 
     def compiled(self, file: Path, folder: Path) -> Path:
         """Return a program made of a source file and the libraries."""

@@ -17,7 +17,7 @@ from moeopt.sim.machines.runtimes.memory import CACHE_TYPES
 from tests.exporters.llama_cpp_arguments import ALONE, CACHES
 from tests.exporters.placements import instance, random_plan, shape
 from tests.planner.small_plans import planned
-from tests.planner.test_plan_split import random_split
+from tests.planner.test_plan_split import by_tensor, random_split
 from tests.runtimes.consumers import LlamaCpp, llama_cpp
 
 pytestmark = pytest.mark.runtimes
@@ -32,7 +32,10 @@ ROOMS = ("", "--context 32k --kv-bits q8_0", "--context 9000 --kv-bits 4.5")
 PREDICTED = (
     *ROOMS, "--ubatch 4096", "--n-cpu-moe 0", "--n-cpu-moe 7 --ubatch 64", "--context 128k",
 )  # fmt: skip
-PLANNED = (*ROOMS, "--ubatch 4096 --numa mirrored", "--prompt-tokens 4000 --numa isolate")
+PLANNED = (
+    *ROOMS, "--ubatch 4096 --numa mirrored", "--prompt-tokens 4000 --numa isolate",
+    "--granularity tensor",
+)  # fmt: skip
 
 NUMBERS = {
     "-sm": ("none", "layer", "row", "tensor"),
@@ -182,8 +185,8 @@ def exported(folder: Path, runtime: str) -> Iterator[str]:
         plan = random_plan(given, seed)
         made = moeopt.export(plan, given, to=runtime, model=shape(), options=one)
         yield from filter(None, (made.text, made.same_as))
-        split, solution = random_split(seed)
-        yield moeopt.export(solution, split, to=runtime, options=one).text
+        for split, solution in (random_split(seed), by_tensor(seed)):
+            yield moeopt.export(solution, split, to=runtime, options=one).text
     hand_over(planned(), folder)
     yield (folder / f"residency-{runtime}.txt").read_text()
     for comparison in planned().comparisons:

@@ -5,8 +5,16 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.fit.fitting import Fit, fit_counts, fit_trace
-from moeopt.sim.traces.fit.search import Shape, Targets, bisect, compare, search
+from moeopt.sim.traces.fitting import (
+    Fit,
+    Shape,
+    Targets,
+    bisect,
+    compare,
+    fit_counts,
+    fit_trace,
+    search,
+)
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace

@@ -78,6 +78,22 @@ def test_the_rest_of_a_token_can_be_stated() -> None:
     assert resettled(usual.model_copy(update={"provenance": None}), "other_ms", "13") is None
 
 
+def test_attention_reads_a_longer_context() -> None:
+    """The same tokens with a full KV cache, also where the rest of a token is stated."""
+    empty, full = made(trace=trace(), slots=56), made(trace=trace(), slots=56, context=32768)
+    again = resettled(empty, "context", "32768")
+    assert again is not None
+    assert again.other_ns > empty.other_ns
+    assert again.model_copy(update={"provenance": full.provenance}) == full
+    rest = resettled(empty, "other_ms", "13")
+    assert rest is not None
+    later = resettled(rest, "context", "32768")
+    assert later is not None
+    assert later.other_ns - rest.other_ns == full.other_ns - empty.other_ns
+    for instance in (full, empty.model_copy(update={"provenance": None})):
+        assert resettled(instance, "context", "8192") is None
+
+
 def test_slots_are_what_the_memory_holds() -> None:
     """G1: the paper says around 56 on 24 GB with 5 GB for the rest; this gives 57."""
     machine, model = get_machine("rtx4090-7960x"), get_model("mixtral-8x7b")

@@ -13,7 +13,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.placement.heuristics import frequency
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
-from moeopt.sim.traces.fit.fitting import fit_counts
+from moeopt.sim.traces.fitting import fit_counts
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from moeopt.cli.profile import profile_command
+from moeopt.cli.machine import profile_command
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.curve import TimeTable
@@ -212,7 +212,7 @@ def test_without_torch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_command_imports_nothing_heavy() -> None:
     """`moeopt --help` must answer at once: no numpy, pydantic or torch at import."""
     code = (
-        "import sys, moeopt.cli.profile;"
+        "import sys, moeopt.cli.machine;"
         "print([m for m in ('numpy', 'pydantic', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -95,7 +95,7 @@ def test_priced_as_generated(seed: int) -> None:
 
     scheduler = scheduler_of(source, given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moeopt.problems.tri_domain.scheduler.scheduled", note)
+        patch.setattr("moeopt.problems.tri_domain.online.scheduled", note)
         scheduler.schedule(given["tokens"])
     assert searched[0][1] == instance.dimms
     assert np.array_equal(searched[0][0], due)
@@ -173,7 +173,7 @@ KERNELS = """
 import gc, sys
 import numpy as np
 from numba.core.dispatcher import Dispatcher
-from moeopt import tri_domain
+from moeopt import cache, deferral, tri_domain
 
 def known():
     return sum(len(d.signatures) for d in gc.get_objects() if isinstance(d, Dispatcher))
@@ -192,17 +192,29 @@ for method in ("threshold", "trimoe", "greedy"):
     for given in (frozen, strided, tokens.astype(np.int32), tokens.tolist()):
         scheduler.schedule(given, layout=layout.tolist(), resident=rng.random(64) < 0.5, out=tokens)
     print(before, known())
+for method in ("dp", "saturate"):
+    scheduler = deferral.Scheduler(26, 6, range(5), method, min_immediate=2, max_total_penalty=60)
+    before = known()
+    for times in rng.integers(1, 60_000, (9, 4, 26)):
+        scheduler.schedule(*times)
+    print(before, known())
+caches = cache.Lru([3, 0, 64], 64)
+before = known()
+for given in ([3, 5], np.arange(5), np.arange(9)[::2], np.frombuffer(bytes(8), np.int64)):
+    caches.access(0, given)
+    caches.access(2, given, out=np.empty(2 * len(given), bool)[::2])
+print(before, known())
 """
 
 
 def test_no_step_compiles() -> None:
-    """In a new process: the constructor has made, or loaded, every kernel that steps call."""
+    """In a new process: constructors have made, or loaded, every kernel that steps call."""
     done = subprocess.run([sys.executable, "-c", KERNELS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
         before, after = map(int, line.split())
         assert before == after > 0, done.stdout
-    assert len(done.stdout.splitlines()) == 3
+    assert len(done.stdout.splitlines()) == 6
 
 
 def test_the_loads_may_make_room_for_the_answer() -> None:

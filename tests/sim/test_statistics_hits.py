@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from math import inf
+from math import inf, log
 
 import numpy as np
 import pytest
@@ -16,12 +16,23 @@ from moeopt.sim.traces.statistics.hits import (
     fifo_hits,
     lru_hits,
     random_hits,
+    random_reuse,
+    reuse,
     static_hits,
+)
+from moeopt.sim.traces.statistics.loads import (
+    affinity,
+    phase_similarity,
+    predictor_agreement,
+    step_correlation,
+    step_loads,
+    stream_steps,
 )
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
 from tests.real_traces import real_trace_file
-from tests.sim.small_traces import routing_of, small_traces
+
+from .small_traces import routing_of, small_traces, trace_of
 
 Groups = list[list[int]]
 Update = Callable[[list[int], list[int], int], list[int]]
@@ -242,3 +253,187 @@ def test_lru_against_random_on_mixtral() -> None:
     below = recent.each.mean(axis=0)[[1, 2, 3]] - fifo_hits(routing, [2, 3, 4]).each.mean(axis=0)
     assert ((below > 0) & (below < 0.025)).all()
     assert inf > recent.each[0, 3] == pytest.approx(plain(ids[:, 0].tolist(), 4, lru)[0], abs=1e-12)
+
+
+def plain_reuse(sets: list[set[int]], starts: set[int]) -> dict[str, float]:
+    """Return the figures of `Reuse` for one layer by looping over the tokens."""
+    pairs = shared = accesses = full = 0
+    runs = [0, 0, 0]
+    run: dict[int, int] = {}
+    for token, mine in enumerate(sets):
+        before = set() if token in starts else (sets[token - 1] if token else set())
+        run = {e: (run.get(e, 0) + 1 if e in before else 0) for e in mine}
+        if not mine or not before:
+            continue
+        pairs += 1
+        accesses += len(mine)
+        shared += len(mine & before)
+        full += mine <= before
+        longest = max(run.values())
+        runs = [count + (longest > depth) for depth, count in enumerate(runs)]
+    nan = float("nan")
+    return {
+        "any": runs[0] / pairs if pairs else nan,
+        "all": full / pairs if pairs else nan,
+        "each": shared / accesses if accesses else nan,
+        "twice": runs[1] / runs[0] if runs[0] else nan,
+        "thrice": runs[2] / runs[0] if runs[0] else nan,
+    }
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_traces())
+def test_reuse_is_that_of_plain_python(made: tuple[Trace, int]) -> None:
+    """On any small trace, with gaps, repeated ids and several sequences."""
+    trace, experts = made
+    found = reuse(Routing.of(trace, experts))
+    assert trace.seq_len is not None
+    starts = {0, int(trace.seq_len[0])}
+    for layer in range(trace.layers):
+        sets = [{int(e) for e in row if e >= 0} for row in trace.topk_ids[:, layer]]
+        for key, value in plain_reuse(sets, starts).items():
+            assert getattr(found, key)[layer] == pytest.approx(value, nan_ok=True), key
+
+
+def test_reuse_by_hand() -> None:
+    """Five tokens: both again, one again, none, one, then a new sequence."""
+    ids = [[0, 1], [1, 0], [1, 2], [3, 4], [4, 5], [4, 5]]
+    found = reuse(routing_of(ids, lengths=[5, 1]))
+    assert found.any.tolist() == [3 / 4]
+    assert found.all.tolist() == [1 / 4]
+    assert found.each.tolist() == [4 / 8]
+    assert found.twice.tolist() == [1 / 3]
+    assert found.thrice.tolist() == [0]
+
+
+def test_independent_reuse_is_what_shuffled_tokens_have() -> None:
+    """The formula against the same tokens in random order."""
+    rng = np.random.default_rng(3)
+    scores = rng.gumbel(size=(20_000, 1, 8)) + np.arange(8) / 3
+    ids = np.argsort(-scores, axis=2)[:, :, :2]
+    found = reuse(routing_of(ids[np.repeat(np.arange(10_000), 2)]))
+    shuffled = reuse(routing_of(ids))
+    assert found.each[0] > 0.6
+    assert found.independent[0] == pytest.approx(shuffled.each[0], abs=0.01)
+
+
+@pytest.mark.parametrize(("experts", "top_k"), [(8, 2), (6, 3), (5, 4), (3, 3)])
+def test_random_reuse_is_that_of_all_subsets(experts: int, top_k: int) -> None:
+    """By enumeration; 0.464 for Mixtral."""
+    subsets = [set(choice) for choice in combinations(range(experts), top_k)]
+    first = subsets[0]
+    some = sum(bool(first & other) for other in subsets) / len(subsets)
+    full = sum(first == other for other in subsets) / len(subsets)
+    assert random_reuse(experts, top_k) == (pytest.approx(some), pytest.approx(full))
+    assert random_reuse(8, 2)[0] == pytest.approx(0.464, abs=5e-4)
+
+
+def test_phases_by_marks_by_hand() -> None:
+    """Two sequences: (2, 0) against (1, 1), and (1, 0) against (1, 0); cosines .707 and 1."""
+    ids = [[0], [0], [0], [1], [0], [0]]
+    marks = [False, False, True, True, False, True]
+    routing = Routing.of(trace_of(ids, [4, 2], marks))
+    cosine, by = phase_similarity(routing)
+    assert by == "marks"
+    assert cosine.tolist() == pytest.approx([(1 / 2**0.5 + 1) / 2])
+
+
+def test_phases_by_windows_by_hand() -> None:
+    """Blocks of 1 + 2 tokens inside the sequences; what is left over does not count."""
+    ids = [[0], [0], [1], [1], [1], [1], [0], [0], [1]]
+    cosine, by = phase_similarity(routing_of(ids, lengths=[7, 2]), prefill=1, decode=2)
+    assert by == "windows"
+    assert cosine.tolist() == pytest.approx([(1 / 2**0.5 + 1) / 2])
+    assert np.isnan(phase_similarity(routing_of(ids), 8, 8)[0]).all()
+    with pytest.raises(InputError, match="must be at least 1, not 0 and 8"):
+        phase_similarity(routing_of(ids), 0, 8)
+
+
+def test_step_correlation_by_hand() -> None:
+    """Opposite loads -1, same loads 1, constant loads do not count."""
+    loads = np.array([[[3, 1], [1, 3], [5, 7]], [[2, 2], [1, 3], [0, 1]]])
+    assert step_correlation(loads).tolist() == pytest.approx([0.0, 1.0])
+
+
+def test_the_predictor_by_hand() -> None:
+    """Twenty experts, one hot and five warm; the hottest moves to a cold place once."""
+    base = np.array([50, 9, 9, 9, 9, 9] + [1] * 14)
+    moved = base.copy()
+    moved[[0, 19]] = moved[[19, 0]]
+    steps = np.array([[base, base, moved]])
+    assert predictor_agreement(steps).tolist() == [(1 + 18 / 20) / 2]
+    assert np.isnan(predictor_agreement(steps[:, :1])).all()
+    with pytest.raises(InputError, match="alpha: must be above 0 and at most 1, not 2"):
+        predictor_agreement(steps, alpha=2)
+
+
+def test_the_predictor_forgets_at_the_stated_rate() -> None:
+    """One step later the old hottest leads with .7 x 10 against .3 x 20, but not with .5 x 10."""
+    first, second = [10] + [0] * 19, [0] * 19 + [20]
+    steps = np.array([[first, second, second]])
+    assert predictor_agreement(steps, 0.3).tolist() == [(17 + 18) / 40]
+    assert predictor_agreement(steps, 0.5).tolist() == [(17 + 20) / 40]
+
+
+def test_affinity_by_hand() -> None:
+    """Layer 1 repeats layer 0: ln 2 of ln 2. Moved on by half, pairs are as often unequal."""
+    ids = [[[e], [e]] for e in (0, 1, 0, 1, 1, 0, 1, 0)]
+    swapped = [[[a], [b]] for (a,), (b,) in zip(*np.array(ids).transpose(1, 0, 2), strict=True)]
+    assert affinity(routing_of(swapped)).tolist() == pytest.approx([0.0])
+    ids = [[[e], [e]] for e in (0, 0, 1, 1, 0, 1, 0, 1)]
+    assert affinity(routing_of(ids)).tolist() == pytest.approx([1.0])
+    assert affinity(routing_of(ids), "main").tolist() == pytest.approx([1.0])
+    with pytest.raises(InputError, match="pairs: must be any or main, not all"):
+        affinity(routing_of(ids), "all")  # type: ignore[arg-type]
+
+
+def test_affinity_is_mutual_information_over_entropy() -> None:
+    """A noisy copy against the formula, written with plain sums."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 3, 4000)
+    second = np.where(rng.random(4000) < 0.5, first, rng.integers(0, 3, 4000))
+
+    def information(a: np.ndarray, b: np.ndarray) -> float:
+        told = entropy = 0.0
+        for y in range(3):
+            entropy -= (b == y).mean() * log((b == y).mean())
+            for x in range(3):
+                joint = ((a == x) & (b == y)).mean()
+                told += joint * log(joint / ((a == x).mean() * (b == y).mean()))
+        return told / entropy
+
+    ids = np.stack([first, second], axis=1)[:, :, None]
+    expected = information(first, second) - information(first, np.roll(second, 2000))
+    assert affinity(routing_of(ids)).tolist() == pytest.approx([expected])
+    assert expected > 0.1
+
+
+def test_reuse_of_mixtral() -> None:
+    """G7: mean .60, layers .45 to .79; the paper's 23 % and 18 % of longer runs."""
+    with np.load(real_trace_file("hdmoe_mixtral_8x7b/writing.npz")) as arrays:
+        ids = arrays["topk_ids"]
+    found = reuse(Routing.of(Trace(name="real", topk_ids=ids)))
+    assert found.any.mean() == pytest.approx(0.60, abs=0.01)
+    assert 0.45 <= found.any.min() <= found.any.max() <= 0.79
+    assert (found.twice - found.thrice).mean() == pytest.approx(0.23, abs=0.02)
+    assert found.thrice.mean() == pytest.approx(0.18, abs=0.03)
+    sets = [set(row) for row in ids[:, 7].tolist()]
+    assert found.any[7] == pytest.approx(plain_reuse(sets, {0})["any"])
+
+
+def test_phase_similarity_of_mixtral() -> None:
+    """C1: .87 with 16 tokens of prefill, .91 with 32, .93 with 64, .94 to .96 with 128."""
+    with np.load(real_trace_file("hdmoe_mixtral_8x7b/writing.npz")) as arrays:
+        routing = Routing.of(Trace(name="real", topk_ids=arrays["topk_ids"]))
+    for prefill, cosine in ((16, 0.87), (32, 0.91), (64, 0.93), (128, 0.95)):
+        assert phase_similarity(routing, prefill, 64)[0].mean() == pytest.approx(cosine, abs=0.015)
+
+
+def test_the_predictor_on_real_streams() -> None:
+    """T2 asks for .78; the reading in which all sequences are decoded side by side gives .76."""
+    path = real_trace_file("esft_deepseek_v2_lite/intent.npz")
+    with np.load(path) as arrays:
+        trace = Trace(name="real", topk_ids=arrays["topk_ids"], seq_len=arrays["seq_len"])
+    routing = Routing.of(trace)
+    agreement = predictor_agreement(step_loads(routing, *stream_steps(routing)))
+    assert agreement.mean() == pytest.approx(0.78, abs=0.03)

@@ -11,8 +11,8 @@ import moeopt
 from moeopt.core.search import Search
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.check import objective
-from moeopt.solvers.engines import highs
-from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.backends.milp import FUNCTIONS
+from moeopt.solvers.limits import run_interruptible
 from tests.solvers.test_statuses import partition
 
 
@@ -40,7 +40,7 @@ def test_ctrl_c_gives_the_best_so_far(method: str, monkeypatch: pytest.MonkeyPat
         return search(*arguments)
 
     monkeypatch.setattr(cp_model.CpSolver, "solve", search_interrupted)
-    monkeypatch.setattr(highs, "solve", sleep_interrupted)
+    monkeypatch.setitem(FUNCTIONS, "highs", sleep_interrupted)
     result = moeopt.solve(partition(), method, time_limit_s=600)
     assert (result.status, result.termination) == ("feasible", "interrupted")
     assert result.objective is not None

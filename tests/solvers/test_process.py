@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import moeopt
-from moeopt.solvers.engines import highs
+from moeopt.solvers import engines
 from moeopt.solvers.process import Process, ProcessEndedError
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import random_instance
@@ -51,15 +51,15 @@ def test_a_large_program_is_solved_apart(monkeypatch: pytest.MonkeyPatch) -> Non
     """HiGHS in a process of its own says what it says here; one that ends is no answer."""
     instance = random_instance(3)
     here = moeopt.solve(instance, "milp", verify=False, warm_start=False)
-    monkeypatch.setattr(highs, "LARGE", 0)
+    monkeypatch.setattr(engines, "LARGE", 0)
     there = moeopt.solve(instance, "milp", verify=False, warm_start=False)
     assert (there.objective, there.bound) == (here.objective, here.bound)
-    assert len(highs._idle) == 1
-    highs._idle[0].running.kill()
+    assert len(engines._idle) == 1
+    engines._idle[0].running.kill()
     ended = moeopt.solve(instance, "milp", verify=False, warm_start=False)
     assert ended.solution is None
     assert "SIGKILL" in ended.raw_status
-    assert not highs._idle
+    assert not engines._idle
     assert moeopt.solve(instance, "milp", verify=False, warm_start=False).bound == here.bound
 
 

@@ -8,6 +8,7 @@ import pytest
 import moeopt
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.solvers.result import Result
+from tests.problems import instances_to_break
 from tests.problems.tri_domain.random_instances import random_instance
 
 METHODS = moeopt.methods("tri_domain")
@@ -70,6 +71,13 @@ def test_a_limit_that_cuts_in_leaves_a_feasible_bracket(method: str, engine: str
     assert result.bound is not None
     assert result.bound < result.objective
     assert result.gap == (result.objective - result.bound) / result.objective
+
+
+@pytest.mark.parametrize("engine", ["highs", "cbc", "scip"])
+def test_an_instance_without_solution_is_infeasible(engine: str) -> None:
+    """Also where only rounding shows it: CBC writes "Integer infeasible" then."""
+    result = moeopt.solve(instances_to_break.placement(13), "milp", engine=engine)
+    assert (result.status, result.objective) == ("infeasible", None)
 
 
 def build_for_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:

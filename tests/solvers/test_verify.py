@@ -88,10 +88,11 @@ def test_without_time_to_confirm_it_is_feasible(
 
 def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A MILP solver that cuts off everything within its tolerances."""
-    from moeopt.solvers.engines import highs
-    from moeopt.solvers.engines.answer import Answer
+    from moeopt.solvers.backends.milp import FUNCTIONS
+    from moeopt.solvers.engines import Answer
 
-    monkeypatch.setattr(highs, "solve", lambda *_: Answer("infeasible", proven="infeasible"))
+    said = Answer("infeasible", proven="infeasible")
+    monkeypatch.setitem(FUNCTIONS, "highs", lambda *_: said)
     options: dict[str, Any] = {"warm_start": False}
     trusted = moeopt.solve(INSTANCE, "milp", verify=False, **options)
     assert (trusted.status, trusted.said) == ("unknown", "infeasible within floats")

@@ -13,7 +13,7 @@ import pytest
 
 import moeopt
 from moeopt.core import clock
-from moeopt.exporters.copies import by_load
+from moeopt.exporters.slots import by_load
 from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers.arguments import Limits
 from tests.exporters import placements

@@ -11,10 +11,9 @@ import pytest
 
 import moeopt
 from moeopt.core.objective import Objective
-from moeopt.study.attempt import Ended, Failure, attempt
+from moeopt.study.attempt import Ended, Failure, Watch, attempt, execute
 from moeopt.study.campaign import Campaign, Part, Settings
 from moeopt.study.cluster import Asked, Cluster, Packed, received
-from moeopt.study.execute import Watch, execute
 from moeopt.study.plan import Job, make_plan
 from moeopt.study.store import Store
 from tests.problems.deferral.random_schedules import random_instance as random_deferral

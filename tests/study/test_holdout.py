@@ -11,8 +11,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.solvers.arguments import Limits
-from moeopt.study.hindsight import Bracket
-from moeopt.study.holdout import HeldOut, Row
+from moeopt.study.holdout import Bracket, HeldOut, Row
 from tests.problems.layout.layout_random_instances import random_instance
 from tests.refusals import refused
 
@@ -83,8 +82,7 @@ def test_hindsight_is_one_decision_for_all() -> None:
 
 def test_a_bracket_that_is_open() -> None:
     """Shares lie between those of its two ends; what a rule reached narrows it from above."""
-    from moeopt.study.hindsight import hindsight_static
-    from moeopt.study.holdout import _with_share
+    from moeopt.study.holdout import _with_share, hindsight_static
 
     row = Row("mine", "-", later=90)
     found = _with_share(row, 100, Bracket(80, 60))
@@ -103,11 +101,11 @@ def test_rules_that_know_narrow_what_the_exact_method_left_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without its solution the best of them is the upper end; its bound is the lower one."""
-    from moeopt.study import hindsight
+    from moeopt.study import holdout
 
     other = placement("other", [2, 2, 1], 6)
-    monkeypatch.setattr(hindsight, "_solved", lambda *_: (Bracket(None, 30), None))
-    found = hindsight.hindsight_static(
+    monkeypatch.setattr(holdout, "_solved", lambda *_: (Bracket(None, 30), None))
+    found = holdout.hindsight_static(
         joined([NEXT, other]), [NEXT, other], Bracket(24, 24), [], Limits(9)
     )
     assert found == Bracket(33, 30)

@@ -16,9 +16,8 @@ import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
 from moeopt.study import live
-from moeopt.study.attempt import Failure
+from moeopt.study.attempt import Failure, Watch
 from moeopt.study.campaign import Campaign, Part, make_settings
-from moeopt.study.execute import Watch
 from moeopt.study.live import MOST_CONNECTIONS, Live, Page, Server
 from moeopt.study.plan import make_plan
 from moeopt.study.report.study import Study

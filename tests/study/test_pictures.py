@@ -11,7 +11,7 @@ from matplotlib.text import Text
 import moeopt
 from moeopt.cli.options import in_ms
 from moeopt.core.view import Bar, Lane, longest_first
-from moeopt.problems.event_graph import critical_lanes
+from moeopt.problems.execute import critical_lanes
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.study.pictures import CRITICAL, Panel, draw_front, draw_gantt
 from tests.problems.every_problem import RANDOM, decisions

@@ -16,9 +16,8 @@ import moeopt
 from moeopt.core.objective import Objective
 from moeopt.solvers.rule_process import IN_PROCESS
 from moeopt.study import pool as pool_module
-from moeopt.study.attempt import Ended, Failure, Solved
+from moeopt.study.attempt import Ended, Failure, Solved, Watch, execute
 from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.execute import Watch, execute
 from moeopt.study.plan import Job, make_plan
 from moeopt.study.pool import Pool, available_cores, oversubscribed
 from moeopt.study.store import Store
@@ -275,7 +274,7 @@ def test_a_script_without_a_guard_is_told_so(root: Path, tmp_path: Path) -> None
 
 
 ORPHANS = """
-from moeopt.study.execute import Watch
+from moeopt.study.attempt import Watch
 from moeopt.study.pool import Pool
 from tests.study.test_pool import INSTANCES, jobs_of, mischief
 

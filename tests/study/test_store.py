@@ -103,7 +103,7 @@ def test_what_is_stored_is_not_solved_again(path: Path) -> None:
 
 def test_what_another_process_stores_meanwhile_is_not_solved(path: Path) -> None:
     """Looked up again when its turn comes."""
-    from moeopt.study.execute import Watch
+    from moeopt.study.attempt import Watch
     from moeopt.study.plan import Job
 
     class Other(Watch):

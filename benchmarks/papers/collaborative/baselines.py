@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.cache.instance import Instance
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 
 def on_demand_plan() -> Plan:

@@ -11,13 +11,12 @@ import numpy as np
 from benchmarks.papers.collaborative.statistics import SLOTS
 from moeopt.core.search import Search
 from moeopt.problems.cache.bounds import sides_of
-from moeopt.problems.cache.curves import Curves, Ints
 from moeopt.problems.cache.dynamic_program import solve
 from moeopt.problems.cache.heuristics import best_uniform, uniform
-from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.instance import Curves, Instance, Ints
 from moeopt.problems.generate import generate
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from moeopt.planner.simulate import simulate
 from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.plan.schema import Assignment, Plan
+from moeopt.sim.plan import Assignment, Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace
 

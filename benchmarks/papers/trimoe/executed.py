@@ -10,7 +10,7 @@ from benchmarks.papers.trimoe.setting import FEW, Loads, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.simulate import simulate
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 
 @dataclass(frozen=True)

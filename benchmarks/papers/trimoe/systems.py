@@ -13,7 +13,7 @@ from benchmarks.papers.trimoe.layouts import Dimms
 from benchmarks.papers.trimoe.setting import Setting
 from moeopt.problems.tri_domain.instance import Domain
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.plan.schema import Assignment, Plan, Times
+from moeopt.sim.plan import Assignment, Plan, Times
 
 LAYER_ALONE = Times(shared_ns=0)
 """The figures are of the routed experts: attention and shared experts are left out."""

@@ -10,26 +10,22 @@ from . import (
     cache_trace,
     exact_model,
     ktransformers,
-    ktransformers_yaml,
     llama_cpp,
     mixture_compressor,
     sglang,
     tensorrt_llm,
     vllm,
-    vllm_ascend,
 )
 
 TARGETS = (
     *cache_trace.TARGETS,
     *exact_model.TARGETS,
     *ktransformers.TARGETS,
-    *ktransformers_yaml.TARGETS,
     *llama_cpp.TARGETS,
     *mixture_compressor.TARGETS,
     *sglang.TARGETS,
     *tensorrt_llm.TARGETS,
     *vllm.TARGETS,
-    *vllm_ascend.TARGETS,
 )
 
 

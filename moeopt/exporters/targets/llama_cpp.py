@@ -18,7 +18,9 @@ occur most often in decoded tokens (position 0 and later) to the GPU, and keeps 
 in which exactly the plan's experts occur leaves it no choice. N is the same for all layers.
 
 **Several GPUs**: ``-ts`` gives each a share of the offloaded layers, in order, the output layer as
-one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds.
+one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds,
+all of a layer's experts, or gate, up and down each. Devices are called by their backend: CUDA0,
+ROCm0, Vulkan0, MTL0.
 """
 
 import re
@@ -28,15 +30,22 @@ from dataclasses import replace
 from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.plans import placed, placed_whole, restricted
 from moeopt.exporters.target import Option, Target, by_class
+from moeopt.problems.split.heuristics import ik_places
 from moeopt.problems.split.instance import Instance as Split
 from moeopt.problems.split.instance import Solution as SplitSolution
 from moeopt.sim.machines.runtimes.command import Running, override
-from moeopt.sim.machines.runtimes.memory import CACHE_TYPES, LEAST_CONTEXT, UBATCH
+from moeopt.sim.machines.runtimes.memory import (
+    CACHE_TYPES,
+    LEAST_CONTEXT,
+    UBATCH,
+    ik_buffer_bytes,
+)
 from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = ("-ngl", "999")
@@ -52,7 +61,10 @@ IDS_IN_A_LINE = 256
 
 ON_CPU = "-ngl 999 --cpu-moe"
 
-CPU, GPU = "CPU", "CUDA"
+CPU, CUDA = "CPU", "CUDA"
+
+BACKENDS = (CUDA, "ROCm", "Vulkan", "MTL", "SYCL")
+"""What builds call their GPUs, with a number behind."""
 
 MAX_BLOCKS = 2**12
 
@@ -81,14 +93,24 @@ def export_ik(job: Job) -> Exported:
 
 def _of_split(job: Job, instance: Split) -> Exported:
     """Return the flags of a split."""
-    more = 0 if job.shape is None else job.shape.nextn or 0
-    runtime = job.text("runtime") or "llama.cpp"
-    line = complete(job, split_flags(instance, job.plan(SplitSolution), more, runtime))
+    shape, shared, how = job.shape, None, _running(job)
+    if how.runtime == "ik_llama.cpp":
+        buffer = 0 if shape is None else ik_buffer_bytes(shape, how.ubatch, how.context)
+        shared = shared_by_ik(instance, buffer)
+    more, backend = (shape and shape.nextn) or 0, job.text("backend") or CUDA
+    if backend not in BACKENDS:
+        raise InputError(f"--backend: must be one of {', '.join(BACKENDS)}, not {backend!r:.40}")
+    placing = split_flags(instance, job.plan(SplitSolution), more, shared, backend)
+    line = shlex.join(how.flags(placing))
     return Exported(f"{line}\n".encode(), lambda _: line)
 
 
 def complete(job: Job, placing: Sequence[str], runtime: str | None = None) -> str:
     """Return placing flags with what else the runtime is to be told, by the job's options."""
+    return shlex.join(_running(job, runtime).flags(placing))
+
+
+def _running(job: Job, runtime: str | None = None) -> Running:
     attention = None if job.shape is None else job.shape.attention
     how = Running(
         context=job.number("context") or LEAST_CONTEXT,
@@ -102,7 +124,7 @@ def complete(job: Job, placing: Sequence[str], runtime: str | None = None) -> st
     if how.cache not in CACHE_TYPES:
         known = ", ".join(CACHE_TYPES)
         raise InputError(f"--cache-type: must be one of {known}, not {how.cache!r:.40}")
-    return shlex.join(how.flags(placing))
+    return how
 
 
 def export_profile(job: Job) -> Exported:
@@ -136,15 +158,41 @@ def runs_without(job: Job) -> tuple[str, ...]:
     return (f"{where}: it may run {model} without it; look for 'expert cache:' in its log",)
 
 
+class Shared(NamedTuple):
+    """What ik_llama.cpp shares out: bytes of each layer with its experts, a GPU's compute buffer.
+
+    `moe` are the layers with experts, of which its ``--n-cpu-moe`` takes the last.
+    """
+
+    sizes: list[int]
+    buffer: int
+    moe: list[int]
+
+
+def shared_by_ik(instance: Split, buffer: int = 0) -> Shared:
+    """Return what ik_llama.cpp shares out of a model."""
+    sizes, moe = list[int](), list[int]()
+    for layer in instance.layers:
+        if layer.attention_ns is not None:
+            sizes.append(layer.attention_bytes)
+            moe += [len(sizes) - 1] if layer.experts_ns is not None else []
+        sizes[-1] += layer.experts_bytes
+    return Shared(sizes, buffer, moe)
+
+
 def split_flags(
-    instance: Split, solution: SplitSolution, more: int = 0, runtime: str = "llama.cpp"
+    instance: Split,
+    solution: SplitSolution,
+    more: int = 0,
+    shared: Shared | None = None,
+    backend: str = CUDA,
 ) -> list[str]:
     """Return the flags that place a split's parts, in pairs of name and value.
 
     Blocks that predict further tokens count as layers for ``-ngl`` and ``-ts``, though nothing of
     them is loaded. Shares that end half a layer early say the same whether a file has one or none.
-    ik_llama.cpp shares out bytes, experts included wherever they are put, to the nearest layer,
-    and does not count the output layer.
+    ik_llama.cpp shares out bytes, experts included wherever they are put, beside a compute buffer
+    on each GPU, to the nearest layer, and does not count the output layer.
 
     Parameters
     ----------
@@ -154,17 +202,27 @@ def split_flags(
         Attention lies on the host first, then on the GPUs by number.
     more
         Such blocks of the model's file, which ``-ngl`` needs where attention lies on the host.
-    runtime
-        llama.cpp or ik_llama.cpp.
+    shared
+        For ik_llama.cpp: `shared_by_ik`.
+    backend
+        What the GPUs are called, of `BACKENDS`.
 
     Raises
     ------
     InputError
-        If attention lies in another order, which the runtimes cannot do.
+        If attention lies in another order, which the runtimes cannot do, or tensors are given apart
+        that are not gate, up and down.
     """
     names = [device.name for device in instance.devices]
     gpus = [number for number, name in enumerate(names) if name.startswith("gpu")]
-    at = solution.attention
+    at, tensors = list[int](), list[list[int]]()
+    for home, experts in zip(solution.attention, solution.experts, strict=True):
+        if home >= 0:
+            at.append(home)
+            tensors.append([])
+        tensors[-1].append(experts)
+    if any(len(own) not in (1, len(EXPERT_TENSORS)) for own in tensors):
+        raise InputError("layers: experts must be given whole or as three tensors: gate, up, down")
     rank = {device: place for place, device in enumerate(gpus, start=1)}
     ranks = [rank.get(device, 0) for device in at]
     if ranks != sorted(ranks):
@@ -173,31 +231,30 @@ def split_flags(
     if not used:
         return ["-ngl", "0"]
     layers = sum(device in gpus for device in at)
-    some, of_ik = layers < len(at), runtime == "ik_llama.cpp"
-    flags = ["-ngl", str(layers + more + (not of_ik)) if some else "999"]
+    some = layers < len(at)
+    flags = ["-ngl", str(layers + more + (shared is None)) if some else "999"]
     if len(used) < len(gpus):
-        flags += ["--device", ",".join(f"CUDA{gpus.index(gpu)}" for gpu in used)]
+        flags += ["--device", ",".join(f"{backend}{gpus.index(gpu)}" for gpu in used)]
     if len(used) > 1:
         last = at[-1] if layers else used[-1]
         shares = [2 * at.count(gpu) + (3 + 2 * more if some else 4) * (gpu == last) for gpu in used]
         shares[next(place for place, share in enumerate(shares) if share)] -= 1
-        if of_ik and layers:
-            parts = list(zip(at, sizes_of(instance), strict=True))
-            held = [sum(size for home, size in parts if home == gpu) for gpu in used]
+        if shared is not None and layers:
+            parts = list(zip(at, shared.sizes, strict=True))
+            held = [
+                shared.buffer + sum(size for home, size in parts if home == gpu) for gpu in used
+            ]
             shares = [round(1e4 * size / sum(held)) for size in held]
         flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
     moved = []
-    for layer, (home, experts) in enumerate(zip(at, solution.experts, strict=True)):
-        if experts < 0 or experts == home or (experts not in gpus and home not in gpus):
-            continue
-        where = f"CUDA{gpus.index(experts)}" if experts in gpus else CPU
-        moved.append(f"blk.{layer}.ffn_.+exps={where}")
+    for layer, (home, own) in enumerate(zip(at, tensors, strict=True)):
+        kinds = EXPERT_TENSORS if len(set(own)) > 1 else ("ffn_.+exps",)
+        for kind, experts in zip(kinds, own, strict=False):
+            if experts < 0 or experts == home or (experts not in gpus and home not in gpus):
+                continue
+            where = f"{backend}{gpus.index(experts)}" if experts in gpus else CPU
+            moved.append(f"blk.{layer}.{kind}={where}")
     return [*flags, "-ot", ",".join(moved)] if moved else flags
-
-
-def sizes_of(instance: Split) -> list[int]:
-    """Return the bytes of each layer with its experts, which ik_llama.cpp shares out."""
-    return [layer.attention_bytes + layer.experts_bytes for layer in instance.layers]
 
 
 SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu-moe"} | {
@@ -232,9 +289,11 @@ def read_split_flags(
     layers: int,
     memory: Sequence[float],
     more: int = 0,
-    sizes: Sequence[int] | None = None,
-) -> tuple[list[str], list[str]]:
-    """Return the device of each layer's attention and experts, as the runtimes read the flags.
+    shared: Shared | None = None,
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the device of each layer's attention, and of gate, up and down of its experts.
+
+    GPUs are called CUDA0, CUDA1, ... in what is returned, whatever of `BACKENDS` the flags say.
 
     Parameters
     ----------
@@ -246,25 +305,26 @@ def read_split_flags(
         Of each GPU: what layers are shared out by without ``-ts``.
     more
         As for `split_flags`.
-    sizes
-        As of `sizes_of`, for ik_llama.cpp; its buffers, which it shares out as well, do not count.
+    shared
+        As of `shared_by_ik`, for ik_llama.cpp.
 
     Raises
     ------
     InputError
-        If a flag is none, or says what a split cannot: rows of matrices on several GPUs, a layer's
-        experts on several devices.
+        If a flag is none, or says what a split cannot: rows of matrices on several GPUs.
     """
     flags = flag_values(words)
-    given = dict(flags)
-    for flag in given:
+    for flag, _ in flags:
         if (
             flag[:2] == "--"
             and flag not in KNOWN
             and (like := get_close_matches(flag, KNOWN, 1, 0.9))
         ):
             raise InputError(f"{flag:.40}: is not known; did you mean {like[0]}?")
-    names = [f"{GPU}{number}" for number in range(len(memory))]
+    own = re.compile(rf"\b({'|'.join(BACKENDS)})(?=\d+\b)")
+    flags = [(name, own.sub(CUDA, said)) for name, said in flags]
+    given = dict(flags)
+    names = [f"{CUDA}{number}" for number in range(len(memory))]
     devices = given["--device"].split(",") if "--device" in given else names
     if unknown := [name for name in devices if name not in names]:
         raise InputError(f"--device: must be of {', '.join(names)}, not {unknown[0]!r:.40}")
@@ -278,47 +338,42 @@ def read_split_flags(
         if len(shares) > len(devices) or sum(shares) <= 0:
             raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
     asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
-    blocks = layers + more + (sizes is None)
+    blocks = layers + more + (shared is None)
     offloaded = (blocks if asked < 0 else min(asked, blocks)) if devices else 0
     first = blocks - offloaded
     attention = [CPU] * min(first, layers)
-    marks, total = [float(place) for place in range(layers - first)], float(offloaded)
-    if sizes is not None:
-        ends = list(accumulate(sizes[first:]))
-        marks = [end - size / 2 for end, size in zip(ends, sizes[first:], strict=True)]
-        total = ends[-1] if ends else 0.0
-    for mark in marks:
-        passed = 0.0
-        for device, share in zip(devices, shares, strict=False):
-            passed += share
-            if mark * sum(shares) < passed * total:
-                attention.append(device)
-                break
-        else:
-            attention.append(devices[len(shares) - 1])
-    experts = attention[:]
-    overrides = list(_overrides(flags, (CPU, *names)))
-    for layer in range(layers):
-        attention[layer] = _home(overrides, f"blk.{layer}.attn_output.weight", attention[layer])
-        homes = {
-            _home(overrides, f"blk.{layer}.{tensor}.weight", experts[layer])
-            for tensor in EXPERT_TENSORS
-        }
-        if len(homes) > 1:
-            raise InputError(f"-ot: must have the experts of layer {layer} on one device")
-        [experts[layer]] = homes
-    return attention, experts
+    if shared is not None and devices:
+        shares += [0.0] * (len(devices) - len(shares))
+        places = ik_places(shared.sizes[first:], shares, shared.buffer)
+        attention += [devices[place] for place in places]
+    ends = list(zip(devices, accumulate(shares), strict=False))
+    for row in range(layers - len(attention)):
+        mine = [name for name, end in ends if row * ends[-1][1] < end * offloaded]
+        attention.append(mine[0] if mine else ends[-1][0])
+    overrides = list(_overrides(flags, (CPU, *names), None if shared is None else shared.moe))
+    homes = [
+        tuple(_home(overrides, f"blk.{layer}.{kind}.weight", at) for kind in EXPERT_TENSORS)
+        for layer, at in enumerate(attention)
+    ]
+    return [
+        _home(overrides, f"blk.{layer}.attn_output.weight", at)
+        for layer, at in enumerate(attention)
+    ], homes
 
 
 def _overrides(
-    flags: Sequence[tuple[str, str]], buffers: Sequence[str]
+    flags: Sequence[tuple[str, str]], buffers: Sequence[str], of_ik: Sequence[int] | None
 ) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield patterns of tensors' names and where they send them; the first that fits holds."""
+    """Yield patterns of tensors' names and where they send them; the first that fits holds.
+
+    ``--n-cpu-moe`` means the first blocks, and of ik_llama.cpp's layers with experts the last.
+    """
     for flag, value in flags:
         if flag == "--cpu-moe":
             yield re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
         if flag == "--n-cpu-moe":
-            for block in range(min(MAX_BLOCKS, int(_number(flag, value)))):
+            number = min(MAX_BLOCKS, max(0, int(_number(flag, value))))
+            for block in range(number) if of_ik is None else of_ik[::-1][:number]:
                 yield re.compile(rf"blk\.{block}\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
         if flag != "-ot":
             continue
@@ -352,6 +407,7 @@ RUNNING = (
     Option("ubatch", int, "Tokens of a prompt computed together.", UBATCH, 1, 2**16),
     Option("threads", int, "Threads that compute; default: the runtime's.", None, 1, 4096),
 )
+NAMED = Option("backend", str, f"What GPUs are called: {', '.join(BACKENDS)}.", CUDA)
 """What a command line has to say beside where things lie."""
 
 WHOLE = Target(
@@ -363,7 +419,7 @@ WHOLE = Target(
     holds="whole layers' experts on a GPU or off it",
     loses="everything finer than a layer",
     names_experts=False,
-    options=RUNNING,
+    options=(*RUNNING, NAMED),
     start=SERVER,
 )
 

@@ -16,7 +16,7 @@ from moeopt.exporters.target import by_class
 
 TARGET = "tensorrt-llm"
 
-LAYER = re.compile(r"^  (\d{1,9}): \[((?:\d{1,9}(?:, *|(?=\])))*)\]$")
+LAYER = re.compile(r"^  (\d{1,9}): \[((?:\d{1,9}(?:, *|(?=\])))+)\]$")
 """A layer on a line of its own, as `export` writes it."""
 
 MAX_BYTES = 2**22

@@ -7,14 +7,17 @@ bound that is proven of it, and is no greater, is one of the instance.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moeopt.library.lemmas.balance import link_and_units
-from moeopt.library.lemmas.counts import number_of_layers, numbers_of_copies
-from moeopt.library.lemmas.deferral import usual_order
 from moeopt.library.lemmas.layout import packing_weights
 from moeopt.library.lemmas.placement import envelopes, envelopes_and_full_rows
 from moeopt.library.lemmas.plans import of_fixed_layout, of_migrations
 from moeopt.library.lemmas.rows import LemmaModel
-from moeopt.library.lemmas.split import numbers_of_layers
+from moeopt.library.lemmas.small import (
+    link_and_units,
+    number_of_layers,
+    numbers_of_copies,
+    numbers_of_layers,
+    usual_order,
+)
 
 Builder = Callable[[Any, int, Mapping[str, Any]], LemmaModel]
 """(instance, below, form) -> the model."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.library.lemmas.rows import LemmaModel
-from moeopt.problems.relayout.striped_reads.pareto import undominated as kept_rows
+from moeopt.problems.relayout.striped_reads.plans import undominated as kept_rows
 
 if TYPE_CHECKING:
     from moeopt.problems.relayout import Instance as Relayout

@@ -18,7 +18,7 @@ from moeopt.core.wording import unknown
 from moeopt.planner.decode import batched
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 from .costs import UNAVAILABLE_NS, CostTable
 from .loads import Loads

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.sim.engine.critical_path import critical_path
 from moeopt.sim.engine.timeline import Timeline, Usage, usage
-from moeopt.sim.plan.schema import Extent, Plan, check_fits
+from moeopt.sim.plan import Extent, Plan, check_fits
 
+from .clocks import EventClock, SumClock, resources
 from .costs import CostTable
 from .decide import Decider
-from .events import EventClock, resources
-from .fast import SumClock
 from .loads import Loads
 from .migrations import link_names
 from .work import Integers, LayerTimes, StepWork, layer_times

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.planner.decode.migrations import Transfer
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 GPU, CPU, NDP = range(3)
 NOWHERE = -1

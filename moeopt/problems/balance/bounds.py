@@ -1,13 +1,282 @@
-"""Lower bounds on the makespan that need no solver, each with its proof."""
+"""Lower bounds on the makespan that need no solver, each with its proof.
 
+Two of them are relaxations of the case in which NDP work remains, each solved exactly: link, and
+GPU.
+
+Given a makespan, every NDP unit is asked the same: to give up enough of its work W. Activations are
+due on both sides.
+
+**The link** (`link_relaxation`): residents are computed for free, and computations last at most a
+transfer `w`.
+
+Lemma (units are alike). A makespan C asks the same of every unit: give up work of W + due - C or
+more, with W one unit's work on the experts that are not resident. Giving up slices by falling NDP
+time does so with the fewest, m*. So N m* slices or more pass.
+
+Theorem. With computations of at most `w`, the least makespan is reached by a *plan*: every unit
+gives up its m longest slices, except that one unit may give up a slice of another expert for the
+last of them.
+
+Proof. Then the closed form of the flow shop is `w y` and the shortest computation among the y
+pulled slices: the work after the first transfer is hidden behind the others. Let a solution have
+makespan C. If y > N m*, its GPU side is at least w N m* + w, and the plan with m* and no exchange
+takes no longer on either side. If y = N m*, each unit gives up m* slices. Let expert l have the
+shortest computation of those pulled. The unit that gives up a slice of l gives up at most l and its
+m* - 1 longest others, and that is enough for C. So the plan with m* and l is within C on the NDP
+side, and its GPU side, which has l among its slices, is at most w y and l's computation. If l is
+among the m* longest anyway, so is the plan without exchange. qed
+
+Where a computation is longer than `w` it counts as `w` here: all plans get shorter, and the least
+one is a lower bound.
+
+**The GPU** (`gpu_relaxation`): its computations alone. A unit that gives up slices adds `a` to the
+GPU's computations and takes `b` off its own work W, here on all experts.
+
+Theorem. Let k be a transfer if no expert is resident, else 0. A solution in which something is
+given up has a makespan of at least max(N a + k + due, W - b + due) for some undominated pair (a, b)
+of one unit.
+
+Proof. The GPU side is at least the sum of all computations; if no expert is resident, the first of
+them waits for a transfer. N times the least `a` of a unit is at most that sum, and an undominated
+pair has at most that unit's `a` and at least its `b`. qed
+
+Where all experts are resident, or none is and no computation is shorter than a transfer, the GPU
+side is N a + k by the closed form of the flow shop: if every unit does the same, the bound is
+attained.
+
+The pairs are the Pareto states of a bounded knapsack, by dynamic programming with dominance
+(Nemhauser and Ullmann 1969): expert after expert, by falling b / a, in parcels of 1, 2, 4, ...
+slices, which make up every count. Dropped are states that another one dominates, and those that
+cannot end below the best solution known: even with the rest of the GPU's time filled at the next
+expert's ratio too little work is given up.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
+from moeopt.core.search import Feasibility, Search
+
 from .check import johnson_ns
 from .instance import INT64_SUMS_NS, Instance
-from .relaxations import link_relaxation
+
+Ints = NDArray[np.int64]
+Step = tuple["Parcel", Ints, NDArray[np.bool_]]
+"""A parcel, and for each state after it the state before and whether the parcel was given up."""
+
+MAX_STATES = 100_000
+"""Some 20 ms of work per parcel."""
+
+PARCEL_WORK, STATES = 1e-4, 5e6
+"""Units of work that a parcel takes, and states that go into one of them."""
+
+NOBODY = -1
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """What each unit gives up of the experts that are not resident.
+
+    Attributes
+    ----------
+    order
+        Rows of these experts by falling NDP time.
+    each
+        m: slices of every unit, in that order.
+    exchanged
+        Row of the expert that one unit gives up for its last slice; `NOBODY` for none.
+    makespan_ns
+        With residents for free and computations of at most a transfer.
+    """
+
+    order: tuple[int, ...]
+    each: int
+    exchanged: int
+    makespan_ns: int
+
+
+def link_relaxation(instance: Instance) -> LinkPlan:
+    """Return the best plan; its makespan is a bound on every solution in which NDP work remains.
+
+    Proof: the theorem on the link in the module's text.
+    """
+    c, most = instance.columns, instance.slices_per_unit
+    away = np.flatnonzero(~c.resident)
+    order = away[np.lexsort((c.slice_gpu_ns[away], -c.slice_ndp_ns[away]))]
+    ndp = c.slice_ndp_ns[order]
+    compute = np.minimum(c.slice_gpu_ns[order], instance.slice_transfer_ns)
+    each = np.arange(most * len(order) + 1, dtype=np.int64)
+    given = np.concatenate([[0], np.cumsum(np.repeat(ndp, most))])
+    shortest = np.minimum.accumulate(np.repeat(compute, most))
+    sent = each * (instance.ndp_units * instance.slice_transfer_ns)
+    work = int(ndp.sum()) * most
+    gpu = sent + instance.gpu_overhead_ns
+    gpu[1:] += shortest
+    plain = np.maximum(gpu, work - given + instance.ndp_overhead_ns)
+    best = int(plain.argmin())
+    plan = LinkPlan(tuple(order.tolist()), best, NOBODY, int(plain[best]))
+    for position in range(1, len(order)):
+        # An exchange for a slice further down the order, only where its computation is shorter.
+        longest = int(np.searchsorted(-shortest, -compute[position]))
+        shorter = each[1 : min(longest, position * most) + 1]
+        if not len(shorter):
+            continue
+        left = work - given[shorter - 1] - ndp[position] + instance.ndp_overhead_ns
+        both = sent[shorter] + compute[position] + instance.gpu_overhead_ns
+        makespans = np.maximum(both, left)
+        best = int(makespans.argmin())
+        if makespans[best] < plan.makespan_ns:
+            row = int(order[position])
+            plan = LinkPlan(plan.order, int(shorter[best]), row, int(makespans[best]))
+    return plan
+
+
+def taken_slices(instance: Instance, plan: LinkPlan) -> tuple[tuple[int, ...], ...]:
+    """Return the slices that a plan takes, per expert and unit, and all of the residents'."""
+    most, units = instance.slices_per_unit, instance.ndp_units
+    rows = [[most if expert.resident else 0] * units for expert in instance.experts]
+    for position, row in enumerate(plan.order):
+        rows[row] = [min(most, max(0, plan.each - position * most))] * units
+    if plan.exchanged != NOBODY:
+        rows[plan.order[(plan.each - 1) // most]][0] -= 1
+        rows[plan.exchanged][0] += 1
+    return tuple(tuple(row) for row in rows)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Some slices of one expert on one unit: what they cost the GPU and take off the unit."""
+
+    row: int
+    slices: int
+    a: int
+    b: int
+
+
+@dataclass(frozen=True)
+class UnitState:
+    """How many slices of each expert one unit gives up, and the bound's value for that."""
+
+    slices: tuple[int, ...]
+    value_ns: int
+
+
+class Answer(NamedTuple):
+    """Whether a makespan can be met, with the best state if it can; `note` says why unknown."""
+
+    feasibility: Feasibility
+    state: UnitState | None = None
+    note: str = ""
+
+
+REFUTED = Answer(Feasibility.INFEASIBLE)
+
+
+def gpu_relaxation(instance: Instance, below_ns: int, search: Search) -> Answer:
+    """Tell whether a state has a value below `below_ns`, and return one of the least value.
+
+    The answer is unknown if there are too many states or the search is stopped.
+
+    Parameters
+    ----------
+    instance
+        Its sums are below 2**62.
+    below_ns
+        At most the makespan of leaving everything to the units.
+    search
+        Says when to stop.
+    """
+    units, work = instance.ndp_units, sum(e.slice_ndp_ns for e in instance.experts)
+    work *= instance.slices_per_unit
+    due = instance.gpu_overhead_ns
+    if not any(expert.resident for expert in instance.experts):
+        due += instance.slice_transfer_ns
+    capacity = (below_ns - 1 - due) // units
+    need = work + instance.ndp_overhead_ns - (below_ns - 1)
+    if capacity < 0:
+        return REFUTED
+    a, b = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    steps: list[Step] = []
+    for parcel in _parcels(instance):
+        if search.stopped:
+            return Answer(Feasibility.UNKNOWN, note="stopped")
+        spend(PARCEL_WORK + len(a) / STATES)
+        kept = np.flatnonzero(_can_end(a, b, parcel, capacity, need))
+        a, b, parent, took = _joined(a[kept], b[kept], parcel, capacity)
+        steps.append((parcel, kept[parent], took))
+        if len(a) > MAX_STATES:
+            return Answer(Feasibility.UNKNOWN, note="too many states")
+    if not len(a):
+        return REFUTED
+    values = np.maximum(units * a + due, work - b + instance.ndp_overhead_ns)
+    best = int(values.argmin())
+    if values[best] >= below_ns:
+        return REFUTED
+    state = UnitState(_slices(instance, steps, best), int(values[best]))
+    return Answer(Feasibility.FEASIBLE, state)
+
+
+def _parcels(instance: Instance) -> list[Parcel]:
+    """Return what a unit may give up, by falling ratio; residents first among equals."""
+    experts = instance.experts
+    useful = [row for row, expert in enumerate(experts) if expert.slice_ndp_ns]
+    useful.sort(
+        key=lambda row: (
+            Fraction(experts[row].slice_gpu_ns, experts[row].slice_ndp_ns),
+            not experts[row].resident,
+        )
+    )
+    found = []
+    for row in useful:
+        left, size = instance.slices_per_unit, 1
+        while left:
+            count = min(size, left)
+            a, b = experts[row].slice_gpu_ns * count, experts[row].slice_ndp_ns * count
+            found.append(Parcel(row, count, a, b))
+            left, size = left - count, 2 * size
+    return found
+
+
+def _can_end(a: Ints, b: Ints, parcel: Parcel, capacity: int, need: int) -> NDArray[np.bool_]:
+    """Tell which states can still give up `need`: b + (capacity - a) x ratio >= need.
+
+    The product is taken in Python's integers where int64 could overflow.
+    """
+    if (abs(need) + int(b[-1:].sum())) * parcel.a + capacity * parcel.b >= 2**62:
+        a, b = a.astype(object), b.astype(object)
+    able: NDArray[np.bool_] = (b - need) * parcel.a + (capacity - a) * parcel.b >= 0
+    return able.astype(np.bool_)
+
+
+def _joined(
+    a: Ints, b: Ints, parcel: Parcel, capacity: int
+) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
+    """Return the undominated states without and with a parcel, by rising `a`, and their origins."""
+    able = np.flatnonzero(a + parcel.a <= capacity)
+    parent = np.concatenate([np.arange(len(a)), able])
+    took = np.arange(len(parent)) >= len(a)
+    a, b = a[parent] + took * parcel.a, b[parent] + took * parcel.b
+    order = np.lexsort((-b, a))
+    best = np.maximum.accumulate(b[order])
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = best[1:] > best[:-1]
+    chosen = order[first]
+    return a[chosen], b[chosen], parent[chosen], took[chosen]
+
+
+def _slices(instance: Instance, steps: list[Step], state: int) -> tuple[int, ...]:
+    """Follow a state back to the parcels that it gave up."""
+    counts = [0] * len(instance.experts)
+    for parcel, parent, took in reversed(steps):
+        counts[parcel.row] += parcel.slices * bool(took[state])
+        state = int(parent[state])
+    return tuple(counts)
+
 
 WEIGHT_SCALE = 16
 
@@ -17,7 +286,7 @@ def lower_bound(instance: Instance) -> int:
 
     Proof. Either the GPU takes every slice, and the makespan is that of its flow shop without any
     activations; or some NDP work remains, and `shared_work_ns` holds, and what the link alone needs
-    (`relaxations`). The smaller of the two cases is a bound on both.
+    (`link_relaxation`). The smaller of the two cases is a bound on both.
     """
     everything = johnson_ns(instance, [instance.slices] * len(instance.experts))
     shared = shared_work_ns(instance)

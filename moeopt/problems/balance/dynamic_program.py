@@ -1,7 +1,7 @@
 """Exact where experts are alike, or where the link is slower than the GPU: what the paper's are.
 
 Given a makespan, every NDP unit is asked the same: to give up enough work. Two relaxations follow,
-each solved exactly, with proofs in `relaxations`:
+each solved exactly, with proofs in `bounds`:
 
 - the link alone: residents for free, no computation longer than a transfer;
 - the GPU's computations alone.
@@ -29,11 +29,10 @@ from collections.abc import Sequence
 
 from moeopt.core.search import Feasibility, Search
 
-from .bounds import lower_bound
+from .bounds import gpu_relaxation, link_relaxation, lower_bound, taken_slices
 from .check import objective
 from .heuristics import all_gpu, all_ndp
 from .instance import INT64_SUMS_NS, Instance, Solution
-from .relaxations import gpu_relaxation, link_relaxation, taken_slices
 
 FEW_EXCHANGES = 2**22
 """Slices of a unit times experts: so many exchanges are compared within some 20 ms."""

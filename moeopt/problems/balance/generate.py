@@ -29,8 +29,7 @@ from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 

@@ -2,22 +2,160 @@
 
 Proof. With layers' budgets nothing ties the layers but a granularity of "model": each is solved by
 itself (`multiple_choice_knapsack`), and the sum of optima is the optimum. With a model's budget the
-layers share it: their curves of least loss over bits are merged in pairs (`min_plus`), which leaves
-out no way to share (`pareto`). Where layers have one width each, all widths are compared; where the
-model has one, all of them as well.
+layers share it: their curves of least loss over bits are merged in pairs (`merged`), which leaves
+out no way to share (`frontier`). Where layers have one width each, all widths are compared; where
+the model has one, all of them as well.
 """
 
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
 
+import numpy as np
+
+from moeopt.core.errors import InputError
 from moeopt.core.search import Search
 
 from .bounds import lower_bound
 from .check import objective
-from .heuristics import best_uniform, greedy_marginal
+from .heuristics import best_uniform, greedy_marginal, summed_losses, widths_for_all
 from .instance import Instance, Solution
-from .min_plus import Stopped
-from .multiple_choice_knapsack import TooLarge
-from .pareto import from_columns, frontier, parts_of
+from .multiple_choice_knapsack import UNREACHABLE, Curve, LayerKnapsack, Stopped, TooLarge, merged
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The least loss by how many bits the whole model may use; layers' budgets are left out.
+
+    Attributes
+    ----------
+    parts
+        What shares the budget: layers, or the whole model where it has one width.
+    own
+        The curve of each part.
+    levels
+        Curves: of each part, then of every two of them together, and so on; the last level has
+        one, the frontier. A curve without a partner goes on to the next level as it is.
+    """
+
+    instance: Instance
+    parts: tuple["LayerKnapsack | OneWidth", ...]
+    levels: tuple[tuple[Curve, ...], ...]
+
+    @property
+    def curve(self) -> Curve:
+        """The frontier."""
+        return self.levels[-1][0]
+
+    def solution(self, budget: int) -> Solution | None:
+        """Return a best solution within a budget, None if there is none."""
+        r = self.curve.entry(budget)
+        if r is None:
+            return None
+        entries = [r]
+        for curves in reversed(self.levels[:-1]):
+            entries = [
+                entry
+                for number, together in enumerate(entries)
+                for entry in _apart(curves[2 * number : 2 * number + 2], together)
+            ]
+        flat: list[int] = []
+        for part, curve, entry in zip(self.parts, self.levels[0], entries, strict=True):
+            flat += part.columns(curve.least_bits + entry * curve.unit) or []
+        return from_columns(self.instance, flat)
+
+
+class OneWidth:
+    """Some layers whose experts all have the same width."""
+
+    def __init__(self, instance: Instance, layers: list[int], unit: int) -> None:
+        members = [instance.layers[number] for number in layers]
+        self.bits, self.unit = instance.bits, unit
+        self.experts = sum(len(layer.experts) for layer in members)
+        self.losses = [sum(column) for column in zip(*map(summed_losses, members), strict=True)]
+        allowed = [set(widths_for_all(instance, layer)) for layer in members]
+        self.allowed = sorted(set.intersection(*allowed))
+
+    def curve(self) -> Curve | None:
+        """Return the least losses; None if no width keeps BW-C5."""
+        base = self.experts * self.bits[0]
+        length = self.experts * (self.bits[-1] - self.bits[0]) // self.unit + 1
+        losses = np.full(length, UNREACHABLE, dtype=np.int64)
+        for column in self.allowed:
+            losses[(self.experts * self.bits[column] - base) // self.unit] = self.losses[column]
+        return Curve.of(base, self.unit, losses)
+
+    def columns(self, budget: int) -> list[int] | None:
+        """Return the width of every expert, by position, in a best choice within a budget."""
+        fitting = [c for c in self.allowed if self.experts * self.bits[c] <= budget]
+        if not fitting:
+            return None
+        return [min(fitting, key=lambda column: self.losses[column])] * self.experts
+
+
+def parts_of(
+    instance: Instance, stopped: Callable[[], bool]
+) -> tuple["LayerKnapsack | OneWidth", ...]:
+    """Return the layers, or the whole model where it has one width."""
+    layers = range(len(instance.layers))
+    if instance.granularity == "expert":
+        return tuple(LayerKnapsack(instance, number, stopped) for number in layers)
+    groups = [list(layers)] if instance.granularity == "model" else [[row] for row in layers]
+    sizes = [sum(len(instance.layers[row].experts) for row in group) for group in groups]
+    steps = [width - instance.bits[0] for width in instance.bits]
+    unit = gcd(*sizes) * gcd(*steps) or 1
+    return tuple(OneWidth(instance, group, unit) for group in groups)
+
+
+def frontier(instance: Instance, stopped: Callable[[], bool] = lambda: False) -> Frontier | None:
+    """Return the frontier, or None if nothing is feasible at any budget.
+
+    Raises
+    ------
+    InputError
+        If layers have units of loss of their own: such losses do not add up.
+    Stopped
+        As soon as `stopped`, asked every 20 ms or so, says so.
+    TooLarge
+        If tables would not fit into memory.
+    """
+    if instance.layers[0].loss_scale is not None:
+        raise InputError(
+            f"{instance.name}: layers[0].loss_scale: losses in units of each layer do not add up; "
+            "an instance with a model's budget has one unit"
+        )
+    parts = parts_of(instance, stopped)
+    curves: list[Curve] = []
+    for part in parts:
+        curve = part.curve()
+        if curve is None:
+            return None
+        curves.append(curve)
+    levels = [tuple(curves)]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        pairs = zip(below[::2], below[1::2], strict=False)
+        together = [merged(first, second, stopped) for first, second in pairs]
+        levels.append((*together, *below[2 * len(together) :]))
+    return Frontier(instance, parts, tuple(levels))
+
+
+def _apart(pair: Sequence[Curve], r: int) -> tuple[int, ...]:
+    """Return the entries of one or two curves in a choice that is entry r of them together."""
+    if len(pair) == 1:
+        return (r,)
+    k = pair[0].split(pair[1], r)
+    return r - k, k
+
+
+def from_columns(instance: Instance, flat: list[int]) -> Solution:
+    """Return the solution with the width of every expert of every layer, by position in `bits`."""
+    ends = np.cumsum([len(layer.experts) for layer in instance.layers]).tolist()
+    widths = [instance.bits[column] for column in flat]
+    starts = [0, *ends[:-1]]
+    bits = tuple(tuple(widths[a:b]) for a, b in zip(starts, ends, strict=True))
+    return Solution(instance=instance.name, bits=bits)
+
 
 FEW_SUMS = 2**22
 """Sums for one more expert: so many take less than 5 ms."""

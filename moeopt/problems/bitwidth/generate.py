@@ -9,7 +9,7 @@ from the prompt.
 Losses become integers. Where nothing couples the layers, each has a unit of its own; layers that
 share a budget or a width have one unit together, so that their losses add up. The largest loss that
 counts, by the usage of either phase, is 10^10 units; a loss above zero is never rounded to zero.
-What rounding can change is stated with each layer (`moeopt/sim/models/loss_law.py`).
+What rounding can change is stated with each layer (`moeopt/sim/models/loss_table.py`).
 
 For a hold-out, generate the same instance with ``phase = "decode"``: the same experts, orders,
 budgets and units, and losses weighted by what the decoded tokens chose. The checker's objective of
@@ -30,11 +30,16 @@ from moeopt.core import rounding
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
-from moeopt.sim.models.loss_law import LAWS, Rounded, by_loss, by_table
-from moeopt.sim.models.loss_table import LossTable, read_loss_table
+from moeopt.sim.models.loss_table import (
+    LAWS,
+    LossTable,
+    Rounded,
+    by_loss,
+    by_table,
+    read_loss_table,
+)
 from moeopt.sim.presets import find, names
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload

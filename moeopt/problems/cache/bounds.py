@@ -20,10 +20,8 @@ from math import gcd
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
 
-from .curves import Ints
-from .instance import COSTS, Instance
+from .instance import COSTS, Instance, Ints
 
 LARGEST = 2**61
 
@@ -171,7 +169,6 @@ def bisect(sides: Sides) -> Iterator[DualValue]:
             high = found.p - 1
 
 
-@compiled
 def completions(cost: Ints, slots: int) -> Ints:
     """Return what the layers from one on cost at least, with so many slots or fewer.
 
@@ -190,11 +187,10 @@ def completions(cost: Ints, slots: int) -> Ints:
     layers, counts = cost.shape
     table = np.zeros((layers + 1, slots + 1), dtype=np.int64)
     for layer in range(layers - 1, -1, -1):
-        for free in range(slots + 1):
-            best = cost[layer, 0] + table[layer + 1, free]
-            for ways in range(1, min(counts - 1, free) + 1):
-                best = min(best, cost[layer, ways] + table[layer + 1, free - ways])
-            table[layer, free] = best
+        here, after = table[layer], table[layer + 1]
+        here[:] = cost[layer, 0] + after
+        for ways in range(1, min(counts - 1, slots) + 1):
+            np.minimum(here[ways:], cost[layer, ways] + after[:-ways], out=here[ways:])
     return table
 
 

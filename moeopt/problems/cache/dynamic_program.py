@@ -26,9 +26,8 @@ from moeopt.core.compiled import compiled
 from moeopt.core.search import Feasibility, Search
 
 from .bounds import DualValue, Sides, bisect, dual_function, objective_grid, sides_of
-from .curves import Ints
 from .heuristics import best_uniform, greedy_marginal
-from .instance import Instance, Solution
+from .instance import Instance, Ints, Solution
 
 Flags = NDArray[np.bool_]
 

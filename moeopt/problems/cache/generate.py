@@ -22,7 +22,7 @@ from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, names
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 
@@ -125,11 +125,14 @@ def generate(source: Source, options: Options) -> Instance:
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same tokens under another value of a settlement of instances.
 
-    None if the instance does not say that its times come from the paper's table, or has others.
+    None if the instance does not say that its times come from the paper's table, or has others; for
+    `context`, if it does not say that the KV cache is empty.
     """
     provenance = instance.provenance or {}
     machine, model = (str(provenance.get(key)) for key in ("machine", "model"))
     options = provenance.get("options")
+    if settlement == "context":
+        return _after(instance, int(value))
     if settlement not in USUAL or not isinstance(options, dict):
         return None
     if options.get(settlement, USUAL[settlement]) == value:
@@ -146,6 +149,21 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
 
 USUAL = {"table_times": "layer", "other_ms": "20"}
 """The settlements of instances, and what those are like that do not mention them."""
+
+
+def _after(instance: Instance, tokens: int) -> Instance | None:
+    """Return the instance with so many tokens in the KV cache, which attention reads besides."""
+    record = Record.of(instance)
+    if record is None or record.options.get("context") != 0:
+        return None
+    source = record.source(instance)
+    if source is None:
+        return None
+    empty, full = (
+        layer_costs(source.machine, source.model, 1, context, source.quantum_ns).attention_ns
+        for context in (0, tokens)
+    )
+    return instance.model_copy(update={"other_ns": instance.other_ns + full - empty})
 
 
 def _of_each_layer(other_ms: float, layers: int, quantum_ns: int) -> int:

@@ -5,11 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.settlements import Settlement
+from moeopt.core.settlements import Settlement, context_length
 
 from .bounds import sides_of
-from .curves import Ints
-from .instance import Instance, Solution
+from .instance import Instance, Ints, Solution
 
 
 def uniform_ways(instance: Instance, ways: str = "twice top-k") -> Solution:
@@ -173,4 +172,5 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="the published tokens per second imply 13 to 24 ms; 20 fits CPU-only execution, and "
         "the choice moves them by 2 to 3 %",
     ),
+    context_length("0"),
 )

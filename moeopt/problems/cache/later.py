@@ -29,9 +29,8 @@ from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.search import Search
 
 from .bounds import Sides, cheapest, completions, sides_of
-from .curves import Ints, curves_of
 from .heuristics import best_uniform, greedy_marginal
-from .instance import MAX_CELLS, MAX_EXPERTS, Instance, Solution
+from .instance import MAX_CELLS, MAX_EXPERTS, Instance, Ints, Solution, curves_of
 
 QUARTERS = 4
 """Parts of the observed stretch that are compared."""

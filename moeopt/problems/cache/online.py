@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.arrays import integers
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compile_all, compiled
 from moeopt.core.errors import InputError
 
 from .instance import MAX_EXPERTS
@@ -54,6 +54,8 @@ class Lru:
         self.experts = size
         self._last = np.full((len(self.ways), size), ABSENT, np.int64)
         self._lock = threading.Lock()
+        compile_all()
+        look_up(np.empty(0, np.int64), 0, np.empty(0, np.int64), np.empty(0, np.bool_))
 
     def access(self, layer: int, experts: ArrayLike, *, out: Flags | None = None) -> Flags:
         """Look up a token's experts, and remember them.
@@ -78,20 +80,23 @@ class Lru:
             If there is no such layer or expert, or one stands twice; nothing is remembered then.
         """
         asked: Ints = np.asarray(experts)
-        if asked.dtype != np.int64 or asked.ndim != 1:
-            asked = integers("experts", experts, (None,), axes="(used,)")
+        if asked.dtype != np.int64 or asked.ndim != 1 or not asked.flags.carray:
+            asked = integers("experts", experts, (None,), axes="(used,)").copy()
         if not 0 <= layer < len(self.ways):
             raise InputError(f"layer: must be below {len(self.ways)}, not {layer}")
         if out is None:
             out = np.empty(len(asked), np.bool_)
         elif out.dtype != np.bool_ or out.shape != asked.shape:
             raise InputError(f"out: must be flags of shape ({len(asked)},)")
+        hits = out if out.flags.carray else out.copy()
         with self._lock:
-            wrong = look_up(self._last[layer], int(self.ways[layer]), asked, out)
+            wrong = look_up(self._last[layer], int(self.ways[layer]), asked, hits)
         if wrong == OUT_OF_RANGE:
             integers("experts", asked, (None,), axes="(used,)", most=self.experts - 1)
         if wrong == TWICE:
             raise InputError(f"experts: must differ, not {asked.tolist()}")
+        if hits is not out:
+            out[:] = hits
         return out
 
     def content(self, layer: int) -> Ints:

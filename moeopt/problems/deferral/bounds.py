@@ -1,13 +1,387 @@
-"""Lower bounds on makespan and penalty that need no solver, each with its proof."""
+"""Lower bounds on makespan and penalty that need no solver, each with its proof.
+
+They rest on the states of the dynamic program: two clocks and a penalty per layer.
+
+Notation, of layer l: A attention, S shared experts, I immediate and D deferred experts, te an
+expert on the CPU. A partial schedule of the layers before l is a state: a, the start of A[l]; c,
+when the CPU has done all their work; p, their penalty. With d experts deferred, in the usual order
+I[0] D[0] I[1] D[1] ... on the CPU and everything as early as it can be,
+
+    I[l] starts at   r = max(a + A + sync, c)
+    c' = r + k te    and    a' = max(a + A + S, r + (k - d) te + sync, c + sync of l - 1),
+
+and the last layer ends at max(a + A + S, c'), without a hand-over. A task without length keeps no
+place on the CPU: if I[l] has none, it ends at a + A + sync, whatever c is; if l - 1 has no work on
+the CPU at all, c + sync of l - 1 is nothing to wait for. A[l+1] waits for D[l-1], which ends at c;
+where d[l-1] = 0 the term c + sync of l - 1 is below a already.
+
+The usual order loses nothing. Keep the starts on the GPU of any schedule, and let l be the first
+layer whose D[l] does not run right behind I[l], before I[l+1]. D[l] before I[l]: the two have the
+same release and I[l] must end earlier, so D[l] moves right behind I[l], and what ran from D[l] to
+I[l] moves ahead. D[l] behind I[l+1]: let s be the first instant from which D[l] could run once I[l]
+and D[l-1] have. A[l+1] waits for both, so I[l+1] starts at s + sync[l+1] or later (DE-C2, DE-C3,
+DE-C5). Until then the CPU is idle: D[l-1] has run, all else waits for A[l+1]. Let D[l] run from s
+on, and let what ran before it, I[l+1] and maybe D[l+1], follow without a pause if it must. D[l]
+used to end at some e >= s + sync[l+1] + (all that moved), and A[l+2], if there is one, starts at e
+or later. What moved now ends by e - sync[l+1], or when it ended before. So with its hand-over,
+sync[l+1], it is in time for A[l+2], and nothing ends later than e. Repeat for the next layer.
+
+Monotony. a' and c' do not fall with a or c; c' does not depend on d; a' does not rise with d. So
+the least makespan T* is that of maximal deferral; a state with no smaller a, c, p than another
+leads to nothing better; once a' no longer falls with d, larger counts only cost; and from a state
+the makespan T can be kept if and only if maximal deferral keeps it, that is, if (a, c) lies within
+the latest box, which is computed backwards.
+
+Raised states. Let l not be the last layer. If c <= a + min(A + sync, A + S - sync of l - 1), c is
+nowhere the larger in the maxima above: any c up to there leads to the same a' and c'. Likewise a,
+if it is so far below c that r = c and a' is due to the CPU: A + sync below, and A + S below what of
+c + sync of l - 1 and c + m te + sync is larger, where m te is the least that I takes; where I may
+have no length, only the first of the two counts, and a + A + 2 sync must be below it as well. In
+the last layer the end says which of the two counts. A state is raised to the largest (a, c) that
+leads to the same: the two never both rise, as c is below a + A + sync in one case and above in the
+other. So more states are equal to others, or dominated, and no schedule is lost. What a may be
+raised to is also where larger counts gain nothing more.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.clock import spend
+from moeopt.core.compiled import short
 
 from .instance import Instance
-from .states import boxes, earliest, layers_of
+
+Ints = NDArray[np.int64]
+
+
+@short(1024)
+def extensions(
+    states: Ints, layer: Ints, penalties: Ints, limits: Ints, raised: Ints, first: int, last: int
+) -> Ints:
+    """Return the states after a layer that keep the limits, from states `first` to `last` - 1.
+
+    Counts run from the least that reaches the box to the least that gains all there is to gain;
+    where that takes more than there are, the largest is tried, which may leave I without length.
+
+    Parameters
+    ----------
+    states
+        Shape (states, 3): penalty, a, c.
+    layer
+        From a to the start of I and to the end of S, sync, one expert, all experts, sync of the
+        layer before.
+    penalties
+        By deferred count.
+    limits
+        Largest penalty, a and c after the layer.
+    raised
+        What the next layer's a is raised to above c, and its c above a (raised states).
+
+    Returns
+    -------
+    array
+        Shape (extensions, 5): penalty, a, c, the state it comes from, and the count.
+    """
+    lead, gpu, sync, expert, all_experts, sync_before = layer
+    most, latest_a, latest_c = limits
+    largest = len(penalties) - 1
+    found = np.empty(((last - first) * (largest + 1), 5), dtype=np.int64)
+    number = 0
+    for row in range(first, last):
+        p, a, c = states[row, 0], states[row, 1], states[row, 2]
+        ready = a + lead
+        ran = max(ready, c)
+        after_c = ran + all_experts
+        on_gpu = max(a + gpu, c + sync_before)
+        if after_c > latest_c or on_gpu > latest_a:
+            continue
+        handed = after_c + sync  # when A of the next layer could start if nothing is deferred
+        needed = max(on_gpu, after_c + raised[0])
+        least = useful = 0
+        if expert:
+            least = min(max(0, -((latest_a - handed) // expert)), largest)
+            useful = min(max(0, -((needed - handed) // expert)), largest)
+        for count in range(least, useful + 1):
+            if p + penalties[count] > most:
+                break
+            immediate = all_experts - count * expert
+            after_a = max(on_gpu, (ran + immediate if immediate else ready) + sync)
+            if after_a <= latest_a:
+                found[number, 0] = p + penalties[count]
+                found[number, 1] = max(after_a, after_c + raised[0])
+                found[number, 2] = max(after_c, after_a + raised[1])
+                found[number, 3], found[number, 4] = row, count
+                number += 1
+    return found[:number]
+
+
+@short(1024)
+def pareto(states: Ints, order: Ints) -> Ints:
+    """Return the states that no other one with no larger penalty, a and c dominates.
+
+    Those kept so far form a staircase in (a, c), in which the last one with no larger a has the
+    least c of all such. A new one takes the place of those that it dominates on the stairs; they
+    are dropped for good where their penalty is the same. Of equal states the first is kept.
+
+    Parameters
+    ----------
+    states
+        Shape (states, 3 or more): penalty, a, c.
+    order
+        Their numbers by rising penalty.
+
+    Returns
+    -------
+    array
+        The numbers of those kept, by rising penalty.
+    """
+    stair_a, stair_c = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    owner = np.empty(len(order), np.int64)
+    kept = np.empty(len(order), np.int64)
+    steps = count = 0
+    for row in order:
+        p, a, c = states[row, 0], states[row, 1], states[row, 2]
+        low, high = 0, steps
+        while low < high:  # the first step with a larger a
+            middle = (low + high) // 2
+            low, high = (low, middle) if stair_a[middle] > a else (middle + 1, high)
+        if low and stair_c[low - 1] <= c:
+            continue
+        begin = low - 1 if low and stair_a[low - 1] == a else low
+        end = low
+        while end < steps and stair_c[end] >= c:
+            end += 1
+        for step in range(begin, end):
+            if states[kept[owner[step]], 0] == p:
+                kept[owner[step]] = -1
+        move = begin + 1 - end
+        if move > 0:
+            for step in range(steps - 1, end - 1, -1):
+                stair_a[step + 1], stair_c[step + 1] = stair_a[step], stair_c[step]
+                owner[step + 1] = owner[step]
+        elif move < 0:
+            for step in range(end, steps):
+                stair_a[step + move], stair_c[step + move] = stair_a[step], stair_c[step]
+                owner[step + move] = owner[step]
+        steps += move
+        stair_a[begin], stair_c[begin], owner[begin], kept[count] = a, c, count, row
+        count += 1
+    return kept[:count][kept[:count] >= 0]
+
+
+EXTENSIONS_PER_LOOK = 2**18
+"""Most states made between two looks at the clock: some 20 ms."""
+
+STEP_WORK, EXTENSIONS = 1e-4, 5e6
+"""Units of work that a block of states takes, and extensions that go into one of them."""
+
+NO_LIMIT = 2**62
+"""Above all penalties, and all times: the file's limits keep these below 2**61."""
+
+
+class Stopped(Exception):  # noqa: N818 - no error
+    """The time is up, or somebody asked to stop."""
+
+
+class Finished(NamedTuple):
+    """A complete schedule: its objective, and how to build it (`pipeline.schedule`)."""
+
+    makespan_ns: int
+    penalty: int
+    counts: tuple[int, ...]
+
+
+class Box(NamedTuple):
+    """The start of a layer's attention, and when the CPU has done the work of those before."""
+
+    a: int
+    c: int
+
+
+class Layer(NamedTuple):
+    """The times of one layer in ns, and those that follow from them."""
+
+    attention: int
+    shared: int
+    sync: int
+    expert: int
+    all_experts: int
+    least_immediate: int
+    sync_before: int
+    last: bool
+
+    def after(self, a: int, c: int, deferred: int) -> Box:
+        """Return the state after this layer, which is not the last: (a', c')."""
+        ready = a + self.attention + self.sync
+        ran = max(ready, c)
+        immediate = self.all_experts - deferred * self.expert
+        handed = (ran + immediate if immediate else ready) + self.sync
+        on_gpu = max(a + self.attention + self.shared, c + self.sync_before)
+        return Box(max(on_gpu, handed), ran + self.all_experts)
+
+    @property
+    def raised(self) -> tuple[int, int]:
+        """What a is raised to above c, and c above a: negative, and of any sign."""
+        lead, gpu = self.attention + self.sync, self.attention + self.shared
+        if self.last:
+            end = max(gpu - self.all_experts, lead)
+            return -end, end
+        on_cpu = self.sync_before
+        if self.least_immediate:
+            on_cpu = max(on_cpu, self.least_immediate + self.sync)
+            above_c = min(-lead, on_cpu - gpu)
+        else:
+            above_c = min(-lead, on_cpu - gpu, on_cpu - lead - self.sync)
+        return above_c, min(lead, gpu - self.sync_before)
+
+    def end(self, a: int, c: int) -> int:
+        """Return when the step ends, if this is the last layer."""
+        on_cpu = max(a + self.attention + self.sync, c) + self.all_experts
+        return max(a + self.attention + self.shared, on_cpu)
+
+
+def layers_of(instance: Instance) -> list[Layer]:
+    """Return the layers' times."""
+    k, least = instance.top_k, instance.min_immediate
+    times = (instance.attention_ns, instance.shared_ns, instance.sync_ns, instance.expert_cpu_ns)
+    found: list[Layer] = []
+    for own in zip(*times, strict=True):
+        before = found[-1].sync if found and found[-1].expert else 0
+        last = len(found) == instance.layers - 1
+        found.append(Layer(*own, k * own[3], least * own[3], before, last))
+    return found
+
+
+def earliest(instance: Instance) -> list[Box]:
+    """Return (a, c) of every layer under maximal deferral, and the end of the step as a last a."""
+    found = [Box(0, 0)]
+    for layer in layers_of(instance):
+        a, c = found[-1]
+        if layer.last:
+            end = layer.end(a, c)
+            found.append(Box(end, end))
+        else:
+            found.append(layer.after(a, c, instance.max_deferred))
+    return found
+
+
+def boxes(instance: Instance, makespan_ns: int) -> list[Box]:
+    """Return the latest (a, c) of every layer from which maximal deferral keeps a makespan."""
+    latest: list[Box] = []
+    for layer in reversed(layers_of(instance)):
+        work, lead = layer.all_experts, layer.attention + layer.sync
+        if layer.last:
+            on_cpu, due = makespan_ns - work, makespan_ns
+            a = min(due - layer.attention - layer.shared, on_cpu - lead)
+            latest.append(Box(a, on_cpu))
+            continue
+        due, cpu_due = latest[-1]
+        handed, on_cpu = due - layer.sync, cpu_due - work
+        if layer.least_immediate:
+            on_cpu = min(on_cpu, handed - layer.least_immediate)
+        a = min(due - layer.attention - layer.shared, on_cpu - lead, handed - lead)
+        latest.append(Box(a, min(on_cpu, due - layer.sync_before)))
+    return latest[::-1]
+
+
+def finished(
+    instance: Instance, makespan_ns: int, penalty: int | None, stopped: Callable[[], bool]
+) -> list[Finished]:
+    """Return the best schedules that keep to a makespan and a penalty, no two comparable.
+
+    Every (makespan, penalty) pair that a schedule within both limits has is dominated by one of
+    them.
+
+    Parameters
+    ----------
+    makespan_ns, penalty
+        The limits; None is no limit on the penalty.
+    stopped
+        Asked every 20 ms or so.
+
+    Raises
+    ------
+    Stopped
+        As soon as `stopped` says so.
+    """
+    latest = boxes(instance, makespan_ns)
+    penalties = np.array(instance.penalty, dtype=np.int64)
+    last_penalty = instance.penalty[0]
+    layers = layers_of(instance)
+    states = np.zeros((1, 3), dtype=np.int64)
+    steps: list[Ints] = []  # of every layer but the last: the state before, and the count
+    for number, (layer, following) in enumerate(pairwise(layers)):
+        to_come = (len(layers) - number - 1) * last_penalty
+        most = NO_LIMIT if penalty is None else penalty - to_come
+        limits = np.array([most, *latest[number + 1]], dtype=np.int64)
+        states = _after(layer, following, states, penalties, limits, stopped)
+        steps.append(states[:, 3:])
+    a, c = states[:, 1], states[:, 2]
+    layer = layers[-1]
+    on_cpu = np.maximum(a + layer.attention + layer.sync, c) + layer.all_experts
+    end = np.maximum(a + layer.attention + layer.shared, on_cpu)
+    total = states[:, 0] + last_penalty
+    keeps = (end <= makespan_ns) & (total <= (NO_LIMIT if penalty is None else penalty))
+    complete = np.column_stack([total, end, np.zeros_like(end), np.arange(len(end))])[keeps]
+    best = complete[pareto(complete, np.argsort(complete[:, 0], kind="stable"))]
+    counts = _counts(steps, best[:, 3])
+    return [
+        Finished(makespan, cost, tuple(of))
+        for (cost, makespan), of in zip(best[:, :2].tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def _after(
+    layer: Layer,
+    following: Layer,
+    states: Ints,
+    penalties: Ints,
+    limits: Ints,
+    stopped: Callable[[], bool],
+) -> Ints:
+    """Return the Pareto states after a layer: penalty, a, c, the state before, and the count."""
+    times = np.array(
+        [
+            layer.attention + layer.sync,
+            layer.attention + layer.shared,
+            layer.sync,
+            layer.expert,
+            layer.all_experts,
+            layer.sync_before,
+        ],
+        dtype=np.int64,
+    )
+    raised = np.array(following.raised, dtype=np.int64)
+    kept = np.empty((0, 5), dtype=np.int64)
+    block = max(1, EXTENSIONS_PER_LOOK // len(penalties))
+    for first in range(0, len(states), block):
+        if stopped():
+            raise Stopped
+        end = min(len(states), first + block)
+        spend(STEP_WORK + (end - first) * len(penalties) / EXTENSIONS)
+        made = extensions(states, times, penalties, limits, raised, first, end)
+        kept = np.concatenate([kept, made]) if len(kept) else made
+        kept = kept[pareto(kept, np.argsort(kept[:, 0], kind="stable"))]
+    return kept
+
+
+def _counts(steps: list[Ints], rows: Ints) -> Ints:
+    """Return the counts of all layers that led to some last states, shape (states, layers)."""
+    counts = np.zeros((len(rows), len(steps) + 1), dtype=np.int64)
+    for number in range(len(steps) - 1, -1, -1):
+        taken = steps[number][rows]
+        rows, counts[:, number] = taken[:, 0], taken[:, 1]
+    return counts
 
 
 def lower_bound(instance: Instance) -> tuple[int, int]:
     """Return a bound on (makespan, total penalty), in lexicographic order.
 
-    Proof. The least makespan T* is that of maximal deferral (proof in `states`). A schedule with
+    Proof. The least makespan T* is that of maximal deferral (proof above). A schedule with
     makespan T* costs at least `least_penalty`; one with a larger makespan comes later in
     lexicographic order whatever it costs.
     """

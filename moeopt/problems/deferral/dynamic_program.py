@@ -1,10 +1,10 @@
 """Exact by dynamic programming over the layers: least makespan, then least penalty.
 
-Proof. `states` keeps, layer by layer, a set of partial schedules that nothing within the limits is
-better than; its proof stands there. So the best of the complete ones is the best of all that keep
-to the limits. With the least makespan T* as a limit it is optimal, since none is shorter. If none
-of makespan T* keeps the instance's limit on the penalty, the makespan of the best uniform count
-that does is the limit, which cuts off nothing better. If no uniform count does, nothing is
+Proof. `finished` keeps, layer by layer, a set of partial schedules that nothing within the limits
+is better than; its proof stands there. So the best of the complete ones is the best of all that
+keep to the limits. With the least makespan T* as a limit it is optimal, since none is shorter. If
+none of makespan T* keeps the instance's limit on the penalty, the makespan of the best uniform
+count that does is the limit, which cuts off nothing better. If no uniform count does, nothing is
 feasible: deferring nothing costs the least of all, since penalties do not fall with the count.
 """
 
@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from moeopt.core.search import Search
 
-from .bounds import lower_bound
+from .bounds import Finished, Stopped, earliest, finished, lower_bound
 from .check import objective
 from .heuristics import schedule, uniform, uniform_d
 from .instance import Instance, Solution
-from .states import Finished, Stopped, earliest, finished
 
 FEW_COUNTS = 1024
 """Layers times counts: with so many, looks at the clock are 20 ms apart."""
@@ -75,7 +74,7 @@ def front(instance: Instance, stopped: Callable[[], bool] = lambda: False) -> li
 
     Proof. Deferring nothing costs the least penalty of all, so no undominated schedule takes
     longer than that one in its shortest form. Within this makespan, and within the instance's limit
-    on the penalty, the states of `states.finished` dominate every schedule. Of two with one
+    on the penalty, the states of `finished` dominate every schedule. Of two with one
     makespan or one penalty only the better is left.
 
     Parameters

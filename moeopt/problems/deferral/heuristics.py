@@ -20,7 +20,7 @@ def schedule(instance: Instance, counts: Sequence[int]) -> Solution:
     """Return the schedule in which everything starts as early as it can, in the usual order.
 
     On the CPU that is immediate, deferred experts of layer 0, then those of layer 1, and so on;
-    `states` has the proof that no other order is better. What takes no time keeps no place in it.
+    `bounds` has the proof that no other order is better. What takes no time keeps no place in it.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from moeopt.core.compiled import compile_all
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
 from moeopt.core.wording import unknown
@@ -60,6 +61,8 @@ class Scheduler:
         self.method, self.layers, self.top_k = method, layers, top_k
         self.penalty = np.asarray(penalty)
         self.min_immediate, self.max_total_penalty = min_immediate, max_total_penalty
+        compile_all()
+        METHODS[method](_any_step())
 
     def schedule(
         self,
@@ -106,6 +109,13 @@ class Scheduler:
             raise InputError(f"max_total_penalty: no counts are within {self.max_total_penalty}")
         solution, (makespan_ns, _), (bound_ns, _) = found
         return np.array(solution.deferred, np.int64), makespan_ns, bound_ns
+
+
+def _any_step() -> Instance:
+    """Return a step whose schedule makes every call that a step may need, so that none is late."""
+    return Instance.from_arrays(
+        attention_ns=3, shared_ns=2, sync_ns=1, expert_cpu_ns=4, penalty=range(4), layers=3, top_k=3
+    )
 
 
 Found = tuple[Solution, Pair, Pair] | None

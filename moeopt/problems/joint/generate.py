@@ -32,10 +32,9 @@ from moeopt.core.wording import shown
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.loss_law import KEPT_BITS, LAWS
-from moeopt.sim.models.loss_table import LossTable, read_loss_table
+from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, read_loss_table
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.model_times import times_of_model
+from moeopt.sim.plan import times_of_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens

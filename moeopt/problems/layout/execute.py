@@ -12,6 +12,7 @@ another. An expert with several copies is run from the one that the solution's `
 from collections.abc import Sequence
 
 from moeopt.problems.layout.instance import Domain, Instance, Solution
+from moeopt.problems.layout.view import channel_names
 from moeopt.sim.engine.core import BETWEEN, Engine, Executed, Windows
 from moeopt.sim.engine.timeline import Resource
 
@@ -34,7 +35,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     """
     several = len(instance.scenarios) > 1
     devices = ["GPU", "CPU", *(f"DIMM {number}" for number in range(instance.dimms))]
-    devices += _channels(instance, range(instance.dimms))
+    devices += channel_names(instance, range(instance.dimms))
     if instance.in_two_parts:
         devices.append("PCIe")
     engine = Engine([*(Resource(name) for name in devices), *[BETWEEN] * several])
@@ -94,11 +95,5 @@ def _run(
         read_ns = instance.striped_charge_ns(full_ns) if striped else full_ns
         for at in where:
             add(f"DIMM {at}", read_ns, READS_FIRST, "read")
-        for channel in _channels(instance, where):
+        for channel in channel_names(instance, where):
             add(channel, full_ns, READS_FIRST, "read")
-
-
-def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
-    """Return the channels of some DIMMs, each once; none where they are no limit."""
-    of_dimm = instance.channels
-    return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]

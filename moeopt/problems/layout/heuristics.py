@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
-from moeopt.core.cold_cut import ColdCut
+from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
+from moeopt.core.settlements import ColdCut
 
 from .check import objective
 from .copies import within_memory

@@ -18,8 +18,7 @@ from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.problem import Run
 from moeopt.core.search import Search
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
-from moeopt.sim.traces.forecast_costs import CostCurve
-from moeopt.sim.traces.popularity import fit, forecast
+from moeopt.sim.traces.popularity import CostCurve, fit, forecast
 
 from .check import loads, objective
 from .heuristics import cold_counts_of, family, longest_first, lpt

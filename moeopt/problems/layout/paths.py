@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.tri_domain.columns import STRIPED as STRIPED
+from moeopt.problems.tri_domain.expert import STRIPED as STRIPED
 
 
 class Path(IntEnum):

@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.cold_cut import ColdCut
 from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
+from moeopt.core.settlements import ColdCut
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
-from moeopt.problems.tri_domain.columns import Layout as Layout
 from moeopt.problems.tri_domain.expert import Copy, Expert
+from moeopt.problems.tri_domain.expert import Layout as Layout
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.instance import Solution as Schedule
 
@@ -155,7 +155,7 @@ def cold_localized(instance: Instance, cold_cut: str, dimm_choice: str) -> Layou
     Parameters
     ----------
     cold_cut
-        Which experts are cold; see `moeopt.core.cold_cut`, or `BEST_CUT`. Residents never are.
+        Which experts are cold; see `moeopt.core.settlements`, or `BEST_CUT`. Residents never are.
     dimm_choice
         "in turn", by falling forecast, or "balanced" by the NDP work that is forecast.
     """

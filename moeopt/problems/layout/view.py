@@ -24,7 +24,7 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     work, the longest first. With one scenario the lanes are named after the devices alone.
     """
     devices = ["GPU", "CPU", *(f"DIMM {dimm}" for dimm in range(instance.dimms))]
-    devices += _channels(instance, range(instance.dimms))
+    devices += channel_names(instance, range(instance.dimms))
     if instance.in_two_parts:
         devices.append("PCIe")
     found = []
@@ -180,11 +180,11 @@ def _put(
     where = range(instance.dimms) if dimm is None else [dimm]
     for at in where:
         pieces[f"DIMM {at}"].append((read, label, "read"))
-    for channel in _channels(instance, where):
+    for channel in channel_names(instance, where):
         pieces[channel].append((full, label, "read"))
 
 
-def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
+def channel_names(instance: Instance, dimms: Sequence[int]) -> list[str]:
     """Return the names of the channels of some DIMMs; none where channels are no limit."""
     of_dimm = instance.channels
     return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]

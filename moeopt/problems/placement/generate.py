@@ -11,9 +11,11 @@ sequences; else the trace's earlier steps. Provenance says which. Of counts the 
 (`moeopt.sim.traces.count_sample`), and the counts are the profile.
 """
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from moeopt.core.envelope import Frozen
@@ -22,29 +24,156 @@ from moeopt.core.host_memory import absent
 from moeopt.core.units import GIB
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Batching, Counts, Trace
+from moeopt.sim.traces.trace import Batching, Counts, Tokens, Trace, all_step_tokens
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
 
 from .fields import MAX_TABLE, Known
 from .instance import Dispatch, Instance, Restriction
-from .steps_served import (
-    SCORE_SCALE,
-    Served,
-    Stretch,
-    served,
-    served_after_prompts,
-)
+
+Ints = NDArray[np.int64]
+
+SCORE_SCALE = 10**6
+"""What a routing weight of 1 is as an integer."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Steps, and what came before.
+
+    Attributes
+    ----------
+    counts
+        Tokens of every expert in every step, shape (steps, layers, experts).
+    known
+        None if nothing came before.
+    words
+        Where `known` comes from, for provenance.
+    scores
+        Routing weights that each step's tokens gave each expert, of the shape of `counts`, in units
+        of 1 / `SCORE_SCALE`; None if the trace has none.
+    """
+
+    counts: Ints
+    known: Known | None
+    words: dict[str, Any]
+    scores: Ints | None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Which steps: `length` of them from `first` on, with `batch` tokens, in the first `layers`."""
+
+    first: int
+    length: int
+    batch: int
+    batching: Batching
+    layers: int
+    experts: int
+
+
+def served(trace: Trace, stretch: Stretch) -> Served:
+    """Return some steps of a trace; known are the counts of all steps before them.
+
+    Raises
+    ------
+    InputError
+        If the trace has fewer steps or layers.
+    """
+    steps = all_step_tokens(trace, stretch.batch, stretch.batching)
+    counts = _counts(trace, steps, stretch)
+    scores = _scores(trace, steps, stretch)
+    if not stretch.first:
+        return Served(counts, None, {}, scores)
+    earlier = np.concatenate(steps[: stretch.first])
+    profile = np.array(_of_layers(trace, earlier, stretch))
+    words = {"profile_counts": f"{len(earlier)} tokens of the {stretch.first} steps before"}
+    return Served(counts, Known(profile_counts=profile), words, scores)
+
+
+def served_after_prompts(trace: Trace, stretch: Stretch, sequence: int, share: float) -> Served:
+    """Return the steps that decode some sequences side by side, one token of each at a time.
+
+    Known are counts and routing scores of their prompts, and as a profile the counts of all other
+    sequences.
+
+    Parameters
+    ----------
+    stretch
+        `batch` sequences are decoded; steps count from their first generated token on.
+    sequence
+        The first of them.
+    share
+        Of each sequence that is its prompt, where the trace does not mark what was generated.
+
+    Raises
+    ------
+    InputError
+        If the trace does not know its sequences, or has fewer sequences, steps or layers.
+    """
+    if trace.seq_len is None:
+        raise InputError(f"{trace.name}: seq_len: is needed for first_sequence, but unknown")
+    lengths = np.asarray(trace.seq_len, dtype=np.int64)
+    last = sequence + stretch.batch - 1
+    if last >= len(lengths):
+        raise InputError(f"first_sequence: {last} is beyond the {len(lengths)} of {trace.name}")
+    number = np.repeat(np.arange(len(lengths)), lengths)
+    inside = (number >= sequence) & (number <= last)
+    weights = trace.topk_weights
+    decoded = Trace(
+        trace.name,
+        trace.topk_ids[inside],
+        None if weights is None else weights[inside],
+        seq_len=lengths[sequence : last + 1],
+        decode=decode_tokens(trace, share)[inside],
+    )
+    steps = all_step_tokens(decoded, stretch.batch, "sequences")
+    counts = _counts(decoded, steps, stretch)
+    prompt = prefill_tokens(trace, share) & inside
+
+    def usage(tokens: NDArray[np.bool_], weights: NDArray[Any] | None, scale: int) -> Ints:
+        sums = chosen(trace, tokens, stretch.experts, weights)[: stretch.layers]
+        return np.rint(sums * scale).astype(np.int64)
+
+    found: dict[str, Any] = {"prefill_counts": usage(prompt, None, 1)}
+    words = {"prefill": f"{prompt.sum()} prompt tokens of sequences {sequence} to {last}"}
+    if trace.topk_weights is not None:
+        found["prefill_scores"] = usage(prompt, trace.topk_weights, SCORE_SCALE)
+        found["score_scale"] = SCORE_SCALE
+    if not inside.all():
+        found["profile_counts"] = usage(~inside, None, 1)
+        words["profile"] = f"{(~inside).sum()} tokens of all other sequences"
+    return Served(counts, Known(**found), words, _scores(decoded, steps, stretch))
+
+
+def _counts(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints:
+    end = stretch.first + stretch.length
+    if end > len(steps) or stretch.layers > trace.layers:
+        need = f"steps {stretch.first} to {end} of {stretch.batch} in {stretch.layers} layers"
+        raise InputError(f"steps: {need}; {trace.name} has {len(steps)} in {trace.layers}")
+    return np.array([_of_layers(trace, of, stretch) for of in steps[stretch.first : end]])
+
+
+def _scores(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints | None:
+    if trace.topk_weights is None:
+        return None
+    part = steps[stretch.first : stretch.first + stretch.length]
+    sums = [chosen(trace, of, stretch.experts, trace.topk_weights)[: stretch.layers] for of in part]
+    return np.rint(np.array(sums) * SCORE_SCALE).astype(np.int64)
+
+
+def _of_layers(trace: Trace, tokens: Tokens, stretch: Stretch) -> list[Ints]:
+    return [trace.counts(tokens, layer, stretch.experts) for layer in range(stretch.layers)]
+
 
 NS_PER_US = 1000
 
 MAX_US = 1e9
 
-FROM_COUNTS = True
-"""Counts are enough at one token per step; the steps are drawn from them."""
 
 PROMPT_SHARE = 0.5
 """Of a sequence, where its trace marks no generated tokens."""
@@ -185,8 +314,8 @@ def generate(source: Source, options: Options) -> Instance:
         known = None
     most = min(MAX_TABLE - 1, max(options.batch, int(counts.max(initial=1))))
     sizes = _sizes(counts, options, model)
-    unit_bytes = model.expert_bytes if sizes is None else model.expert_bytes / model.bits
-    room, memory = _room(source.machine, model, options, counts, unit_bytes)
+    unit_bytes = _unit_bytes(model, options)
+    room, memory = _room(source.machine, model, options, counts)
     decided: dict[str, object] = {"layers": counts.shape[1], "gpu_slots": room}
     if options.first_sequence is not None and trace.decode is None:
         decided["prompt_share"] = options.prompt_share or PROMPT_SHARE
@@ -257,18 +386,36 @@ def _schema_2(
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same steps under another value of a settlement; None if that takes the trace.
 
-    None too for free dispatch where the host has no copy.
+    None too for free dispatch where the host has no copy, and for `context` where slots are stated.
     """
     if settlement == "dispatch":
         if value == "free" and not instance.host_copy:
             return None
         return instance.restated(dispatch=value)
+    if settlement == "context":
+        settled = ("context",)
+        return made_again(
+            instance, settlement, value, settled=settled, options=Options, make=_with_room
+        )
     if settlement == "rules_know" and value == "steps":
         return instance.restated(known=None)
     options = (instance.provenance or {}).get("options")
     share = options.get("prompt_share") if isinstance(options, dict) else None
     is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}
     return instance if is_so.get(settlement) else None
+
+
+def _with_room(instance: Instance, record: Record, options: Options) -> Instance | None:
+    """Return an instance with the slots that options leave; None where they are stated."""
+    provenance, source = instance.provenance or {}, record.source(instance)
+    if source is None or not isinstance(provenance.get("gpu_memory"), dict):
+        return None
+    model = source.model if options.bits is None else source.model.quantized(options.bits)
+    room, memory = _left(source.machine, model, options)
+    stated = record.options | {"context": options.context, "gpu_slots": room}
+    return instance.restated(
+        gpu_slots=room, provenance=provenance | {"options": stated, "gpu_memory": memory}
+    )
 
 
 def memory_of(
@@ -303,16 +450,26 @@ def _room(
     model: ModelShape,
     options: Options,
     counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    unit_bytes: float,
 ) -> tuple[int, dict[str, int] | str]:
     """Return the slots, and how they come about."""
     if options.gpu_slots is not None:
         return options.gpu_slots, "gpu_slots as stated"
     if options.share is not None:
         experts = counts.shape[1] * counts.shape[2]
-        return round(options.share * experts * model.expert_bytes / unit_bytes), "share as stated"
+        slots = options.share * experts * model.expert_bytes / _unit_bytes(model, options)
+        return round(slots), "share as stated"
+    return _left(machine, model, options)
+
+
+def _left(machine: Machine, model: ModelShape, options: Options) -> tuple[int, dict[str, int]]:
+    """Return the slots that the GPU's memory leaves, and what it goes to."""
     memory = memory_of(machine, model, options.batch, options.context, options.reserved_gib)
-    return int(memory["experts"] / unit_bytes), memory
+    return int(memory["experts"] / _unit_bytes(model, options)), memory
+
+
+def _unit_bytes(model: ModelShape, options: Options) -> float:
+    """Return what a slot holds: an expert, or a bit per weight where experts differ."""
+    return model.expert_bytes / (1 if options.cold_bits is None else model.bits)
 
 
 def trace_of(source: Source, options: Options) -> Trace:

@@ -30,8 +30,7 @@ from moeopt.sim.traces.trace import Counts
 from .bounds import objective_grid
 from .instance import Instance, held_of, solution_of
 from .lagrangian.local_search import LocalSearch, perturbed
-from .lagrangian.relaxation import Model
-from .lagrangian.whole_layers import cheapest_layers
+from .lagrangian.relaxation import Model, cheapest_layers
 from .layer_steps import Flags, Ints
 from .ranking import best_prefix, descending, filled, offload_time
 

@@ -1,6 +1,6 @@
 """What the sources leave open about experts on the GPU, and how it is read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.settlements import Settlement, context_length
 
 IMPORTANCE = ("importance", "importance-hindsight", "importance-stop")
 FREQUENCY = tuple(
@@ -99,4 +99,5 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         default="0.5",
         why="input and output of the same length, as in that paper's experiments",
     ),
+    context_length("0"),
 )

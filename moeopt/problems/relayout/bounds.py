@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .expert import STRIPED, costs_ns
-from .instance import Instance, active_experts, reads_ns
+from .instance import STRIPED, Instance, active_experts, costs_ns, reads_ns
 from .migrations import link_moves_allowed, link_use, prefetch_allowed
 
 SCALE = 2**16

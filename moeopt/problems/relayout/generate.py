@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.core.errors import InputError
-from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
-from moeopt.problems.relayout.instance import Instance
+from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
+from moeopt.problems.relayout.instance import COSTS, TWO_PARTS, Expert, Instance
 from moeopt.problems.tri_domain.layout_rule import (
     STRIPED,
     CutOption,
@@ -19,8 +18,7 @@ from moeopt.problems.tri_domain.layout_rule import (
 )
 from moeopt.sim.machines.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
 from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.predictor import ALPHA, predict_run
 from moeopt.sim.traces.windows import (
     LayerWindows,

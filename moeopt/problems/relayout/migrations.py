@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from moeopt.core.cold_cut import ColdCut
+from moeopt.core.settlements import ColdCut
 
 from .check import link_time_ns
 from .instance import Expert, Instance, Kind, Migration

@@ -117,7 +117,7 @@ def anneal(
     before = np.zeros((2, most), dtype=np.int64)
     # Devices that a change touches, and the last step that touched each.
     touched, last = np.zeros(devices, dtype=np.int64), np.full(devices, -1)
-    best[:] = slot
+    keep(slot, best)
     cost, peaks, excess = -costs[2] * experts, 0, 0
     for g in range(devices):
         for s in range(slots):
@@ -206,7 +206,8 @@ def anneal(
             if e == EMPTY:
                 continue
             n = count[e]
-            before[turn] = where[e]
+            for k in range(most):
+                before[turn, k] = where[e, k]
             for sign in (-1, 1):
                 for k in range(n):
                     d = where[e, k]
@@ -287,7 +288,8 @@ def anneal(
             for turn in range(2):
                 e = second if turn else first
                 if e != EMPTY:
-                    where[e] = before[turn]
+                    for k in range(most):
+                        where[e, k] = before[turn, k]
             continue
         for w in range(windows):
             slowest[w] = 0
@@ -305,9 +307,17 @@ def anneal(
                 count[dropped] -= 1
         if cost < least:
             least = cost
-            best[:] = slot
+            keep(slot, best)
     numbers[2] = np.int64(random)
     return int(least)
+
+
+@compiled
+def keep(slot: Ints, best: Ints) -> None:
+    """Copy a state; an assignment of whole arrays takes a second longer to compile."""
+    for g in range(slot.shape[0]):
+        for s in range(slot.shape[1]):
+            best[g, s] = slot[g, s]
 
 
 @compiled
@@ -402,7 +412,7 @@ def exchange(
                     continue
             if a == b or (a != EMPTY and count[a] == 1):
                 continue
-            if b != EMPTY and (_at(where, count, b, g) >= 0):
+            if b != EMPTY and (count[b] == most or _at(where, count, b, g) >= 0):
                 continue
             touches, worse = 1, 0.0
             touched[0], last[g] = g, step
@@ -501,9 +511,7 @@ def exchange(
                 cost += weight[w] * top
             if cost < factors[1]:
                 factors[1] = cost
-                for g in range(devices):
-                    for s in range(slots):
-                        best[g, s] = slot[g, s]
+                keep(slot, best)
     numbers[1] = np.int64(random)
 
 

@@ -19,8 +19,7 @@ from pydantic import Field
 
 from moeopt.core.errors import InputError
 from moeopt.sim.presets import get_model, names
-from moeopt.sim.resettle import Record
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source
 from moeopt.sim.traces.count_sample import UNKNOWN
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.windows import LayerWindows, WindowOptions
@@ -54,10 +53,6 @@ KERNELS = {
     "a100-int4": KernelTimes(32_900, 313, 25, 14_863),
 }
 """Fitted times by device and format."""
-
-
-FROM_COUNTS = True
-"""Counts are one window."""
 
 
 class Options(WindowOptions):

@@ -1,10 +1,219 @@
-"""Lower bounds that need no solver, each with its proof."""
+"""Lower bounds that need no solver, each with its proof.
 
+The best is that of the Lagrangian relaxation of the memory rows: what is left is a shortest path
+over the layers.
+
+Rows. A device's parts take at most its room (`paths.Paths.room`). So do, for every whole q, the
+parts counted in q-ths of the room and rounded down: sum over parts of floor(q bytes / room) <= q
+(Chvatal and Gomory; Fekete and Schepers call the rounding a dual feasible function). With a large q
+that is the memory row itself, with q = floor(room / bytes of the experts of a layer) it says how
+many layers' experts fit. All numbers are integers.
+
+Proof. Every valid split keeps all rows. For integers m >= 0, in units of 1 / SCALE ns, adding
+m x (left side - right side) of each row changes no valid split's objective upwards; without the
+rows what is left is a shortest path with m x rounded bytes added to each part's time, which
+`paths.completions` solves exactly. So its length less the sum of m x q, over SCALE and rounded up,
+is a lower bound, whatever the multipliers are. How they are found, in floating point, does not
+matter.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import gcd
 
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.clock import spend
+
 from .instance import Instance
-from .lagrangian import ascend, fitting, rows_of
-from .paths import paths_of
+from .paths import FAR, Ints, Paths, cheapest, completions, paths_of
+
+SCALE_BITS = 10
+"""Most bits that a ns is divided into for multipliers."""
+
+MOST_SIZES = 3
+"""Rounded rows of a device are of so many sizes of parts, the most frequent ones."""
+
+FINE = 2**20
+"""The q of the memory rows themselves."""
+
+STEPS_PER_UNIT = 150_000_000
+"""Inner steps of `completions` and `cheapest` per unit of work: layers x devices^2."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rounded memory rows.
+
+    Attributes
+    ----------
+    device, q
+        Shape (rows,).
+    attention, experts
+        What each layer's part counts in a row, shape (rows, layers).
+    """
+
+    device: Ints
+    q: Ints
+    attention: Ints
+    experts: Ints
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The relaxation at some multipliers.
+
+    Attributes
+    ----------
+    bound
+        The lower bound, in ns.
+    multipliers
+        Shape (rows,), in 1 / `scale` ns.
+    homes
+        Its cheapest path, shape (2, layers).
+    """
+
+    bound: int
+    multipliers: Ints
+    homes: Ints
+
+
+def rows_of(paths: Paths) -> Rows:
+    """Return the memory rows and the rounded ones of the parts' most frequent sizes."""
+    chosen: list[tuple[int, int]] = []
+    for device, room in enumerate(paths.room.tolist()):
+        if room <= 0:
+            continue
+        qs = [FINE]
+        for sizes in (paths.experts_bytes, paths.attention_bytes):
+            found, counts = np.unique(sizes[(sizes > 0) & (sizes <= room)], return_counts=True)
+            often = np.argsort(-counts, kind="stable")[:MOST_SIZES]
+            qs += [room // int(size) for size in found[often]]
+        chosen += [(device, q) for q in dict.fromkeys(qs)]
+    counted = []
+    for sizes in (paths.attention_bytes, paths.experts_bytes):
+        table = [
+            [min(FAR >> 20, q * int(size) // int(paths.room[d])) for size in sizes]
+            for d, q in chosen
+        ]
+        counted.append(np.array(table, dtype=np.int64).reshape(len(chosen), len(sizes)))
+    of, whole = (np.array([row[n] for row in chosen], dtype=np.int64) for n in range(2))
+    return Rows(of, whole, counted[0], counted[1])
+
+
+def fitting(paths: Paths) -> Paths:
+    """Return the paths without homes that a part alone does not fit into."""
+    tables = []
+    for times, sizes in (
+        (paths.attention, paths.attention_bytes),
+        (paths.experts, paths.experts_bytes),
+    ):
+        tables.append(np.where(sizes[:, None] <= paths.room[None, :], times, FAR))
+    tables[1] = np.where(paths.has[:, None] > 0, tables[1], 0)
+    return Paths(**{**vars(paths), "attention": tables[0], "experts": tables[1]})
+
+
+def relaxed(paths: Paths, rows: Rows, multipliers: Ints, scale: int) -> Relaxed | None:
+    """Return the relaxation at some multipliers; None if even without memory there is no way."""
+    priced = []
+    for times, counted in ((paths.attention, rows.attention), (paths.experts, rows.experts)):
+        more = np.zeros_like(times)
+        for device in range(times.shape[1]):
+            own = rows.device == device
+            more[:, device] = multipliers[own] @ counted[own]
+        priced.append(np.where(times < FAR, times * scale + more, FAR))
+    at = (priced[0], priced[1], paths.hop * scale, paths.has, paths.place, paths.source)
+    table = completions(*at)
+    spend(2 * paths.attention.size * paths.attention.shape[1] / STEPS_PER_UNIT)
+    first = int(np.argmin(paths.place))
+    value = int(table[0, first, paths.source])
+    if value >= FAR:
+        return None
+    bound = -((int(multipliers @ rows.q) - value) // scale)
+    return Relaxed(bound, multipliers, cheapest(*at, table))
+
+
+def scale_of(paths: Paths, largest: int) -> int:
+    """Return the largest power of two in which sums with multipliers stay far below `FAR`."""
+    bits = 59 - max(1, largest).bit_length() - 4
+    return 1 << max(0, min(SCALE_BITS, bits))
+
+
+def overuse(rows: Rows, homes: Ints) -> Floats:
+    """Return by how much each row is exceeded, as a share of its right side; negative: spare."""
+    found = np.empty(len(rows.q))
+    for row, device in enumerate(rows.device):
+        left = rows.attention[row][homes[0] == device].sum()
+        left += rows.experts[row][homes[1] == device].sum()
+        found[row] = left / rows.q[row] - 1.0
+    return found
+
+
+def ascend(
+    paths: Paths,
+    rows: Rows,
+    largest: int,
+    target: int | None,
+    steps: int,
+    seen: Callable[[Relaxed], bool],
+) -> Relaxed | None:
+    """Raise the bound by a subgradient method with Polyak's steps (Held, Wolfe, Crowder 1974).
+
+    Parameters
+    ----------
+    largest
+        No objective is above it.
+    target
+        An objective that is known to be reached; None: none is known.
+    steps
+        How many multipliers are tried at most.
+    seen
+        Told of each relaxation; returns whether to stop.
+
+    Returns
+    -------
+    Relaxed or None
+        The best; None if there is no way at all.
+    """
+    scale = scale_of(paths, largest)
+    best = relaxed(paths, rows, np.zeros(len(rows.q), dtype=np.int64), scale)
+    if best is None or seen(best) or not len(rows.q):
+        return best
+    limit = (4.0 * largest + 4.0) * scale  # a device's memory is worth no more than everything
+    weights = best.multipliers * rows.q.astype(float)
+    direction = np.zeros(len(rows.q))
+    factor, since, now = 1.0, 0, best
+    for _ in range(steps):
+        found = overuse(rows, now.homes)
+        found[(weights <= 0) & (found < 0)] = 0.0
+        direction = found + 0.5 * direction
+        direction[(weights <= 0) & (direction < 0)] = 0.0
+        norm = float(direction @ direction)
+        if norm < 1e-12:
+            break
+        aim = target if target is not None else best.bound + max(1, abs(best.bound) // 20)
+        gap = max(1.0, aim * 1.0 - now.bound)
+        weights = np.clip(weights + factor * gap * scale / norm * direction, 0.0, limit)
+        multipliers = np.rint(weights / rows.q).astype(np.int64)
+        following = relaxed(paths, rows, multipliers, scale)
+        if following is None:
+            break
+        now = following
+        if now.bound > best.bound:
+            best, since = now, 0
+        else:
+            since += 1
+            if since >= 8:
+                factor, since = factor / 1.6, 0
+                now, weights = best, best.multipliers * rows.q.astype(float)
+                direction[:] = 0.0
+        if seen(now) or factor < 1e-3:
+            break
+    return best
+
 
 STEPS = 50
 """Multipliers that the quick bound tries."""
@@ -31,7 +240,7 @@ def lower_bound(instance: Instance) -> int:
     Proof. Where a device holds anything, its parts take at most its memory without its buffer
     (SP-C2, SP-C3); where it holds nothing they take 0, which is no more if the buffer fits. If the
     buffer does not fit, nothing can lie there. So the buffer's condition is a plain memory row. The
-    rest is the proof in `lagrangian`. An instance without a path at all is infeasible; the bound is
+    rest is the proof above. An instance without a path at all is infeasible; the bound is
     then above every objective.
     """
     paths = fitting(paths_of(instance))

@@ -18,7 +18,7 @@ OBJECTIVE = ("weighted_ns",)
 """What is minimised: decode_weight x a token's time + prompt_weight x an ubatch's, in ns."""
 
 NONE = -1
-"""Stands for the home of experts that a layer does not have."""
+"""Stands for the home of a part that a layer does not have."""
 
 Found = Iterator[tuple[str, str]]
 
@@ -62,19 +62,15 @@ def times_ns(instance: Instance, solution: Solution) -> tuple[int, int]:
 
     A part that has no device that can run it takes no time here; `violations` reports it.
     """
-    token_ns = _walk_ns(
-        instance,
-        solution,
-        [layer.attention_ns for layer in instance.layers],
-        [layer.experts_ns for layer in instance.layers],
-        instance.hop_ns,
-    )
-    prompt_ns = _walk_ns(
-        instance,
-        solution,
-        [layer.prompt_attention_ns for layer in instance.layers],
-        [layer.prompt_experts_ns for layer in instance.layers],
-        instance.prompt_hop_ns,
+    token_ns, prompt_ns = (
+        _walk_ns(
+            instance,
+            solution,
+            [getattr(layer, f"{prefix}attention_ns") for layer in instance.layers],
+            [getattr(layer, f"{prefix}experts_ns") for layer in instance.layers],
+            getattr(instance, f"{prefix}hop_ns"),
+        )
+        for prefix in ("", "prompt_")
     )
     return token_ns, prompt_ns
 
@@ -125,7 +121,7 @@ def _homes(instance: Instance, solution: Solution) -> Found:
         ):
             if times is None:
                 if device != NONE:
-                    yield "SP-C1", f"experts[{number}]: the layer has none: must be -1"
+                    yield "SP-C1", f"{name}[{number}]: the layer has none: must be -1"
             elif not 0 <= device < len(instance.devices):
                 there = len(instance.devices)
                 yield "SP-C1", f"{name}[{number}]: there is no device {device}, only {there}"
@@ -149,6 +145,8 @@ def _order(instance: Instance, solution: Solution) -> Found:
         return
     before = 0
     for number, device in enumerate(solution.attention):
+        if device == NONE:
+            continue
         name = instance.devices[device].name
         if device not in instance.order:
             yield "SP-C4", f"attention[{number}]: {name} is not in the order"
@@ -164,16 +162,19 @@ MAX_CANDIDATES = 2**17
 
 def count(instance: Instance) -> int:
     """Return how many candidates `candidates` yields."""
-    with_experts = sum(layer.experts_ns is not None for layer in instance.layers)
-    found: int = len(instance.devices) ** (len(instance.layers) + with_experts)
+    parts = [(layer.attention_ns, layer.experts_ns) for layer in instance.layers]
+    found: int = len(instance.devices) ** sum(times is not None for row in parts for times in row)
     return found
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
     """Yield every device for every part, valid or not: that is for the checker to say."""
     every = range(len(instance.devices))
-    homes = [every if layer.experts_ns is not None else (-1,) for layer in instance.layers]
-    for attention in product(every, repeat=len(instance.layers)):
+    at, homes = (
+        [every if times is not None else (NONE,) for times in each]
+        for each in zip(*((x.attention_ns, x.experts_ns) for x in instance.layers), strict=True)
+    )
+    for attention in product(*at):
         for experts in product(*homes):
             yield Solution.model_construct(
                 problem="split", instance=instance.name, attention=attention, experts=experts

@@ -43,17 +43,11 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                 times = getattr(layer, f"{prefix}{part}_ns")
                 hop = 0 if hop_ns is None else hop_ns[here][device]
                 time = 0 if times is None else times[device] or 0
-                after = [
-                    engine.add(
-                        "hops", hop, after=after, kind="hop", number=number, label=label
-                    )
-                ]  # fmt: skip
-                after = [
-                    engine.add(
-                        names[device], time, after=after, kind=part, number=number, label=label
-                    )
-                ]  # fmt: skip
-                here = device
+                came = engine.add("hops", hop, after=after, kind="hop", number=number, label=label)
+                done = engine.add(
+                    names[device], time, after=[came], kind=part, number=number, label=label
+                )
+                after, here = [done], device
         back = 0 if hop_ns is None else hop_ns[here][instance.source]
         engine.add("hops", back, after=after, kind="hop back", label=label)
         objective += windows.end(weight, label)

@@ -17,6 +17,9 @@ from moeopt.sim.source import Source
 
 QUANTUM_NS = 1000
 
+TENSORS = 3
+"""Of a layer's experts: gate, up, down, of equal size."""
+
 
 class Options(Frozen):
     """What this generator can be told besides machine, model and seed."""
@@ -41,6 +44,10 @@ class Options(Frozen):
         Numa,
         Field(description="how several nodes are used"),
     ] = "interleaved"
+    granularity: Annotated[
+        Literal["layer", "tensor"],
+        Field(description="whether a layer's experts are one part, or gate, up and down apart"),
+    ] = "layer"
     contiguous: Annotated[
         bool, Field(description="whether attention goes from one device to the next, as with -ts")
     ] = True
@@ -76,25 +83,26 @@ def generate(source: Source, options: Options) -> Instance:
     count = len(times.names)
     ubatches = -(-options.prompt_tokens // options.ubatch)
     up = np.ceil(np.array([times.attention_bytes, times.experts_bytes]) / MIB).astype(int)
-    layers = [
-        Layer(
+    apart, layers = options.granularity == "tensor", list[Layer]()
+    for row, held in enumerate(up[1].tolist()):
+        moe = ubatches and held
+        whole = Layer(
             attention_ns=tuple(times.attention_ns[row].tolist()),
             attention_bytes=int(up[0, row]) * MIB,
-            experts_ns=None if held == 0 else tuple(times.experts_ns[row].tolist()),
+            experts_ns=tuple(times.experts_ns[row].tolist()) if held else None,
             experts_bytes=int(held) * MIB,
             prompt_attention_ns=tuple(times.prompt_attention_ns[row].tolist())
             if ubatches
             else None,
-            prompt_experts_ns=None
-            if held == 0 or not ubatches
-            else tuple(times.prompt_experts_ns[row].tolist()),
+            prompt_experts_ns=tuple(times.prompt_experts_ns[row].tolist()) if moe else None,
         )
-        for row, held in enumerate(up[1].tolist())
-    ]
+        layers += _by_tensor(whole, source.quantum_ns) if apart and held else [whole]
     hosts = range(times.source, count)
     return Instance(
         name=source.name or f"{source.machine.name}-{model.name}-{options.bits or 'own'}",
-        provenance=source.provenance(None, options.model_dump()),
+        provenance=source.provenance(
+            None, options.model_dump(exclude=None if apart else {"granularity"})
+        ),
         quantum_ns=source.quantum_ns,
         source=times.source,
         order=(*hosts, *range(times.source)) if options.contiguous else None,
@@ -112,3 +120,25 @@ def generate(source: Source, options: Options) -> Instance:
         prompt_weight=ubatches,
         layers=tuple(layers),
     )
+
+
+def _by_tensor(layer: Layer, quantum_ns: int) -> list[Layer]:
+    """Return a layer with gate, and rows of its own for up and down; together they are the layer.
+
+    Times and bytes are in steps of `quantum_ns` and of MiB; the rest is in down.
+    """
+
+    def share(whole: int, step: int, last: bool) -> int:
+        each = whole // (TENSORS * step) * step
+        return whole - (TENSORS - 1) * each if last else each
+
+    rows = list[Layer]()
+    for last in (False, False, True):
+        none = {"attention_ns": None, "attention_bytes": 0, "prompt_attention_ns": None}
+        changed: dict[str, object] = {**none} if rows else {}
+        changed["experts_bytes"] = share(layer.experts_bytes, MIB, last)
+        for name, times in (("", layer.experts_ns), ("prompt_", layer.prompt_experts_ns)):
+            each = (t if t is None else share(t, quantum_ns, last) for t in times or ())
+            changed[f"{name}experts_ns"] = None if times is None else tuple(each)
+        rows.append(layer.model_copy(update=changed))
+    return rows

@@ -5,10 +5,13 @@ A rule that ends with more than fits, or with a part where it cannot run, has no
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import accumulate
 
 from .check import objective, violations
 from .instance import Instance, Layer, Solution
+
+Rule = Callable[..., Solution | None]
 
 Homes = tuple[list[int], list[int]]
 """The device of each layer's attention and of its experts; -1 for none."""
@@ -53,7 +56,7 @@ def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
         return first_fit(instance)
 
     def time_ns(device: int) -> tuple[int, int]:
-        times = [layer.attention_ns[device] for layer in instance.layers]
+        times = [layer.attention_ns[device] for layer in instance.layers if layer.attention_ns]
         times += [layer.experts_ns[device] for layer in instance.layers if layer.experts_ns]
         return sum(time or 0 for time in times), device
 
@@ -189,22 +192,8 @@ def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
     sizes = [layer.attention_bytes + _held(layer) for layer in instance.layers]
     needed = sum(sizes)
     buffers = max(instance.devices[gpu].buffer for gpu in gpus)
-    ends = list(accumulate(max(0, room[gpu]) for gpu in gpus))
-    total = needed + buffers * len(gpus)
-    attention = [gpus[-1]] * len(sizes)
-    row = loaded = 0
-    for gpu, end in zip(gpus, ends, strict=True):
-        loaded += buffers
-        while row < len(sizes):
-            # Compared in whole numbers: loaded + size against end / ends[-1] x total.
-            over = (loaded + sizes[row]) * ends[-1] - end * total
-            if over > 0 and over >= end * total - loaded * ends[-1]:
-                break
-            attention[row] = gpu
-            loaded += sizes[row]
-            row += 1
-            if over > 0:
-                break
+    shares = [max(0, room[gpu]) for gpu in gpus]
+    attention = [gpus[place] for place in ik_places(sizes, shares, buffers)]
     experts: list[int | None] = [*attention]
     for gpu in gpus:
         if needed <= sum(max(0, room[other]) for other in gpus):
@@ -217,6 +206,28 @@ def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
             used -= _held(instance.layers[number])
             experts[number] = None
     return _on_host(instance, attention, experts)
+
+
+def ik_places(sizes: Sequence[int], shares: Sequence[float], buffer: int) -> list[int]:
+    """Return which share of all bytes each layer goes to: to the nearest layer, in order.
+
+    Each device has a compute buffer beside its layers, which counts; the last one takes the rest.
+    """
+    ends, total = list(accumulate(shares)), sum(sizes) + buffer * len(shares)
+    found, row, loaded = [len(shares) - 1] * len(sizes), 0, 0
+    for place, end in enumerate(ends):
+        loaded += buffer
+        while row < len(sizes):
+            # Compared without a division: loaded + size against end / ends[-1] x total.
+            over = (loaded + sizes[row]) * ends[-1] - end * total
+            if over > 0 and over >= end * total - loaded * ends[-1]:
+                break
+            found[row] = place
+            loaded += sizes[row]
+            row += 1
+            if over > 0:
+                break
+    return found
 
 
 def best_rule(instance: Instance) -> Solution | None:
@@ -250,11 +261,11 @@ def _held(layer: Layer) -> int:
 
 
 def _first(
-    ways: Sequence[int], times: Sequence[int | None], size: int, room: list[int]
+    ways: Sequence[int], times: Sequence[int | None] | None, size: int, room: list[int]
 ) -> int | None:
     """Return the first device that can run a part and has room for it, which is taken."""
     for device in ways:
-        if times[device] is not None and size <= room[device]:
+        if times is not None and times[device] is not None and size <= room[device]:
             room[device] -= size
             return device
     return None
@@ -321,12 +332,49 @@ def _valid(instance: Instance, homes: Homes) -> Solution | None:
     return None if violations(instance, solution) else solution
 
 
-HEURISTICS: dict[str, Callable[..., Solution | None]] = {
-    "llama.cpp-fit": llama_cpp_fit,
-    "tensor-split-then-n-cpu-moe": tensor_split_then_n_cpu_moe,
-    "ik-auto-fit": ik_auto_fit,
-    "first-fit": first_fit,
-    "one-gpu-only": one_gpu_only,
+def of_layers(rule: Rule) -> Rule:
+    """Return the rule for instances by tensor, too: all tensors of a layer lie as its experts."""
+
+    @wraps(rule)
+    def found(instance: Instance, **settled: str) -> Solution | None:
+        if not instance.by_tensor:
+            return rule(instance, **settled)
+        rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
+        ends = [*rows[1:], len(instance.layers)]
+        layers = tuple(
+            _joined(instance.layers[row:end]) for row, end in zip(rows, ends, strict=True)
+        )
+        solution = rule(instance.model_copy(update={"layers": layers}), **settled)
+        if solution is None:
+            return None
+        attention, experts = [-1] * ends[-1], list[int]()
+        for row, end, at, home in zip(
+            rows, ends, solution.attention, solution.experts, strict=True
+        ):
+            attention[row] = at
+            experts += [home] * (end - row)
+        return _valid(instance, (attention, experts))
+
+    return found
+
+
+def _joined(rows: Sequence[Layer]) -> Layer:
+    """Return a layer with the experts of all rows as one part."""
+    changed: dict[str, object] = {"experts_bytes": sum(_held(row) for row in rows)}
+    for name in ("experts_ns", "prompt_experts_ns"):
+        times = [getattr(row, name) for row in rows]
+        if any(times):
+            each = zip(*(own for own in times if own), strict=True)
+            changed[name] = tuple(None if None in own else sum(own) for own in each)
+    return rows[0].model_copy(update=changed)
+
+
+HEURISTICS: dict[str, Rule] = {
+    "llama.cpp-fit": of_layers(llama_cpp_fit),
+    "tensor-split-then-n-cpu-moe": of_layers(tensor_split_then_n_cpu_moe),
+    "ik-auto-fit": of_layers(ik_auto_fit),
+    "first-fit": of_layers(first_fit),
+    "one-gpu-only": of_layers(one_gpu_only),
 }
 
 WARM_START = best_rule

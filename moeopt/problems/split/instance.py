@@ -57,7 +57,8 @@ class Layer(Data):
     Parameters
     ----------
     attention_ns
-        Time of attention on each device; None where it cannot run.
+        Time of attention on each device; None where it cannot run. None in all: there is none, and
+        what stands as experts is a further tensor of those before (gate, up, down).
     attention_bytes
         What it needs where it lies, KV cache included.
     experts_ns
@@ -68,7 +69,7 @@ class Layer(Data):
         The same for one ubatch of a prompt; None counts as 0.
     """
 
-    attention_ns: Times
+    attention_ns: Times | None
     attention_bytes: Count
     experts_ns: Times | None = None
     experts_bytes: Count = 0
@@ -191,6 +192,11 @@ class Instance(InstanceEnvelope):
                 if times is not None and all(time is None for time in times):
                     reason = "must have a time on one device at least"
                     raise field_error([row, f"{name}_ns"], reason)
+            if layer.attention_ns is None and (not row or layer.experts_ns is None):
+                reason = "must have times: only further tensors of experts have no attention"
+                raise field_error([row, "attention_ns"], reason)
+            if layer.attention_ns is None and layer.attention_bytes:
+                raise field_error([row, "attention_bytes"], "must be 0 where there is no attention")
         return layers
 
     @model_validator(mode="after")
@@ -221,6 +227,11 @@ class Instance(InstanceEnvelope):
         return f"{len(self.layers)} layers, {len(self.devices)} devices"
 
     @cached_property
+    def by_tensor(self) -> bool:
+        """Whether experts are given by tensor: layers without attention belong to those before."""
+        return any(layer.attention_ns is None for layer in self.layers)
+
+    @cached_property
     def largest(self) -> int:
         """No solution's objective is above this."""
         total = 0
@@ -239,11 +250,11 @@ class Instance(InstanceEnvelope):
 
 
 Home = Annotated[int, Field(strict=True, ge=-1, le=2**31)]
-"""A device; -1 for the experts of a layer that has none, and what has no home at all."""
+"""A device; -1 for the part that a layer has not, and what has no home at all."""
 
 
 class Solution(SolutionEnvelope):
-    """One device per layer for attention, and one, or -1, for routed experts."""
+    """One device, or -1, per layer for attention and for routed experts."""
 
     problem: Literal["split"] = "split"
     attention: tuple[Home, ...]

@@ -6,7 +6,7 @@ method's name is older: splits of the first layers, its labels, were extended by
 Proof. By Lemma 2 of the specification the model of runs has the optimum, and CP-SAT's bound on it
 is one in integers; with a known objective it holds better splits alone, so that "infeasible" says
 that there are none. Consecutive blocks and moves give splits, no bounds; the checker sees each. The
-proof that the relaxation is a bound stands in `lagrangian`. The largest of these is the bound.
+proof that the relaxation is a bound stands in `bounds`. The largest of these is the bound.
 """
 
 from dataclasses import replace
@@ -16,11 +16,10 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
-from .bounds import objective_grid
+from .bounds import Relaxed, ascend, fitting, objective_grid, rows_of
 from .check import objective, violations
-from .heuristics import HEURISTICS
+from .heuristics import HEURISTICS, of_layers
 from .instance import Instance, Solution
-from .lagrangian import Relaxed, ascend, fitting, rows_of
 from .paths import FAR, Ints, Paths, paths_of
 from .runs import counted
 
@@ -38,7 +37,10 @@ def solve(instance: Instance, search: Search) -> None:
     """Find the best split and prove it, or report the best and the bound reached."""
     paths = fitting(paths_of(instance))
     grid = objective_grid(instance)
-    for start in (rule(instance) for rule in HEURISTICS.values()):
+    starts = [*HEURISTICS.values()]
+    if instance.by_tensor:
+        starts.append(of_layers(lambda whole: _whole_layers(whole, search)))
+    for start in (rule(instance) for rule in starts):
         _offer(instance, search, start)
         if start is not None and not violations(instance, start):
             homes = np.array([start.attention, start.experts], dtype=np.int64)
@@ -61,6 +63,13 @@ def solve(instance: Instance, search: Search) -> None:
     search.note = "OPTIMAL" if search.closed else "OPEN"
 
 
+def _whole_layers(instance: Instance, search: Search) -> Solution | None:
+    """Return the best split that keeps a layer's tensors together, if the model of runs has one."""
+    paths, grid = fitting(paths_of(instance)), objective_grid(instance)
+    homes = counted(paths, grid, None, search.remaining_s / 2).homes
+    return None if homes is None else _split(instance, homes)
+
+
 def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> bool:
     """Solve the model of runs; return whether to go on."""
     known = search.objective if isinstance(search.objective, int) else None
@@ -80,70 +89,61 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
 
 
 def improved(paths: Paths, homes: Ints) -> Ints:
-    """Return homes that no move of a part, or of a layer, or exchange of experts makes better.
+    """Return homes that no move of a part, or of two, or exchange of experts makes better.
 
     Parameters
     ----------
     homes
         Of a split that fits, shape (2, layers).
     """
-    homes = homes.copy()
-    layers, count = paths.attention.shape
-    used = np.bincount(homes[0], paths.attention_bytes, count)
-    used = (used + np.bincount(np.maximum(homes[1], 0), paths.experts_bytes, count)).astype(int)
-    every = np.arange(layers)
+    row, part = np.nonzero(np.column_stack([paths.has < 2, paths.has > 0]))
+    time = np.stack([paths.attention, paths.experts], axis=1)[row, part]
+    size = np.column_stack([paths.attention_bytes, paths.experts_bytes])[row, part]
+    at, every, count = homes[part, row], np.arange(len(row)), len(paths.room)
+    used = np.bincount(at, size, count).astype(int)
+    first = np.flatnonzero((part[:-1] == 0) & (part[1:] == 1))  # attention with experts behind it
+    attention, experts = (np.flatnonzero(part == own) for own in range(2))
+    apart = np.abs(experts[:, None] - experts) > 1
+    sizes = size[experts][:, None] - size[experts]
     for _ in range(MOST_MOVES):
-        spend((3 * layers * count + layers * layers) / MOVES_PER_UNIT)
-        at, has = homes[0], paths.has > 0
-        home = np.where(has, homes[1], at)
-        before = np.concatenate([[paths.source], home[:-1]])
+        spend((3 * len(row) * count + len(experts) ** 2) / MOVES_PER_UNIT)
+        before = np.concatenate([[paths.source], at[:-1]])
         after = np.concatenate([at[1:], [paths.source]])
-        free = paths.room - used
-        out = paths.hop[at] + paths.experts + paths.hop[:, after].T  # experts on each device
-        out = np.where((paths.experts < FAR) & has[:, None], out, FAR)
-        experts = np.where(paths.experts_bytes[:, None] <= free, out - out[every, home][:, None], 0)
-        experts[~has] = 0
-        into = paths.hop[before] + paths.attention  # attention on each device
-        low = np.concatenate([[-1], paths.place[at[:-1]]])
-        high = np.concatenate([paths.place[at[1:]], [count]])
-        keeps = (paths.place >= low[:, None]) & (paths.place <= high[:, None])
-        keeps &= paths.attention < FAR
-        onward = np.where(has[:, None], paths.hop[:, home].T, paths.hop[:, after].T)
-        alone = into + onward
-        alone = alone - alone[every, at][:, None]
-        fits = keeps & (paths.attention_bytes[:, None] <= free)
-        alone = np.where(fits, alone, 0)
-        now = into[every, at] + out[every, home]
-        both = into + np.diag(paths.hop) + paths.experts + paths.hop[:, after].T - now[:, None]
-        fits = keeps & has[:, None] & (paths.experts < FAR)
-        fits &= (paths.attention_bytes + paths.experts_bytes)[:, None] <= free
-        both = np.where(fits, both, 0)
-        swap = out[:, home] - out[every, home][:, None]
-        swap = swap + swap.T
-        sizes = paths.experts_bytes[:, None] - paths.experts_bytes[None, :]
-        fits = (sizes <= free[home][None, :]) & (-sizes <= free[home][:, None])
-        fits &= has[:, None] & has[None, :] & (out[:, home] < FAR) & (out[:, home] < FAR).T
-        beside = np.abs(every[:, None] - every[None, :]) > 0
-        swap = np.where(fits & beside, swap, 0)
-        moves = (experts, alone, both, swap)
-        best = min(range(4), key=lambda kind: (int(moves[kind].min()), kind))
+        free, places = paths.room - used, paths.place[at[attention]]
+        low, high = np.append(-1, places[:-1]), np.append(places[1:], count)
+        can = time < FAR
+        can[attention] &= (paths.place >= low[:, None]) & (paths.place <= high[:, None])
+        own = paths.hop[before] + time + paths.hop[:, after].T  # each part on each device
+        one = np.where(can & (size[:, None] <= free), own - own[every, at][:, None], 0)
+        behind = first + 1
+        both = time[first] + np.diag(paths.hop) + time[behind] + paths.hop[:, after[behind]].T
+        now = own[first, at[first]] + time[behind, at[behind]]
+        now += paths.hop[at[behind], after[behind]]
+        fits = can[first] & can[behind] & ((size[first] + size[behind])[:, None] <= free)
+        both = np.where(fits, paths.hop[before[first]] + both - now[:, None], 0)
+        home = at[experts]
+        out = own[experts][:, home]
+        swap = out - own[experts, home][:, None]
+        fits = apart & (sizes <= free[home]) & (-sizes <= free[home][:, None])
+        swap = np.where(fits & (out < FAR) & (out < FAR).T, swap + swap.T, 0)
+        moves = (one, both, swap)
+        best = min((kind for kind in range(3) if moves[kind].size), key=lambda k: moves[k].min())
         if moves[best].min() >= 0:
-            return homes
-        layer, target = divmod(int(moves[best].argmin()), moves[best].shape[1])
-        size, held = int(paths.attention_bytes[layer]), int(paths.experts_bytes[layer])
-        if best in (1, 2):
-            used[at[layer]] -= size
-            used[target] += size
-            homes[0, layer] = target
-        if best in (0, 2):
-            used[home[layer]] -= held
-            used[target] += held
-            homes[1, layer] = target
-        if best == 3:
-            used[home[layer]] += int(paths.experts_bytes[target]) - held
-            used[home[target]] += held - int(paths.experts_bytes[target])
-            homes[1, layer], homes[1, target] = homes[1, target], homes[1, layer]
-    return homes
+            break
+        which, target = divmod(int(moves[best].argmin()), moves[best].shape[1])
+        moved = {which: target}
+        if best == 1:
+            moved = {int(first[which]): target, int(behind[which]): target}
+        if best == 2:
+            stop, other = int(experts[which]), int(experts[target])
+            moved = {stop: int(at[other]), other: int(at[stop])}
+        for stop, device in moved.items():
+            used[at[stop]] -= size[stop]
+            used[device] += size[stop]
+            at[stop] = device
+    found = np.full_like(homes, -1)
+    found[part, row] = at
+    return found
 
 
 def up(bound: int, grid: int) -> int:
@@ -153,7 +153,7 @@ def up(bound: int, grid: int) -> int:
 
 def _split(instance: Instance, homes: Ints) -> Solution | None:
     """Return a path's homes as a solution; None if there is no path."""
-    if (homes[0] < 0).any():
+    if (homes < 0).all(axis=0).any():
         return None
     return Solution(
         instance=instance.name,

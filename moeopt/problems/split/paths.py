@@ -28,7 +28,7 @@ class Paths:
     attention_bytes, experts_bytes
         Shape (layers,); 0 where there are no experts.
     has
-        Whether a layer has experts, shape (layers,).
+        What a layer has, shape (layers,): 0 attention, 1 attention and experts, 2 experts alone.
     room
         What parts may take on each device, shape (devices,): its memory without its buffer. One
         with too little for its buffer can hold nothing, see `bounds`.
@@ -73,7 +73,10 @@ def paths_of(instance: Instance) -> Paths:
     hop = decode * np.array(instance.hop_ns, dtype=np.int64)
     if instance.prompt_hop_ns is not None:
         hop = hop + prompt * np.array(instance.prompt_hop_ns, dtype=np.int64)
-    has = np.array([layer.experts_ns is not None for layer in instance.layers], dtype=np.int64)
+    has = np.array(
+        [2 if x.attention_ns is None else int(x.experts_ns is not None) for x in instance.layers],
+        dtype=np.int64,
+    )
     held = np.array([layer.experts_bytes for layer in instance.layers], dtype=np.int64)
     return Paths(
         source=instance.source,
@@ -81,7 +84,7 @@ def paths_of(instance: Instance) -> Paths:
         experts=parts[1],
         hop=hop,
         attention_bytes=np.array([x.attention_bytes for x in instance.layers], dtype=np.int64),
-        experts_bytes=held * has,
+        experts_bytes=held * (has > 0),
         has=has,
         room=room,
         place=place.astype(np.int64),
@@ -130,7 +133,11 @@ def completions(
             for h in range(count):
                 best = FAR
                 for following in range(count):
-                    if place[following] >= place[g] and after[following] < FAR:
+                    if has[layer] == 2:  # experts alone: attention stays what it was
+                        if experts[layer, following] < FAR and table[layer + 1, g, following] < FAR:
+                            value = experts[layer, following] + table[layer + 1, g, following]
+                            best = min(best, hop[h, following] + value)
+                    elif place[following] >= place[g] and after[following] < FAR:
                         best = min(best, hop[h, following] + after[following])
                 table[layer, g, h] = best
     return table
@@ -142,7 +149,7 @@ def cheapest(
 ) -> Ints:
     """Return homes of a path that takes what `completions` says, shape (2, layers).
 
-    Of equal ones the first device by number; -1 for experts that a layer has not.
+    Of equal ones the first device by number; -1 for a part that a layer has not.
     """
     layers, count = attention.shape
     homes = np.full((2, layers), -1, dtype=np.int64)
@@ -152,23 +159,28 @@ def cheapest(
         for g in range(count):
             if attention[layer, g] >= FAR or (before >= 0 and place[g] < place[before]):
                 continue
+            if has[layer] == 2 and g != before:
+                continue
             for h in range(count):
                 if has[layer]:
                     if experts[layer, h] >= FAR:
                         continue
-                    value = hop[g, h] + experts[layer, h]
+                    value = hop[here if has[layer] == 2 else g, h] + experts[layer, h]
                 elif h == g:
                     value = 0
                 else:
                     continue
                 if table[layer + 1, g, h] >= FAR:
                     continue
-                value += hop[here, g] + attention[layer, g] + table[layer + 1, g, h]
+                value += table[layer + 1, g, h]
+                if has[layer] < 2:
+                    value += hop[here, g] + attention[layer, g]
                 if value < best:
                     best, at, home = value, g, h
         if at < 0:
             return homes
-        homes[0, layer] = at
+        if has[layer] < 2:
+            homes[0, layer] = at
         if has[layer]:
             homes[1, layer] = home
         before, here = at, home

@@ -1,11 +1,12 @@
 """Runs of layers that are alike, counted: an exact model of how many of a run lie where.
 
-Consecutive layers are one run if all their times and bytes are equal. Of a split only these numbers
-are kept: how many layers of each run have attention on g and experts on h, and how often the
-activations go from there to attention on g', within the run and to the next one. Memory is a sum
-over these numbers, and so is the time. So whatever split there is gives numbers that satisfy the
-model, at its objective: the model is a relaxation, and what CP-SAT proves of it in integers holds
-for all splits.
+Consecutive layers are one run if all their times and bytes are equal. (A layer is all rows from one
+with attention to the next: where experts are given by tensor, a chain of places, each to the next
+tensor's, stands for "experts on h" below.) Of a split only these numbers are kept: how many layers
+of each run have attention on g and experts on h, and how often the activations go from there to
+attention on g', within the run and to the next one. Memory is a sum over these numbers, and so is
+the time. So whatever split there is gives numbers that satisfy the model, at its objective: the
+model is a relaxation, and what CP-SAT proves of it in integers holds for all splits.
 
 Proof that it loses nothing. Within a run the numbers are arcs between places, attention on g or
 experts on h; as many enter a place as leave it, but for where the run is entered and left. Layers
@@ -22,7 +23,7 @@ split with as many layers' attention on each device.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise, product
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -41,7 +42,9 @@ MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
 
 Place = tuple[str, int, int]
-"""("attention", g, -1), or ("experts", g, h); g is -1 where it does not matter."""
+"""("attention", g, -1), or ("experts", g, h); g is -1 where it does not matter.
+
+Tensors of experts before the last are places by their row: ("7", g, h)."""
 
 Arc = tuple[Place, Place]
 
@@ -71,12 +74,18 @@ Stretch = list[tuple[int, int]]
 
 
 def kinds_of(paths: Paths) -> tuple[Ints, Ints]:
-    """Return each layer's kind, and a layer of each kind."""
+    """Return each layer's kind, and the first row of a layer of each kind."""
     table = np.column_stack(
         [paths.attention, paths.experts, paths.has, paths.attention_bytes, paths.experts_bytes]
     )
-    _, first, kinds = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return kinds.ravel(), first
+    starts = np.flatnonzero(paths.has < 2)
+    most = int(np.diff(np.append(starts, len(table))).max())
+    padded = np.vstack([table, np.full((most, table.shape[1]), -1)])
+    rows = starts[:, None] + np.arange(most)
+    rows = np.where(rows < np.append(starts[1:], len(table))[:, None], rows, len(table))
+    wide = padded[rows].reshape(len(starts), -1)
+    _, first, kinds = np.unique(wide, axis=0, return_index=True, return_inverse=True)
+    return kinds.ravel(), starts[first]
 
 
 def stretches_of(paths: Paths) -> list[Stretch]:
@@ -86,7 +95,8 @@ def stretches_of(paths: Paths) -> list[Stretch]:
     sizes = np.diff(np.append(starts, len(kinds)))
     devices = len(paths.room)
     if len(starts) * devices**2 * (devices if paths.place.any() else 1) <= MOST_NUMBERS:
-        return [[run] for run in zip(starts.tolist(), sizes.tolist(), strict=True)]
+        rows = np.flatnonzero(paths.has < 2)[starts]
+        return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
     return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
 
 
@@ -113,7 +123,7 @@ def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Cou
             break
         homes, apart = model.walked(solver)
         if homes is not None and len(stretches[0]) > 1:
-            attention = np.bincount(homes[0], minlength=len(paths.room))
+            attention = np.bincount(homes[0][homes[0] >= 0], minlength=len(paths.room))
             return Counted(bound, realised(paths, attention, remaining), False)
         if homes is not None:
             return Counted(bound, homes, False)
@@ -127,8 +137,10 @@ def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
 
     Attention lies in consecutive blocks, in the order, else by number of the device. For that
     attention the homes of the experts are the best ones, if time suffices: layers of a class whose
-    attention, and the next layer's, are on the same devices are counted together.
+    attention, and the next layer's, are on the same devices are counted together. By tensor: none.
     """
+    if (paths.has == 2).any():
+        return None
     count = len(paths.room)
     ways = sorted(range(count), key=lambda device: (int(paths.place[device]), device))
     at = np.repeat(ways, attention[ways]).astype(np.int64)
@@ -249,6 +261,9 @@ class _Model:
         """Return how many of some layers alike have attention on one and experts on another."""
         paths, found = self.paths, dict[Arc, cp_model.IntVar]()
         every = range(len(paths.room))
+        end = row + 1
+        while end < len(paths.has) and paths.has[end] == 2:
+            end += 1
         for g in every:
             for h in every if paths.has[row] else (g,):
                 cost = int(paths.attention[row, g])
@@ -259,10 +274,22 @@ class _Model:
                 number = self._number(size, cost)
                 self._held[g].append(int(paths.attention_bytes[row]) * number)
                 self._held[h].append(int(paths.experts_bytes[row]) * number)
-                place = "experts", g if self.ordered else -1, h
-                found[("attention", g, -1), place] = number
+                found[("attention", g, -1), self._stop(row, end, g, h)] = number
         self.model.add(sum(found.values()) == size)
+        for later in range(row + 1, end):
+            for g in every if self.ordered else (-1,):
+                for i, h in product(every, every):
+                    cost = int(paths.experts[later, h] + paths.hop[i, h])
+                    if paths.experts[later, h] < FAR and paths.experts[later - 1, i] < FAR:
+                        number = self._number(size, cost)
+                        self._held[h].append(int(paths.experts_bytes[later]) * number)
+                        at, to = self._stop(later - 1, end, g, i), self._stop(later, end, g, h)
+                        found[at, to] = number
         return found
+
+    def _stop(self, row: int, end: int, g: int, h: int) -> Place:
+        """Return where experts of a row lie, of a layer that ends before `end`."""
+        return "experts" if row == end - 1 else str(row), g if self.ordered else -1, h
 
     def _run(
         self, stretch: Stretch, enters: dict[int, cp_model.LinearExprT], *, last: bool
@@ -326,7 +353,9 @@ class _Model:
                 ways[at] += [to] * solver.value(number)
             [start] = [g for g, entered in self.enters[run].items() if solver.value(entered)]
             walk = _walk(ways, ("attention", start, -1))
-            homes += [(at[1], to[2]) for at, to in zip(walk[::2], walk[1::2], strict=True)]
+            for before, (kind, _, device) in pairwise(walk):
+                if kind != "attention":
+                    homes.append((before[1] if before[0] == "attention" else -1, device))
             if left := {place for place, to in ways.items() if to} - set(walk):
                 apart += [(run, {*left, *(to for at in left for to in ways[at])})]
         if apart:

@@ -24,7 +24,8 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         layers = solution.attention.count(number)
         experts = solution.experts.count(number)
         full = PERCENT * (used + device.buffer) // device.capacity if device.capacity else 0
-        said = f"attention of {layers}, experts of {experts} layers, {full} % full"
+        of = "tensors" if instance.by_tensor else "layers"
+        said = f"attention of {layers}, experts of {experts} {of}, {full} % full"
         found[device.name] = said if layers or experts else "left out"
     return found
 
@@ -33,12 +34,22 @@ def hops(instance: Instance, solution: Solution) -> Iterator[tuple[int, int]]:
     """Yield the devices that the activations go between, one after the other."""
     here = instance.source
     for at, home in zip(solution.attention, solution.experts, strict=True):
-        yield here, at
-        here = at
+        if at >= 0:
+            yield here, at
+            here = at
         if home >= 0:
             yield at, home
             here = home
     yield here, instance.source
+
+
+def _layer(instance: Instance, row: int, part: str = "experts") -> str:
+    """Return what a row of `layers` is: a layer, or a tensor of one, counted from 0."""
+    if not instance.by_tensor:
+        return f"layer {row}"
+    starts = [n for n, one in enumerate(instance.layers[: row + 1]) if one.attention_ns is not None]
+    of = f"layer {len(starts) - 1}"
+    return of if part == "attention" else f"{of}, tensor {row - starts[-1]}"
 
 
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
@@ -51,7 +62,7 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
         ):
             a, b = getattr(ours, part)[number], getattr(best, part)[number]
             if a != b:
-                yield size, f"layer {number}: {part}", names[a], names[b]
+                yield size, f"{_layer(instance, number, part)}: {part}", names[a], names[b]
 
 
 def changes(instance: Instance, solution: Solution) -> Changes:
@@ -62,7 +73,8 @@ def changes(instance: Instance, solution: Solution) -> Changes:
             homes = getattr(solution, part)
             for device, name in enumerate(names):
                 if homes[number] not in (device, -1):
-                    words = f"{part} of layer {number} on {name}, not {names[homes[number]]}"
+                    of = f"{part} of {_layer(instance, number, part)}"
+                    words = f"{of} on {name}, not {names[homes[number]]}"
                     moved = {part: replaced(homes, number, device)}
                     yield words, solution.model_copy(update=moved)
     homes = solution.experts
@@ -70,5 +82,6 @@ def changes(instance: Instance, solution: Solution) -> Changes:
         for second in range(first):
             if homes[first] != homes[second] and min(homes[first], homes[second]) >= 0:
                 both = replaced(replaced(homes, first, homes[second]), second, homes[first])
-                words = f"experts of layers {second} and {first} exchanged"
+                both_of = f"{_layer(instance, second)} and {_layer(instance, first)}"
+                words = f"experts of {both_of} exchanged"
                 yield words, solution.model_copy(update={"experts": both})

@@ -113,6 +113,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "Solution": "instance",
         "Expert": "expert",
-        "Scheduler": "moeopt.problems.tri_domain.scheduler",
+        "Scheduler": "moeopt.problems.tri_domain.online",
     },
 )

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.core.errors import InputError
+from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.layout_rule import (
@@ -18,8 +18,7 @@ from moeopt.problems.tri_domain.layout_rule import (
 )
 from moeopt.sim.machines.cost import expert_costs
 from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
-from moeopt.sim.resettle import Record, made_again
-from moeopt.sim.source import Source
+from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps
 
 

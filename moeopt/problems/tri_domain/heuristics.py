@@ -26,6 +26,8 @@ GPU, CPU, NDP = range(3)
 Choice = NDArray[np.int64]
 """One of GPU, CPU, NDP per expert."""
 
+Flags = NDArray[np.bool_]
+
 FIDDLER_GRID = 2**15
 """Resolution of the two-machine split in `fiddler` where the costs have no coarser grid."""
 
@@ -176,28 +178,83 @@ def fiddler(instance: Instance) -> Solution:
     that many. Its profiled constants (7 per token on the CPU, 70 per load) are replaced by the
     instance's costs. It knows nothing of DIMM contention.
     """
-    c = instance.columns
-    limit = int(min(c.gpu_ns.sum(), c.cpu_ns.sum()))  # all on one host is a split, too
-    step = max(int(np.gcd.reduce(c.gpu_ns)), -(-limit // FIDDLER_GRID), 1)
-    cost = -(-c.gpu_ns // step)
-    size = limit // step + 1
-    cpu = np.full(size, np.inf)
-    cpu[0] = 0
-    on_gpu = np.zeros((len(cost), size), dtype=np.bool_)
-    for row, width in enumerate(cost.tolist()):
-        taken = np.full(size, np.inf)
-        if width < size:
-            taken[width:] = cpu[: size - width]
-        cpu = cpu + c.cpu_ns[row]
-        on_gpu[row] = taken < cpu
-        cpu = np.minimum(cpu, taken)
-    at = int(np.maximum(cpu, instance.base_ns + np.arange(size) * step).argmin())
-    choice = np.full(len(cost), CPU)
-    for row in range(len(cost) - 1, -1, -1):
-        if on_gpu[row, at]:
-            choice[row] = GPU
-            at -= int(cost[row])
-    return _solution(instance, choice)
+    split = best_split(instance.columns.gpu_ns, instance.columns.cpu_ns, instance.base_ns)
+    return _solution(instance, np.where(split, GPU, CPU))
+
+
+EXACT_IN_32_BITS = 2**24
+
+
+def best_split(gpu_ns: Choice, cpu_ns: Choice, base_ns: int = 0) -> Flags:
+    """Return which experts the GPU runs for the later of the two to be as early as possible.
+
+    The table of least CPU times over GPU times; of equal splits the one with least GPU time. Three
+    things make it smaller: no split is later than one that is known; so the GPU gets at least what
+    the CPU cannot do by then; and times in units of their common divisor fit into 32 bits.
+
+    Parameters
+    ----------
+    gpu_ns, cpu_ns
+        What each expert takes on either host, int64 of shape (experts,).
+    base_ns
+        What the GPU does besides.
+    """
+    limit = int(min(gpu_ns.sum(), cpu_ns.sum()))
+    step = max(int(np.gcd.reduce(gpu_ns)), -(-limit // FIDDLER_GRID), 1)
+    width = -(-gpu_ns // step)
+    fewest, most = _range(width * step, cpu_ns, limit // step * step, base_ns)
+    size, first = most // step + 1, fewest // step
+    unit = max(int(np.gcd.reduce(cpu_ns)), 1)
+    kind = np.float32 if int(cpu_ns.sum()) // unit < EXACT_IN_32_BITS else np.float64
+    least, other = (np.full(size, np.inf, dtype=kind) for _ in range(2))
+    least[0] = 0
+    taken = np.zeros((len(width), size), dtype=np.bool_)
+    # After a row the GPU has at most what was offered, at least what later rows cannot make up for.
+    end, left = 1, int(width.sum())
+    for row, (shift, length) in enumerate(
+        zip(width.tolist(), (cpu_ns // unit).tolist(), strict=True)
+    ):
+        end, left = min(end + shift, size), left - shift
+        begin = max(first - left, 0)
+        np.add(least[begin:end], kind(length), out=other[begin:end])
+        come = max(begin, shift)
+        if come < end:
+            on_gpu, on_cpu = least[come - shift : end - shift], other[come:end]
+            np.less(on_gpu, on_cpu, out=taken[row, come:end])
+            np.minimum(on_gpu, on_cpu, out=on_cpu)
+        least, other = other, least
+    ends = base_ns + np.arange(first, size) * step
+    later = np.maximum(least[first:].astype(np.float64) * unit, ends)
+    return _walk(taken, width.tolist(), first + int(later.argmin()))
+
+
+def _range(gpu_ns: Choice, cpu_ns: Choice, limit_ns: int, base_ns: int) -> tuple[int, int]:
+    """Return the least and the most time on the GPU in any split that is not late.
+
+    The experts that cost the GPU least for what they relieve the CPU of go first: some such split
+    is known, and a fraction of the last one bounds what every other needs.
+    """
+    price = np.where(cpu_ns > 0, gpu_ns / np.maximum(cpu_ns, 1), np.inf)
+    order = price.argsort(kind="stable")
+    gpu = np.concatenate([[0], gpu_ns[order].cumsum()])
+    cpu = cpu_ns.sum() - np.concatenate([[0], cpu_ns[order].cumsum()])
+    latest = int(np.maximum(base_ns + gpu, cpu)[gpu <= limit_ns].min())
+    full = int((cpu > latest).sum()) - 1  # whole experts that are not enough
+    if full < 0:
+        return 0, latest - base_ns
+    part = (cpu[full] - latest) / max(int(cpu_ns[order[full]]), 1)
+    share = int(gpu_ns[order[full]] * part * (1 - 1e-9))
+    return int(gpu[full]) + share, latest - base_ns
+
+
+def _walk(taken: Flags, width: list[int], at: int) -> Flags:
+    """Return the choice of each expert that ends at this entry of the table."""
+    split = np.zeros(len(width), dtype=np.bool_)
+    for row in range(len(width) - 1, -1, -1):
+        if taken[row, at]:
+            split[row] = True
+            at -= width[row]
+    return split
 
 
 def fiddler_as_coded(instance: Instance) -> Solution:

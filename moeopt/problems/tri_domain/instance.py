@@ -17,10 +17,9 @@ from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
-from .columns import STRIPED as STRIPED
-from .columns import Columns as Columns
-from .columns import columns_of
-from .expert import MAX_DIMMS
+from .expert import MAX_DIMMS, columns_of
+from .expert import STRIPED as STRIPED
+from .expert import Columns as Columns
 from .expert import Copy as Copy
 from .expert import Expert as Expert
 
@@ -148,7 +147,7 @@ class Instance(HostMemory):
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
-        return columns_of([(expert, expert) for expert in self.experts])
+        return columns_of(map(vars, self.experts))
 
     @cached_property
     def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
@@ -156,8 +155,8 @@ class Instance(HostMemory):
         if not self.has_copies:
             return np.arange(len(self.experts)), self.columns
         counts = [len(expert.lies) for expert in self.experts]
-        pairs = [(expert, lie) for expert in self.experts for lie in expert.lies]
-        return np.repeat(np.arange(len(counts)), counts), columns_of(pairs)
+        rows = [vars(expert) | vars(lie) for expert in self.experts for lie in expert.lies]
+        return np.repeat(np.arange(len(counts)), counts), columns_of(rows)
 
     @cached_property
     def device_table(self) -> NDArray[np.int64]:

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
-from moeopt.core.cold_cut import ColdCut
 from moeopt.core.envelope import field_error
 from moeopt.core.errors import InputError
+from moeopt.core.settlements import ColdCut
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
 
-from .columns import STRIPED as STRIPED
-from .columns import Layout as Layout
+from .expert import STRIPED as STRIPED
+from .expert import Layout as Layout
 
 
 def cold_localized(
@@ -32,7 +32,7 @@ def cold_localized(
     dimms
         Number of DIMMs. The cold experts go to them in turn, by falling load (ties: lowest id).
     cold_cut
-        Which experts count as cold, as `moeopt.core.cold_cut.ColdCut` reads it: the paper says
+        Which experts count as cold, as `moeopt.core.settlements.ColdCut` reads it: the paper says
         "over 70% of all experts but processes only 8% of tokens" (3.1). A number is a share of the
         experts.
     residents

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject
 from moeopt.core.units import GIB
-from moeopt.sim.machines import measure as measuring
+from moeopt.sim.machines import profile as measuring
 from moeopt.sim.machines.edit import channel_rates, with_changes
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.system import (

@@ -485,6 +485,16 @@ class Machine(Frozen):
         return self.ndp
 
     @property
+    def taken_as_one(self) -> str | None:
+        """What becomes of several GPUs or nodes where one of each is meant, in words."""
+        gpus, nodes, said = len(self.every_gpu), len(self.nodes), []
+        if gpus > 1:
+            said.append(f"the first of {gpus} GPUs alone counts")
+        if nodes > 1:
+            said.append(f"{nodes} memory nodes count as one")
+        return f"machine {self.name}: {' and '.join(said)}" if said else None
+
+    @property
     def every_gpu(self) -> tuple[Gpu, ...]:
         """All GPUs, of files with `gpu` as of those with `gpus`."""
         return self.gpus or (() if self.gpu is None else (self.gpu,))

@@ -9,12 +9,22 @@ import difflib
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.sim.models.gguf.mixes import BY_NAME, MIXES, SORTS, Mix, Place, type_of
-from moeopt.sim.models.gguf.types import Matrix, TensorType, matrices
+from moeopt.sim.models.gguf.types import (
+    BY_NAME,
+    MIXES,
+    SORTS,
+    TYPES,
+    Matrix,
+    Mix,
+    Place,
+    TensorType,
+    matrices,
+    type_of,
+)
 from moeopt.sim.models.model_shape import KINDS, ModelShape, TensorKind
 
 Bits = dict[TensorKind, float]
@@ -34,6 +44,9 @@ AWQ (arXiv 2306.00978) and GPTQ (arXiv 2210.17323) as published have a 16-bit sc
 point per group of 128."""
 
 KEPT: tuple[TensorKind, ...] = ("embedding", "head", "router")
+
+UPSTREAM = {kind.name for number, kind in TYPES.items() if number < 133}
+"""Types that llama.cpp reads; ik_llama.cpp reads them and its own."""
 
 REPACKED = re.compile(r"_R(4|8|16)")
 
@@ -164,6 +177,33 @@ def weight_bytes(model: ModelShape) -> int:
         If the model lacks a size.
     """
     return math.ceil(sum(model.weights_of(kind) * model.bits_of(kind) for kind in KINDS) / 8)
+
+
+def narrower(model: ModelShape, bits: str | float | None, runtime: str) -> Iterator[str]:
+    """Yield the mixes that a runtime reads and that make a model smaller, the largest first."""
+    width = weight_bytes(model if bits is None else at_bits(model, bits))
+    sizes = {name: weight_bytes(quantised(model, name)) for name in MIXES}
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        if sizes[name] < width and not not_read(name, runtime):
+            yield name
+
+
+def not_read(name: str | None, runtime: str) -> tuple[str, ...]:
+    """Return, in words, that a runtime does not read files of a quantisation; nothing if it does.
+
+    Of ktransformers nothing is said: its command line names a file of its own (``--kt-method``).
+    """
+    if name is None or runtime == "ktransformers":
+        return ()
+    if name in LINEAR:
+        return (f"bits: {runtime} reads no files of {name}: it reads GGUF",)
+    mix = MIXES.get(name)
+    if mix is None or runtime == "ik_llama.cpp":
+        return ()
+    kinds = {mix.base, mix.head, mix.embedding, *(kind for _, _, kind in mix.rules)} - {None}
+    if kinds <= UPSTREAM:
+        return ()
+    return (f"bits: {name} is a type of ik_llama.cpp, which {runtime} does not read",)
 
 
 def _known(name: str) -> str:

@@ -8,8 +8,7 @@ from ortools.sat.python import cp_model
 
 from moeopt.core import formulation
 from moeopt.core.errors import ModelMismatchError
-from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import within
+from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.task import Outcome, Task, Trace
 
 PROVEN: dict[object, Literal["optimal", "infeasible"]] = {

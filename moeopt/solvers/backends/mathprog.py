@@ -16,7 +16,7 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import ModelMismatchError
 from moeopt.core.json_files import JsonObject
 from moeopt.core.safe_bound import claim_tolerance
-from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.limits import run_interruptible
 from moeopt.solvers.process import Process, Words
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified

@@ -5,11 +5,17 @@ from collections.abc import Callable
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.backends import ENGINES
-from moeopt.solvers.engines import through_pulp
-from moeopt.solvers.engines.answer import Answer
-from moeopt.solvers.engines.matrix import Matrix, to_matrix
-from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import within
+from moeopt.solvers.engines import (
+    Answer,
+    Matrix,
+    solve_cbc,
+    solve_cplex,
+    solve_gurobi,
+    solve_highs,
+    solve_scip,
+    to_matrix,
+)
+from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
@@ -17,26 +23,14 @@ Engine = Callable[[Matrix, float, int, int], Answer]
 """Solves a model: seconds, seed, workers."""
 
 
-def _highs() -> Engine:
-    from moeopt.solvers.engines.highs import solve
-
-    return solve
-
-
-def _scip() -> Engine:
-    from moeopt.solvers.engines.scip import solve
-
-    return solve
-
-
-FUNCTIONS: dict[str, Callable[[], Engine]] = {
-    "highs": _highs,
-    "cbc": lambda: through_pulp.solve_cbc,
-    "scip": _scip,
-    "gurobi": lambda: through_pulp.solve_gurobi,
-    "cplex": lambda: through_pulp.solve_cplex,
+FUNCTIONS: dict[str, Engine] = {
+    "highs": solve_highs,
+    "cbc": solve_cbc,
+    "scip": solve_scip,
+    "gurobi": solve_gurobi,
+    "cplex": solve_cplex,
 }
-"""Engine -> its function, imported when it is used."""
+"""Engine -> its function."""
 
 
 def run(task: Task) -> Outcome:
@@ -47,7 +41,7 @@ def run(task: Task) -> Outcome:
     objectives, still meets it.
     """
     engine = task.engine or ENGINES[0]
-    solve = FUNCTIONS[engine]()
+    solve = FUNCTIONS[engine]
     deadline = task.deadline
     begin = deadline.elapsed_s
     built = within(deadline, task.model)

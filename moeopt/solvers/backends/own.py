@@ -9,7 +9,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.objective import Objective
 from moeopt.core.search import Search
-from moeopt.solvers.interrupt import Interruptible, run_here, run_interruptible
+from moeopt.solvers.limits import Interruptible, run_here, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified

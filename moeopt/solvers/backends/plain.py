@@ -8,8 +8,7 @@ from moeopt.core.problem import ROBUST
 from moeopt.core.search import Search
 from moeopt.core.settlements import split_name
 from moeopt.problems.holdout import adopted
-from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import within
+from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.rule_process import apply_apart, runs_apart
 from moeopt.solvers.rules import RuleFailedError, apply_rule
 from moeopt.solvers.task import Outcome, Task

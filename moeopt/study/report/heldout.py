@@ -15,7 +15,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, TRIMOE, ScheduleName
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
-from moeopt.study.hindsight import Bracket, hindsight_static, share_between
+from moeopt.study.holdout import Bracket, hindsight_static, share_between
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact
 from moeopt.study.rows import Row, as_known

@@ -25,13 +25,13 @@ from moeopt.study.report.heldout import HeldOutRow, held_out
 from moeopt.study.report.plots import (
     Line,
     dependence_chart,
+    inline,
     lines,
     profile_chart,
     proof_chart,
     range_chart,
 )
 from moeopt.study.report.study import Study, as_one_family, is_exact, own_heuristic
-from moeopt.study.report.svg import inline
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.rows import Row

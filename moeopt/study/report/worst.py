@@ -7,7 +7,7 @@ from moeopt.core.clock import by_work
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import entries
 from moeopt.core.view import Bar, Lane
-from moeopt.problems.event_graph import critical_lanes
+from moeopt.problems.execute import critical_lanes
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.explain import Binding, bind
 from moeopt.study.pictures import Panel

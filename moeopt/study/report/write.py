@@ -153,9 +153,8 @@ def write_figures(rows: Sequence[Row], store: Store, folder: Path) -> list[Path]
     OSError
         If a file cannot be written.
     """
-    from moeopt.study.report.plots import overview_chart
+    from moeopt.study.report.plots import overview_chart, save
     from moeopt.study.report.sections import sections
-    from moeopt.study.report.svg import save
 
     found = sections(Study.of(rows, store, ""))
     pictures = {picture.key: picture.draw for section in found for picture in section.pictures}

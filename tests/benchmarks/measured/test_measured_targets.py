@@ -19,6 +19,7 @@ from benchmarks.measured.crossvalidation import (
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
 from benchmarks.measured.report import Errors, bandwidth_alone, details, to_markdown
 from benchmarks.measured.together import fit_together
+from benchmarks.studies.split import predicted, settings
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.terms import TERMS, prior, token_us
 
@@ -79,6 +80,31 @@ def test_the_readme_has_the_pages_figures(root: Path) -> None:
     assert f"On {machines} machines that it had not seen" in flat
     assert f"`moeopt predict` is off by {median}" in flat
     assert f"by more than {round(float(p90.rstrip(' %')))} %, and {inside} of the speeds" in flat
+
+
+def test_the_published_reversals_are_predicted() -> None:
+    """A second, slower GPU makes decoding slower; memory by first touch beats one node's.
+
+    In the order of ik_llama.cpp's issue 629 (24.07 and 21.88 tokens/s), and of two old sockets.
+    """
+    speeds = {row: predicted(one, at) for one in settings() for row, at in one.rows.items()}
+    assert speeds[9] > speeds[11] > speeds[1]
+    assert speeds[13] > speeds[15]
+    assert speeds[60] > speeds[59]
+    assert speeds[63] > max(speeds[61], speeds[62])
+
+
+def test_pages_have_the_figures_of_the_runs_beside_real_models(root: Path) -> None:
+    """Median and largest error by own and other width, as the committed results have them."""
+    rows = (root / "benchmarks" / "real" / "results.md").read_text().splitlines()
+    table = [[cell.strip() for cell in row.split("|")] for row in rows]
+    found = {cells[1]: cells[3:5] for cells in table if len(cells) == 7}
+    flat = " ".join((root / "docs" / "findings.md").read_text().split())
+    own, other = (
+        [error.replace("%", " %") for error in found[name]] for name in ("own width", "other width")
+    )
+    assert f"calibrated on the same width by {own[0]} (largest {own[1]})" in flat
+    assert f"on another width by {other[0]} ({other[1]})" in flat
 
 
 def test_intervals_by_hand() -> None:

@@ -20,7 +20,7 @@ from moeopt.planner.simulate import simulate
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import best_uniform
 from moeopt.problems.cache.instance import Instance, Solution
-from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.plan import Plan, Times
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.statistics.routing import Routing

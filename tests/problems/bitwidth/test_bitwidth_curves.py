@@ -7,11 +7,11 @@ import pytest
 
 from moeopt.core.search import Search
 from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
-from moeopt.problems.bitwidth import min_plus as curves
+from moeopt.problems.bitwidth import multiple_choice_knapsack as curves
 from moeopt.problems.bitwidth.check import candidates, objective, violations
+from moeopt.problems.bitwidth.dynamic_program import frontier
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.min_plus import UNREACHABLE, Curve, Stopped, merged
-from moeopt.problems.bitwidth.pareto import frontier
+from moeopt.problems.bitwidth.multiple_choice_knapsack import UNREACHABLE, Curve, Stopped, merged
 from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 from tests.problems.bitwidth.test_bitwidth_theory import layered, optimum

@@ -7,8 +7,8 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
+from moeopt.problems.bitwidth.dynamic_program import frontier
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.pareto import frontier
 from tests.refusals import refused
 
 EXPERT = {"expert": 0, "importance": 731, "loss": [9, 5, 2, 1]}

@@ -8,8 +8,7 @@ import pytest
 from moeopt.core import stack_distance
 from moeopt.core.stack_distance import stack_distances
 from moeopt.problems.cache.check import serve
-from moeopt.problems.cache.curves import curves_of
-from moeopt.problems.cache.instance import Instance, Solution
+from moeopt.problems.cache.instance import Instance, Solution, curves_of
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses
 
 TRACES = 200

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.cache.belady import belady_bound
+from benchmarks.studies.belady_bound import belady_bound
 from moeopt.problems.cache.check import candidates, count
 from moeopt.problems.cache.instance import Instance
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help

@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.papers.ktransformers.cycle import cycle_ns
 from moeopt.core.search import Search
-from moeopt.problems.deferral import bounds, states
+from moeopt.problems.deferral import bounds
+from moeopt.problems.deferral.bounds import pareto
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.dynamic_program import front
 from moeopt.problems.deferral.heuristics import period_ns, saturate, schedule, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
-from moeopt.problems.deferral.states import pareto
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.deferral.random_schedules import KINDS, random_instance
@@ -158,7 +158,7 @@ def test_the_box_drops_nothing_that_counts() -> None:
         points = front(instance)
         assert points is not None
         assert points[0].objective == solve(instance, "dp").objective
-        wide = states.finished(instance, 10 * instance.horizon_ns, None, lambda: False)
+        wide = bounds.finished(instance, 10 * instance.horizon_ns, None, lambda: False)
         assert sorted((f.makespan_ns, f.penalty) for f in wide) == [p.objective for p in points]
 
 
@@ -195,7 +195,7 @@ def test_raised_states_lead_to_the_same() -> None:
     rng, raised = random.Random(1), 0
     for seed in range(200):
         instance = random_instance(seed, KINDS[seed % len(KINDS)])
-        for layer in states.layers_of(instance):
+        for layer in bounds.layers_of(instance):
             above_c, above_a = layer.raised
             a, c = (rng.randint(0, instance.horizon_ns) for _ in range(2))
             to = max(a, c + above_c), max(c, a + above_a)

@@ -8,8 +8,8 @@ import pytest
 
 from moeopt.problems.joint import check
 from moeopt.problems.joint.bounds import objective_grid
+from moeopt.problems.joint.lagrangian import Ascent, first_multipliers
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
-from moeopt.problems.joint.lagrangian.ascent import Ascent, first_multipliers
 from moeopt.problems.joint.lagrangian.local_search import changes
 from moeopt.problems.joint.lagrangian.relaxation import (
     Multipliers,

@@ -15,7 +15,6 @@ from moeopt.problems.layout.single_scenario import arc_flow, classes
 from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items
 from moeopt.problems.layout.single_scenario.class_cpsat import pack_cpsat, solve_class_cpsat
 from moeopt.problems.layout.single_scenario.classes import ClassProblem
-from moeopt.problems.layout.single_scenario.host_assignment import assign_hosts
 from moeopt.problems.layout.single_scenario.lagrangian import dual_multipliers, largest_item
 from moeopt.problems.layout.single_scenario.packing import Incumbent, longest_first, repair
 from moeopt.problems.layout.single_scenario.scenario import (
@@ -29,6 +28,7 @@ from moeopt.problems.layout.single_scenario.scenario import (
     SingleScenario,
 )
 from moeopt.problems.layout.single_scenario.state_bounds import (
+    assign_hosts,
     leaving,
     load_divisors,
     packing_bound,

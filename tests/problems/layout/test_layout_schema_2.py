@@ -18,7 +18,8 @@ from moeopt.problems.layout.bounds import (
 )
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
-from moeopt.problems.layout.multi_scenario import aggregated
+from moeopt.problems.layout.local_search.state import unit_of
+from moeopt.problems.layout.shared_layout import SharedLayout
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_agreement, changed
@@ -223,17 +224,18 @@ def test_reads_of_a_channel_are_counted_exactly() -> None:
             assert found == (None if most == local else most)
 
 
-def test_the_aggregated_model_is_a_relaxation() -> None:
-    """Of a window twice it bounds twice the optimum, mostly well where links bind."""
+def test_the_shared_bound_is_a_relaxation() -> None:
+    """Of a window twice it bounds twice the optimum, though links are no part of it."""
     near = 0
     for seed in range(8):
         once = links_bind(seed)
         best = 2 * optimum(once)
         twice = changed(once, scenarios=once.model_dump()["scenarios"] * 2)
-        model = aggregated(twice, [0, 1])
-        bound = model.proven(twice, model.solve(10.0), [0, 1])
+        unit = unit_of(twice)
+        *_, bound = islice(SharedLayout(twice, [0, 0], best // unit + 2).bounds(), 100)
+        bound *= unit
         assert bound <= best, once.name
-        near += bound >= 0.8 * best
+        near += bound >= 0.5 * best
     assert near > 2
 
 

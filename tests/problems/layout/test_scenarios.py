@@ -1,11 +1,15 @@
 """Several scenarios: no bound above the optimum, no plan below it, and claims that hold."""
 
+from itertools import islice
+
 import pytest
 
 from moeopt.core.search import Search
 from moeopt.problems.layout import check
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.multi_scenario import aggregated, solve
+from moeopt.problems.layout.instance import Instance, Scenario
+from moeopt.problems.layout.local_search.state import unit_of
+from moeopt.problems.layout.multi_scenario import solve
+from moeopt.problems.layout.shared_layout import SharedLayout
 from moeopt.problems.layout.single_scenario import scenario_bounds
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
@@ -32,10 +36,7 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
     closed = 0
     for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
         least = optimum(instance)
-        scenarios = list(range(len(instance.scenarios)))
-        model = aggregated(instance, scenarios, whole=True)  # without whole it is lower
-        found = model.proven(instance, model.solve(60), scenarios)
-        assert found <= least, instance.name
+        assert _shared(instance, least // unit_of(instance) + 3) <= least, instance.name
         search = Search(limit_s=600, seed=number)
         bound = solve(instance, search)
         assert max(sum(bound.alone), bound.together) <= least, instance.name
@@ -48,7 +49,7 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
     assert closed > len(INSTANCES) // (6 * SHARES)  # so that the claims are put to the test
 
 
-def test_whole_domains_see_the_longest_piece() -> None:
+def test_pieces_are_not_divided() -> None:
     """Pieces of 10 and 100 on two DIMMs: 55 on average, 100 in truth, in both scenarios."""
     instance = Instance(
         name="ten-and-hundred",
@@ -60,13 +61,26 @@ def test_whole_domains_see_the_longest_piece() -> None:
         dram_localized_ns=1000,
         scenarios=[_scenario(w, [10, 100], 1000, 1000) for w in (3, 1)],
     )
-    for whole, least in ((False, 55), (True, 100)):
-        model = aggregated(instance, [0, 1], whole)
-        assert model.proven(instance, model.solve(60), [0, 1]) == 3 * least + least
+    assert _shared(instance, 50) == 3 * 100 + 100
+
+
+def test_what_shares_a_dimm_in_one_window_does_in_the_other() -> None:
+    """Three experts on two DIMMs: each pair is long in another window, though not on average."""
+    loads = ([10, 10, 1], [10, 1, 10], [1, 10, 10])
+    instance = _one_slot_two_wishes().model_copy(
+        update={
+            "experts": 3,
+            "hbm_slots": 0,
+            "scenarios": tuple(Scenario.model_validate(_scenario(1, of, 99, 99)) for of in loads),
+        }
+    )
+    least = optimum(instance)
+    assert sum(scenario_bounds(instance, Search(limit_s=5), 5)) == 33 < least == 42
+    assert _shared(instance, 60) == least
 
 
 def test_a_layout_of_each_scenario_alone_is_not_enough() -> None:
-    """Two scenarios that want different residents: the aggregated bound sees the conflict."""
+    """Two scenarios that want different residents: the shared bound sees the conflict."""
     instance = _one_slot_two_wishes()
     search = Search(limit_s=600)
     solve(instance, search)
@@ -96,13 +110,6 @@ def test_full_dimms_stay_full() -> None:
     assert not check.violations(instance, search.solution)
 
 
-def test_no_time_left_is_no_error() -> None:
-    """HiGHS refuses negative limits; a model that is asked when the time is up proves nothing."""
-    instance = _one_slot_two_wishes()
-    model = aggregated(instance, [0, 1])
-    assert model.proven(instance, model.solve(-1.0), [0, 1]) <= 110
-
-
 def test_a_stop_is_heard() -> None:
     """A search that was stopped before it began returns without a proof of more than it has."""
     instance = random_instance(1, "several scenarios", experts=10)
@@ -110,6 +117,14 @@ def test_a_stop_is_heard() -> None:
     search.stop()
     solve(instance, search)
     assert search.objective is None or search.objective >= (search.bound or 0)
+
+
+def _shared(instance: Instance, upper: int, steps: int = 100) -> int:
+    """Return the bound after some steps that no window by itself helps."""
+    least = [0] * len(instance.scenarios)
+    found = [*islice(SharedLayout(instance, least, upper).bounds(), steps)]
+    assert found == sorted(found)
+    return found[-1] * unit_of(instance)
 
 
 def _scenario(weight: int, ndp: list[int], host: int, hit: int) -> dict[str, object]:

@@ -17,6 +17,7 @@ from moeopt.problems.placement.lagrangian.relaxation import (
     Model,
     VolumeAlgorithm,
     certify,
+    cheapest_layers,
     dual_function,
     first_multipliers,
     reduced_cost_fixing,
@@ -26,7 +27,6 @@ from moeopt.problems.placement.lagrangian.residual_problem import (
     residual_of,
     solve_residual,
 )
-from moeopt.problems.placement.lagrangian.whole_layers import cheapest_layers
 from moeopt.problems.placement.layer_steps import Flags, total_ns
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import (

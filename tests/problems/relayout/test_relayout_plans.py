@@ -7,16 +7,15 @@ import pytest
 
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.striped_reads import _Decomposition, labels, plan_model
-from moeopt.problems.relayout.striped_reads.labels import LabelSetting
+from moeopt.problems.relayout.striped_reads import _Decomposition, plan_model
 from moeopt.problems.relayout.striped_reads.modes import Modes
-from moeopt.problems.relayout.striped_reads.pareto import undominated
-from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
+from moeopt.problems.relayout.striped_reads.plan_model import LabelSetting, PlanModel
 from moeopt.problems.relayout.striped_reads.plans import (
     SHARED,
     Limits,
     Offers,
     tabulate,
+    undominated,
 )
 from moeopt.problems.relayout.striped_reads.subproblem import Dimm, Subproblem
 from moeopt.solvers.run import solve
@@ -103,7 +102,7 @@ def test_too_few_labels_refute_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {r: PlanModel(modes, makespan).solve(makespan, r, Search(), 1)[0] for r in modes.reads}
     assert Feasibility.FEASIBLE in whole.values()
     assert Feasibility.UNKNOWN in few.values()
-    monkeypatch.setattr(labels, "MAX_CANDIDATES", 7)
+    monkeypatch.setattr(plan_model, "MAX_CANDIDATES", 7)
     blocks = {
         r: PlanModel(modes, makespan).solve(makespan, r, Search(), BIG)[0] for r in modes.reads
     }

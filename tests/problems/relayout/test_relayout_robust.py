@@ -10,9 +10,8 @@ import moeopt
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
 from moeopt.problems.relayout.check import candidates, objective, violations
-from moeopt.problems.relayout.futures import IN_MEMORY, Layouts
 from moeopt.problems.relayout.instance import DOMAINS, STRIPED, Instance, Migration, Solution
-from moeopt.problems.relayout.later import decide
+from moeopt.problems.relayout.later import IN_MEMORY, Layouts, decide
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,

@@ -6,7 +6,7 @@ from moeopt.problems.split.instance import Instance
 
 
 def random_instance(seed: int) -> Instance:
-    """Return 1 to 3 layers on 2 or 3 devices; some do not fit."""
+    """Return 1 to 3 layers on 2 or 3 devices, some by tensor; some do not fit."""
     rng = random.Random(seed)
     count, rows = rng.randint(2, 3), rng.randint(1, 3)
     devices = [
@@ -36,6 +36,16 @@ def random_instance(seed: int) -> Instance:
     ]
     if rng.random() < 0.3:  # all layers alike
         layers = [layers[0]] * rows
+    if seed % 3 == 2:  # a layer's experts by tensor
+        row = rng.randrange(rows)
+        if layers[row]["experts_ns"] is not None:
+            further = layers[row] | {
+                "attention_ns": None,
+                "attention_bytes": 0,
+                "experts_ns": times(0.1),
+                "experts_bytes": rng.randint(0, 12),
+            }
+            layers[row + 1 : row + 1] = [further] * rng.randint(1, 2)
     order = rng.sample(range(count), rng.randint(1, count)) if rng.random() < 0.4 else None
     return Instance(
         name=f"{seed}",

@@ -8,7 +8,7 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
 from moeopt.problems.execute import compare
-from moeopt.problems.split import bounds, check, labels, runs
+from moeopt.problems.split import bounds, check, labels, runs, view
 from moeopt.problems.split.cpsat import Model
 from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
@@ -95,7 +95,10 @@ def test_every_method_agrees_with_brute_force(seeds: range) -> None:
 
 
 def alike(seed: int) -> Instance:
-    """Return 4 to 7 layers in one or two runs on 3 devices, two of which can change places."""
+    """Return 3 or 4 layers in one or two runs on 3 devices, two of which can change places.
+
+    Of every fourth instance the experts are given by tensor.
+    """
     rng = random.Random(seed)
     a, b, to, between = (rng.randint(1, 30) for _ in range(4))
     runs = [
@@ -107,13 +110,17 @@ def alike(seed: int) -> Instance:
         }
         for _ in range(rng.randint(1, 2))
     ]
+    layers = [run for run in runs for _ in range(4 // len(runs))]
+    if seed % 4 == 1:
+        more = {"attention_ns": None, "attention_bytes": 0, "experts_bytes": 2}
+        layers = [row for layer in layers[:3] for row in (layer, layer | more)]
     return Instance(
         name=f"{seed}",
         source=2,
         order=[2, 1, 0] if seed % 3 == 0 else None,
         devices=[{"name": f"d{n}", "capacity": (14, 14, 60)[n], "buffer": 0} for n in range(3)],
         hop_ns=[[0, between, to], [between, 0, to], [to, to, 0]],
-        layers=[run for run in runs for _ in range(4 // len(runs))],
+        layers=layers,
     )
 
 
@@ -230,6 +237,7 @@ def test_more_memory_faster_links_and_one_gpu_more_never_cost() -> None:
         ({"hop_ns": [[0, 1, -1], [1, 0, 1], [1, 1, 0]]}, "hop_ns[0][2]"),
         ({"devices": []}, "devices"),
         ({"layers": [NOWHERE]}, "layers[0].attention_ns"),
+        ({"layers": [NOWHERE | {"attention_ns": None}]}, "layers[0].attention_ns"),
     ],
 )
 def test_wrong_data_are_refused_in_one_line(change: dict[str, object], words: str) -> None:
@@ -289,6 +297,26 @@ def test_settlements_of_the_rules() -> None:
     for name in ("tensor-split-then-n-cpu-moe", "one-gpu-only"):
         assert experts(name) == (1, 0, 0, 0, 0, 0)
         assert experts(f"{name}[leave=last]") == (0, 0, 0, 0, 0, 1)
+
+
+def test_tensors_are_named_by_their_layer() -> None:
+    """Rows of a layer given by tensor are one layer, in words; its parts never cost more apart."""
+    layer = three_layers().model_dump()["layers"][0]
+    more = layer | {"attention_ns": None, "attention_bytes": 0}
+    apart = [row | {"experts_ns": [4, 6, 27], "experts_bytes": 3} for row in (layer, more, more)]
+    data = three_layers().model_dump() | {"layers": apart * 3}
+    instance = Instance.model_validate(data)
+    result = moeopt.solve(instance, "labels")
+    assert isinstance(result.objective, int)
+    assert result.status == "optimal"
+    assert result.objective <= 94 + 3  # thirds, rounded up
+    fit = HEURISTICS["llama.cpp-fit"](instance)
+    assert fit is not None
+    moved = result.solution.model_copy(update={"experts": (2, *result.solution.experts[1:])})
+    [(size, where, *_)] = view.differences(instance, moved, result.solution)
+    assert (size, where) == (3, "layer 0, tensor 0: experts")
+    said = [words for words, _ in view.changes(instance, fit)]
+    assert any(words.startswith("attention of layer 2 on ") for words in said)
 
 
 def test_two_devices_have_two_names() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from moeopt.planner.decode.costs import PATHS, CostTable
 from moeopt.planner.decode.loads import Loads
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 LAYERS, EXPERTS, DIMMS = 4, 6, 3
 

@@ -13,7 +13,7 @@ from moeopt.planner.decode.loads import Loads
 from moeopt.planner.decode.run import simulate_loads
 from moeopt.planner.decode.work import StepWork, layer_times
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from tests.sim.engine.decode_cases import DIMMS, flat_costs
 
 GPU, CPU, NDP = range(3)

@@ -11,7 +11,7 @@ from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from tests.sim.engine.decode_cases import (
     DIMMS,
     EXPERTS,

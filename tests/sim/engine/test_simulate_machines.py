@@ -11,7 +11,7 @@ from moeopt.core.json_files import save
 from moeopt.planner.decode.loads import loads_of_trace, loads_of_workload
 from moeopt.planner.simulate import simulate
 from moeopt.sim.machines.cost import expert_costs
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload

@@ -11,10 +11,10 @@ import pytest
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
-from moeopt.sim.machines import detect, measure
+from moeopt.sim.machines import detect, profile
 from moeopt.sim.machines.detect import detect_machine
 from moeopt.sim.machines.edit import plain_machine
-from moeopt.sim.machines.measure import GpuRates, Rate
+from moeopt.sim.machines.profile import GpuRates, Rate
 from moeopt.sim.machines.system import (
     System,
     cpu_facts,
@@ -33,9 +33,9 @@ GPU = GpuRates("X", 8.0, Rate(120.0, "torch"), Rate(900.0, "torch"), Rate(26.0, 
 @pytest.fixture(autouse=True)
 def rates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure nothing: 380 GB/s and 2 TFLOPS, no GPU that torch sees."""
-    monkeypatch.setattr(measure, "read_bandwidth", lambda *_: Rate(380.0, "measured: reads"))
-    monkeypatch.setattr(measure, "cpu_tflops", lambda: Rate(2.0, "measured: products"))
-    monkeypatch.setattr(measure, "gpu_rates", lambda: None)
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: Rate(380.0, "measured: reads"))
+    monkeypatch.setattr(profile, "cpu_tflops", lambda: Rate(2.0, "measured: products"))
+    monkeypatch.setattr(profile, "gpu_rates", lambda: None)
 
 
 def test_a_workstation_is_described_from_what_its_tools_say() -> None:
@@ -78,7 +78,7 @@ def test_a_machine_without_a_gpu_says_so() -> None:
 
 def test_a_measured_gpu_is_a_fraction_of_the_vendors_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     """120 of 165.2 TFLOPS and 900 of 1008 GB/s; the link is as measured."""
-    monkeypatch.setattr(measure, "gpu_rates", lambda: GPU)
+    monkeypatch.setattr(profile, "gpu_rates", lambda: GPU)
     machine = detect_machine(system=WORKSTATION)
     gpu = machine.require_gpu()
     assert float(gpu.utilization(1)) == pytest.approx(120 / 165.2, abs=1e-4)
@@ -89,7 +89,7 @@ def test_a_measured_gpu_is_a_fraction_of_the_vendors_peak(monkeypatch: pytest.Mo
 
 def test_an_unknown_gpu_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without vendor data its rates are the measured ones, reached in full."""
-    monkeypatch.setattr(measure, "gpu_rates", lambda: GPU)
+    monkeypatch.setattr(profile, "gpu_rates", lambda: GPU)
     system = fake({"lscpu": lscpu("x", 8), "nvidia-smi": "NVIDIA Z9, 8192, [N/A], [N/A]\n"})
     gpu = detect_machine(system=system).require_gpu()
     assert (gpu.peak_tflops, gpu.hbm_gb_s, gpu.bandwidth_efficiency) == (120, 900, 1)
@@ -244,8 +244,8 @@ def test_the_read_bandwidth_is_that_of_the_best_pass(monkeypatch: pytest.MonkeyP
         sizes.append(size)
         return ones(size, **kind)
 
-    monkeypatch.setattr(measure.np, "ones", counted)
-    rate = measure.read_bandwidth(2, 2**27, cache_bytes=2**25, clock=Clock())
+    monkeypatch.setattr(profile.np, "ones", counted)
+    rate = profile.read_bandwidth(2, 2**27, cache_bytes=2**25, clock=Clock())
     assert sizes == [2**21, 2**21]  # 8 bytes each: 2^25 in all
     assert rate.value == pytest.approx(2**25 / 0.125 / 1e9, abs=0.01)
     assert rate.source == (
@@ -256,12 +256,12 @@ def test_the_read_bandwidth_is_that_of_the_best_pass(monkeypatch: pytest.MonkeyP
 def test_a_cpu_without_torch_is_measured_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """2 x 1024^3 operations in 0.125 s."""
     monkeypatch.undo()
-    monkeypatch.setattr(measure, "optional_torch", lambda: None)
-    monkeypatch.setattr(measure, "MATRIX", 256)
-    rate = measure.cpu_tflops(clock=Clock())
+    monkeypatch.setattr(profile, "optional_torch", lambda: None)
+    monkeypatch.setattr(profile, "MATRIX", 256)
+    rate = profile.cpu_tflops(clock=Clock())
     assert rate.value == pytest.approx(2 * 128**3 / 0.125 / 1e12, rel=1e-3)
     assert "torch is not installed" in rate.source
-    assert measure.gpu_rates() is None
+    assert profile.gpu_rates() is None
 
 
 class FakeTensor:
@@ -307,8 +307,8 @@ def test_a_gpu_is_measured_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     kinds = {"bfloat16": 0, "float32": 1, "__version__": "9"}
     torch = SimpleNamespace(cuda=cuda, ones=ones, **kinds)
-    monkeypatch.setattr(measure, "optional_torch", lambda: torch)
-    rates = measure.gpu_rates(clock=Clock())
+    monkeypatch.setattr(profile, "optional_torch", lambda: torch)
+    rates = profile.gpu_rates(clock=Clock())
     assert rates is not None
     assert (rates.name, rates.memory_gib) == ("NVIDIA Z9", 16.0)
     assert made == [(8192, 8192), 2**28, 2**26]

@@ -10,8 +10,7 @@ from moeopt.cli.main import run
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.bandwidth_files import import_bandwidths, read_bandwidths
 from moeopt.sim.machines.cost import cpu_read_s
-from moeopt.sim.machines.edit import set_machine
-from moeopt.sim.machines.table import absent_fields, machine_rows
+from moeopt.sim.machines.edit import absent_fields, machine_rows, set_machine
 from moeopt.sim.presets import get_machine, get_model, names
 from tests.refusals import refused
 

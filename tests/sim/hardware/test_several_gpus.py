@@ -8,11 +8,10 @@ from pydantic import ValidationError
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.detect import detect_machine
-from moeopt.sim.machines.edit import plain_machine
+from moeopt.sim.machines.edit import machine_rows, plain_machine
 from moeopt.sim.machines.fields import describe_fields
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.system import System
-from moeopt.sim.machines.table import machine_rows
 from tests.sim.hardware.fake_systems import fake, lscpu
 
 NODE = {"name": "numa0", "cores": 1, "bandwidth_gb_s": 1.0, "capacity_gb": 1.0}

@@ -23,8 +23,7 @@ from moeopt.sim.machines.runtimes.profile import get_runtime, runtimes
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS, CalibratedRuntime
 from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.plan.model_times import times_of_model
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan, times_of_model
 from moeopt.sim.presets import get_machine, get_model
 
 

@@ -8,7 +8,7 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.setting import Setting, amounts, decode_factor, host_read_gb_s
 from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 
 

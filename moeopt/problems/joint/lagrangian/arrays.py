@@ -7,9 +7,7 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.problems.joint.instance import Instance, Solution
 
-from .data import Decisions, Flags, Frame, Ints, Steps
-from .execution import MOST_SWAPPED, cache_hits, run_steps
-from .kernels import ARCS
+from .kernels import ARCS, MOST_SWAPPED, Decisions, Flags, Frame, Ints, Steps, cache_hits, run_steps
 
 RUN_WORK, ENTRIES = 1e-4, 2e7
 """Units of work that executing a plan takes, and entries that go into one of them."""

@@ -11,11 +11,89 @@ D deferred ones on the CPU:
 - 4, c to c': I + D.
 
 All is in integers: flows, prices and the price of loss are multiples of one small unit.
+
+Compiled: the subproblem of a whole step, a shortest path over the clocks' difference.
+
+In one step every layer chooses where its experts are and how many it defers, paid prices for
+both. Of the two clocks only the difference matters later, c - a: a layer adds g = max(arc 0, arc 1,
+c - a + arc 2) to a, and the difference becomes max(arc 3, c - a + arc 4) - g. Below -s, with s a
+hand-over, it no longer matters. So a dynamic program over the layers with the difference plus s as
+its state is exact. It is rounded down to buckets, which makes no later time longer: what is found
+is a lower bound, and exact where times are multiples of a bucket.
 """
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled
 
-from .data import Ints, Steps
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class Steps(NamedTuple):
+    """The steps; row ``step * layers + layer``, entry: an expert with tokens in a row.
+
+    Attributes
+    ----------
+    start
+        Where a row's entries begin, and the end of the last, shape (rows + 1,).
+    expert
+        Shape (entries,), like all that follow.
+    gpu_ns, cpu_ns, copy_ns
+        Its times by width, shape (entries, widths).
+    late_loss
+        Its loss if it is deferred.
+    seen
+        Whether the layer used it before.
+    """
+
+    start: Ints
+    expert: Ints
+    gpu_ns: Ints
+    cpu_ns: Ints
+    copy_ns: Ints
+    late_loss: Ints
+    seen: Flags
+
+
+class Frame(NamedTuple):
+    """What a context's layers take besides their routed experts; arrays of shape (layers,).
+
+    Attributes
+    ----------
+    idle_ns
+        How much later than the end of attention the CPU counts as free where it has no experts;
+        see `relaxation`.
+    step_ns, hand_over_ns
+        Before the first layer, and from GPU to CPU or back.
+    host_copy
+        Whether residents may run on the CPU.
+    """
+
+    attention_ns: Ints
+    shared_ns: Ints
+    idle_ns: Ints
+    step_ns: int
+    hand_over_ns: int
+    host_copy: bool
+
+
+class Decisions(NamedTuple):
+    """Residents and places of widths, shape (layers, experts); ways and deferred, (layers,).
+
+    With them what follows: which entries a cache holds when they are used, residents left out.
+    """
+
+    held: Flags
+    width: Ints
+    ways: Ints
+    deferred: Ints
+    hit: Flags
+
 
 ARCS = 5
 
@@ -121,3 +199,379 @@ def solve_rows(
                 for q in range(n - 1, -1, -1):
                     state[last - 1 - q, 1 + count] = origin[q, at] // PACKED
                     at = origin[q, at] % PACKED
+
+
+MOST_OPTIONS = 400
+"""Of a row: more take the dynamic program too long."""
+
+
+GPU, NOW, LATE, MISSED, COST, SIDES, COUNT = range(7)
+"""What is known of an option: time on the GPU, immediate and deferred time, whether any expert is
+on the CPU, what it costs besides time, the sides of all experts, and how many are deferred.
+
+The sides are a number with one digit for each expert, counted from the last one listed. A digit
+below the number of widths is that width on the GPU; the others are on the CPU.
+"""
+
+
+@compiled
+def row_options(
+    steps: Steps,
+    price: Ints,
+    count_price: Ints,
+    loss_price: int,
+    host_copy: bool,
+    row: int,
+    counts: int,
+    options: Ints,
+) -> int:
+    """List what a row may do, of options with the same times the cheapest; return how many.
+
+    Every expert is on one side at one width, in the better of the states that allow it.
+
+    Parameters
+    ----------
+    count_price
+        Paid for each number of deferred experts, shape (rows, counts).
+    options
+        Output, shape (options, 7).
+    """
+    widths, first, last = steps.gpu_ns.shape[1], steps.start[row], steps.start[row + 1]
+    found, numbers = 0, 1
+    for _ in range(first, last):
+        numbers *= 2 * widths
+    for count in range(counts):
+        for number in range(numbers):
+            gpu_ns, now_ns, late_ns, on_cpu = 0, 0, 0, 0
+            cost, rest = -count_price[row, count], number
+            for entry in range(last - 1, first - 1, -1):
+                side = rest % (2 * widths)
+                rest //= 2 * widths
+                width = side % widths
+                if side < widths:
+                    gpu_ns += steps.gpu_ns[entry, width]
+                    cost -= price[entry, widths + width]
+                    continue
+                paid = price[entry, width]
+                if host_copy:
+                    paid = max(paid, price[entry, widths + width])
+                cost -= paid
+                if on_cpu < count:
+                    late_ns += steps.cpu_ns[entry, width]
+                    cost += loss_price * steps.late_loss[entry]
+                else:
+                    now_ns += steps.cpu_ns[entry, width]
+                on_cpu += 1
+            missed, at = min(on_cpu, 1), 0
+            while at < found and (
+                options[at, GPU] != gpu_ns
+                or options[at, NOW] != now_ns
+                or options[at, LATE] != late_ns
+                or options[at, MISSED] != missed
+            ):
+                at += 1
+            if at < found and options[at, COST] <= cost:
+                continue
+            found = max(found, at + 1)
+            options[at, GPU], options[at, NOW], options[at, LATE] = gpu_ns, now_ns, late_ns
+            options[at, MISSED], options[at, COST] = missed, cost
+            options[at, SIDES], options[at, COUNT] = number, count
+    return found
+
+
+@compiled
+def all_steps(
+    steps: Steps,
+    frame: Frame,
+    price: Ints,
+    count_price: Ints,
+    loss_price: int,
+    unit: int,
+    bucket_ns: int,
+    options: Ints,
+    least_cost: Ints,
+    origin: Ints,
+    sides: Ints,
+    counts: Ints,
+) -> int:
+    """Return the sum of the steps' least costs, each its time times `unit` less what it is paid.
+
+    Parameters
+    ----------
+    price, count_price
+        Shape (entries, 2 x widths) and (rows, counts).
+    options, least_cost, origin
+        For own use; the last two by layer and bucket of the difference: the least cost so far,
+        shape (layers + 1, buckets), and bucket before, sides and count, shape (layers, buckets, 3).
+    sides, counts
+        Output: the sides of every row's experts, and how many it defers, shape (rows,).
+    """
+    layers, buckets = len(frame.attention_ns), least_cost.shape[1]
+    hand_over_ns = frame.hand_over_ns
+    total = 0
+    for base in range(0, len(count_price), layers):
+        for layer in range(layers + 1):
+            for bucket in range(buckets):
+                least_cost[layer, bucket] = TOP
+        least_cost[0, 0] = 0
+        for layer in range(layers):
+            allowed = count_price.shape[1] if layer < layers - 1 else 1
+            found = row_options(
+                steps,
+                price,
+                count_price,
+                loss_price,
+                frame.host_copy,
+                base + layer,
+                allowed,
+                options,
+            )
+            attention_ns, shared_ns = frame.attention_ns[layer], frame.shared_ns[layer]
+            before = TOP
+            for bucket in range(buckets):
+                if least_cost[layer, bucket] >= before:
+                    continue  # a smaller difference costs no more
+                before = least_cost[layer, bucket]
+                apart_ns = bucket * bucket_ns - hand_over_ns
+                for option in range(found):
+                    now_ns, late_ns = options[option, NOW], options[option, LATE]
+                    added_ns = max(
+                        attention_ns + shared_ns + options[option, GPU],
+                        apart_ns + now_ns + hand_over_ns,
+                    )
+                    cpu_free_ns = apart_ns + now_ns + late_ns
+                    if options[option, MISSED]:
+                        added_ns = max(added_ns, attention_ns + 2 * hand_over_ns + now_ns)
+                        start_ns = attention_ns + hand_over_ns
+                        cpu_free_ns = max(cpu_free_ns, start_ns + now_ns + late_ns)
+                    after = max(0, cpu_free_ns - added_ns + hand_over_ns) // bucket_ns
+                    cost = before + unit * added_ns + options[option, COST]
+                    if cost < least_cost[layer + 1, after]:
+                        least_cost[layer + 1, after] = cost
+                        origin[layer, after, 0] = bucket
+                        origin[layer, after, 1] = options[option, SIDES]
+                        origin[layer, after, 2] = options[option, COUNT]
+        best = 0
+        for bucket in range(1, buckets):
+            if least_cost[layers, bucket] < least_cost[layers, best]:
+                best = bucket
+        total += least_cost[layers, best]
+        for layer in range(layers - 1, -1, -1):
+            sides[base + layer] = origin[layer, best, 1]
+            counts[base + layer] = origin[layer, best, 2]
+            best = origin[layer, best, 0]
+    return total
+
+
+MOST_SWAPPED = 8
+"""Rows run at most so many of the experts that the GPU holds on the CPU."""
+
+NO_ARC = -(2**60)
+
+
+@compiled
+def run_steps(
+    steps: Steps, frame: Frame, plan: Decisions, moved: Ints, swapped: Flags, arcs: Ints
+) -> int:
+    """Execute a plan, and return the time of all steps; see `_serve_row` for the outputs."""
+    layers = len(frame.attention_ns)
+    total, a, c = 0, 0, 0
+    for row in range(len(steps.start) - 1):
+        layer = row % layers
+        if layer == 0:
+            total += a
+            a, c = frame.step_ns, NO_ARC
+        apart, count = c - a - frame.attention_ns[layer], plan.deferred[layer]
+        _serve_row(steps, frame, plan, row, count, -1, 0, apart, moved, swapped, arcs, row)
+        a, c = (
+            max(a + max(arcs[row, 0], arcs[row, 1]), c + arcs[row, 2]),
+            max(a + arcs[row, 3], c + arcs[row, 4]),
+        )
+    return total + a
+
+
+@compiled
+def _serve_row(
+    steps: Steps,
+    frame: Frame,
+    plan: Decisions,
+    row: int,
+    count: int,
+    who: int,
+    state: int,
+    apart: int,
+    moved: Ints,
+    swapped: Flags,
+    arcs: Ints,
+    at: int,
+) -> None:
+    """Set a row's arcs if `count` experts are deferred, with one expert in another state.
+
+    In layers that defer nothing the experts on the GPU that are better on the CPU go there, the
+    best set of them: the layer ends as early as it can, and nobody waits for its CPU any longer.
+
+    Parameters
+    ----------
+    who, state
+        The expert, -1 for none.
+    apart
+        How much later than the end of attention the CPU is free.
+    moved
+        For own use, shape (MOST_SWAPPED, 2).
+    swapped
+        Output: which of the row's entries the GPU holds and the CPU runs.
+    arcs
+        Output, at row `at`: the arcs, 3 is `NO_ARC` without experts on the CPU; the loss deferred.
+    """
+    layer, widths = row % len(frame.attention_ns), steps.gpu_ns.shape[1]
+    gpu, now, late, misses, deferred, lost, movable = 0, 0, 0, 0, 0, 0, 0
+    # from the last listed expert to the first: so many of those on the CPU are deferred
+    for p in range(steps.start[row + 1] - 1, steps.start[row] - 1, -1):
+        e = steps.expert[p]
+        held, j = plan.held[layer, e], plan.width[layer, e]
+        if e == who:
+            held, j = state >= widths, state % widths
+        swapped[p] = False
+        if held or plan.hit[p]:
+            gpu += steps.gpu_ns[p, j]
+            if movable < MOST_SWAPPED and (frame.host_copy or not held):
+                moved[movable, 0], moved[movable, 1] = p, j
+                movable += 1
+            continue
+        misses += 1
+        if deferred < count:
+            deferred += 1
+            late += steps.cpu_ns[p, j]
+            lost += steps.late_loss[p]
+        else:
+            now += steps.cpu_ns[p, j]
+    a, s, end = frame.attention_ns[layer], frame.hand_over_ns, frame.shared_ns[layer] + gpu
+    back = max(s, apart) + s
+    if count == 0 and end > max(apart + s, back + now if misses else 0):
+        best, chosen = end, 0
+        for subset in range(1, 1 << movable):
+            there, here = end, back + now
+            for m in range(movable):
+                if subset >> m & 1:
+                    there -= steps.gpu_ns[moved[m, 0], moved[m, 1]]
+                    here += steps.cpu_ns[moved[m, 0], moved[m, 1]]
+            if max(there, here) < best:
+                best, chosen = max(there, here), subset
+        for m in range(movable):
+            if chosen >> m & 1:
+                gpu -= steps.gpu_ns[moved[m, 0], moved[m, 1]]
+                now += steps.cpu_ns[moved[m, 0], moved[m, 1]]
+                swapped[moved[m, 0]] = True
+                misses += 1
+    arcs[at, 0] = a + frame.shared_ns[layer] + gpu
+    arcs[at, 1] = a + 2 * s + now if misses else arcs[at, 0]
+    arcs[at, 2] = now + s
+    arcs[at, 3] = a + s + now + late if misses else NO_ARC
+    arcs[at, 4] = now + late
+    arcs[at, ARCS] = lost
+
+
+@compiled
+def cache_hits(steps: Steps, plan: Decisions, used: Ints) -> int:
+    """Set what the caches hold when it is used, and return the time of all copies.
+
+    A cache holds an expert if since its last use fewer other non-residents were used than ways.
+
+    Parameters
+    ----------
+    used
+        -1 for each expert, shape (layers, experts); for own use.
+    """
+    layers, experts = plan.held.shape
+    copies = 0
+    for row in range(len(steps.start) - 1):
+        layer = row % layers
+        if plan.ways[layer] == 0:
+            continue
+        for p in range(steps.start[row], steps.start[row + 1]):
+            e = steps.expert[p]
+            if plan.held[layer, e]:
+                continue
+            since = 0
+            for f in range(experts):
+                if used[layer, f] > used[layer, e] and not plan.held[layer, f]:
+                    since += 1
+            plan.hit[p] = used[layer, e] >= 0 and since < plan.ways[layer]
+            if not plan.hit[p]:
+                copies += steps.copy_ns[p, plan.width[layer, e]]
+        for p in range(steps.start[row], steps.start[row + 1]):
+            used[layer, steps.expert[p]] = p
+    return copies
+
+
+@compiled
+def gains(
+    steps: Steps,
+    frame: Frame,
+    plan: Decisions,
+    moved: Ints,
+    swapped: Flags,
+    arcs: Ints,
+    by_state: Ints,
+    by_count: Ints,
+) -> None:
+    """Add up what single changes add to the time of all steps and to the loss of deferral.
+
+    Caches stay as they are, and swaps are chosen as if the CPU were free.
+
+    Parameters
+    ----------
+    moved, swapped, arcs
+        For own use; arcs have one row more than the steps.
+    by_state
+        Output, of an expert's change: time and loss, shape (2, layers, experts, states).
+    by_count
+        Output, of another number of deferred experts, shape (2, layers, most + 1).
+    """
+    layers, widths, rows = len(frame.attention_ns), steps.gpu_ns.shape[1], len(steps.start) - 1
+    for row in range(rows):
+        count = plan.deferred[row % layers]
+        _serve_row(steps, frame, plan, row, count, -1, 0, NO_ARC, moved, swapped, arcs, row)
+    a, c = 0, NO_ARC
+    for row in range(rows):
+        layer = row % layers
+        if layer == 0:
+            a, c = 0, NO_ARC
+        count = plan.deferred[layer]
+        end, lost = _end_of_step(arcs, layers, row, row, a, c), arcs[row, ARCS]
+        for p in range(steps.start[row], steps.start[row + 1]):
+            e = steps.expert[p]
+            own = plan.width[layer, e] + (widths if plan.held[layer, e] else 0)
+            for state in range(2 * widths):
+                if state != own:
+                    _serve_row(
+                        steps, frame, plan, row, count, e, state, NO_ARC, moved, swapped, arcs, rows
+                    )
+                    by_state[0, layer, e, state] += (
+                        _end_of_step(arcs, layers, row, rows, a, c) - end
+                    )
+                    by_state[1, layer, e, state] += arcs[rows, ARCS] - lost
+        if layer < layers - 1:
+            for other in range(by_count.shape[2]):
+                if other != count:
+                    _serve_row(
+                        steps, frame, plan, row, other, -1, 0, NO_ARC, moved, swapped, arcs, rows
+                    )
+                    by_count[0, layer, other] += _end_of_step(arcs, layers, row, rows, a, c) - end
+                    by_count[1, layer, other] += arcs[rows, ARCS] - lost
+        a, c = (
+            max(a + max(arcs[row, 0], arcs[row, 1]), c + arcs[row, 2]),
+            max(a + arcs[row, 3], c + arcs[row, 4]),
+        )
+
+
+@compiled
+def _end_of_step(arcs: Ints, layers: int, row: int, at: int, a: int, c: int) -> int:
+    """Return when a step ends whose layer `row` begins at these clocks, with the arcs of `at`."""
+    for later in range(row, row + layers - row % layers):
+        n = at if later == row else later
+        a, c = (
+            max(a + max(arcs[n, 0], arcs[n, 1]), c + arcs[n, 2]),
+            max(a + arcs[n, 3], c + arcs[n, 4]),
+        )
+    return a

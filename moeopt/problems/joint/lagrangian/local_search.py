@@ -14,8 +14,7 @@ import numpy as np
 from moeopt.core.clock import spend
 
 from .arrays import Arrays, Choice, Cost, cost, fits, scratch
-from .data import Flags, Floats, Ints
-from .execution import gains
+from .kernels import Flags, Floats, Ints, gains
 from .relaxation import Multipliers
 
 PAIRED = 150

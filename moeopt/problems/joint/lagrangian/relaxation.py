@@ -34,9 +34,7 @@ from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 
 from .arrays import Arrays
-from .data import Flags, Floats, Ints
-from .kernels import ARCS, TOP, solve_rows
-from .step_kernels import MOST_OPTIONS, all_steps
+from .kernels import ARCS, MOST_OPTIONS, TOP, Flags, Floats, Ints, all_steps, solve_rows
 
 ROUGH = 24
 """The multiplier of memory is found to so many binary places."""

@@ -22,10 +22,9 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.search import Feasibility
 
-from .host_assignment import assign_hosts
 from .packing import Incumbent
 from .scenario import Branch, Ints, SingleScenario
-from .state_bounds import dominant_items, packing_bound, simple_bounds
+from .state_bounds import assign_hosts, dominant_items, packing_bound, simple_bounds
 from .subproblems import Subproblems
 
 STEP = 1e-3

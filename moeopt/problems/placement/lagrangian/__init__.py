@@ -12,8 +12,8 @@
 
 Proof. Every bound reported is the Lagrangian bound, in integers, or that of the residual problem on
 all placements that are better than the incumbent; each module states why it holds. For whole layers
-the dynamic program in `whole_layers` is exact. The objective of each placement offered is computed
-anew from all steps. So an incumbent that meets the bound is optimal.
+the dynamic program in `cheapest_layers` is exact. The objective of each placement offered is
+computed anew from all steps. So an incumbent that meets the bound is optimal.
 """
 
 from collections.abc import Iterator
@@ -35,10 +35,10 @@ from .relaxation import (
     VolumeAlgorithm,
     capacity_subproblem,
     certify,
+    cheapest_layers,
     first_multipliers,
 )
 from .residual_problem import residual_of, solve_residual
-from .whole_layers import cheapest_layers
 
 __all__ = ["solve"]
 

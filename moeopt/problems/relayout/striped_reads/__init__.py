@@ -2,7 +2,7 @@
 
 Few migrations fit into the windows, so r can take few values only, and once C and r are fixed every
 DIMM has the same known capacity, C less r times a striped read's charge, for what lies on it alone.
-`plans` lists what may become of the experts of each DIMM together, `labels` combines plans by
+`plans` lists what may become of the experts of each DIMM together, `plan_model` combines plans by
 dynamic programming that Lagrangian multipliers prune, and `plan_model` refines what is known of
 experts that change their DIMM until the combinations found can be carried out. Where every DIMM has
 a link of its own, where channels or too many plans leave a subproblem open, CP-SAT decides

@@ -3,7 +3,7 @@
 For a threshold C the feasibility subproblem asks for a schedule of makespan at most C. Each DIMM's
 choices are reduced to their Pareto labels (`pareto`), the Lagrangian relaxation of the two hosts'
 constraints TD-C3 and TD-C4 bounds what they need, and dynamic programming from two sides decides
-the rest (`two_hosts`, `feasibility`). The search (`search`) raises C from the least value that the
+the rest (`feasibility`). The search (`search`) raises C from the least value that the
 relaxation leaves open, and starts from a schedule built at once (`incumbent`).
 
 Proof, with the lemmas of `formulations/tri_domain/spec.md`, "Threshold search". (1) An expert whose

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, rising
+from moeopt.core.compiled import compiled, rising, short
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -29,7 +29,7 @@ FINE = 1 << 16
 """Steps per unit in which the ratio of two costs is compared."""
 
 
-@compiled
+@short(4096)
 def first_schedule(experts: Ints, dimms: int) -> tuple[int, Ints]:
     """Return the best of the schedules built for thresholds found by bisection, after some moves.
 
@@ -58,7 +58,7 @@ def first_schedule(experts: Ints, dimms: int) -> tuple[int, Ints]:
     return best, domain
 
 
-@compiled
+@short(4096)
 def simple_bound(experts: Ints, dimms: int) -> tuple[int, int, int]:
     """Return a lower bound, and the least and the most that all striped reads can take.
 

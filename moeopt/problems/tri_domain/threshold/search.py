@@ -18,10 +18,9 @@ from moeopt.core.search import Feasibility, Search
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
 from .copies import solve as solve_with_copies
-from .feasibility import FREE, decide
+from .feasibility import FREE, best_multiplier, decide
 from .incumbent import first_schedule, simple_bound
 from .pareto import Labels, modes_at, pareto_labels
-from .two_hosts import best_multiplier
 
 FIRST_WORK = 2**19
 """Labels and states to look at before the clock is read: some 10 ms."""
@@ -134,14 +133,15 @@ class Bracket:
                 table, self.dimms, self.domains[k], self.lowers[k], cutoff, limit
             )
             self.lowers[k], self.reached[k], self.domains[k] = int(low), int(reached), domain
-            self.offer(domain[: self.size])
+            if table is not self.experts:
+                self.offer(domain[: self.size])
+            elif reached < self.upper:  # nothing is relaxed: the makespan is its own
+                self.upper, self.domain = int(reached), domain
 
     def offer(self, domain: Ints) -> None:
         """Take a schedule, and what TriMoE's refinement makes of it, if it is the best so far."""
         domain = domain.copy()
-        if len(self.experts) > PCIE:  # else the makespan is the relaxation's own
-            refine(self.experts, domain, self.dimms, True, True)
-        makespan = int(makespan_of(loads_of(self.experts, domain, self.dimms), self.dimms))
+        makespan = int(refine(self.experts, domain, self.dimms, True, True))
         if makespan < self.upper:
             self.upper, self.domain = makespan, domain
 
@@ -182,9 +182,11 @@ def narrow(
     limit
         About how many labels are looked at before it gives up: a million takes some 10 ms.
     """
-    grid, scale = grid_and_scale(experts)
     bound, least, most = simple_bound(experts, dimms)
     best = makespan_of(loads_of(experts, domain, dimms), dimms)
+    if bound >= best:
+        return best, best, domain
+    grid, scale = grid_and_scale(experts)
     lower = on_grid(max(lower, bound), grid)
     upper = min(best, cutoff)
     if lower >= upper:

@@ -62,7 +62,7 @@ def labels_of(experts: Ints, first: Ints, group: Ints, groups: int, most: int) -
     Parameters
     ----------
     experts, first
-        The table, and the experts' first columns, as in `exchange`.
+        The table, and the experts' first columns, as in `copies`.
     group
         The group of each expert, shape (experts,): of those that may work on the same DIMM.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
-from moeopt.sim.models.gguf.mixes import MIXES
+from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
 
 EXPERTS_OFF = ("--n-cpu-moe", "--cpu-moe", "-ot")

@@ -24,6 +24,9 @@ UBATCH = 512
 LEAST_CONTEXT = 4096
 """Tokens that a cache has room for unless more are asked for."""
 
+IK_LATENT_MIB = 256
+"""What ik_llama.cpp computes of latent attention at once at most (its ``-amb``)."""
+
 WITH_GRAPH = ("llama.cpp", "ik_llama.cpp")
 """Runtimes whose compute buffers are those of a graph of ggml."""
 
@@ -90,6 +93,26 @@ def buffer_bytes(
     activations = 4 * ubatch * (inner + 6 * model.hidden_size)
     staged = model.routed_experts * model.expert_bytes // 3 if experts_off_gpu else 0
     return max(logits, activations) + (staged if ubatch >= 32 else 0)
+
+
+def ik_buffer_bytes(model: ModelShape, ubatch: int, context: int) -> int:
+    """Return the compute buffer of a GPU by which ik_llama.cpp shares layers out.
+
+    Its own estimate (``get_layer_sizes``): the largest of a layer's feed-forward activations with
+    its input, and under ``-mla 3`` of keys and values in 32 bits, by heads so that they take at
+    most `IK_LATENT_MIB`.
+    """
+    hidden, shared = model.hidden_size, model.shared_experts * (model.shared_intermediate_size or 0)
+    widths = [model.top_k * (2 * model.expert_intermediate_size + hidden)]
+    widths += [2 * own + hidden for own in (shared, model.dense_intermediate_size or 0) if own]
+    found = 4 * ubatch * (max(widths) + 2 * hidden)
+    if model.attention is None or model.attention.kind != "latent":
+        return found
+    heads, each = model.attention.heads, 8 * model.attention.value_dim * max(context, LEAST_CONTEXT)
+    parts = [
+        n for n in range(1, heads) if heads % n == 0 and heads // n * each <= IK_LATENT_MIB * MIB
+    ]
+    return max(found, each * (heads // parts[0] if parts else 1))
 
 
 def reserved_bytes(machine: Machine, runtime: str | None) -> int:

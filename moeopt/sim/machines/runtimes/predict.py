@@ -41,10 +41,9 @@ from moeopt.sim.machines.runtimes.setting import (
     host_read_gb_s,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
-from moeopt.sim.models.gguf.mixes import MIXES
 from moeopt.sim.models.model_shape import KINDS, ModelShape
-from moeopt.sim.models.quantisations import at_bits, weight_bytes
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.models.quantisations import at_bits, narrower, not_read
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 
 PARTS = {
@@ -244,6 +243,7 @@ def predict(
         model = model.model_copy(update={"kv_bits": bits})
     sized = model if options.bits is None else at_bits(model, options.bits)
     setting, notes = _setting(machine, sized, options)
+    notes += not_read(sized.quantisation, options.runtime)
     uses = setting.uses(options.runtime, options.ubatch)
     hopeless = [use for use in uses if _least_missing(use)]
     if hopeless or (_chosen_here(options) and uses[0].missing and machine.gpu is not None):
@@ -330,12 +330,8 @@ def _least_missing(use: Use) -> int:
 
 def _does_not_fit(machine: Machine, model: ModelShape, options: Options, use: Use) -> str:
     """Return what is missing, and the nearest quantisation with which it fits."""
-    width = weight_bytes(model if options.bits is None else at_bits(model, options.bits))
     fits = None
-    sizes = {name: weight_bytes(at_bits(model, name)) for name in MIXES}
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        if sizes[name] >= width:
-            continue
+    for name in narrower(model, options.bits, options.runtime):
         setting, _ = _setting(machine, at_bits(model, name), options)
         if not any(one.missing for one in setting.uses(options.runtime, options.ubatch)):
             fits = name

@@ -12,7 +12,7 @@ from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
 from moeopt.sim.machines.runtimes.profile import Kind
 from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan import Plan
 
 MOST_CONTEXT = 2**24
 

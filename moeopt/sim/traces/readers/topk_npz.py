@@ -8,6 +8,7 @@ ExFlow's top-1 traces: an npy array [token, layer] with the one expert of each t
 import io
 import json
 import math
+import warnings
 import zipfile
 from collections.abc import Sequence
 from functools import lru_cache
@@ -98,8 +99,7 @@ def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     stream = io.BytesIO(head)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("its npy version is not 1.0")
-    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-    return shape, in_columns, dtype
+    return _parsed(stream, (1, 0))
 
 
 def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[np.generic]:
@@ -138,8 +138,18 @@ def _declared(stream: IO[bytes], where: str) -> int:
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
         raise InputError(f"{where}: npy version {version} is not known")
-    shape, _, dtype = _HEADERS[version](stream)
+    shape, _, dtype = _parsed(stream, version)
     return math.prod(shape) * dtype.itemsize
+
+
+def _parsed(
+    stream: IO[bytes], version: tuple[int, int]
+) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Return what the header of an array says; it is a Python literal, of which Python may warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SyntaxWarning)
+        shape, in_columns, dtype = _HEADERS[version](stream)
+    return shape, in_columns, dtype
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,1 +1,0 @@
-"""Plans: everything that is decided about running a model on a machine, in one file."""

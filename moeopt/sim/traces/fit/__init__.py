@@ -1,1 +1,0 @@
-"""Fitting a synthetic workload to a real trace or to targets."""

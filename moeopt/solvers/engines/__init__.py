@@ -1,1 +1,0 @@
-"""The MILP solvers: each module turns a PuLP model into an `Answer`."""
