@@ -126,7 +126,11 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
 
 def _has_exchanges(instance: Instance) -> bool:
     """Tell whether what exchanges leave out is little: remainders, nodes, what copies cost."""
-    paid = instance.slot_cost > 0 or (instance.current is not None and instance.move_cost > 0)
+    paid = (
+        instance.slot_cost > 0
+        or instance.links is not None
+        or (instance.current is not None and instance.move_cost > 0)
+    )
     copies = instance.devices * instance.slots * len(instance.windows)
     whole = instance.work == "kernel" and instance.loads_units.sum() < WHOLE * copies
     return instance.nodes == 1 and not paid and not whole and _size(instance) > SMALL

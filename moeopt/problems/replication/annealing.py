@@ -322,197 +322,129 @@ def keep(slot: Ints, best: Ints) -> None:
 
 @compiled
 def exchange(
-    piece: Floats,
-    weight: Floats,
+    now: Floats,
+    sets: Ints,
+    ranks: Ints,
     slot: Ints,
     best: Ints,
-    ranks: Ints,
-    costs: Floats,
-    target: Floats,
-    numbers: Ints,
-    factors: Floats,
+    level: Floats,
+    fixed: Floats,
+    state: Floats,
 ) -> None:
-    """Run some steps of simulated annealing by what devices have above targets, squared.
+    """Run some steps of annealing by what devices have above targets, squared.
 
-    Remainders are left out: an exchange changes two devices and no others. Two copies, or two and
-    two, change places; those that come are about as large as those that go. One step in some
-    hundred gives a slot to another expert, or to none.
+    A copy, or two, and as many of another device that are about as large change places: numbers of
+    copies stay, and remainders are left out.
 
     Parameters
     ----------
-    piece
-        What a copy has by number of copies, shape (experts + 1, most + 1, windows); the last one,
-        an empty slot, has nothing.
-    weight, target
-        Of the windows, shape (windows,).
-    slot, best
-        The state, and the one with the least cost, overwritten: shape (devices, slots).
-    ranks
-        Experts by the size of a copy, then pairs of a device's slots by theirs, overwritten.
-    costs
-        As `anneal` has them; what copies cost is left out.
-    numbers
-        The number of steps, and the state of the random numbers, not 0, overwritten.
-    factors
-        The temperature; and the least cost so far, and the least sum of squares, overwritten.
+    now
+        Tokens of a copy by expert, and of none, shape (experts + 1, windows).
+    sets, ranks
+        Device and slots of single copies, then of pairs; and their order by tokens, overwritten.
+    slot, best, level
+        The state, the one with the least cost, and tokens, then readings, by device: overwritten.
+    fixed
+        Weights, targets and, of reading, computing and what comes besides, costs: rows.
+    state
+        Temperature, steps, random number, least cost and least sum of squares, overwritten.
     """
-    (devices, slots), experts, windows = slot.shape, len(piece) - 1, len(weight)
-    most, random = piece.shape[1] - 1, np.uint64(numbers[1])
-    number = len(ranks) - experts
-    each, mask = number // (devices * slots), np.uint64(0xFFFF)
-    singles, pairs = ranks[:experts], ranks[experts:]
-    size, sums, now = np.zeros(experts + 1), np.zeros(number), np.zeros((experts + 1, windows))
-    place, pair_place = np.zeros_like(singles), np.zeros_like(pairs)
-    count, where = np.zeros(experts + 1, dtype=np.int64), np.zeros((experts, most), dtype=np.int64)
-    level, reads = np.zeros((devices, windows)), np.zeros((devices, windows))
-    touched, last = np.zeros(devices, dtype=np.int64), np.full(devices, -1)
-    energy, fresh = np.zeros(devices), np.zeros(devices)
-    read, compute = costs[0], costs[1]
-    chance, total = np.zeros(256), 0.0
+    (devices, slots), windows, mask = slot.shape, now.shape[1], np.uint64(0xFFFF)
+    single, read, compute, way = devices * slots, fixed[2, 0], fixed[2, 1], fixed[2, 2]
+    each, random, total, new = len(ranks) // single - 1, np.uint64(state[2]), 0.0, np.zeros(2)
+    place, key, size = np.zeros_like(ranks), np.zeros(len(ranks)), np.zeros(len(now))
+    on, energy, chance = np.zeros((len(now), devices)), np.zeros(devices), np.zeros(256)
+    apart = 1.0
     for q in range(len(chance)):
-        chance[q] = -factors[0] * np.log((q + 0.5) / len(chance))
-    pair = np.zeros((number, 3), dtype=np.int32)
-    for q in range(number):
-        pair[q, 0], pair[q, 1] = q // (slots * each), q // each % slots
-        pair[q, 2] = (pair[q, 1] + 1 + q % each) % slots
+        chance[q] = -state[0] * np.log((q + 0.5) / len(chance))
+    for e in range(len(now)):
+        for w in range(windows):
+            size[e] += fixed[0, w] * now[e, w]
+        apart = max(apart, 2 * size[e] + 1)
     for g in range(devices):
         for s in range(slots):
-            if slot[g, s] != EMPTY:
-                _change(level, reads, piece, where, count, slot[g, s], g, 1)
-    for e in range(experts):
-        size[e] = _share(now, piece, weight, e, count[e])
-    for g in range(devices):
-        energy[g] = _excess(level, reads, weight, target, costs, g)
+            on[slot[g, s], g] = 1
+        for w in range(windows):
+            time = max(read * level[devices + g, w], compute * level[g, w]) + way * level[g, w]
+            energy[g] += fixed[0, w] * max(0.0, time - fixed[1, w]) ** 2
         total += energy[g]
-    for step in range(numbers[0]):
+    on[EMPTY] = 0
+    for step in range(int(state[1])):
         if step % SORTED == 0:
-            for q in range(number):
-                g, t, u = pair[q]
-                sums[q] = size[slot[g, t]] + size[slot[g, u]]
-            _sort(singles, place, size)
-            _sort(pairs, pair_place, sums)
+            for q in range(len(ranks)):
+                g, t, u = sets[q]
+                key[q] = size[slot[g, t]] + (size[slot[g, u]] + apart if q >= single else 0.0)
+            _sort(ranks, place, key)
         random ^= random << np.uint64(13)
         random ^= random >> np.uint64(7)
         random ^= random << np.uint64(17)
-        g = np.int64((random & mask) * np.uint64(devices) >> np.uint64(16))
-        s = np.int64((random >> np.uint64(16) & mask) * np.uint64(slots) >> np.uint64(16))
-        limit = chance[np.int64(random >> np.uint64(32) & np.uint64(255))]
-        kind = np.int64(random >> np.uint64(44) & np.uint64(511))
-        narrow = 4 + np.int64(random >> np.uint64(53)) % 2
-        random ^= random << np.uint64(13)
-        random ^= random >> np.uint64(7)
-        random ^= random << np.uint64(17)
-        drawn = np.int64(random & mask)
-        a, b, c, d, h, t, u, v = slot[g, s], EMPTY, EMPTY, EMPTY, g, 0, s, 0
-        if kind == 0:
-            if np.int64(random >> np.uint64(16)) % 4:
-                h, t = drawn * devices >> 16, np.int64(random >> np.uint64(18) & mask) * slots >> 16
-                b = slot[h, t]
-                if energy[h] == 0.0:
-                    continue
-            if a == b or (a != EMPTY and count[a] == 1):
-                continue
-            if b != EMPTY and (count[b] == most or _at(where, count, b, g) >= 0):
-                continue
-            touches, worse = 1, 0.0
-            touched[0], last[g] = g, step
-            for e in (a, b):
-                for k in range(count[e]):
-                    if last[where[e, k]] != step:
-                        touched[touches], last[where[e, k]] = where[e, k], step
-                        touches += 1
-            if a != EMPTY:
-                _change(level, reads, piece, where, count, a, g, -1)
-            if b != EMPTY:
-                _change(level, reads, piece, where, count, b, g, 1)
-            for k in range(touches):
-                e = touched[k]
-                fresh[e] = _excess(level, reads, weight, target, costs, e)
-                worse += fresh[e] - energy[e]
-            if worse > limit:
-                if b != EMPTY:
-                    _change(level, reads, piece, where, count, b, g, -1)
-                if a != EMPTY:
-                    _change(level, reads, piece, where, count, a, g, 1)
-                continue
-            for k in range(touches):
-                energy[touched[k]] = fresh[touched[k]]
-            for e in (a, b):
-                if e != EMPTY:
-                    size[e] = _share(now, piece, weight, e, count[e])
-            slot[g, s] = b
-        else:
-            if kind % 8 and each:
-                q = np.int64(random >> np.uint64(32) & mask) * each >> 16
-                q, far = (g * slots + s) * each + q, max(2, number >> narrow)
-                other = pair_place[q] + (drawn * (2 * far + 1) >> 16) - far
-                if other < 0 or other >= number:
-                    continue
-                other = pairs[other]
-                u, h, t, v = pair[q, 2], pair[other, 0], pair[other, 1], pair[other, 2]
-                c, b, d = slot[g, u], slot[h, t], slot[h, v]
-            elif a != EMPTY:
-                far = max(2, experts >> narrow)
-                other = place[a] + (drawn * (2 * far + 1) >> 16) - far
-                if other < 0 or other >= experts:
-                    continue
-                b = singles[other]
-                h = where[b, np.int64(random >> np.uint64(16) & mask) * count[b] >> 16]
-                while slot[h, t] != b:
-                    t += 1
-            if g == h or energy[g] + energy[h] == 0.0:
-                continue
-            worse, way, other_way = -energy[g] - energy[h], costs[3 + g], costs[3 + h]
-            for w in range(windows):
-                more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
-                one, two = compute * (level[g, w] + more), compute * (level[h, w] - more)
-                if read > 0.0:
-                    seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
-                    seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
-                    one = max(one, read * (reads[g, w] + seen)) + way * (level[g, w] + more)
-                    two = max(two, read * (reads[h, w] - seen)) + other_way * (level[h, w] - more)
-                one, two = max(0.0, one - target[w]), max(0.0, two - target[w])
-                worse += weight[w] * (one * one + two * two)
-                if worse > limit:
-                    break
-            if worse > limit:
-                continue
-            if _at(where, count, a, h) >= 0 or _at(where, count, c, h) >= 0:
-                continue
-            if _at(where, count, b, g) >= 0 or _at(where, count, d, g) >= 0:
-                continue
-            for e in (a, c):
-                if e != EMPTY:
-                    where[e, _at(where, count, e, g)] = h
-            for e in (b, d):
-                if e != EMPTY:
-                    where[e, _at(where, count, e, h)] = g
-            slot[g, s], slot[h, t] = b, a
-            if u != s:
-                slot[g, u], slot[h, v] = d, c
-            for w in range(windows):
-                more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+        q = np.int64((random & mask) * np.uint64(single) >> np.uint64(16))
+        limit = chance[np.int64(random >> np.uint64(16) & np.uint64(255))]
+        low, far = 0, single >> 4 + np.int64(random >> np.uint64(24) & np.uint64(1))
+        if random >> np.uint64(25) & np.uint64(3) and each:
+            q = (
+                single
+                + q * each
+                + np.int64((random >> np.uint64(32) & mask) * np.uint64(each) >> np.uint64(16))
+            )
+            low, far = single, far * each
+        far = max(2, far)
+        other = (
+            place[q]
+            + np.int64((random >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16))
+            - far
+        )
+        if other < low or other >= (len(ranks) if low else single):
+            continue
+        g, s, u = sets[q]
+        h, t, v = sets[ranks[other]]
+        if g == h or energy[g] + energy[h] == 0.0:
+            continue
+        a, b, c, d = slot[g, s], slot[h, t], EMPTY, EMPTY
+        if low:
+            c, d = slot[g, u], slot[h, v]
+        worse = -energy[g] - energy[h]
+        new[:] = 0.0
+        for w in range(windows):
+            more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+            one, two = compute * (level[g, w] + more), compute * (level[h, w] - more)
+            if read > 0.0:
                 seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
                 seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
-                level[g, w] += more
-                level[h, w] -= more
-                reads[g, w] += seen
-                reads[h, w] -= seen
-            for e in (g, h):
-                energy[e] = _excess(level, reads, weight, target, costs, e)
-        total += worse
-        if total < factors[2]:
-            factors[2], cost = total, 0.0
+                one = max(one, read * (level[devices + g, w] + seen)) + way * (level[g, w] + more)
+                two = max(two, read * (level[devices + h, w] - seen)) + way * (level[h, w] - more)
+            one, two = max(0.0, one - fixed[1, w]), max(0.0, two - fixed[1, w])
+            new[0] += fixed[0, w] * one * one
+            worse += fixed[0, w] * (one * one + two * two)
+            if worse > limit:
+                break
+        if worse > limit or on[a, h] or on[c, h] or on[b, g] or on[d, g]:
+            continue
+        slot[g, s], slot[h, t], on[a, g], on[a, h], on[b, h], on[b, g] = b, a, 0, 1, 0, 1
+        if low:
+            slot[g, u], slot[h, v], on[c, g], on[c, h], on[d, h], on[d, g] = d, c, 0, 1, 0, 1
+        on[EMPTY, g] = on[EMPTY, h] = 0
+        total, energy[h], energy[g] = total + worse, worse + energy[g] + energy[h] - new[0], new[0]
+        for w in range(windows):
+            more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+            seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
+            seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
+            level[g, w] += more
+            level[h, w] -= more
+            level[devices + g, w] += seen
+            level[devices + h, w] -= seen
+        if total < state[4]:
+            state[4], cost = total, 0.0
             for w in range(windows):
                 top = 0.0
                 for g in range(devices):
-                    time = max(costs[0] * reads[g, w], costs[1] * level[g, w])
-                    top = max(top, time + costs[3 + g] * level[g, w])
-                cost += weight[w] * top
-            if cost < factors[1]:
-                factors[1] = cost
+                    time = max(read * level[devices + g, w], compute * level[g, w])
+                    top = max(top, time + way * level[g, w])
+                cost += fixed[0, w] * top
+            if cost < state[3]:
+                state[3] = cost
                 keep(slot, best)
-    numbers[1] = np.int64(random)
+    state[2] = np.float64(random >> np.uint64(11))
 
 
 @compiled
@@ -526,66 +458,6 @@ def _sort(order: Ints, place: Ints, key: Floats) -> None:
         order[j] = one
     for i in range(len(order)):
         place[order[i]] = i
-
-
-@compiled
-def _at(where: Ints, count: Ints, expert: int, device: int) -> int:
-    """Return which of an expert's copies is on a device, -1 if none is."""
-    for k in range(count[expert]):
-        if where[expert, k] == device:
-            return k
-    return -1
-
-
-@compiled
-def _excess(
-    level: Floats, reads: Floats, weight: Floats, target: Floats, costs: Floats, device: int
-) -> float:
-    """Return what a device has above the targets, squared."""
-    total = 0.0
-    for w in range(len(weight)):
-        time = max(costs[0] * reads[device, w], costs[1] * level[device, w])
-        above = max(0.0, time + costs[3 + device] * level[device, w] - target[w])
-        total += weight[w] * above * above
-    return total
-
-
-@compiled
-def _share(now: Floats, piece: Floats, weight: Floats, expert: int, copies: int) -> float:
-    """Fill in what a copy has in each window; return the sum."""
-    total = 0.0
-    for w in range(len(weight)):
-        now[expert, w] = piece[expert, copies, w]
-        total += weight[w] * piece[expert, copies, w]
-    return total
-
-
-@compiled
-def _change(
-    level: Floats,
-    reads: Floats,
-    piece: Floats,
-    where: Ints,
-    count: Ints,
-    expert: int,
-    device: int,
-    sign: int,
-) -> None:
-    """Let an expert have a copy more or less, on a device."""
-    before, most = count[expert], max(count[expert], count[expert] + sign)
-    if sign > 0:
-        where[expert, before] = device
-    else:
-        at = _at(where, count, expert, device)
-        where[expert, at], where[expert, before - 1] = where[expert, before - 1], device
-    count[expert] += sign
-    for k in range(most):
-        d, old, new = where[expert, k], before, before + sign
-        if k == most - 1:
-            old, new = (0, new) if sign > 0 else (old, 0)
-        for w in range(level.shape[1]):
-            level[d, w] += piece[expert, new, w] - piece[expert, old, w]
-            reads[d, w] += min(1.0, piece[expert, new, w]) - min(1.0, piece[expert, old, w])
 
 
 @dataclass(frozen=True)
@@ -663,41 +535,38 @@ class Arrays:
 
         Targets are part of the way from the bounds to the peaks of the best solution.
         """
-        i = self.instance
-        here, bound = slots_of(i, start), int(i.weights @ self.bounds)
-        best, most, weight = here.copy(), i.most_copies + 1, i.weights.astype(float)
-        gap = max(0.0, PART * (weight @ self.peaks(search.solution) / max(1, bound) - 1))
-        target, unit = self.bounds * (1 + gap), (weight @ (gap * self.bounds) ** 2) / len(weight)
-        piece = np.zeros((i.experts + 1, most, len(weight)))
-        piece[:-1, 1:] = i.loads_units.T[:, None] / np.arange(1, most)[:, None]
-        slots = i.devices * i.slots
-        pairs = slots * min(i.slots // 2, MOST_PAIRS // slots)
-        ranks = np.concatenate([np.arange(i.experts), np.arange(pairs)])
-        numbers = np.array([0, 2 * search.seed + 1], dtype=np.int64)
-        factors = np.array([0.0, np.inf, np.inf])
-        state = (piece, weight, here, best, ranks, self.costs.astype(float), target)
+        i, weight = self.instance, self.instance.weights.astype(float)
+        here, now, level = self._levels(start)
+        best, slots, bound = here.copy(), i.devices * i.slots, float(weight @ self.bounds)
+        tokens, reads = self._levels(search.solution)[2].reshape(2, i.devices, -1)
+        read, compute, way = costs = self.costs[[0, 1, 3]].astype(float)
+        peaks = (np.maximum(read * reads, compute * tokens) + way * tokens).max(axis=0)
+        gap = max(0.0, PART * (weight @ peaks / max(1.0, bound) - 1))
+        unit = weight @ (gap * self.bounds) ** 2 / len(weight)
+        fixed = np.zeros((3, max(3, len(weight))))
+        fixed[0, : len(weight)], fixed[1, : len(weight)] = weight, self.bounds * (1 + gap)
+        fixed[2, :3] = costs
+        each = min(i.slots // 2, MOST_PAIRS // slots)
+        places = [(g, s) for g in range(i.devices) for s in range(i.slots)]
+        pairs = [(g, s, (s + k) % i.slots) for g, s in places for k in range(1, each + 1)]
+        sets = np.array([(g, s, s) for g, s in places] + pairs)
         part = min(units / PARTS, LOOKED)
-        numbers[0] = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
-        begin = search.remaining_s
-        while factors[1] > bound and begin - search.remaining_s < units and not search.stopped:
+        steps = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
+        state = np.array([0.0, steps, 2 * search.seed + 1, np.inf, np.inf])
+        ranks, begin = np.arange(len(sets)), search.remaining_s
+        while state[3] > bound and begin - search.remaining_s < units and not search.stopped:
             x = 1 - 2 * (begin - search.remaining_s) / units
-            factors[0] = unit * MIDDLE * np.exp(SLOPE * x * (1 + x * x))
-            exchange(*state, numbers, factors)
+            state[0] = unit * MIDDLE * np.exp(SLOPE * x * (1 + x * x))
+            exchange(now, sets, ranks, here, best, level, fixed, state)
             spend(part)
         return solution_of(i, best)
 
-    def peaks(self, solution: Solution) -> Floats:
-        """Return the slowest device's time in each window."""
-        i = self.instance
-        level, reads = np.zeros((2, len(i.windows), i.devices))
-        for expert, devices in enumerate(solution.copies):
-            for device in devices:
-                part = i.loads_units[:, expert] / len(devices)
-                level[:, device] += part
-                reads[:, device] += np.minimum(1, part)
-        times = np.maximum(self.costs[0] * reads, self.costs[1] * level) + self.costs[3:] * level
-        peaks: Floats = times.max(axis=1)
-        return peaks
+    def _levels(self, solution: Solution) -> tuple[Ints, Floats, Floats]:
+        """Return slots, a copy's tokens by expert, and devices' tokens, then readings."""
+        here = slots_of(self.instance, solution)
+        now = self.instance.loads_units.T / [[len(row)] for row in solution.copies]
+        now = np.vstack([now, np.zeros((1, now.shape[1]))])
+        return here, now, np.vstack([now[here].sum(axis=1), np.minimum(1, now)[here].sum(axis=1)])
 
 
 def slots_of(instance: Instance, solution: Solution) -> Ints:
