@@ -378,25 +378,25 @@ def exchange(
         random ^= random << np.uint64(13)
         random ^= random >> np.uint64(7)
         random ^= random << np.uint64(17)
-        q = np.int64((random & mask) * np.uint64(single) >> np.uint64(16))
+        mine = np.int64((random & mask) * np.uint64(single) >> np.uint64(16))
         limit = chance[np.int64(random >> np.uint64(16) & np.uint64(255))]
-        low, far = 0, single >> 4 + np.int64(random >> np.uint64(24) & np.uint64(1))
+        low, far = 0, single >> 4 + int(random >> np.uint64(24) & np.uint64(1))
         if random >> np.uint64(25) & np.uint64(3) and each:
-            q = (
+            mine = (
                 single
-                + q * each
+                + mine * each
                 + np.int64((random >> np.uint64(32) & mask) * np.uint64(each) >> np.uint64(16))
             )
             low, far = single, far * each
         far = max(2, far)
         other = (
-            place[q]
+            place[mine]
             + np.int64((random >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16))
             - far
         )
         if other < low or other >= (len(ranks) if low else single):
             continue
-        g, s, u = sets[q]
+        g, s, u = sets[mine]
         h, t, v = sets[ranks[other]]
         if g == h or energy[g] + energy[h] == 0.0:
             continue
