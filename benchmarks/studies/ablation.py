@@ -171,7 +171,7 @@ ROWS: tuple[Row, ...] = (
     Row("layout: multipliers of a branch (times without a divisor)", "bound-and-pack", FINE,
         {f"{ALONE}.lagrangian.dual_multipliers": _nothing}),
     Row("layout: patterns of DIMMs over windows", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}._together": lambda *_: 0}),
+        {f"{LAYOUT}._shared": lambda *_: iter(())}),
     Row("layout: local search from several layouts", "bound-and-pack", SEVERAL,
         {f"{LAYOUT}._Incumbents.improve": _nothing}),
     Row("relayout: plans of DIMMs", "evacuation", MIGRATIONS,

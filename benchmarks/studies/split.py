@@ -212,8 +212,6 @@ def rules() -> None:
     for name, entry in best.items():
         instance = moeopt.load(folder / name)
         assert isinstance(instance, Instance)
-        if instance.by_tensor:  # machines and models that are there by layer
-            continue
         gpus = sum(bool(device.buffer) for device in instance.devices)
         counts[gpus] += 1
         for rule, way in ways.items():

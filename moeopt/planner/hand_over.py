@@ -13,8 +13,7 @@ from moeopt.sim.machines.runtimes.command import running
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT
 from moeopt.sim.traces.workload import Workload
 
-from .checks import check_folder
-from .planned import Planned
+from .planned import Planned, check_folder
 
 
 def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:

@@ -1,8 +1,11 @@
-"""Making a plan from beginning to end."""
+"""Making a plan from beginning to end: what is checked before anything is solved comes first."""
 
+import os
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from moeopt.core.errors import InputError
 from moeopt.core.options import takes
 from moeopt.core.units import GIB
 from moeopt.problems.placement.instance import Instance as Placement
@@ -19,21 +22,85 @@ from moeopt.sim.machines.runtimes.memory import (
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Counts
+from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.limits import Deadline
 
-from .bits import Losses, losses, model_at
-from .budget import HostMemory, host_memory
+from .bits import Losses, check_average, losses, model_at
+from .budget import HostMemory, check_memory, host_memory
 from .candidates import Candidate, Search, best_of
-from .checks import check
-from .defaults import Default, defaults
 from .jointly import Jointly, jointly
 from .options import PlanOptions
-from .predict import Comparison, compared, known_steps, loads_of
+from .predict import Comparison, Default, compared, defaults, known_steps, loads_of
 from .request import Request, Routing, counts_known, notes, routing_of
 from .residency import memory
 from .verdict import Verdict, verdict
+
+ENOUGH_CHOICES = 20
+"""Choices per expert from which on it is certain that some fall on the upper half of the numbers:
+numbers of experts say nothing of how popular they are."""
+
+
+def check(request: Request) -> None:
+    """Raise unless a plan can be made at all.
+
+    Raises
+    ------
+    InputError
+        If the trace is of another model, or options contradict each other.
+    NoRoomError
+        If something does not fit into memory, whatever is decided.
+    """
+    check_average(
+        request.average_bits,
+        request.bits,
+        request.loss_table,
+        budget=request.quality_loss is not None,
+    )
+    if isinstance(request.trace, Trace):
+        check_trace(request.trace, request.model)
+    check_memory(request)
+
+
+def check_trace(trace: Trace, model: ModelShape) -> None:
+    """Raise InputError unless the trace's layers and experts are the model's.
+
+    A trace does not say how many experts there are. That it is of a model with fewer is taken for
+    certain where in many choices not one is from the upper half.
+    """
+    layers, experts = len(model.moe_layers), model.routed_experts
+    seen = trace.experts_seen
+    few = 2 * seen <= experts and trace.topk_ids.size >= ENOUGH_CHOICES * experts
+    if trace.layers != layers or seen > experts or few:
+        own = f"{trace.layers} layers x {seen} experts (the highest number that occurs, plus one)"
+        raise InputError(f"{trace.name}: {own} are not those of {model.name}: {layers} x {experts}")
+    trace.check_fits(experts, model.top_k, layers)
+
+
+def check_file(option: str, path: Path) -> None:
+    """Raise InputError unless a file can be written to its folder."""
+    _check_writable(option, path, path.parent)
+    if path.is_dir():
+        raise InputError(f"{option}: {path}: is a folder")
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Make a folder; raise InputError unless files can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option}: {folder}: {error.strerror}") from None
+    _check_writable(option, folder, folder)
+
+
+def _check_writable(option: str, path: Path, folder: Path) -> None:
+    """Write and remove a file: permissions do not tell what a file system takes."""
+    try:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    except OSError as error:
+        raise InputError(f"{option}: {path}: {error.strerror}") from None
+    os.close(handle)
+    Path(name).unlink()
 
 
 @dataclass(frozen=True)

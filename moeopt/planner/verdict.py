@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 
 from .candidates import TOLERANCE
-from .defaults import COUNTED, LLAMA_CPP
-from .predict import Comparison
+from .predict import COUNTED, LLAMA_CPP, Comparison
 
 BATCHES = 20
 """Most batches; fewer steps are a batch each."""

@@ -154,7 +154,8 @@ def _call_others() -> None:
 
 
 def solve_with_all(instance: InstanceEnvelope, home: AnyProblem) -> None:
-    """Solve an instance with every method of its problem that may have kernels."""
+    """Solve an instance with every method of its problem that may have kernels; bound it, too."""
+    home.bounds.lower_bound(instance)
     methods = [*home.heuristics.HEURISTICS, *home.exact_methods]
     for method in methods + [ROBUST] * (home.robust is not None):
         solve(instance, method, time_limit_s=LIMIT_S)

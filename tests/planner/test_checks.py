@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.planner.checks import check_file, check_folder, check_trace
+from moeopt.planner.planned import check_file, check_folder, check_trace
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.trace import Trace
 from tests.planner.small_plans import MODEL, planned_for, trace_of

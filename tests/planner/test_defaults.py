@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from moeopt.planner.defaults import Default, defaults
+from moeopt.planner.predict import Default, defaults
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan
 from moeopt.sim.traces.trace import Counts

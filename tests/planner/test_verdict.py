@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.planner.defaults import Default
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
-from moeopt.planner.predict import Comparison, Predicted
+from moeopt.planner.predict import Comparison, Default, Predicted
 from moeopt.planner.verdict import Verdict, gain, student_t, verdict
 from moeopt.sim.plan import Plan
 from tests.planner.small_plans import planned, planned_for

@@ -7,7 +7,8 @@ import pytest
 
 import moeopt
 from benchmarks.papers.ktransformers.cycle import cycle_ns
-from moeopt.problems.deferral.generate import BITS, PUBLISHED, Configuration, resettled
+from benchmarks.papers.ktransformers.step import PUBLISHED, Configuration
+from moeopt.problems.deferral.generate import BITS, resettled
 from moeopt.problems.deferral.heuristics import saturate
 from moeopt.problems.deferral.instance import Instance
 from moeopt.sim.machines.cost import path_cost

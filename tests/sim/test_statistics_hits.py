@@ -7,6 +7,7 @@ from math import inf, log
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from numpy.typing import NDArray
 
 from moeopt.core import stack_distance
 from moeopt.core.errors import InputError
@@ -26,7 +27,6 @@ from moeopt.sim.traces.statistics.loads import (
     predictor_agreement,
     step_correlation,
     step_loads,
-    stream_steps,
 )
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
@@ -427,6 +427,15 @@ def test_phase_similarity_of_mixtral() -> None:
         routing = Routing.of(Trace(name="real", topk_ids=arrays["topk_ids"]))
     for prefill, cosine in ((16, 0.87), (32, 0.91), (64, 0.93), (128, 0.95)):
         assert phase_similarity(routing, prefill, 64)[0].mean() == pytest.approx(cosine, abs=0.015)
+
+
+def stream_steps(routing: Routing) -> tuple[NDArray[np.int64], int]:
+    """Return the steps in which all sequences are decoded side by side, and their number.
+
+    Step t holds the t-th token of every sequence that is long enough.
+    """
+    position = np.arange(routing.tokens) - np.flatnonzero(routing.starts)[routing.sequence]
+    return position, int(position.max()) + 1
 
 
 def test_the_predictor_on_real_streams() -> None:

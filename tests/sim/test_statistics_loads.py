@@ -63,14 +63,6 @@ def test_class_shares_rank_anew_in_every_step() -> None:
     assert load.class_shares(load.loads(routing))["hot"].tolist() == [0.5]
 
 
-def test_stream_steps_take_the_nth_token_of_every_sequence() -> None:
-    """Three sequences of 2, 1 and 3 tokens; an empty one between does not matter."""
-    routing = routing_of([[0]] * 6, lengths=[2, 1, 0, 3])
-    position, steps = load.stream_steps(routing)
-    assert position.tolist() == [0, 1, 0, 0, 1, 2]
-    assert steps == 3
-
-
 def test_coverage_by_hand() -> None:
     """Half of 2 x 4 experts: two in each layer, or the four best, three of them in layer 0."""
     counts = np.array([[9, 8, 7, 0], [6, 1, 1, 0]])

@@ -6,14 +6,13 @@ from statistics import mean
 
 from benchmarks.papers.figure import Kind, Ours
 from benchmarks.papers.ktransformers import anchor, fiddler_layer
-from benchmarks.papers.ktransformers.step import Step, counts, decode_step
+from benchmarks.papers.ktransformers.step import PUBLISHED, Step, counts, decode_step
 from benchmarks.papers.ktransformers.variants import (
     Sockets,
     crossover_tokens,
     numa_of,
     with_sockets,
 )
-from moeopt.problems.deferral.generate import PUBLISHED
 from moeopt.sim.presets import get_machine
 
 A100 = "ktransformers-a100"

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from benchmarks.papers.ktransformers.step import counts, decode_step
+from benchmarks.papers.ktransformers.step import PUBLISHED, counts, decode_step
 from benchmarks.papers.ktransformers.variants import with_fixed_time
 from benchmarks.papers.sweep import Sweep
-from moeopt.problems.deferral.generate import PUBLISHED
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine
 

@@ -38,30 +38,6 @@ BITS = {"bf16": 16, "int8": 8, "int4": 4}
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """One of KTransformers' six, with the count that it published (6.3; id in published.csv)."""
-
-    machine: str
-    model: str
-    precision: str
-    published: int
-    source: str
-
-
-PUBLISHED = (
-    Configuration("ktransformers-a100", "deepseek-v3", "bf16", 3, "K6"),
-    Configuration("ktransformers-4080", "deepseek-v3", "int4", 6, "K6, the cap"),
-    Configuration("ktransformers-a100", "deepseek-v2.5", "bf16", 4, "K7, the cap"),
-    Configuration("ktransformers-4080", "deepseek-v2.5", "int8", 4, "K7, the cap"),
-    Configuration("ktransformers-a100", "qwen2-57b-a14b", "bf16", 2, "K8"),
-    Configuration(
-        "ktransformers-4080", "qwen2-57b-a14b", "int8", 4, "K8, only with the fixed time"
-    ),
-)
-"""Machine, model and precision: full precision on the A100, quantized on the RTX 4080 (6.1)."""
-
-
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed."""
 

@@ -5,6 +5,7 @@ Incumbents: iterated local search from the best heuristic, from the best of the 
 scenarios have by themselves, and on from the incumbent.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,11 +34,11 @@ from .single_scenario import scenario_bounds
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
 
-FIRST_SHARE = 0.25
-"""Part of the time left for incumbents before the bound for all of them."""
+FIRST_SHARE = 0.5
+"""Part of the time left for incumbents before the bound for all windows."""
 
-BOUND_SHARE = 0.7
-"""Part of the time that is left then for that bound."""
+BOUND_SHARE = 0.5
+"""Part of the time that is left then for that bound, before more of both."""
 
 PATIENCE = 4
 """Rounds of local search without success after which it is given up."""
@@ -62,24 +63,24 @@ def solve(instance: Instance, search: Search) -> Bounds:
     _prove(instance, search, sum(found.alone))
     incumbents = _Incumbents(instance, search, layouts)
     incumbents.improve(search.remaining_s * (1 - FIRST_SHARE))
-    if not (search.stopped or search.closed):
-        found.together = _together(instance, search, found.alone)
-    incumbents.improve(0.0)
+    shared = _shared(instance, search, found.alone)
+    for until_s in (search.remaining_s * (1 - BOUND_SHARE), 0.0):
+        while search.remaining_s > until_s and not search.closed:
+            if (bound := next(shared, None)) is None:
+                break
+            found.together = bound
+            _prove(instance, search, bound)
+        incumbents.improve(0.0)
     search.note = "CLOSED" if search.closed else "OPEN"
     return found
 
 
-def _together(instance: Instance, search: Search, alone: list[int]) -> int:
-    """Return the bound for a layout that all scenarios share; higher ones go to the search."""
-    until_s, unit = search.remaining_s * (1 - BOUND_SHARE), unit_of(instance)
+def _shared(instance: Instance, search: Search, alone: list[int]) -> Iterator[int]:
+    """Yield higher and higher bounds for a layout that all scenarios share."""
+    unit = unit_of(instance)
     least = [-(-a // (s.weight * unit)) for a, s in zip(alone, instance.scenarios, strict=True)]
-    found, upper = 0, objective(instance, search.solution) // unit
-    for bound in SharedLayout(instance, least, upper).bounds():
-        found = unit * bound
-        _prove(instance, search, found)
-        if search.remaining_s <= until_s or search.closed:
-            break
-    return found
+    upper = objective(instance, search.solution) // unit
+    return (unit * bound for bound in SharedLayout(instance, least, upper).bounds())
 
 
 def _prove(instance: Instance, search: Search, bound: int) -> None:

@@ -522,20 +522,23 @@ class SharedLayout:
         while heap:
             bound, _, branch = heappop(heap)
             yield min(bound, self.enough)
-            for first in branch.ended[::-1]:
-                branch.trees[first : first + 2] = [self._joined(branch, first)]
-            tree = min(branch.trees, key=lambda tree: (tree.stuck, tree.steps))
-            if bound >= self.enough or tree.stuck:
+            if bound >= self.enough:
                 return
             if branch.least < branch.most and all(tree.steps for tree in branch.trees):
-                middle, least = (branch.least + branch.most) // 2, list(self.least)
-                for of in branch.trees:
+                middle = (branch.least + branch.most) // 2
+                least = list(self.least)
+                for of in branch.trees:  # of one window each
                     least[of.windows[0]] = -(-of.bound // self.weight[of.windows[0]])
                 push(self._branch(branch.least, middle, least))
                 push(self._branch(middle + 1, branch.most, least))
-            else:
-                tree.step(self.enough - bound + tree.bound)
-                push(branch)
+                continue
+            for first in branch.ended[::-1] if branch.least == branch.most else ():
+                branch.trees[first : first + 2] = [self._joined(branch, first)]
+            tree = min(branch.trees, key=lambda tree: (tree.steps > 0, tree.stuck, tree.steps))
+            if tree.stuck:
+                return
+            tree.step(self.enough - bound + tree.bound)
+            push(branch)
 
     def _branch(self, first: int, last: int, least: list[int]) -> Branch:
         """Return a branch with a tree for each window."""

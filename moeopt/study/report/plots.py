@@ -1,7 +1,4 @@
-"""The report's charts, drawn small: a telephone shows them at their full size.
-
-They become elements of a page and files, with their texts as texts.
-"""
+"""The report's charts, drawn small for telephones, as elements of a page and as files."""
 
 import re
 import warnings

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.papers.charts import Curve, Schedule
 from benchmarks.papers.ktransformers import anchor, charts, fiddler_layer, sweeps
-from benchmarks.papers.ktransformers.step import counts, decode_step
+from benchmarks.papers.ktransformers.step import PUBLISHED, counts, decode_step
 from benchmarks.papers.ktransformers.variants import (
     crossover_tokens,
     numa_of,
@@ -14,7 +14,6 @@ from benchmarks.papers.ktransformers.variants import (
     with_sockets,
 )
 from moeopt.core.view import Lane
-from moeopt.problems.deferral.generate import PUBLISHED
 from moeopt.problems.deferral.heuristics import none, uniform
 from moeopt.problems.execute import compare
 from moeopt.sim.machines.layer_cost import attention_s

@@ -32,13 +32,13 @@ def test_every_reading_is_a_rule(settlement: Settlement) -> None:
 
 
 def prefill(root: Path) -> list[tuple[Instance, int]]:
-    """Return the library's proven prefill instances with their optima."""
+    """Return the library's proven prefill instances with their optima; not Mixtral's even loads."""
     folder = root / "instances" / "balance"
     best = json.loads((folder / "best_known.json").read_text())
     return [
         (moeopt.load(folder / key), entry["objective"])
         for key, entry in best.items()
-        if key.startswith("prefill") and entry["status"] == "optimal"
+        if key.startswith("prefill") and "once" not in key and entry["status"] == "optimal"
     ]
 
 

@@ -40,6 +40,8 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
         search = Search(limit_s=600, seed=number)
         bound = solve(instance, search)
         assert max(sum(bound.alone), bound.together) <= least, instance.name
+        tight = _shared(instance, least // unit_of(instance) + 1, bound.alone)
+        assert tight <= least, instance.name
         assert search.bound is not None
         assert search.objective is not None
         assert not check.violations(instance, search.solution), instance.name
@@ -119,10 +121,14 @@ def test_a_stop_is_heard() -> None:
     assert search.objective is None or search.objective >= (search.bound or 0)
 
 
-def _shared(instance: Instance, upper: int, steps: int = 100) -> int:
-    """Return the bound after some steps that no window by itself helps."""
+def _shared(instance: Instance, upper: int, alone: list[int] | None = None) -> int:
+    """Return the bound after some steps; without `alone` no window by itself helps."""
+    unit = unit_of(instance)
     least = [0] * len(instance.scenarios)
-    found = [*islice(SharedLayout(instance, least, upper).bounds(), steps)]
+    if alone is not None:
+        weights = instance.path_times.weight.tolist()
+        least = [of // (weight * unit) for of, weight in zip(alone, weights, strict=True)]
+    found = [*islice(SharedLayout(instance, least, upper).bounds(), 100)]
     assert found == sorted(found)
     return found[-1] * unit_of(instance)
 

@@ -43,15 +43,6 @@ def window_steps(routing: Routing, batch: int) -> tuple[Ints, int]:
     return np.where(step < steps, step, -1), steps
 
 
-def stream_steps(routing: Routing) -> tuple[Ints, int]:
-    """Return the steps in which all sequences are decoded side by side, and their number.
-
-    Step t holds the t-th token of every sequence that is long enough.
-    """
-    position = np.arange(routing.tokens) - np.flatnonzero(routing.starts)[routing.sequence]
-    return position, int(position.max()) + 1
-
-
 def skew(counts: Ints) -> Floats:
     """Return the largest load over the mean load, along the last axis.
 
