@@ -41,6 +41,13 @@ ROUNDS, LONGER = 30, 1.3
 HEATS = (1e-3, 3e-3, 1e-2)
 """First temperatures in turn: short runs from the incumbent, colder and hotter ones."""
 
+FIRST_UNITS, FAR_LONGER = 0.01, 4.0
+"""Units of work for exchanges in a round from a start, and how much longer each round after them is
+with several windows."""
+
+WHOLE = 100
+"""Tokens a copy from which remainders matter little."""
+
 AFRESH = 4
 """Every so manieth round starts from a heuristic's placement."""
 
@@ -69,7 +76,7 @@ def solve(instance: Instance, search: Search) -> None:
         bound = joint_bound(instance, min(BOUND_WORK, search.remaining_s / 4))
         if bound is not None:
             search.prove(bound)
-    size = instance.experts * instance.devices * instance.most_copies
+    size = _size(instance)
     small = size <= SMALL
     if not search.closed:
         _improve(instance, search, starts, min(ROUNDS, SMALL_ROUNDS + size // SIZE_PER_ROUND))
@@ -96,7 +103,7 @@ def _starts(instance: Instance, search: Search) -> list[Solution]:
 
 def _improve(instance: Instance, search: Search, starts: list[Solution], rounds: int) -> None:
     """Anneal in rounds, most of them from the incumbent or what is as good."""
-    arrays, here = Arrays.of(instance), search.solution
+    arrays, here, exchanges = Arrays.of(instance), search.solution, _has_exchanges(instance)
 
     def ended() -> bool:
         return search.stopped or search.closed or _near_enough(search)
@@ -104,15 +111,48 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
     for number in range(rounds):
         if ended():
             return
+        if exchanges:
+            start = starts[number] if number < len(starts) else here
+            length = _length(instance, number + 1 - len(starts), search.remaining_s)
+            here = _offered(instance, search, arrays.exchanged(start, length, search), here)
+            if ended():
+                return
         fresh = number % AFRESH == AFRESH - 1
         start = starts[number // AFRESH % len(starts)] if fresh else here
         heat = HOT if fresh and number // AFRESH % 2 else HEATS[number % len(HEATS)]
         steps, seed = int(FIRST_STEPS * LONGER**number), 10**6 * search.seed + number
-        solution = best_shares(instance, arrays.annealed(start, steps, seed, ended, heat).copies)
-        value = objective(instance, solution)
-        search.offer(solution, value)
-        if value == search.objective:
-            here = solution
+        here = _offered(instance, search, arrays.annealed(start, steps, seed, ended, heat), here)
+
+
+def _has_exchanges(instance: Instance) -> bool:
+    """Tell whether what exchanges leave out is little: remainders, nodes, what copies cost."""
+    paid = (
+        instance.slot_cost > 0
+        or instance.links is not None
+        or (instance.current is not None and instance.move_cost > 0)
+    )
+    copies = instance.devices * instance.slots * len(instance.windows)
+    whole = instance.work == "kernel" and instance.loads_units.sum() < WHOLE * copies
+    return instance.nodes == 1 and not paid and not whole and _size(instance) > SMALL
+
+
+def _size(instance: Instance) -> int:
+    return instance.experts * instance.devices * instance.most_copies
+
+
+def _length(instance: Instance, number: int, left: float) -> float:
+    """Return the units of work of a round of exchanges; over several windows the last takes all."""
+    several = len(instance.windows) > 1
+    length: float = FIRST_UNITS * (FAR_LONGER if several else LONGER) ** max(0, number)
+    return left if several and length * FAR_LONGER > left else length
+
+
+def _offered(instance: Instance, search: Search, found: Solution, here: Solution) -> Solution:
+    """Offer a placement with its best shares; return it if it is as good as the best, or `here`."""
+    solution = best_shares(instance, found.copies)
+    value = objective(instance, solution)
+    search.offer(solution, value)
+    return solution if value == search.objective else here
 
 
 def _near_enough(search: Search) -> bool:

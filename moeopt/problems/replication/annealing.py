@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
+from moeopt.core.search import Search
 
 from .bounds import window_bounds
 from .eplb import rows_of
@@ -41,6 +42,22 @@ LIKE = 3
 
 CHUNK = 5e7
 """Steps between two looks at the clock, times windows and a constant: some 50 ms."""
+
+PART = 0.62
+"""The targets' part of the way from bounds to peaks."""
+
+MIDDLE, SLOPE = 0.13, 0.6
+"""Temperature of exchanges halfway, as a share of the way to the targets squared, and how much of
+its logarithm lies before and after, most of it early and late."""
+
+PARTS, LOOKED = 64, 0.05
+"""Temperatures at least, and units of work of each at most."""
+
+SORTED, MOST_PAIRS = 5000, 4096
+"""Steps after which experts and pairs of slots are sorted again, and pairs at most."""
+
+EXCHANGE, EXCHANGES_PER_UNIT = 12, 6.4e8
+"""An exchange is as long as this and windows; so much of that is a second of one core."""
 
 STEP, STEPS_PER_UNIT = 240, 4e9
 """A step is as long as this and devices times windows; so much of that is a second of one core."""
@@ -303,6 +320,146 @@ def keep(slot: Ints, best: Ints) -> None:
             best[g, s] = slot[g, s]
 
 
+@compiled
+def exchange(
+    now: Floats,
+    sets: Ints,
+    ranks: Ints,
+    slot: Ints,
+    best: Ints,
+    level: Floats,
+    fixed: Floats,
+    state: Floats,
+) -> None:
+    """Run some steps of annealing by what devices have above targets, squared.
+
+    A copy, or two, and as many of another device that are about as large change places: numbers of
+    copies stay, and remainders are left out.
+
+    Parameters
+    ----------
+    now
+        Tokens of a copy by expert, and of none, shape (experts + 1, windows).
+    sets, ranks
+        Device and slots of single copies, then of pairs; and their order by tokens, overwritten.
+    slot, best, level
+        The state, the one with the least cost, and tokens, then readings, by device: overwritten.
+    fixed
+        Weights, targets and, of reading, computing and what comes besides, costs: rows.
+    state
+        Temperature, steps, random number, least cost and least sum of squares, overwritten.
+    """
+    (devices, slots), windows, mask = slot.shape, now.shape[1], np.uint64(0xFFFF)
+    single, read, compute, way = devices * slots, fixed[2, 0], fixed[2, 1], fixed[2, 2]
+    each, random, total, new = len(ranks) // single - 1, np.uint64(state[2]), 0.0, np.zeros(2)
+    place, key, size = np.zeros_like(ranks), np.zeros(len(ranks)), np.zeros(len(now))
+    on, energy, chance = np.zeros((len(now), devices)), np.zeros(devices), np.zeros(256)
+    apart = 1.0
+    for q in range(len(chance)):
+        chance[q] = -state[0] * np.log((q + 0.5) / len(chance))
+    for e in range(len(now)):
+        for w in range(windows):
+            size[e] += fixed[0, w] * now[e, w]
+        apart = max(apart, 2 * size[e] + 1)
+    for g in range(devices):
+        for s in range(slots):
+            on[slot[g, s], g] = 1
+        for w in range(windows):
+            time = max(read * level[devices + g, w], compute * level[g, w]) + way * level[g, w]
+            energy[g] += fixed[0, w] * max(0.0, time - fixed[1, w]) ** 2
+        total += energy[g]
+    on[EMPTY] = 0
+    for step in range(int(state[1])):
+        if step % SORTED == 0:
+            for q in range(len(ranks)):
+                g, t, u = sets[q]
+                key[q] = size[slot[g, t]] + (size[slot[g, u]] + apart if q >= single else 0.0)
+            _sort(ranks, place, key)
+        random ^= random << np.uint64(13)
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        mine = np.int64((random & mask) * np.uint64(single) >> np.uint64(16))
+        limit = chance[np.int64(random >> np.uint64(16) & np.uint64(255))]
+        low, far = 0, single >> 4 + int(random >> np.uint64(24) & np.uint64(1))
+        if random >> np.uint64(25) & np.uint64(3) and each:
+            mine = (
+                single
+                + mine * each
+                + np.int64((random >> np.uint64(32) & mask) * np.uint64(each) >> np.uint64(16))
+            )
+            low, far = single, far * each
+        far = max(2, far)
+        other = (
+            place[mine]
+            + np.int64((random >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16))
+            - far
+        )
+        if other < low or other >= (len(ranks) if low else single):
+            continue
+        g, s, u = sets[mine]
+        h, t, v = sets[ranks[other]]
+        if g == h or energy[g] + energy[h] == 0.0:
+            continue
+        a, b, c, d = slot[g, s], slot[h, t], EMPTY, EMPTY
+        if low:
+            c, d = slot[g, u], slot[h, v]
+        worse = -energy[g] - energy[h]
+        new[:] = 0.0
+        for w in range(windows):
+            more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+            one, two = compute * (level[g, w] + more), compute * (level[h, w] - more)
+            if read > 0.0:
+                seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
+                seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
+                one = max(one, read * (level[devices + g, w] + seen)) + way * (level[g, w] + more)
+                two = max(two, read * (level[devices + h, w] - seen)) + way * (level[h, w] - more)
+            one, two = max(0.0, one - fixed[1, w]), max(0.0, two - fixed[1, w])
+            new[0] += fixed[0, w] * one * one
+            worse += fixed[0, w] * (one * one + two * two)
+            if worse > limit:
+                break
+        if worse > limit or on[a, h] or on[c, h] or on[b, g] or on[d, g]:
+            continue
+        slot[g, s], slot[h, t], on[a, g], on[a, h], on[b, h], on[b, g] = b, a, 0, 1, 0, 1
+        if low:
+            slot[g, u], slot[h, v], on[c, g], on[c, h], on[d, h], on[d, g] = d, c, 0, 1, 0, 1
+        on[EMPTY, g] = on[EMPTY, h] = 0
+        total, energy[h], energy[g] = total + worse, worse + energy[g] + energy[h] - new[0], new[0]
+        for w in range(windows):
+            more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
+            seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
+            seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
+            level[g, w] += more
+            level[h, w] -= more
+            level[devices + g, w] += seen
+            level[devices + h, w] -= seen
+        if total < state[4]:
+            state[4], cost = total, 0.0
+            for w in range(windows):
+                top = 0.0
+                for g in range(devices):
+                    time = max(read * level[devices + g, w], compute * level[g, w])
+                    top = max(top, time + way * level[g, w])
+                cost += fixed[0, w] * top
+            if cost < state[3]:
+                state[3] = cost
+                keep(slot, best)
+    state[2] = np.float64(random >> np.uint64(11))
+
+
+@compiled
+def _sort(order: Ints, place: Ints, key: Floats) -> None:
+    """Sort by insertion, as little is out of order; `place` says where each is."""
+    for i in range(len(order)):
+        j, one = i, order[i]
+        while j > 0 and key[order[j - 1]] > key[one]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = one
+    for i in range(len(order)):
+        place[order[i]] = i
+
+
 @dataclass(frozen=True)
 class Arrays:
     """What does not change: see `anneal`; `bounds` are those of the windows, scaled."""
@@ -372,6 +529,44 @@ class Arrays:
             if least is None or cost < least:
                 least, found = cost, best.copy()
         return solution_of(i, found)
+
+    def exchanged(self, start: Solution, units: float, search: Search) -> Solution:
+        """Return the placement with the least cost that so much work on exchanges finds.
+
+        Targets are part of the way from the bounds to the peaks of the best solution.
+        """
+        i, weight = self.instance, self.instance.weights.astype(float)
+        here, now, level = self._levels(start)
+        best, slots, bound = here.copy(), i.devices * i.slots, float(weight @ self.bounds)
+        tokens, reads = self._levels(search.solution)[2].reshape(2, i.devices, -1)
+        read, compute, way = costs = self.costs[[0, 1, 3]].astype(float)
+        peaks = (np.maximum(read * reads, compute * tokens) + way * tokens).max(axis=0)
+        gap = max(0.0, PART * (weight @ peaks / max(1.0, bound) - 1))
+        unit = weight @ (gap * self.bounds) ** 2 / len(weight)
+        fixed = np.zeros((3, max(3, len(weight))))
+        fixed[0, : len(weight)], fixed[1, : len(weight)] = weight, self.bounds * (1 + gap)
+        fixed[2, :3] = costs
+        each = min(i.slots // 2, MOST_PAIRS // slots)
+        places = [(g, s) for g in range(i.devices) for s in range(i.slots)]
+        pairs = [(g, s, (s + k) % i.slots) for g, s in places for k in range(1, each + 1)]
+        sets = np.array([(g, s, s) for g, s in places] + pairs)
+        part = min(units / PARTS, LOOKED)
+        steps = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
+        state = np.array([0.0, steps, 2 * search.seed + 1, np.inf, np.inf])
+        ranks, begin = np.arange(len(sets)), search.remaining_s
+        while state[3] > bound and begin - search.remaining_s < units and not search.stopped:
+            x = 1 - 2 * (begin - search.remaining_s) / units
+            state[0] = unit * MIDDLE * np.exp(SLOPE * x * (1 + x * x))
+            exchange(now, sets, ranks, here, best, level, fixed, state)
+            spend(part)
+        return solution_of(i, best)
+
+    def _levels(self, solution: Solution) -> tuple[Ints, Floats, Floats]:
+        """Return slots, a copy's tokens by expert, and devices' tokens, then readings."""
+        here = slots_of(self.instance, solution)
+        now = self.instance.loads_units.T / [[len(row)] for row in solution.copies]
+        now = np.vstack([now, np.zeros((1, now.shape[1]))])
+        return here, now, np.vstack([now[here].sum(axis=1), np.minimum(1, now)[here].sum(axis=1)])
 
 
 def slots_of(instance: Instance, solution: Solution) -> Ints:
