@@ -111,15 +111,16 @@ def anneal(
     count, where = np.zeros(experts, dtype=np.int64), np.zeros((experts, most), dtype=np.int64)
     # Tokens and experts with tokens of each device in each window: now, what a change adds, times.
     load = np.zeros((devices, windows), dtype=np.int64)
-    reads, more, more_reads = np.zeros_like(load), np.zeros_like(load), np.zeros_like(load)
-    time, after_time = np.zeros_like(load), np.zeros_like(load)
+    reads, more, more_reads = load.copy(), load.copy(), load.copy()
+    time, after_time = load.copy(), load.copy()
     slowest, target = np.zeros(windows, dtype=np.int64), np.zeros(windows, dtype=np.int64)
     before = np.zeros((2, most), dtype=np.int64)
     # Devices that a change touches, and the last step that touched each.
-    touched, last = np.zeros(devices, dtype=np.int64), np.full(devices, -1)
+    touched, last = np.zeros(devices, dtype=np.int64), np.zeros(devices, dtype=np.int64)
     keep(slot, best)
-    cost, peaks, excess = -costs[2] * experts, 0, 0
+    cost, peaks, excess, weights = -costs[2] * experts, 0, 0, 0
     for g in range(devices):
+        last[g] = -1
         for s in range(slots):
             e = slot[g, s]
             if e != EMPTY:
@@ -144,11 +145,13 @@ def anneal(
             target[w] = bounds[w] + (top - bounds[w]) // TARGET
             excess += weight[w] * (top - target[w]) * devices
         else:
-            excess = weight[w] * time.sum()
+            for g in range(devices):
+                excess += weight[w] * time[g, w]
+        weights += weight[w]
     cost += peaks
     numbers[3] = numbers[3] or peaks
     least, heat, cooling = cost, factors[0] * numbers[3], factors[1]
-    smooth = (STEEP if windows > 1 else SMOOTH) * weight.sum() / max(1, excess)
+    smooth = (STEEP if windows > 1 else SMOOTH) * weights / max(1, excess)
     for step in range(steps):
         heat *= cooling
         random ^= random << np.uint64(13)
@@ -351,8 +354,8 @@ def exchange(
     """
     (devices, slots), windows, mask = slot.shape, now.shape[1], np.uint64(0xFFFF)
     single, read, compute, way = devices * slots, fixed[2, 0], fixed[2, 1], fixed[2, 2]
-    each, random, total, new = len(ranks) // single - 1, np.uint64(state[2]), 0.0, np.zeros(2)
-    place, key, size = np.zeros_like(ranks), np.zeros(len(ranks)), np.zeros(len(now))
+    each, random, total = len(ranks) // single - 1, np.uint64(state[2]), 0.0
+    place, key, size = ranks.copy(), np.zeros(len(ranks)), np.zeros(len(now))
     on, energy, chance = np.zeros((len(now), devices)), np.zeros(devices), np.zeros(256)
     apart = 1.0
     for q in range(len(chance)):
@@ -368,11 +371,12 @@ def exchange(
             time = max(read * level[devices + g, w], compute * level[g, w]) + way * level[g, w]
             energy[g] += fixed[0, w] * max(0.0, time - fixed[1, w]) ** 2
         total += energy[g]
-    on[EMPTY] = 0
+    for g in range(devices):
+        on[EMPTY, g] = 0
     for step in range(int(state[1])):
         if step % SORTED == 0:
             for q in range(len(ranks)):
-                g, t, u = sets[q]
+                g, t, u = sets[q, 0], sets[q, 1], sets[q, 2]
                 key[q] = size[slot[g, t]] + (size[slot[g, u]] + apart if q >= single else 0.0)
             _sort(ranks, place, key)
         random ^= random << np.uint64(13)
@@ -396,15 +400,15 @@ def exchange(
         )
         if other < low or other >= (len(ranks) if low else single):
             continue
-        g, s, u = sets[mine]
-        h, t, v = sets[ranks[other]]
+        theirs = ranks[other]
+        g, s, u = sets[mine, 0], sets[mine, 1], sets[mine, 2]
+        h, t, v = sets[theirs, 0], sets[theirs, 1], sets[theirs, 2]
         if g == h or energy[g] + energy[h] == 0.0:
             continue
         a, b, c, d = slot[g, s], slot[h, t], EMPTY, EMPTY
         if low:
             c, d = slot[g, u], slot[h, v]
-        worse = -energy[g] - energy[h]
-        new[:] = 0.0
+        worse, mended = -energy[g] - energy[h], 0.0
         for w in range(windows):
             more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
             one, two = compute * (level[g, w] + more), compute * (level[h, w] - more)
@@ -414,7 +418,7 @@ def exchange(
                 one = max(one, read * (level[devices + g, w] + seen)) + way * (level[g, w] + more)
                 two = max(two, read * (level[devices + h, w] - seen)) + way * (level[h, w] - more)
             one, two = max(0.0, one - fixed[1, w]), max(0.0, two - fixed[1, w])
-            new[0] += fixed[0, w] * one * one
+            mended += fixed[0, w] * one * one
             worse += fixed[0, w] * (one * one + two * two)
             if worse > limit:
                 break
@@ -424,7 +428,7 @@ def exchange(
         if low:
             slot[g, u], slot[h, v], on[c, g], on[c, h], on[d, h], on[d, g] = d, c, 0, 1, 0, 1
         on[EMPTY, g] = on[EMPTY, h] = 0
-        total, energy[h], energy[g] = total + worse, worse + energy[g] + energy[h] - new[0], new[0]
+        total, energy[h], energy[g] = total + worse, worse + energy[g] + energy[h] - mended, mended
         for w in range(windows):
             more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
             seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
