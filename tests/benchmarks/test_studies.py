@@ -148,18 +148,26 @@ def test_memory_is_whole_experts(copies: float, root: Path) -> None:
     assert with_memory(instance, None) is instance
 
 
+ONCE = "mixtral-once-earlier-steps"
 FEW = pytest.param(["prompts-batch"], 6)
 ALL = pytest.param(None, 18, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("families", "instances"), [FEW, ALL])
 def test_knowing_less_costs_more(families: list[str] | None, instances: int) -> None:
-    """Each rule is near the optimum in hindsight, and far above it with what it may know."""
+    """Each rule is near the optimum in hindsight, and far above it with what it may know.
+
+    But for slots left over: rules with as many experts in every layer leave 27 of 59 slots empty
+    where 32 layers have them, as Mixtral's on 24 GB.
+    """
     found = in_library(families)
     for rule in ("importance", "uniform-x", "frequency"):
         of = [one for one in found if one.rule == rule]
+        empty = [one for one in of if one.group == ONCE and "share" not in one.instance]
+        full = [one for one in of if one not in empty or rule == "frequency"]
         assert len(of) >= instances
-        assert max(one.hindsight for one in of) < 0.04
+        assert max(one.hindsight for one in full) < 0.04
+        assert all((one.hindsight > 0.15) == (rule != "frequency") for one in empty)
         assert median(one.fair for one in of) > 0.1
         assert all(one.fair >= 0 and "hindsight" not in one.knew for one in of)
 
