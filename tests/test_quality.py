@@ -14,7 +14,7 @@ ONE_CONCEPT = {
     "problems/layout/shared_layout.py": "bounds of one layout for all windows",
     "problems/placement/generate.py": "instances, and the steps of a trace that they serve",
     "problems/relayout/later.py": "decisions on later loads, and what they cost on futures",
-    "problems/replication/annealing.py": "annealing of copies: by changes of slots, and by exchanges",
+    "problems/replication/annealing.py": "annealing of copies, by slots and by exchanges",
     "sim/machines/machine.py": "a machine's file",
     "sim/models/gguf/types.py": "types of tensors, and named mixes of them",
     "sim/models/hf_config.py": "config.json: shapes, and widths of weights",
