@@ -173,6 +173,7 @@ def run_campaign(
                 with closing(_executor(jobs, len(todo), executor, watch)) as place:
                     execute(place, run.not_stored(todo), run.start, run.end)
         except KeyboardInterrupt:
+            run.catch_up()
             watch.interrupted()
         return _rows(plan, results)
 
@@ -211,6 +212,7 @@ class _Run:
         self._store = store
         self._watch = watch
         self._on_start = on_start
+        self._kept: tuple[Job, Ended] | None = None
         self.done = done
         self.total = total
 
@@ -231,7 +233,17 @@ class _Run:
 
     def end(self, job: Job, ended: Ended) -> None:
         """Keep a result or a failure, then tell of it."""
+        self._kept = job, ended
         self._store.add(job.key, ended)
+        self._tell(job, ended)
+
+    def catch_up(self) -> None:
+        """Tell of a result that was stored just when Ctrl-C came."""
+        if self._kept is not None and self._store.has(self._kept[0].key):
+            self._tell(*self._kept)
+
+    def _tell(self, job: Job, ended: Ended) -> None:
+        self._kept = None
         self.done += 1
         if isinstance(ended, Failure):
             self._watch.failed(job, ended)

@@ -10,9 +10,10 @@ import pytest
 import moeopt
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.registry import get_problem
+from moeopt.study.attempt import Ended
 from moeopt.study.campaign import Campaign, Part, Settings, make_settings
 from moeopt.study.export import to_csv
-from moeopt.study.plan import make_plan
+from moeopt.study.plan import Job, Key, make_plan
 from moeopt.study.table import percent, summarise, to_markdown
 from tests.problems.layout.layout_random_instances import copies_matter
 from tests.problems.tri_domain.random_instances import random_instance
@@ -154,3 +155,28 @@ def test_an_interrupted_solve_ends_the_study(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(attempt, "solve", interrupted)
     [row] = moeopt.gap(INSTANCES, ["greedy", "klotski"])
     assert (row.result.method, row.result.termination) == ("greedy", "interrupted")
+
+
+def test_what_was_stored_when_ctrl_c_came_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal waits while SQLite commits, and ends the campaign before the result is told."""
+    from moeopt.study.attempt import Watch
+    from moeopt.study.store import Store
+    from moeopt.study.study import run_campaign
+
+    told: list[str] = []
+
+    class Counting(Watch):
+        def solved(self, job: Job, result: object) -> None:
+            told.append(job.key.method)
+
+    def add(self: Store, key: Key, ended: Ended) -> None:
+        kept(self, key, ended)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    kept = Store.add
+    monkeypatch.setattr(Store, "add", add)
+    settings = make_settings(["greedy", "klotski"], [1], [0], 1)
+    rows = run_campaign(Campaign([Part(INSTANCES, settings)]), watch=Counting())
+    assert [row.result.method for row in rows] == told
+    assert len(rows) == 3
