@@ -306,6 +306,14 @@ mixtral-8x7b,Q4_K_M,llama.cpp,32,512,14.1
 
 _LOSSES = b"layer,expert,bits,loss\n0,0,2,5\n0,0,3,2\n0,1,2,4\n0,1,3,1\n"
 
+_PLAN = {
+    "schema_version": 1, "resident": [[0, 1], [2]], "layout": [[None, 0, 1], [0, None, None]],
+    "policy": "cpu-for-misses", "cache_ways": [1, 2], "deferred": [1, 0], "bits": [[4, 8, 3], 4],
+    "assignments": [{"step": 0, "layer": 1, "gpu": [0], "cpu": [1], "ndp": [2]}],
+    "migrations": [{"layer": 1, "expert": 2, "kind": "localize", "dimm": 0}],
+    "window": "given", "pcie_window_ns": 5, "times": {"attention_ns": [7, 8], "step_ns": 9},
+}  # fmt: skip
+
 _BENCH = ROOT / "tests/sim/data/llama_bench/threads_prompt_depth.json"
 
 
@@ -366,7 +374,7 @@ READERS: dict[str, Reader] = {
         lambda path: read_copies(path, 0, 2, 4),
     ),
     "sol": Reader("x.sol", lambda: _SOL, read_sol),
-    "plan": Reader("plan.json", lambda: _json({"schema_version": 1}), moeopt.load_plan),
+    "plan": Reader("plan.json", lambda: _json(_PLAN), moeopt.load_plan),
     "sol-highs": Reader("x.sol", _highs, _read_answer),
     "sol-scip": Reader("x.sol", lambda: _SCIP, _read_answer),
     "sol-cbc": Reader("x.sol", lambda: _CBC, _read_answer),
