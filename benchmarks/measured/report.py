@@ -300,8 +300,8 @@ def _effects(found: CrossValidated) -> str:
         " Another model shows the sum of its own effect and the machine's. By that half of the"
         f" errors should be below {expected:.1f} %, and below {left:.1f} % were the machine known"
         f" exactly. Counted by machine the medians are {medians[0]:.1f} % calibrated and"
-        f" {medians[1]:.1f} % not. So a calibration on another model is no better than none where the"
-        " profile is near; two points of the model itself are. Therefore other models keep the"
+        f" {medians[1]:.1f} % not. So a calibration on another model is no better than none where"
+        " the profile is near; two points of the model itself are. Therefore other models keep the"
         " profile's costs unless half of the points that are calibrated on lie outside its 80 %"
         " interval, and all points of a model then count as one of the machine.\n"
     )
