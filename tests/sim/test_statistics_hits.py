@@ -195,14 +195,6 @@ def test_policies_stand_in_order(made: tuple[Trace, int]) -> None:
     assert (static[:, -1] > 0).all()
 
 
-def test_lru_by_hand() -> None:
-    """Two slots, two experts per token: hits 0, 1, 2, 0; with one slot only the last listed."""
-    rates = lru_hits(routing_of([[0, 1], [1, 2], [2, 1], [0, 3]]))
-    assert rates.each[0].tolist() == [1 / 8 + 1 / 8, 3 / 8, 4 / 8, 4 / 8]
-    assert rates.any[0].tolist() == [2 / 4, 2 / 4, 3 / 4, 3 / 4]
-    assert rates.all[0].tolist() == [0, 1 / 4, 1 / 4, 1 / 4]
-
-
 @pytest.mark.parametrize(("experts", "top_k"), [(8, 2), (6, 3), (4, 4)])
 def test_random_contents_are_the_mean_over_all_contents(experts: int, top_k: int) -> None:
     """By enumeration of what may be held, for one token."""
@@ -293,17 +285,6 @@ def test_reuse_is_that_of_plain_python(made: tuple[Trace, int]) -> None:
         sets = [{int(e) for e in row if e >= 0} for row in trace.topk_ids[:, layer]]
         for key, value in plain_reuse(sets, starts).items():
             assert getattr(found, key)[layer] == pytest.approx(value, nan_ok=True), key
-
-
-def test_reuse_by_hand() -> None:
-    """Five tokens: both again, one again, none, one, then a new sequence."""
-    ids = [[0, 1], [1, 0], [1, 2], [3, 4], [4, 5], [4, 5]]
-    found = reuse(routing_of(ids, lengths=[5, 1]))
-    assert found.any.tolist() == [3 / 4]
-    assert found.all.tolist() == [1 / 4]
-    assert found.each.tolist() == [4 / 8]
-    assert found.twice.tolist() == [1 / 3]
-    assert found.thrice.tolist() == [0]
 
 
 def test_independent_reuse_is_what_shuffled_tokens_have() -> None:
