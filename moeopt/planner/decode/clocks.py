@@ -329,7 +329,7 @@ def _sums(work: StepWork, dimms: int, times: LayerTimes) -> _Sums:
         return total
 
     def flags(mask: Flags) -> list[bool]:
-        there: list[bool] = mask.any(axis=1).tolist()
+        there: list[bool] = mask.max(axis=1).tolist()
         return there
 
     busy, count = _at_dimms(work, ndp, work.cost_ns, dimms)

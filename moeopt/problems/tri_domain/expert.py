@@ -48,8 +48,8 @@ class Columns:
     pcie_ns: NDArray[np.int64]
 
     @cached_property
-    def _facts(self) -> NDArray[np.int64]:
-        return np.array(list(map(FACTS, self.rows)), np.int64).T
+    def _facts(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.array(fact, np.int64) for fact in zip(*map(FACTS, self.rows), strict=True))
 
     @property
     def expert(self) -> NDArray[np.int64]:
@@ -64,7 +64,7 @@ class Columns:
     @property
     def resident(self) -> NDArray[np.bool_]:
         """Whether each is in the GPU's memory."""
-        return self._facts[2] > 0
+        return np.asarray(self._facts[2] > 0)
 
 
 FACTS = itemgetter("expert", "tokens", "resident")
