@@ -321,11 +321,14 @@ def test_the_citation_is_valid(root: Path) -> None:
     assert (
         required
         <= citation.keys()
-        <= required | {"type", "version", "license", "keywords", "references"}
+        <= required
+        | {"type", "version", "date-released", "license", "keywords", "references"}
     )
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
     assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    newest = (root / "CHANGELOG.md").read_text().splitlines()[2]
+    assert newest == f"## {citation['version']} ({citation['date-released']})"
     assert all(isinstance(word, str) for word in citation["keywords"])
     assert len(citation["references"]) == 8
     named = set()

@@ -43,11 +43,15 @@ REFUSALS = (InputError, certificate.RefusedError)
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: the name of the file that it gets, a valid content, and the call."""
+    """A reader: the name of the file that it gets, a valid content, and the call.
+
+    `memory_mib` is what a small file may take beyond what the process has already.
+    """
 
     file: str
     seed: Callable[[], bytes]
     read: Callable[[Path], Any]
+    memory_mib: int = 100
 
 
 def _json(data: Any) -> bytes:
@@ -389,7 +393,8 @@ READERS: dict[str, Reader] = {
     "losses-npz": Reader("l.npz", _losses_npz, load_loss_table),
     "trace-routed-npz": Reader("t.npz", _routed_npz, moeopt.load_trace),
     "counts-imatrix": Reader("i.gguf", _imatrix, moeopt.load_counts),
-    "certificate": Reader("c.json.gz", _certificate, _read_certificate),
+    # A certificate names the form of its instance's model, which is then built: up to 160 MiB.
+    "certificate": Reader("c.json.gz", _certificate, _read_certificate, memory_mib=250),
     "submission": Reader("s.json", _submission, _read_submission),
     "library": Reader("best_known.json", _library, _read_library),
     "provenance": Reader("i.json", partial(_instance, "tri_domain"), _read_provenance),

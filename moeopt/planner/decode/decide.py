@@ -264,12 +264,11 @@ class Decider:
             layer, expert = np.argwhere(striped_ndp)[0].tolist()
             where = f"step {step}, layer {layer}: expert {expert}"
             raise InputError(f"plan: {where} is striped and cannot run on NDP")
-        cost = np.select(
-            [domain == GPU, domain == CPU, domain == NDP],
-            [offer.gpu_ns, offer.cpu_ns, offer.ndp_ns],
-            0,
-        )
-        dram = np.select([domain == GPU, domain == CPU], [offer.gpu_dram_ns, offer.cpu_dram_ns], 0)
+        on_gpu, on_cpu = domain == GPU, domain == CPU
+        cost = np.where(domain == NDP, offer.ndp_ns, 0)
+        cost = np.where(on_gpu, offer.gpu_ns, np.where(on_cpu, offer.cpu_ns, cost))
+        dram = np.where(on_cpu, offer.cpu_dram_ns, 0)
+        dram = np.where(on_gpu, offer.gpu_dram_ns, dram)
         if self._costs.missing and (cost[active].max(initial=0) >= UNAVAILABLE_NS):
             at = np.argwhere(active & (cost >= UNAVAILABLE_NS))[0].tolist()
             self._say_what_is_missing(int(domain[at[0], at[1]]), offer, at[0], at[1])

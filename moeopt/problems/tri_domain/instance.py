@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
+from moeopt.core.device_loads import table_for
 from moeopt.core.envelope import Count, SolutionEnvelope, distinct, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
@@ -95,7 +97,7 @@ class Instance(HostMemory):
     @cached_property
     def has_copies(self) -> bool:
         """Whether some expert lies in several places."""
-        return any(expert.copies for expert in self.experts)
+        return any(map(attrgetter("copies"), self.experts))
 
     def charge_ns(self, lie: Expert | Copy, read_ns: int) -> int:
         """Return how long each DIMM that a copy lies on is busy while a host reads it."""
@@ -133,7 +135,7 @@ class Instance(HostMemory):
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
-        return columns_of(map(vars, self.experts))
+        return columns_of(list(map(vars, self.experts)))
 
     @cached_property
     def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
@@ -151,8 +153,6 @@ class Instance(HostMemory):
 
     def table_of(self, c: Columns) -> NDArray[np.int64]:
         """Return some columns as `moeopt.core.device_loads` takes them."""
-        from moeopt.core.device_loads import table_for  # compiled when first run
-
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
         return table_for(self, *columns, *parts)
