@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from moeopt.core.errors import expect
 from moeopt.core.options import takes
 from moeopt.core.units import GIB, MIB
@@ -35,11 +37,10 @@ from moeopt.sim.machines.runtimes.profile import (
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
     amounts,
-    gpu_read_gb_s,
-    host_read_gb_s,
+    prompt_us,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
-from moeopt.sim.models.model_shape import KINDS, ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_machine, get_model
 
@@ -303,7 +304,7 @@ def of_setting(
         command=_command(setting, profile, blocks, options),
         prompt_tokens_per_s=None
         if options.prompt is None
-        else _four_digits(prompt_speed(setting, options.prompt, options.ubatch)),
+        else _four_digits(prompt_speed(setting, options.prompt, options.ubatch, profile.name)),
     )
 
 
@@ -341,46 +342,13 @@ def _command(
     return command_line(model, placing, how, options.path)
 
 
-GPU_PROMPT_SHARE = 0.35
-"""Of a GPU's peak that products with quantised weights reach on a ubatch; assumed."""
-
-UPLOAD_SHARE = 0.8
-"""Of PCIe's rate that copies of experts reach."""
-
-UPLOAD_FROM = 32
-"""Tokens from which llama.cpp copies experts to the GPU instead of computing them on the CPU."""
-
-
-def prompt_speed(setting: Setting, prompt: int, ubatch: int) -> float:
-    """Return the tokens/s at which a prompt is read, by rates alone: not fitted to measurements.
-
-    Per ubatch the GPU computes all layers; experts in host memory are copied to it, each once,
-    where the ubatch has at least `UPLOAD_FROM` tokens, else the CPU computes them.
-    """
-    machine, model = setting.machine, setting.model
-    tokens = min(prompt, ubatch)
-    layers, calls = len(model.moe_layers), float(sum(setting.host_calls))
-    active = model.top_k * model.expert_weights
-    rest = sum(model.weights_of(kind) for kind in KINDS if kind not in ("experts", "embedding"))
-    attended = 2.0 * tokens * prompt / 2 * 2 * model.hidden_size * model.layers
-    per_token = 2.0 * (rest + layers * active)
-    if machine.gpu is None:
-        rate = float(machine.require_cpu().rate_tflops(max(1, tokens * model.top_k)))
-        seconds = (per_token * tokens + attended) / (rate * 1e12)
-        return tokens / seconds
-    rate = machine.gpu.peak_tflops * 1e12 * GPU_PROMPT_SHARE
-    reached = 1.0 - (1.0 - model.top_k / model.routed_experts) ** tokens
-    expert_bytes = model.routed_experts * model.expert_bytes * reached
-    reads = model.resident_bytes + (layers - calls) * expert_bytes
-    gpu_s = max(reads / (gpu_read_gb_s(machine) * 1e9), (per_token * tokens + attended) / rate)
-    if not calls:
-        return tokens / gpu_s
-    if tokens >= UPLOAD_FROM:
-        link = machine.link("pcie")
-        return tokens / (gpu_s + calls * expert_bytes / (link.gb_s * UPLOAD_SHARE * 1e9))
-    cpu_rate = float(machine.require_cpu().rate_tflops(1)) * 1e12
-    read_s = calls * expert_bytes / (host_read_gb_s(machine) * 1e9)
-    return tokens / (gpu_s + max(read_s, 2.0 * calls * active * tokens / cpu_rate))
+def prompt_speed(setting: Setting, prompt: int, ubatch: int, runtime: str) -> float:
+    """Return the tokens/s at which a prompt is read, by rates alone: not fitted to measurements."""
+    machine, tokens = setting.machine, min(prompt, ubatch)
+    attention, experts = prompt_us(machine, [machine], setting.model, runtime, tokens, prompt)
+    calls, moe = np.array(setting.host_calls), list(setting.model.moe_layers)
+    here, host = experts[moe, 0], experts[moe, -1]
+    return 1e6 * tokens / float(attention[:, 0].sum() + here @ (1.0 - calls) + host @ calls)
 
 
 def costs_of(
