@@ -17,6 +17,8 @@ DECODE = "simulate --machine trimoe --model deepseek-v2"
 TWO_GPUS = "plan --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M"
 ONE_GPU = "plan --machine rtx4090+ryzen-am5 --model mixtral-8x7b --bits Q4_K_M"
 
+LIBRARY = Path(__file__).parents[2] / "instances"
+
 MISTAKES = {
     f"{TWO_GPUS} --trace t.npz": "--trace: goes with one GPU and one node; 2xrtx3090+epyc-7002",
     f"{TWO_GPUS} --reserved-gib 3": "--reserved-gib: goes with one GPU and one node",
@@ -26,6 +28,7 @@ MISTAKES = {
     f"{ONE_GPU} --points 3": "--points: needs --pareto",
     # names
     "slove a.json": "Did you mean 'solve'",
+    "frobnicate": "No such command",
     "solve a.json --method treshold": "did you mean threshold?",
     "solve a.json --method klotsky": "did you mean klotski?",
     "solve a.json --method bound-and-pack": "unknown for tri_domain; known: auto, greedy",
@@ -62,6 +65,13 @@ MISTAKES = {
     "machine set trimoe dram.capacity=5 --out m.json": "did you mean dram.capacity_gb?",
     "machine set trimoe nothing --out m.json": "as in cpu.bandwidth_gb_s=80",
     "generate tri_domain --machine trimo --model deepseek-v2": "did you mean trimoe?",
+    "generate cache --contxt 3": "--context",
+    "generate joint --losses x": "for '--losses': 'x' is not one of 'fitted'",
+    f"library table cahce --library {LIBRARY}": "did you mean cache?",
+    "list instances --path nowhere": "it is not an instance library",
+    "machine show RTX4090+ryzen-am5": "rtx4090",
+    "plan --machne x": "--machine",
+    f"{DECODE} --workload trimoe-skew --policy trimo": "trimoe",
     "holdout a.json b.json --schedule exct": "must be exact, trimoe, both",
     "trace convert axes.npz --out x.npz --format topk": "did you mean topk-npz",
     # units and numbers
@@ -87,6 +97,7 @@ MISTAKES = {
     "profile --machine trimoe --model deepseek-v2 --out x.json --tokens 1,a": "whole numbers",
     "warm --jobs 0": "jobs: must be from 1 to 1024",
     "machine set trimoe dram.capacity_gb=98304 --out m.json": "at most 65536",
+    "machine set trimoe gpu.hbm_gb=24576 --out m.json": "must be at most 4096",
     "machine set trimoe dram.capacity_gb=-1 --out m.json": "must be more than 0",
     "machine set trimoe dram.capacity_gb=much --out m.json": "e.g. 24 or 512MiB",
     "solve negative.json": "experts[0].gpu_ns: must be at least 0, not -5",
