@@ -94,6 +94,12 @@ MISTAKES = {
     f"predict {ON} --gpus 0": "--gpus: must be at least 1",
     f"predict {ON} --prompt -5": "prompt: must be from 1 to",
     f"predict {ON} --bits 0": "must be from 0.5 to 64",
+    f"predict {ON} --bits x": "bits: ",
+    f"predict {ON} --kv-bits 99": "kv_bits: must be from 0.5 to 64, not 99",
+    f"predict {ON} --context 99999999999": "context: must be from 0 to 16777216",
+    f"predict {ON} --context 8q": "must be tokens",
+    f"{DECODE} --workload olmoe-1b-7b --layers 99": "layers: deepseek-v2: layers with experts: 59",
+    f"{DECODE} --workload olmoe-1b-7b --seed -1": "seed: must be at least 0, not -1",
     "profile --machine trimoe --model deepseek-v2 --out x.json --tokens 1,a": "whole numbers",
     "warm --jobs 0": "jobs: must be from 1 to 1024",
     "machine set trimoe dram.capacity_gb=98304 --out m.json": "at most 65536",
@@ -124,6 +130,10 @@ MISTAKES = {
     f"{DECODE} --trace axe.npz": "did you mean axes.npz",
     "simulate": "--machine, --model: are missing",
     "library table": "name the folder `instances` of a checkout",
+    f"predict {ON} --plan none.json": "none.json: cannot be read: No such file",
+    "calibrate --machine trimoe --points none.csv --out m.json": "did you mean counts.csv?",
+    "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
+    "calibrate --machine trimoe --points none.csv": "Missing option '--out'",
     "machine import missing.txt --machine trimoe --out m.json": "there is no such file",
     # the wrong kind of file, or axes
     "solve notes.txt": "not valid JSON at line 1 column 1",
@@ -167,6 +177,9 @@ MISTAKES = {
     f"plan {ON} --numa nodes": "--numa: goes with several GPUs or nodes",
     f"predict {ON} --n-cpu-moe 3 --gpu-experts 4": "give one of them, not several",
     f"predict {ON} --counts counts.csv": "--counts: goes with --plan",
+    DECODE: "--trace, --workload: exactly one",
+    f"{DECODE} --workload olmoe-1b-7b --plan p --policy x": "--plan, --policy: at most one",
+    "simulate --instance i --solution s --plan p": "--plan: not with --instance",
 }
 
 
