@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from moeopt.core import stack_distance
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.statistics.hits import (
     HitRates,
@@ -91,14 +90,6 @@ def test_lru_at_every_capacity_is_the_plain_one(made: tuple[Trace, int]) -> None
             assert_rates(rates, layer, rates.at(capacity), expected)
 
 
-def test_lru_in_pieces_is_lru_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recency carries over where the memory bound cuts the trace."""
-    ids = np.random.default_rng(1).integers(0, 9, size=(200, 2, 3))
-    whole = lru_hits(routing_of(ids))
-    monkeypatch.setattr(stack_distance, "CHUNK", 3 * 9 * 7)
-    assert np.array_equal(lru_hits(routing_of(ids)).each, whole.each)
-
-
 @settings(max_examples=100, deadline=None)
 @given(small_traces())
 def test_fifo_is_the_plain_one(made: tuple[Trace, int]) -> None:
@@ -174,25 +165,6 @@ def test_belady_is_the_best_there_is(demand: bool, made: tuple[Trace, int]) -> N
             if accesses and capacity <= 4:
                 expected = best_hits(groups, capacity, demand) / accesses
                 assert rates.each[layer, column] == pytest.approx(expected)
-
-
-@settings(max_examples=40, deadline=None)
-@given(small_traces())
-def test_policies_stand_in_order(made: tuple[Trace, int]) -> None:
-    """LRU and FIFO never beat Belady from capacity k on; he never beats the free choice."""
-    trace, experts = made
-    routing = Routing.of(trace, experts)
-    capacities = list(range(trace.topk_ids.shape[2], experts + 1))
-    free = np.nan_to_num(belady_hits(routing, capacities, demand=False).each)
-    belady = np.nan_to_num(belady_hits(routing, capacities).each)
-    recent = np.nan_to_num(lru_hits(routing).each[:, np.array(capacities) - 1])
-    queue = np.nan_to_num(fifo_hits(routing, capacities).each)
-    static = np.nan_to_num(static_hits(routing).each[:, np.array(capacities) - 1])
-    assert (recent <= belady + 1e-12).all()
-    assert (belady <= free + 1e-12).all()
-    assert (queue <= free + 1e-12).all()
-    assert (np.diff(free, axis=1) >= -1e-12).all()
-    assert (static[:, -1] > 0).all()
 
 
 @pytest.mark.parametrize(("experts", "top_k"), [(8, 2), (6, 3), (4, 4)])

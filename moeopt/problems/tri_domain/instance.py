@@ -7,16 +7,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
 from moeopt.core.device_loads import table_for
-from moeopt.core.envelope import Count, SolutionEnvelope, field_error
+from moeopt.core.envelope import Count, SolutionEnvelope, distinct, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
 from .expert import MAX_DIMMS, columns_of
@@ -63,7 +58,9 @@ class Instance(HostMemory):
     problem: Literal["tri_domain"] = "tri_domain"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
     experts: Annotated[
-        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
+        tuple[Expert, ...],
+        Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True),
+        AfterValidator(distinct),
     ]
 
     @field_validator("experts")
@@ -76,17 +73,6 @@ class Instance(HostMemory):
                     reason = f"must be below dimms = {dimms}, not {lie.dimm}"
                     copy: list[str | int] = ["copies", number - 1] if number else []
                     raise field_error([row, *copy, "dimm"], reason)
-        return experts
-
-    @field_validator("experts")
-    @classmethod
-    def _experts_differ(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
-        first: dict[int, int] = {}
-        for row, expert in enumerate(experts):
-            if expert.expert in first:
-                reason = f"{expert.expert} stands already in experts[{first[expert.expert]}]"
-                raise field_error([row, "expert"], reason)
-            first[expert.expert] = row
         return experts
 
     @model_validator(mode="after")

@@ -246,20 +246,6 @@ def test_the_warm_start_is_the_best_cheap_one() -> None:
         assert objective(instance, WARM_START(instance)) == best
 
 
-def test_prefetches_go_to_the_greatest_fall_of_the_own_path() -> None:
-    """Falls of 9 - 2, 9 - 1 and 0: one slot goes to expert 1, two to both; never to expert 2."""
-    experts = [
-        expert(0, gpu_hit_ns=2, cpu_striped_ns=9),
-        expert(1, gpu_hit_ns=1, cpu_striped_ns=9),
-        expert(2, gpu_hit_ns=9, cpu_striped_ns=9),
-    ]
-    for slots, hot in ((0, []), (1, [1]), (2, [1, 0]), (3, [1, 0])):
-        instance = instance_of(experts, hbm_free_slots=slots, pcie_window_ns=99)
-        assert [m.expert for m in benefit_greedy(instance).migrations] == hot
-    instance = instance_of(experts, hbm_free_slots=3, pcie_window_ns=19)
-    assert [m.expert for m in benefit_greedy(instance).migrations] == [1]
-
-
 def test_cold_experts_move_from_the_busiest_to_the_most_idle_dimm() -> None:
     """DIMM 0 has 9 + 4 + 3, DIMM 1 has 5, DIMM 2 nothing.
 
@@ -272,17 +258,6 @@ def test_cold_experts_move_from_the_busiest_to_the_most_idle_dimm() -> None:
     assert moves_of(rebalance_only(instance)) == [(0, "rebalance", 2)]
     assert moves_of(benefit_greedy(instance)) == [(0, "rebalance", 2)]
     assert objective(instance, none(instance)) > objective(instance, rebalance_only(instance)) == 9
-
-
-def test_layout_changes_and_moves_share_the_window_by_benefit() -> None:
-    """Localizing expert 2 makes its path 50 - 3 = 47 cheaper, the move lowers DIMM 0 by 4."""
-    experts = [expert(n, dimm=0, ndp_ns=4) for n in range(2)] + [expert(2, ndp_ns=3)]
-    both = instance_of(experts, dimm_link_window_ns=20, hbm_free_slots=0)
-    assert moves_of(benefit_greedy(both)) == [(2, "localize", 1), (0, "rebalance", 1)]
-    one = instance_of(experts, dimm_link_window_ns=19, hbm_free_slots=0)
-    assert moves_of(benefit_greedy(one)) == [(2, "localize", 1)]
-    move = instance_of(experts, dimm_link_window_ns=19, relayout_ns=20, hbm_free_slots=0)
-    assert moves_of(benefit_greedy(move)) == [(0, "rebalance", 1)]
 
 
 def test_the_policy_can_lose_to_doing_nothing() -> None:
