@@ -244,12 +244,3 @@ def test_the_layout_after_migrations() -> None:
     resident, place = layout_after(INSTANCE, solution([*moves, (8, "rebalance", 9)]))
     assert resident == [True, False, True, False]
     assert place == [None, 0, 0, 0]
-
-
-def test_the_order_of_migrations_means_nothing() -> None:
-    """As long as every expert migrates once."""
-    moves: list[Move] = [(7, "stripe"), (4, "localize", 0)]
-    for assignment in (("ndp", "gpu", "gpu", None), ("cpu", "cpu", "cpu", None)):
-        assert loads(INSTANCE, solution(moves, assignment)) == loads(
-            INSTANCE, solution(moves[::-1], assignment)
-        )
