@@ -45,6 +45,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 
 from .expert import MAX_DIMMS
+from .heuristics import cheapest_path
 from .threshold import FIRST_WORK, MOST_WORK, NO_CUTOFF, Bracket
 from .threshold.incumbent import simple_bound
 
@@ -130,23 +131,13 @@ def scheduled(experts: Ints, dimms: int, method: str, tokens: Ints, out: Ints) -
     tokens, out
         Tokens of all experts; the domain of each is written to `out`, `IDLE` without tokens.
     """
+    active = tokens > 0
+    out[:] = IDLE
     if not experts.shape[1]:
-        out[:] = IDLE
         return 0, 0
     domain, makespan, bound = METHODS[method](experts, dimms)
-    spread(tokens, domain, out)
+    out[active] = domain
     return int(makespan), int(bound)
-
-
-@compiled
-def spread(tokens: Ints, domain: Ints, out: Ints) -> None:
-    """Write the domains of the experts with tokens to the places of all experts."""
-    at = 0
-    for i in range(len(tokens)):
-        out[i] = IDLE
-        if tokens[i] > 0:
-            out[i] = domain[at]
-            at += 1
 
 
 def _threshold(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
@@ -160,29 +151,21 @@ def _threshold(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
 
 
 def _greedy(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
-    domain = cheapest(experts)
+    domain = _cheapest(experts)
     makespan = makespan_of(loads_of(experts, domain, dimms), dimms)
     return domain, makespan, simple_bound(experts, dimms)[0]
 
 
 def _trimoe(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
-    domain = cheapest(experts)
+    domain = _cheapest(experts)
     makespan = refine(experts, domain, dimms, False, True)
     return domain, makespan, simple_bound(experts, dimms)[0]
 
 
-@compiled
-def cheapest(experts: Ints) -> Ints:
-    """Return each expert's cheapest path; ties as `heuristics.greedy` has them: CPU, GPU, NDP."""
-    domain = np.empty(experts.shape[1], np.int64)
-    for i in range(experts.shape[1]):
-        domain[i] = CPU
-        if experts[GPU, i] < experts[CPU, i]:
-            domain[i] = GPU
-        localized = experts[PLACE, i] != STRIPED_READS
-        if localized and experts[DRAM + NDP, i] < experts[domain[i], i]:
-            domain[i] = NDP
-    return domain
+def _cheapest(experts: Ints) -> Ints:
+    never = np.iinfo(np.int64).max
+    ndp_ns = np.where(experts[PLACE] == STRIPED_READS, never, experts[DRAM + NDP])
+    return cheapest_path(np.stack([experts[GPU], experts[CPU], ndp_ns]))
 
 
 METHODS: dict[str, Callable[[Ints, int], tuple[Ints, int, int]]] = {
