@@ -8,6 +8,7 @@ what `moeopt.solve` gives on the instance of the same window.
 import pathlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeGuard, get_args
 
 import numpy as np
@@ -150,28 +151,21 @@ def _threshold(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
     return bracket.domain, bracket.upper, bracket.lower
 
 
-def _greedy(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
-    domain = _cheapest(experts)
+def _rule(experts: Ints, dimms: int, refined: bool) -> tuple[Ints, int, int]:
+    """Let each expert take its cheapest path, and refine that if wished, as the rules do."""
+    never = np.iinfo(np.int64).max
+    ndp_ns = np.where(experts[PLACE] == STRIPED_READS, never, experts[DRAM + NDP])
+    domain = cheapest_path(np.stack([experts[GPU], experts[CPU], ndp_ns]))
+    if refined:
+        refine(experts, domain, dimms, False, True)
     makespan = makespan_of(loads_of(experts, domain, dimms), dimms)
     return domain, makespan, simple_bound(experts, dimms)[0]
 
 
-def _trimoe(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
-    domain = _cheapest(experts)
-    makespan = refine(experts, domain, dimms, False, True)
-    return domain, makespan, simple_bound(experts, dimms)[0]
-
-
-def _cheapest(experts: Ints) -> Ints:
-    never = np.iinfo(np.int64).max
-    ndp_ns = np.where(experts[PLACE] == STRIPED_READS, never, experts[DRAM + NDP])
-    return cheapest_path(np.stack([experts[GPU], experts[CPU], ndp_ns]))
-
-
 METHODS: dict[str, Callable[[Ints, int], tuple[Ints, int, int]]] = {
     "threshold": _threshold,
-    "trimoe": _trimoe,
-    "greedy": _greedy,
+    "trimoe": partial(_rule, refined=True),
+    "greedy": partial(_rule, refined=False),
 }
 """Method -> the schedule of a table: the domain of each expert, the makespan, a lower bound."""
 
