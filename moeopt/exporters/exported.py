@@ -196,13 +196,9 @@ class Exported:
         files = {"": self.payload} | dict(self.beside)
         if self.script is not None:
             files[RUN_SUFFIX] = self.script(path.name).encode()
-        try:
-            for ending, content in files.items():
-                write_bytes(content, path.with_name(path.name + ending))
-            if RUN_SUFFIX in files:
-                path.with_name(path.name + RUN_SUFFIX).chmod(0o755)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        for ending, content in files.items():
+            mode = 0o755 if ending == RUN_SUFFIX else 0o644
+            write_bytes(content, path.with_name(path.name + ending), mode)
         save(self.all_notes(path), notes)
         return path, notes
 

@@ -41,7 +41,10 @@ def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Mea
 
 
 def test_two_points_say_what_lies_between(machine: Machine) -> None:
-    """Far off before, within 3 % after; the interval shrinks; other models gain."""
+    """Far off before, within 3 % after; the interval shrinks; other models gain part of it.
+
+    Half of it came over while two points of one model counted as two of the machine.
+    """
     points = speeds_elsewhere(machine, "qwen3-30b-a3b", [4, 24, 44])
     ends, middle = [points[0], points[2]], points[1]
     own = calibrate(machine, ends).machine
@@ -55,7 +58,7 @@ def test_two_points_say_what_lies_between(machine: Machine) -> None:
     there = moeopt.predict(own, other.model, n_cpu_moe=12, context=64)
     naive = moeopt.predict(machine, other.model, n_cpu_moe=12, context=64)
     assert there.certainty == "calibrated on another model"
-    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.5 * abs(
+    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.6 * abs(
         naive.tokens_per_s - other.tokens_per_s
     )
 
