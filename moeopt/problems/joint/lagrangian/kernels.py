@@ -402,7 +402,7 @@ def least_within(cost: Ints, size: Ints, room: int) -> int:
                 if size[state] <= r:
                     best = min(best, least[r - size[state]] + cost[cell, state])
             least[r] = best
-    return least[room]
+    return int(least[room])
 
 
 FEW_EXPERTS = 8
