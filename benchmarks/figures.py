@@ -55,13 +55,12 @@ def digest(*parts: object) -> str:
 
 def bare(source: str) -> list[list[str]]:
     """Return what Python code says, without comments, docstrings and layout, in any version."""
-    tree, said = ast.parse(source), []
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-        words = (value for _, value in ast.iter_fields(node) if isinstance(value, PLAIN))
-        said.append([type(node).__name__, *map(repr, words)])
-    return said
+    fields = ((type(node).__name__, ast.iter_fields(node)) for node in ast.walk(tree))
+    return [[kind, *(repr(v) for _, v in found if isinstance(v, PLAIN))] for kind, found in fields]
 
 
 def answers(problem: str, methods: list[str], work: float, open_first: bool) -> list[object]:
