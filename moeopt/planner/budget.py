@@ -185,7 +185,8 @@ def _less(field: str, step: float) -> Option:
         for count in _falling(ceil(getattr(request, field) / step)):
             value = count * step
             said = f"{value:g}" if isinstance(value, float) else value
-            yield f"--{field.replace('_', '-')} {said}", replace(request, **{field: value})
+            changed = replace(request, **{field: value})  # type: ignore[arg-type]
+            yield f"--{field.replace('_', '-')} {said}", changed
 
     return option
 
