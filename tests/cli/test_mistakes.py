@@ -91,7 +91,7 @@ MISTAKES = {
     f"plan {ON} --batch 0": "batch: must be at least 1",
     f"plan {ON} --reserved-gib 24XB": "e.g. 24 or 512MiB",
     f"predict {ON} --n-cpu-moe -1": "n_cpu_moe: must be from 0 to",
-    f"predict {ON} --gpus 0": "--gpus: must be at least 1",
+    f"predict {ON} --gpus 0": "gpus: must be from 1 to 64",
     f"predict {ON} --prompt -5": "prompt: must be from 1 to",
     f"predict {ON} --bits 0": "must be from 0.5 to 64",
     f"predict {ON} --bits x": "bits: ",
