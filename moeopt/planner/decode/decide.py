@@ -62,10 +62,6 @@ def policy_names() -> list[str]:
     return [*BUILT_IN, *HEURISTICS]
 
 
-def _gpu_only(offer: Offer) -> Integers:
-    return np.full(offer.tokens.shape, GPU)
-
-
 def _cpu_for_misses(offer: Offer) -> Integers:
     return np.where(offer.resident, GPU, CPU)
 
@@ -83,7 +79,7 @@ def _threshold(offer: Offer) -> Integers:
 
 
 BUILT_IN: dict[str, Policy] = {
-    "gpu-only": _gpu_only,
+    "gpu-only": batched.klotski,
     "cpu-for-misses": _cpu_for_misses,
     "threshold": _threshold,
 }
