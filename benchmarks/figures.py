@@ -36,6 +36,7 @@ PREDICTED = (
     ("rtx4090+epyc-9005", "deepseek-v3", "ik_llama.cpp"),
     ("rtx4090+xeon-spr", "deepseek-v3", "ktransformers"),
 )
+PLAIN = str | bytes | int | float | complex
 HEAD = """# Sentences with a figure, then and now
 
 Of README, findings and costs against size. *Then* is 2026-11-22, "-" where the sentence did not
@@ -52,13 +53,14 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]
 
 
-def bare(source: str) -> str:
-    """Return Python code without comments, docstrings and layout."""
+def bare(source: str) -> list[list[str]]:
+    """Return what Python code says, without comments, docstrings and layout, in any version."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return ast.dump(tree)
+    fields = ((type(node).__name__, ast.iter_fields(node)) for node in ast.walk(tree))
+    return [[kind, *(repr(v) for _, v in found if isinstance(v, PLAIN))] for kind, found in fields]
 
 
 def answers(problem: str, methods: list[str], work: float, open_first: bool) -> list[object]:
@@ -70,9 +72,10 @@ def answers(problem: str, methods: list[str], work: float, open_first: bool) -> 
             first.setdefault(name.split("/")[0], LIBRARY / problem / name)
     found = []
     for file in list(first.values())[:3]:
+        instance = moeopt.load(file)
         for method in methods:
             try:
-                result = moeopt.solve(moeopt.load(file), method, work_limit=work)
+                result = moeopt.solve(instance, method, work_limit=work)
             except moeopt.InputError:  # the rule does not admit such an instance
                 found.append([file.name, method])
             else:

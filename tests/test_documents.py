@@ -54,7 +54,7 @@ def test_the_workflow_runs_the_readmes_commands(readme: str, root: Path) -> None
     assert jobs["readme"]["runs-on"] == "${{ matrix.runner }}"
     assert steps["types"][-1].endswith("/mypy")
     assert steps["slow"][-1].endswith("pytest -q -m slow")
-    assert any("build --wheel" in run for run in steps["wheel"])
+    assert any("-m build" in run for run in steps["wheel"])
     assert any(run.endswith("mkdocs build --strict") for run in steps["site"])
 
 

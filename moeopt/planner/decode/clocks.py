@@ -186,17 +186,11 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What a step asks of each resource, by layer.
+    """What a step asks of each resource, by layer, and of each DIMM, shape (layers, DIMMs).
 
-    Attributes
-    ----------
-    due, later_reads
-        What each DIMM is to serve, shape (layers, DIMMs): `due` has reads for the GPU and for the
-        CPU, NDP work, and whether there is any; then the deferred reads.
-    host_ns
-        When CPU and NDP units begin after the GPU may, shape (layers, 1); 0 if they have nothing.
-    alone
-        What `_served` returns if all DIMMs are free.
+    `due` has reads for the GPU and for the CPU, NDP work, and whether there is any. `host_ns`, of
+    shape (layers, 1), is when CPU and NDP units begin after the GPU may; 0 if they have nothing.
+    `alone` is when all that is due is there, see `_served`, if all DIMMs are free.
     """
 
     gpu: list[int]
