@@ -56,12 +56,23 @@ PROVERS = [("cp-sat", None), ("milp", "highs")]
 
 
 def types_table(library: Path) -> str:
-    """Return how many instances of each problem are of each type."""
-    lines = ["| problem | " + " | ".join(TYPES) + " |", "|---|" + "---:|" * len(TYPES)]
+    """Return each problem's instances, cells and certificates, and how many are of each type."""
+    heads = ("instances", "cells", "proven", "certified", *TYPES)
+    lines = [f"| problem | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    rows, total = [], set()
     for folder in problem_folders(library):
-        found = entries_of(folder)
-        counts = (str(sum(e.type == name for e in found)) for name in TYPES)
-        lines.append(f"| `{folder.name}` | {' | '.join(counts)} |")
+        best = json.loads((folder / "best_known.json").read_text())
+        index = json.loads((folder / "index.json").read_text())
+        cells = {place(key, index[key]["provenance"])[0] for key in best}
+        proven = [entry for entry in best.values() if entry["status"] == "optimal"]
+        found = [entry.type for entry in entries_of(folder)]
+        counts = [len(best), len(cells), len(proven), sum("certificate" in one for one in proven)]
+        rows.append([*counts, *(found.count(name) for name in TYPES)])
+        total |= cells
+        lines.append(f"| `{folder.name}` | {' | '.join(map(str, rows[-1]))} |")
+    sums_of = [sum(column) for column in zip(*rows, strict=True)]
+    sums_of[1] = len(total)
+    lines.append(f"| all | {' | '.join(map(str, sums_of))} |")
     return "\n".join(lines) + "\n"
 
 

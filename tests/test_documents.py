@@ -54,7 +54,7 @@ def test_the_workflow_runs_the_readmes_commands(readme: str, root: Path) -> None
     assert jobs["readme"]["runs-on"] == "${{ matrix.runner }}"
     assert steps["types"][-1].endswith("/mypy")
     assert steps["slow"][-1].endswith("pytest -q -m slow")
-    assert any("build --wheel" in run for run in steps["wheel"])
+    assert any("-m build" in run for run in steps["wheel"])
     assert any(run.endswith("mkdocs build --strict") for run in steps["site"])
 
 
@@ -314,6 +314,23 @@ def test_links_lead_somewhere(root: Path) -> None:
             assert (document.parent / target).exists(), (document, target)
 
 
+def test_the_places_that_the_design_names_exist(root: Path) -> None:
+    """Files and folders in docs/design.md: of the repository, of the package or of a problem."""
+    text = re.sub(r"```.*?```", "", (root / "docs" / "design.md").read_text(), flags=re.DOTALL)
+    places = {place for place in re.findall(r"`([\w./-]+)`", text) if re.search(r"/|\.\w+$", place)}
+    assert len(places) > 50
+    within = (root, root / "moeopt", root / "moeopt" / "problems" / "layout")
+    modules = {place for place in places if place.startswith("moeopt.")}
+    lost = [
+        place
+        for place in places - modules
+        if not any((folder / place).exists() for folder in within)
+    ]
+    assert not lost
+    for place in modules:
+        pkgutil.resolve_name(place)
+
+
 def test_the_citation_is_valid(root: Path) -> None:
     """CITATION.cff has what version 1.2.0 of the format requires, and the package's own facts."""
     citation = yaml.safe_load((root / "CITATION.cff").read_text())
@@ -321,11 +338,13 @@ def test_the_citation_is_valid(root: Path) -> None:
     assert (
         required
         <= citation.keys()
-        <= required | {"type", "version", "license", "keywords", "references"}
+        <= required | {"type", "version", "date-released", "license", "keywords", "references"}
     )
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
     assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    newest = (root / "CHANGELOG.md").read_text().splitlines()[2]
+    assert newest == f"## {citation['version']} ({citation['date-released']})"
     assert all(isinstance(word, str) for word in citation["keywords"])
     assert len(citation["references"]) == 8
     named = set()

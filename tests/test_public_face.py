@@ -17,7 +17,7 @@ import moeopt
 from moeopt import balance, bitwidth, cache, deferral, layout, placement, relayout, tri_domain
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.problems.registry import PROBLEMS
-from moeopt.sim.machines.runtimes.predict import Options, Wanted
+from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers import rules
 from tests.refusals import refused
@@ -69,25 +69,19 @@ def test_the_examples_in_docstrings_are_true(module: str) -> None:
     assert done.failed == 0
 
 
-def test_public_functions_have_real_signatures() -> None:
-    """Every argument has a name and a type; only the options of a generator are its own.
+TAKES = {"plan": PlanOptions, "predict": PredictOptions, "simulate": ExecutionOptions}
 
-    `predict` takes the fields of its `Options` by keyword: a TypedDict names and types them all.
-    """
+
+def test_public_functions_have_real_signatures() -> None:
+    """Every argument has a name and a type; only the options of a generator are its own."""
     for name in moeopt.__all__:
         value = getattr(moeopt, name)
         if not inspect.isfunction(value):
             continue
         kinds = {p.name: p.kind for p in inspect.signature(value).parameters.values()}
         wild = [n for n, k in kinds.items() if k in (k.VAR_KEYWORD, k.VAR_POSITIONAL)]
-        if name == "predict":
-            wild.remove("wanted")
-            hints = typing.get_type_hints(value)
-            assert typing.get_args(hints["wanted"]) == (Wanted,)
-            assert typing.get_type_hints(Wanted) == typing.get_type_hints(Options)
-        if name in ("plan", "simulate"):
-            own = PlanOptions if name == "plan" else ExecutionOptions
-            assert {f.name for f in fields(own)} < set(kinds)
+        if name in TAKES:
+            assert {f.name for f in fields(TAKES[name])} < set(kinds)
         assert wild == (["options"] if name.startswith("generate") else []), name
         hints = [p.annotation for p in inspect.signature(value).parameters.values()]
         assert not [hint for hint in hints if hint in (inspect.Parameter.empty, Any)], name

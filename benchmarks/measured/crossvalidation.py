@@ -1,49 +1,26 @@
 """How far predictions are off on machines, models and settings that were held out of the fit."""
 
-from collections import Counter
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, permutations
-from typing import get_args
+from typing import Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measured.effects import Effects, Held, needs, predicted
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.together import fit_together
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.calibration import machine_costs, model_costs
 from moeopt.sim.machines.runtimes.profile import Certainty, Kind, RuntimeProfile, Within, as_costs
-from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import prior, token_us
+from moeopt.sim.machines.runtimes.terms import prior
 
 Vector = NDArray[np.float64]
 
 RUNTIMES = ("llama.cpp", "ik_llama.cpp", "ktransformers")
-
-
-@dataclass(frozen=True)
-class Held:
-    """A prediction of a point that was held out.
-
-    Attributes
-    ----------
-    tokens_per_s
-        Predicted.
-    """
-
-    point: MeasuredPoint
-    tokens_per_s: float
-
-    @property
-    def log_error(self) -> float:
-        """Logarithm of predicted over measured."""
-        return float(np.log(self.tokens_per_s / self.point.tokens_per_s))
-
-    @property
-    def error(self) -> float:
-        """Predicted over measured, less 1."""
-        return self.tokens_per_s / self.point.tokens_per_s - 1.0
 
 
 def expressible(points: Iterable[MeasuredPoint]) -> list[MeasuredPoint]:
@@ -70,12 +47,6 @@ def fit_runtimes(
     return {name: found.costs.get(name, common) for name in RUNTIMES}
 
 
-def _amounts(point: MeasuredPoint) -> Vector:
-    if point.setting is None:
-        raise InputError(f"{point.machine} {point.knob} {point.value}: cannot be expressed")
-    return amounts(point.setting)
-
-
 class Fits:
     """Fits without a machine or a model, each made once."""
 
@@ -96,6 +67,16 @@ class Fits:
     def held_out(self, what: Callable[[MeasuredPoint], str]) -> list[Held]:
         """Predict every point by a fit to those whose `what` is another."""
         return [predicted(p, self.without(what, what(p))[p.runtime]) for p in self.points]
+
+    @cached_property
+    def machines(self) -> list[Held]:
+        """Every point, predicted without its machine."""
+        return self.held_out(machine_of)
+
+    def factor(self, group: str) -> float:
+        """Return within what 80 % of the points of machines but one are predicted."""
+        others = (one for one in self.machines if not one.point.assumed)
+        return factor_holding([one for one in others if one.point.group != group])
 
 
 def machine_of(point: MeasuredPoint) -> str:
@@ -126,91 +107,171 @@ def curves(points: Iterable[MeasuredPoint]) -> list[list[MeasuredPoint]]:
 
 @dataclass(frozen=True)
 class Calibrations:
-    """Predictions after a calibration on the two ends of a curve.
+    """Predictions after a calibration, by a profile that was fitted without the machine.
 
     Attributes
     ----------
     between
-        Of the points between the ends.
+        Calibrated on the two ends of a curve: the points between them.
     straight
         The same by the straight line through the ends, in the share of experts on the CPU.
-    other_models
-        Of the curves of other models on the same machine and runtime.
-    not_calibrated, by_all_others, by_all
-        The same curves by the profile, by a calibration on every point of all other models of the
-        machine, and by one on all its points, theirs included: what one cost for all models leaves.
+    other_curves
+        The same: the curves of other models on the same machine and runtime.
+    possible_curves
+        Of them those of no curve above the memory's peak (`HostRate`).
+    several
+        Of each machine with points of several models.
     """
 
     between: list[Held]
     straight: list[Held]
-    other_models: list[Held]
-    not_calibrated: list[Held]
-    by_all_others: list[Held]
-    by_all: list[Held]
+    other_curves: list[Held]
+    possible_curves: list[Held]
+    several: list["SeveralModels"]
+
+    @property
+    def by_another(self) -> list[Held]:
+        """Return the predictions of all machines after a calibration on another model."""
+        return [one for machine in self.several for one in machine.by_another]
+
+
+@dataclass
+class SeveralModels:
+    """Points of a machine with several models, predicted from what other models have there.
+
+    Attributes
+    ----------
+    effects
+        How large those of machines and models are elsewhere.
+    by_another
+        Calibrated on all points of one other model, two at least, in turn.
+    not_calibrated, by_effects, by_all
+        Those points, each once: by the profile, by two effects of the machine from all its other
+        models, and calibrated on all points of the machine, the point included.
+    expected, left
+        Of `by_another`, and of a machine known exactly: half of the errors should be below.
+    """
+
+    effects: Effects
+    by_another: list[Held] = field(default_factory=list)
+    not_calibrated: list[Held] = field(default_factory=list)
+    by_effects: list[Held] = field(default_factory=list)
+    by_all: list[Held] = field(default_factory=list)
+    expected: list[float] = field(default_factory=list)
+    left: list[float] = field(default_factory=list)
 
 
 def calibrations(points: Sequence[MeasuredPoint], fits: Fits) -> Calibrations:
-    """Calibrate on the two ends of every curve; the profile was fitted without its machine."""
+    """Calibrate on parts of what was measured on a machine, and predict the rest."""
     found = curves(points)
-    without = {
-        group: fits.without(machine_of, group) for group in {curve[0].group for curve in found}
-    }
+
+    def profile(point: MeasuredPoint) -> Vector:
+        return fits.without(machine_of, point.group)[point.runtime]
+
     own = {
-        curve[0].curve: calibrated(without[curve[0].group][curve[0].runtime], curve)
+        curve[0].curve: calibrated(profile(curve[0]), curve, fits.factor(curve[0].group))
         for curve in found
     }
+    possible = {curve[0].curve for curve in found if not HostRate.of(curve).above_peak}
     between = [predicted(p, own[p.curve][1]) for curve in found for p in curve[1:-1]]
     straight = [held for curve in found for held in _straight(curve)]
-    others = [
-        predicted(p, own[one[0].curve][0])
+    pairs = [
+        (one, other)
         for one, other in permutations(found, 2)
-        if (one[0].machine, one[0].runtime) == (other[0].machine, other[0].runtime)
-        and one[0].model != other[0].model
-        for p in other
+        if _place(one[0]) == _place(other[0]) and one[0].model != other[0].model
     ]
-    several = [
-        [other for other in found if _place(other) == place]
-        for place in dict.fromkeys(_place(curve) for curve in found)
-    ]
-    several = [own for own in several if len({curve[0].model for curve in own}) > 1]
-    profile = {_place(own[0]): without[own[0][0].group][own[0][0].runtime] for own in several}
-    plain, by_others, by_all = [], [], []
-    for machine in several:
-        costs = profile[_place(machine[0])]
-        for curve in machine:
-            alike = [p for other in machine for p in other if p.model != curve[0].model]
-            everything = [p for other in machine for p in other]
-            plain += [predicted(p, costs) for p in curve]
-            by_others += [predicted(p, _of_machine(costs, alike)) for p in curve]
-            by_all += [predicted(p, _of_machine(costs, everything)) for p in curve]
-    return Calibrations(between, straight, others, plain, by_others, by_all)
+    by_pair = {
+        (one[0].curve, other[0].curve): [predicted(p, own[one[0].curve][0]) for p in other]
+        for one, other in pairs
+    }
+    several = [_on_machine(own, profile(own[0]), fits) for own in several_models(points)]
+    several = [own for own in several if own.by_another]
+    return Calibrations(
+        between=between,
+        straight=straight,
+        other_curves=[one for made in by_pair.values() for one in made],
+        possible_curves=[
+            one for pair, made in by_pair.items() if possible.issuperset(pair) for one in made
+        ],
+        several=several,
+    )
 
 
-def _place(curve: Sequence[MeasuredPoint]) -> tuple[str, str]:
-    return curve[0].machine, curve[0].runtime
+def _on_machine(machine: Sequence[MeasuredPoint], costs: Vector, fits: Fits) -> "SeveralModels":
+    group = machine[0].group
+    rest = [p for p in fits.points if p.group != group and not p.assumed]
+    effects = Effects.of(rest, fits.without(machine_of, group))
+    everything = _of_machine(costs, machine, ALWAYS)
+    found = SeveralModels(effects)
+    for name in dict.fromkeys(point.model for point in machine):
+        mine = [point for point in machine if point.model == name]
+        others = [point for point in machine if point.model != name]
+        names = dict.fromkeys(p.model for p in others)
+        by_model = [[p for p in others if p.model == other] for other in names]
+        sweeps = [own for own in by_model if len(own) > 1]
+        if not sweeps:
+            continue
+        found.not_calibrated += [predicted(p, costs) for p in mine]
+        found.by_effects += effects.predicted(mine, others, costs)
+        found.by_all += [predicted(p, everything) for p in mine]
+        found.left += effects.expected_errors(mine, [], costs)
+        for sweep in sweeps:
+            calibrated_on = _of_machine(costs, sweep, fits.factor(group))
+            found.by_another += [predicted(p, calibrated_on) for p in mine]
+            found.expected += effects.expected_errors(mine, sweep, costs)
+    return found
 
 
-def host_rates(points: Iterable[MeasuredPoint]) -> dict[str, tuple[list[float], float]]:
-    """Return what machines with curves of several models read of experts, in GB/s, and the peak.
+def _place(point: MeasuredPoint) -> tuple[str, str]:
+    return point.machine, point.runtime
 
-    By the two ends of each curve of llama.cpp and ik_llama.cpp: bytes of the experts that move to
-    the CPU over the time that they add, whatever that time is spent on.
+
+def several_models(points: Iterable[MeasuredPoint]) -> list[list[MeasuredPoint]]:
+    """Return the points of each machine and runtime with stated memory that has several models."""
+    found: dict[tuple[str, str], list[MeasuredPoint]] = {}
+    for point in points:
+        if not point.assumed and not point.why_not:
+            found.setdefault(_place(point), []).append(point)
+    return [own for own in found.values() if len({point.model for point in own}) > 1]
+
+
+@dataclass(frozen=True)
+class HostRate:
+    """What a curve says that the host reads of experts, in GB/s, and the peak of its memory.
+
+    By the two ends: bytes of the experts that move to the CPU over the time that they add, whatever
+    that time is spent on.
     """
-    found: dict[str, dict[tuple[str, ...], float]] = {}
-    peaks = dict[str, float]()
-    for curve in curves(points):
-        settings = [point.setting for point in (curve[0], curve[-1]) if point.setting is not None]
-        calls = sum(settings[1].host_calls) - sum(settings[0].host_calls)
+
+    gb_s: float
+    peak_gb_s: float
+
+    @property
+    def above_peak(self) -> bool:
+        """Whether no memory of that kind can do it: what is published is not all that ran."""
+        return self.gb_s > self.peak_gb_s
+
+    @classmethod
+    def of(cls, curve: Sequence[MeasuredPoint]) -> Self:
+        """Return the rate of a curve."""
+        first, last = curve[0].setting, curve[-1].setting
+        if first is None or last is None:
+            raise InputError(f"{curve[0].machine} {curve[0].knob}: cannot be expressed")
+        calls = sum(last.host_calls) - sum(first.host_calls)
         seconds = 1.0 / curve[-1].tokens_per_s - 1.0 / curve[0].tokens_per_s
-        model = settings[0].model
-        rate = calls * model.top_k * model.expert_bytes / seconds / 1e9
-        found.setdefault(curve[0].machine, {})[curve[0].curve] = rate
-        peaks[curve[0].machine] = settings[0].machine.dram.striped_gb_s
-    models = {name: {curve[1] for curve in own} for name, own in found.items()}
+        rate = calls * first.model.top_k * first.model.expert_bytes / seconds / 1e9
+        return cls(rate, first.machine.dram.striped_gb_s)
+
+
+def host_rates(points: Iterable[MeasuredPoint]) -> dict[str, list[HostRate]]:
+    """Return the rates of machines with curves of several models, rising."""
+    found: dict[str, list[list[MeasuredPoint]]] = {}
+    for curve in curves(points):
+        found.setdefault(curve[0].machine, []).append(curve)
     return {
-        name: (sorted(own.values()), peaks[name])
+        name: sorted((HostRate.of(curve) for curve in own), key=lambda rate: rate.gb_s)
         for name, own in found.items()
-        if len(models[name]) > 1
+        if len({curve[0].model for curve in own}) > 1
     }
 
 
@@ -227,12 +288,9 @@ def repeats(points: Iterable[MeasuredPoint]) -> list[float]:
     ]
 
 
-def predicted(point: MeasuredPoint, costs: Vector) -> Held:
-    """Predict a point by the costs of the terms."""
-    return Held(point, 1e6 / float(token_us(_amounts(point), costs)))
-
-
-def calibrated(costs: Vector, curve: Sequence[MeasuredPoint]) -> tuple[Vector, Vector]:
+def calibrated(
+    costs: Vector, curve: Sequence[MeasuredPoint], factor: float
+) -> tuple[Vector, Vector]:
     """Calibrate on the two ends of a curve.
 
     Returns
@@ -241,16 +299,20 @@ def calibrated(costs: Vector, curve: Sequence[MeasuredPoint]) -> tuple[Vector, V
         The costs for any model on the machine, and for the curve's own.
     """
     ends = [curve[0], curve[-1]]
-    machine = _of_machine(costs, ends)
+    machine = _of_machine(costs, ends, factor)
     return machine, model_costs(machine, *_needs(ends))
 
 
-def _of_machine(costs: Vector, points: Sequence[MeasuredPoint]) -> Vector:
-    return machine_costs(costs, *_needs(points))
+ALWAYS = 1.0
+"""Factor within which nothing is taken for a model's own error."""
+
+
+def _of_machine(costs: Vector, points: Sequence[MeasuredPoint], factor: float) -> Vector:
+    return machine_costs(costs, *_needs(points), [point.model for point in points], factor)
 
 
 def _needs(points: Sequence[MeasuredPoint]) -> tuple[NDArray[np.float64], Vector]:
-    rows = np.array([_amounts(point) for point in points])
+    rows = np.array([needs(point) for point in points])
     return rows, np.array([1e6 / point.tokens_per_s for point in points])
 
 
@@ -270,26 +332,20 @@ def by_machine(point: MeasuredPoint) -> object:
     return point.group
 
 
+def by_model(point: MeasuredPoint) -> object:
+    """Return what points of one model on one machine share, whatever else differs."""
+    return point.machine, point.runtime, point.model
+
+
 def by_curve(point: MeasuredPoint) -> object:
     """Return what points of one machine, model, width and runtime share."""
     return point.curve
 
 
-def factor_holding(held: Sequence[Held], group: Group = by_machine, share: float = 0.8) -> float:
-    """Return the factor around a prediction that holds a share of the points.
-
-    A group of n points weighs as much as the root of n, so that none decides alone.
-    """
-    errors = np.array([abs(one.log_error) for one in held])
-    weights = _weights([str(group(one.point)) for one in held])
-    order = np.argsort(errors)
-    passed = np.cumsum(weights[order]) >= share * weights.sum() - 1e-12
-    return float(np.exp(errors[order][int(np.argmax(passed))]))
-
-
-def _weights(groups: Sequence[str]) -> Vector:
-    counts = Counter(groups)
-    return np.array([counts[name] ** -0.5 for name in groups])
+def factor_holding(held: Sequence[Held], share: float = 0.8) -> float:
+    """Return the factor around a prediction that holds a share of the points."""
+    errors = np.sort([abs(one.log_error) for one in held])
+    return float(np.exp(errors[math.ceil(share * len(errors) - 1e-9) - 1]))
 
 
 def coverage(held: Sequence[Held], group: Group = by_machine) -> float | None:
@@ -302,7 +358,7 @@ def coverage(held: Sequence[Held], group: Group = by_machine) -> float | None:
         others = [one for one in held if group(one.point) != key]
         if not others:
             return None
-        limits[key] = float(np.log(factor_holding(others, group)))
+        limits[key] = float(np.log(factor_holding(others)))
     inside = [abs(one.log_error) <= limits[group(one.point)] for one in held]
     return sum(inside) / len(inside)
 
@@ -342,7 +398,7 @@ def cross_validated(points: Sequence[MeasuredPoint]) -> CrossValidated:
     fits = Fits(used)
     stated = [p for p in points if p.runtime != "ktransformers" and (p in used or _other_host(p))]
     return CrossValidated(
-        fits.held_out(machine_of),
+        fits.machines,
         fits.held_out(model_of),
         calibrations(stated, fits),
         fits.whole,
@@ -362,15 +418,15 @@ def intervals(found: CrossValidated) -> tuple[Within, ...]:
     """Return what to expect, by how much is known of the machine and by what computes."""
     machines = [one for one in found.machines if not one.point.assumed]
     made = [
-        _within("not calibrated", "any", machines, by_machine),
-        _within("calibrated on this model", "any", found.llama.between, by_curve),
-        _within("calibrated on another model", "any", found.llama.other_models, by_curve),
+        _within("not calibrated", "any", machines),
+        _within("calibrated on this model", "any", found.llama.between),
+        _within("calibrated on another model", "any", found.llama.by_another),
     ]
     kinds = get_args(Kind)[1:]
     for kind in kinds:
         own = [one for one in machines if kind_of(one) == kind]
         if len({one.point.group for one in own}) >= LEAST_MACHINES:
-            made.append(_within("not calibrated", kind, own, by_machine))
+            made.append(_within("not calibrated", kind, own))
     return tuple(made)
 
 
@@ -379,11 +435,11 @@ def kind_of(held: Held) -> Kind:
     return "any" if held.point.setting is None else held.point.setting.kind
 
 
-def _within(certainty: Certainty, kind: Kind, held: list[Held], group: Group) -> Within:
+def _within(certainty: Certainty, kind: Kind, held: list[Held]) -> Within:
     return Within(
         certainty=certainty,
         kind=kind,
-        factor=round(factor_holding(held, group), 3),
+        factor=round(factor_holding(held), 3),
         median_error=round(float(np.median([abs(one.error) for one in held])), 3),
         points=len(held),
     )

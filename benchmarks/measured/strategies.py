@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measured.crossvalidation import calibrated, predicted
+from benchmarks.measured.crossvalidation import calibrated
+from benchmarks.measured.effects import predicted
 from benchmarks.measured.points import STRATEGY, MeasuredPoint, number_in
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
@@ -75,6 +76,10 @@ class AtRatio:
         there, ours = self.measured, self.predicted
         return there[one] / there[other] - 1.0, ours[one] / ours[other] - 1.0
 
+    def off(self, strategy: str) -> float:
+        """Return predicted over measured, less 1."""
+        return self.predicted[strategy] / self.measured[strategy] - 1.0
+
     @property
     def kendall_tau(self) -> float:
         """Kendall's tau-b of the two orders: 1 if they are alike, -1 if reversed.
@@ -114,8 +119,19 @@ class Strategies:
 
     def median_error(self, strategy: str) -> float:
         """Return the median of predicted over measured, less 1."""
-        at = [at for at in self.ratios if strategy in at.measured]
-        return float(np.median([a.predicted[strategy] / a.measured[strategy] - 1.0 for a in at]))
+        return float(np.median([at.off(strategy) for at in self.ratios if strategy in at.measured]))
+
+    def at(self, percent: float) -> AtRatio:
+        """Return the strategies at a share of experts on the GPU."""
+        return next(at for at in self.ratios if at.percent == percent)
+
+    def gains(self, within: float) -> tuple[dict[float, Shares], dict[float, Shares]]:
+        """Return frequency over uniform by percent, measured and predicted: near, and not."""
+        found = {at.percent: at.over(BY_COUNT, "uniform") for at in self.ratios}
+        near = {
+            percent: both for percent, both in found.items() if abs(both[0] - both[1]) <= within
+        }
+        return near, {percent: found[percent] for percent in found if percent not in near}
 
     def pairs(self, apart: float = 0.0) -> tuple[int, int, int]:
         """Return the sum of all ratios' pairs: alike, opposed, tied in the model."""
@@ -144,8 +160,9 @@ def compare_strategies(
     if not {0.0, 100.0} < set(of_front):
         return None
     ends = [of_front[0.0], of_front[100.0]]
-    known = as_vector(get_runtime(ends[0].runtime).costs) if profile is None else profile
-    _, costs = calibrated(known, ends)
+    runtime = get_runtime(ends[0].runtime)
+    known = as_vector(runtime.costs) if profile is None else profile
+    _, costs = calibrated(known, ends, runtime.interval("not calibrated").factor)
     measured: dict[float, dict[str, float]] = {}
     ours: dict[float, dict[str, float]] = {}
     for point in own:

@@ -119,14 +119,10 @@ def _write(
     figures: "Sequence[Figure]", report: Path | None, markdown: Path | None, resume: bool
 ) -> None:
     from benchmarks.papers.report.page import fidelity_page
-    from moeopt.core.errors import InputError
     from moeopt.core.json_files import write_bytes
 
     if markdown is not None:
-        try:
-            write_bytes(fidelity_page(figures).encode(), markdown)
-        except OSError as error:
-            raise InputError(f"--markdown: {markdown}: {error.strerror}") from None
+        write_bytes(fidelity_page(figures).encode(), markdown)
     if report is not None:
         from benchmarks.papers.report.document import Document
         from benchmarks.papers.report.write import write_report

@@ -185,7 +185,7 @@ ROWS: tuple[Row, ...] = (
     Row("relayout: a first pass of CP-SAT", "evacuation", OWN_LINKS,
         {f"{EVACUATION}.subproblem.FIRST_PASS": {"max_deterministic_time": 0.5}}),
     Row("relayout: Lagrangian bound", "evacuation", MIGRATIONS,
-        {"moeopt.problems.relayout.bounds.lagrangian_bound_ns": lambda _: 0}),
+        {"moeopt.problems.relayout.striped_reads.lower_bound": lambda _: 0}),
     Row("placement: price and swap", "price-and-swap", DECODES, instead="cp-sat"),
     Row("placement: trees of layers at a price per slot", "price-and-swap", GPU_BINDS,
         {f"{PLACEMENT}.scale_of": lambda _: 0}),

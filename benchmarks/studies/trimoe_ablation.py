@@ -50,7 +50,7 @@ from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localiz
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.source import Source
-from moeopt.sim.traces.predictor import LoadPredictor
+from moeopt.sim.traces.predictor import predict_run
 from moeopt.sim.traces.windows import LayerWindows
 from moeopt.sim.traces.workload import Workload
 
@@ -147,11 +147,9 @@ class Run:
         hindsight: str | None = None,
     ) -> None:
         """Run every step after migrations decided on the prediction, by a policy or optimally."""
-        predictor = LoadPredictor(1, len(self.loads[0]))
-        for load in self.loads[: self.point.warm_up]:
-            predictor.update(load[None])
-        for load in self.executed():
-            expected = np.rint(predictor.predict()[0]).astype(np.int64)
+        predicted = np.rint(predict_run(np.array(self.loads)[:, None])[:, 0]).astype(np.int64)
+        known = predicted[self.point.warm_up - 1 :]
+        for load, expected in zip(self.executed(), known, strict=True):
             before, came = self.on(expected, layout), self.on(load, layout)
             seen = came if self.point.oracle else before
             decision = self.exact(seen) if policy is None else moeopt.solve(seen, policy).solution
@@ -161,7 +159,6 @@ class Run:
                 knowing = self.exact(came).migrations
                 self.note(hindsight, execute(came, knowing, self.optimal).makespan_ns)
             layout = moved(before, decision.migrations)
-            predictor.update(load[None])
 
     def on(self, load: Loads, layout: Layout) -> Relayout:
         """Return the relayout instance of loads on a layout."""

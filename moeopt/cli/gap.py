@@ -194,13 +194,13 @@ def _settlements(
     from moeopt.cli.gap_tables import print_settlements
     from moeopt.cli.progress import showing
     from moeopt.cli.report import write_report
-    from moeopt.study.export import write_text
+    from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
 
     with showing() as watch:
         readings = sensitivity(paths, options.method_names, _running(options, kept, watch))
     if options.csv is not None:
-        write_text(to_csv(readings), options.csv)
+        write_bytes(to_csv(readings).encode(), options.csv)
     if options.markdown:
         print(to_markdown(readings), end="")
     else:
@@ -230,7 +230,7 @@ def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Runn
 def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
     """Solve on a grid of all settlements and print each rule's range with its ends."""
     from moeopt.cli.progress import showing
-    from moeopt.study.export import write_text
+    from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
 
     if options.points < 1:
@@ -239,7 +239,7 @@ def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -
         running = _running(options, kept, watch)
         found, size = jointly(paths, options.method_names, points=options.points, running=running)
     if options.csv is not None:
-        write_text(joint_to_csv(found), options.csv)
+        write_bytes(joint_to_csv(found).encode(), options.csv)
     print("\n".join(joint_sentences(found, size)))
     return watch.exit_code
 

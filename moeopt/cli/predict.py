@@ -3,20 +3,24 @@
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json
+from moeopt.cli.options import Json, command
 from moeopt.core.errors import InputError
+from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
 if TYPE_CHECKING:
     from moeopt.planner.split import SplitPlan
-    from moeopt.sim.machines.runtimes.predict import Prediction, Wanted
+    from moeopt.sim.machines.runtimes.predict import Prediction
 
 
+@command
 def predict_command(
+    *,
     machine: Annotated[
         list[str],
         typer.Option(help="Preset, GPU+HOST or file; several make a table.", show_default=False),
@@ -28,25 +32,11 @@ def predict_command(
         list[str] | None,
         typer.Option(help="Bits of all weights, or Q4_K_M etc.; several make a table."),
     ] = None,
-    runtime: Annotated[str, typer.Option(help="As in moeopt list runtimes.")] = "llama.cpp",
-    n_cpu_moe: Annotated[
-        int | None,
-        typer.Option(help="Blocks whose experts the CPU computes; default: the fewest that fit."),
-    ] = None,
-    gpu_experts: Annotated[
-        int | None, typer.Option(help="Instead: experts of every layer on the GPU.")
-    ] = None,
+    options: RunOptions,
     plan: Annotated[Path | None, typer.Option(help="Instead: a plan's residents.")] = None,
     counts: Annotated[
         Path | None, typer.Option(help="How often each expert is called, for --plan.")
     ] = None,
-    context: Annotated[str, typer.Option(help="Tokens in the KV cache: 8192, 8k.")] = "0",
-    kv_bits: Annotated[str | None, typer.Option(help="KV cache: bits, or q8_0 etc.")] = None,
-    prompt: Annotated[
-        int | None, typer.Option(help="Tokens of a prompt: its speed as well.")
-    ] = None,
-    ubatch: Annotated[int, typer.Option(help="Tokens of a prompt computed together.")] = 512,
-    gpus: Annotated[int | None, typer.Option(help="So many of the machine's GPU.")] = None,
     flags: Annotated[
         str | None,
         typer.Option(
@@ -66,28 +56,16 @@ def predict_command(
 
     if counts is not None and plan is None:
         raise InputError("--counts: goes with --plan")
-    if gpus is not None and gpus < 1:
-        raise InputError(f"--gpus: must be at least 1, not {gpus}; a host alone has its own name")
-    wanted: Wanted = {
-        "runtime": runtime,
-        "n_cpu_moe": n_cpu_moe,
-        "gpu_experts": gpu_experts,
-        "context": context,
-        "kv_bits": kv_bits,
-        "prompt": prompt,
-        "ubatch": ubatch,
-        "gpus": gpus,
-    }
-    if plan is not None:
-        wanted["plan"] = load_plan(plan)
+    placed, popularity = None if plan is None else load_plan(plan), None
     if counts is not None:
         from moeopt.sim.traces.files import load_counts
 
-        wanted["popularity"] = load_counts(counts).counts.sum(axis=0).astype(float)
+        popularity = load_counts(counts).counts.sum(axis=0).astype(float)
+    wanted = PredictOptions(**vars(options), plan=placed, popularity=popularity)
     widths: list[str | None] = [*bits] if bits else [None]
     if len(machine) * len(widths) > 1:
         return _table(machine, model, widths, wanted, flags, as_json)
-    found = _one(machine[0], model, wanted | {"bits": widths[0]}, flags)
+    found = _one(machine[0], model, replace(wanted, bits=widths[0]), flags)
     if as_json:
         print(json.dumps(found.to_dict()))
     elif isinstance(found, Prediction):
@@ -99,20 +77,22 @@ def predict_command(
     return 0
 
 
-def _one(machine: str, model: str, wanted: "Wanted", flags: str | None) -> "Prediction | SplitPlan":
+def _one(
+    machine: str, model: str, wanted: PredictOptions, flags: str | None
+) -> "Prediction | SplitPlan":
     """Predict one machine; with several GPUs or nodes, or by flags, as a split."""
     from moeopt.planner.split import predict_wanted
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
     from moeopt.sim.machines.runtimes.predict import predict, with_gpus
     from moeopt.sim.presets import get_machine
 
-    owned = with_gpus(get_machine(machine), wanted.get("gpus"))
+    owned = with_gpus(get_machine(machine), wanted.gpus)
     several = len(owned.every_gpu) > 1 or len(owned.nodes) > 1
-    by_experts = wanted.get("plan") is not None or wanted.get("gpu_experts") is not None
+    by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
         raise InputError("--flags: not with --plan or --gpu-experts")
-    if flags is None and (by_experts or not several or wanted.get("runtime") not in WITH_GRAPH):
-        return predict(owned, model, **(wanted | {"gpus": None}))
+    if flags is None and (by_experts or not several or wanted.runtime not in WITH_GRAPH):
+        return predict(owned, model, options=replace(wanted, gpus=None))
     return predict_wanted(owned, model, wanted, None if flags is None else shlex.split(flags))
 
 
@@ -120,14 +100,14 @@ def _table(
     machines: list[str],
     model: str,
     widths: list[str | None],
-    wanted: "Wanted",
+    wanted: PredictOptions,
     flags: str | None,
     as_json: bool,
 ) -> int:
     """Print a row for every machine and quantisation; 3 if none of them fits."""
     from moeopt.sim.machines.runtimes.memory import NoRoomError
 
-    fitting, prompts = 0, wanted.get("prompt") is not None
+    fitting, prompts = 0, wanted.prompt is not None
     if not as_json:
         more = f" {'prompt/s':>9}" if prompts else ""
         head = f"{'tokens/s':>9} {'80 %':>17}{more} {'on CPU':>7}  bottleneck"
@@ -136,7 +116,7 @@ def _table(
         for bits in widths:
             row: dict[str, object] = {"machine": machine, "bits": bits}
             try:
-                found = _one(machine, model, wanted | {"bits": bits}, flags)
+                found = _one(machine, model, replace(wanted, bits=bits), flags)
             except NoRoomError as error:
                 said = f"does not fit: {error}"
                 print(

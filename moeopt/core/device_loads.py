@@ -205,7 +205,8 @@ def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool
             now = domain[row]
             to = _best_domain(experts, load, dimms, row, now, makespan, by_growth)
             moves = to != now
-        _move(experts, load, dimms, row, now, to)
+        put(experts, load, dimms, row, now, -1)
+        put(experts, load, dimms, row, to, 1)
         domain[row] = to
 
 
@@ -238,13 +239,6 @@ def put(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int)
         load[link + 1 + experts[CHANNEL, row]] += sign * experts[READ + domain, row]
         if domain == GPU:
             load[link] += sign * experts[PCIE, row]
-
-
-@compiled
-def _move(experts: Ints, load: Ints, dimms: int, row: int, now: int, to: int) -> None:
-    """Take an expert's run from one domain to another in the loads."""
-    for sign in range(-1, 2, 2):
-        put(experts, load, dimms, row, now if sign < 0 else to, sign)
 
 
 @compiled
@@ -287,12 +281,13 @@ def _best_domain(
 ) -> int:
     """Return the domain that lowers the makespan most, `now` if none does."""
     best, best_growth, best_domain = makespan, 0, now
+    put(experts, load, dimms, row, now, -1)
     for to in range(2 if experts[PLACE, row] == STRIPED_READS else 3):
         if to == now:
             continue
-        _move(experts, load, dimms, row, now, to)
+        put(experts, load, dimms, row, to, 1)
         after = makespan_of(load, dimms)
-        _move(experts, load, dimms, row, to, now)
+        put(experts, load, dimms, row, to, -1)
         growth = _path_cost(experts, row, to)
         if by_growth and to == NDP:  # its DIMM is relieved of the host's read at the same time
             growth -= experts[DRAM + now, row]
@@ -300,4 +295,5 @@ def _best_domain(
             growth = experts[to, row]
         if after < best or (after == best and best_domain != now and growth < best_growth):
             best, best_growth, best_domain = after, growth, to
+    put(experts, load, dimms, row, now, 1)
     return best_domain

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import numpy as np
 from pydantic import (
@@ -50,6 +50,10 @@ Name = Annotated[
     str, Field(strict=True, min_length=1, max_length=200, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")
 ]
 """A name; no line breaks and no control characters, which could forge a terminal's output."""
+
+
+E = TypeVar("E", bound=Any)
+"""A row of an instance that bears an expert's number."""
 
 
 class Frozen(BaseModel):
@@ -310,6 +314,17 @@ def field_error(at: Sequence[str | int], reason: str) -> PydanticCustomError:
     """
     context = {"at": list(at), "reason": reason}
     return PydanticCustomError("field", "{reason}", context)
+
+
+def distinct(experts: tuple[E, ...]) -> tuple[E, ...]:
+    """Return the rows of the field ``experts``, of which no two may bear one number."""
+    first: dict[int, int] = {}
+    for row, expert in enumerate(experts):
+        if expert.expert in first:
+            reason = f"{expert.expert} stands already in experts[{first[expert.expert]}]"
+            raise field_error([row, "expert"], reason)
+        first[expert.expert] = row
+    return experts
 
 
 def check_pair(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:

@@ -183,25 +183,35 @@ def save(obj: BaseModel | Mapping[str, object], path: str | Path) -> None:
         if path.suffix == ".gz":
             payload = gzip.compress(payload, mtime=0)
         write_bytes(payload, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     except (TypeError, ValueError, RecursionError) as error:  # not JSON: NaN, too deep, a set
         raise InputError(f"{path}: cannot be written: {error}") from None
 
 
-def write_bytes(payload: bytes, path: Path) -> None:
+def write_bytes(payload: bytes, path: Path, mode: int = 0o644) -> None:
     """Replace `path` atomically: a reader sees the old bytes or the new ones, never a part.
 
     What is no regular file (/dev/stdout, a pipe) is written to, not replaced.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
     """
-    if path.exists() and not path.is_file():
-        path.write_bytes(payload)
-        return
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(payload)
+        else:
+            _replace(payload, path, mode)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _replace(payload: bytes, path: Path, mode: int) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(payload)
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ S = TypeVar("S", bound=SolutionEnvelope)
 
 
 class NoPlanError(MoeoptError):
-    """The runtime's form of plan was looked for, and none was found."""
+    """A plan, or one of a runtime's form, was looked for, and none was found."""
 
     def __init__(self, message: str, infeasible: bool) -> None:
         super().__init__(message)
@@ -196,13 +196,9 @@ class Exported:
         files = {"": self.payload} | dict(self.beside)
         if self.script is not None:
             files[RUN_SUFFIX] = self.script(path.name).encode()
-        try:
-            for ending, content in files.items():
-                write_bytes(content, path.with_name(path.name + ending))
-            if RUN_SUFFIX in files:
-                path.with_name(path.name + RUN_SUFFIX).chmod(0o755)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        for ending, content in files.items():
+            mode = 0o755 if ending == RUN_SUFFIX else 0o644
+            write_bytes(content, path.with_name(path.name + ending), mode)
         save(self.all_notes(path), notes)
         return path, notes
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
-from moeopt.core.units import tokens_of
+from moeopt.core.units import MIB, tokens_of
 from moeopt.core.wording import describe
 from moeopt.exporters.targets.llama_cpp import (
     BACKENDS,
@@ -28,13 +28,13 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.memory import (
     LEAST_CONTEXT,
-    UBATCH,
     NoRoomError,
-    host_gib,
     ik_buffer_bytes,
     kv_bits_of,
+    unstated,
 )
-from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
+from moeopt.sim.machines.runtimes.options import PredictOptions
+from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
@@ -44,7 +44,6 @@ from moeopt.solvers.run import solve
 
 from .options import PlanOptions, SeveralOptions
 
-MIB = 2**20
 S = 1e9
 
 
@@ -244,23 +243,20 @@ def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared |
 
 
 def predict_wanted(
-    machine: Machine, model: str, wanted: Wanted, words: Sequence[str] | None
+    machine: Machine, model: str, wanted: PredictOptions, words: Sequence[str] | None
 ) -> SplitPlan:
     """Predict by the options of ``moeopt predict``; what `words` say of them counts more."""
-    context = tokens_of("context", wanted.get("context", 0))
-    bits, kv_bits, prompt = wanted.get("bits"), wanted.get("kv_bits"), wanted.get("prompt")
     asked: dict[str, object] = {
-        "bits": None if bits is None else str(bits),
-        "kv_bits": 16.0 if kv_bits is None else kv_bits_of(kv_bits),
-        "context": context,
-        "room": max(context, LEAST_CONTEXT),
-        "ubatch": wanted.get("ubatch", UBATCH),
-        "runtime": wanted.get("runtime", "llama.cpp"),
-        "prompt_tokens": prompt or 0,
+        "bits": None if wanted.bits is None else str(wanted.bits),
+        "kv_bits": 16.0 if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits),
+        "context": wanted.context,
+        "room": max(wanted.context, LEAST_CONTEXT),
+        "ubatch": wanted.ubatch,
+        "runtime": wanted.runtime,
+        "prompt_tokens": wanted.prompt or 0,
     }
-    blocks = wanted.get("n_cpu_moe")
-    if blocks is not None:
-        words = [*(words or ()), "--n-cpu-moe", str(blocks)]
+    if wanted.n_cpu_moe is not None:
+        words = [*(words or ()), "--n-cpu-moe", str(wanted.n_cpu_moe)]
     try:
         options = Options.model_validate(asked | told(words or ()))
     except ValidationError as error:
@@ -338,10 +334,7 @@ def _unstated(machine: Machine, instance: Instance, solution: Solution) -> tuple
     )
     if machine.dram.capacity_gb is not None or len(machine.nodes) > 1 or not need:
         return ()
-    return (
-        f"host memory: not stated; {need / 2**30:.1f} GiB are needed, {host_gib(machine):g} GiB,"
-        " the most that such a host takes, are assumed (dram.capacity_gb)",
-    )
+    return (unstated(machine, need),)
 
 
 def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:

@@ -80,7 +80,7 @@ def export_csv(rows: Sequence[Row], path: Path) -> None:
         [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()]
         for record in map(record, rows)
     )
-    _write(csv_text([list(COLUMNS), *records]).encode(), path)
+    write_bytes(csv_text([list(COLUMNS), *records]).encode(), path)
 
 
 def export_parquet(rows: Sequence[Row], path: Path) -> None:
@@ -100,12 +100,12 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_pylist([record(row) for row in rows], schema), sink)
-    _write(sink.getvalue().to_pybytes(), path)
+    write_bytes(sink.getvalue().to_pybytes(), path)
 
 
 def export_latex(rows: Sequence[Row], path: Path) -> None:
     """Write the summary of rows as a LaTeX table."""
-    _write(to_latex(summarise(rows)).encode(), path)
+    write_bytes(to_latex(summarise(rows)).encode(), path)
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -150,21 +150,3 @@ def record(row: Row) -> dict[str, object]:
 
 def _entries(objective: Objective | None) -> list[int] | None:
     return None if objective is None else list(entries(objective))
-
-
-def write_text(text: str, path: Path) -> None:
-    """Write a text, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    _write(text.encode(), path)
-
-
-def _write(payload: bytes, path: Path) -> None:
-    try:
-        write_bytes(payload, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -100,7 +100,7 @@ def _draw(panel: Panel, axis: Axes, inch_ns: float) -> None:
     axis.set_ylim(len(panel.lanes) - 0.5, -0.5)
     axis.spines[["top", "right"]].set_visible(False)
     for row, lane in enumerate(panel.lanes):
-        bars = _joined(lane.bars)
+        bars = joined(lane.bars)
         spans = [(bar.start_ns * MS, (bar.end_ns - bar.start_ns) * MS) for bar in bars]
         colours = [COLOURS[bar.kind] for bar in bars]
         axis.broken_barh(
@@ -122,7 +122,7 @@ def _draw(panel: Panel, axis: Axes, inch_ns: float) -> None:
     axis.axvline(end_ns * MS, color=CRITICAL, linewidth=1)
 
 
-def _joined(bars: Sequence[Bar]) -> list[Bar]:
+def joined(bars: Sequence[Bar]) -> list[Bar]:
     """Make one bar of reads without a pause between them, which carry no labels."""
     found: list[Bar] = []
     for bar in bars:

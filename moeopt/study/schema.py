@@ -15,8 +15,7 @@ APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
 SCHEMA_VERSION = 5
-"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries, 4 neither `proof`
-nor `work`; a store is brought up to date when it is opened."""
+"""A store of another version is refused."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -36,7 +35,7 @@ _KEY_COLUMNS = """
     version TEXT NOT NULL,
     source_sha256 TEXT NOT NULL DEFAULT ''"""
 
-INSTANCE_TABLES = """
+TABLES = f"""
 CREATE TABLE instance (
     hash TEXT PRIMARY KEY,  -- SHA-256 of the canonical JSON
     problem TEXT NOT NULL,
@@ -48,21 +47,6 @@ CREATE TABLE member (
     family TEXT NOT NULL,
     PRIMARY KEY (instance, family)
 );
-"""
-
-KNOWN_TABLES = f"""
-CREATE TABLE known (
-    instance TEXT PRIMARY KEY REFERENCES instance (hash),
-    method TEXT NOT NULL,    -- that proved the bound
-    objective TEXT NOT NULL, -- JSON, as in solve
-    bound TEXT,
-    solution BLOB NOT NULL   -- JSON, gzip
-);
-CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
-"""
-"""What libraries know; and an index of what is still to be solved, which is hardly anything."""
-
-SOLVE_TABLES = f"""
 CREATE TABLE solve (
     id INTEGER PRIMARY KEY,
     {_KEY_COLUMNS},
@@ -72,7 +56,7 @@ CREATE TABLE solve (
     bound TEXT,
     build_s REAL NOT NULL,
     solve_s REAL NOT NULL,
-    compile_s REAL,          -- unknown in results of schema 1 and 2
+    compile_s REAL,
     engine TEXT,
     raw_status TEXT NOT NULL,
     solution BLOB,           -- JSON, gzip
@@ -82,7 +66,7 @@ CREATE TABLE solve (
     facts TEXT NOT NULL,
     machine TEXT NOT NULL,
     finished TEXT NOT NULL,  -- UTC
-    proof TEXT,              -- integers or floats; unknown in results of schema 4 and before
+    proof TEXT,              -- integers or floats
     work REAL,               -- units, where work was limited
     UNIQUE ({KEY})
 );
@@ -95,6 +79,15 @@ CREATE TABLE failure (
     finished TEXT NOT NULL,
     UNIQUE ({KEY})
 );
+CREATE TABLE known (         -- what libraries know
+    instance TEXT PRIMARY KEY REFERENCES instance (hash),
+    method TEXT NOT NULL,    -- that proved the bound
+    objective TEXT NOT NULL, -- JSON, as in solve
+    bound TEXT,
+    solution BLOB NOT NULL   -- JSON, gzip
+);
+-- of what is still to be solved, which is hardly anything
+CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
 """
 
 
@@ -123,7 +116,7 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
     Raises
     ------
     InputError
-        If the file cannot be opened, is not a store, or was made by a newer moeopt.
+        If the file cannot be opened, is not a store, or was made by another moeopt.
     """
     if not create and path != MEMORY:
         _need_file(path)
@@ -151,11 +144,8 @@ def to_read(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?{mode}", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
-            known = _recognised(connection, path)
-            if not known or (version := _version(connection)) != SCHEMA_VERSION:
-                how = f"moeopt gap --store {path} brings an older one up to date"
-                found = f"has schema {version}, not {SCHEMA_VERSION}; {how}" if known else "is none"
-                raise InputError(f"{path}: {found}")
+            if not _recognised(connection, path):
+                raise InputError(f"{path}: is no store")
         except BaseException:
             connection.close()
             raise
@@ -182,65 +172,22 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         _to_write_ahead_log(connection)
         with transaction(connection):
             if not _recognised(connection, path):  # another process may have been quicker
-                _make(connection, INSTANCE_TABLES + SOLVE_TABLES + KNOWN_TABLES)
+                for statement in TABLES.split(";\n"):
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    elif _version(connection) < SCHEMA_VERSION:
-        with transaction(connection):
-            version = _version(connection)  # as above
-            if version < 2:
-                _extend_key(connection)
-            elif version < 3:
-                connection.execute("ALTER TABLE solve ADD COLUMN compile_s REAL")
-            if version < 4:
-                _make(connection, KNOWN_TABLES)
-            if 2 <= version < 5:
-                connection.execute("ALTER TABLE solve ADD COLUMN proof TEXT")
-                connection.execute("ALTER TABLE solve ADD COLUMN work REAL")
-            if version < 5:
-                connection.execute(_PROVEN_BY_FLOATS)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
-
-
-_PROVEN_BY_FLOATS = """
-UPDATE solve SET status = 'feasible', proof = 'floats' WHERE status = 'optimal'
-AND engine IS NOT NULL AND raw_status NOT LIKE '%on the proof: OPTIMAL'"""
-"""Results of MILP solvers were called optimal before schema 5."""
-
-
-def _make(connection: sqlite3.Connection, tables: str) -> None:
-    for statement in tables.split(";\n"):
-        connection.execute(statement)
-
-
-def _extend_key(connection: sqlite3.Connection) -> None:
-    """Bring a store of schema 1 up to date: SQLite cannot extend a key in place."""
-    for table in ("solve", "failure"):
-        connection.execute(f"ALTER TABLE {table} RENAME TO {table}_1")
-    _make(connection, SOLVE_TABLES)
-    for table in ("solve", "failure"):
-        told = connection.execute(f"PRAGMA table_info({table}_1)").fetchall()
-        columns = ", ".join(name for _, name, *_ in told)
-        connection.execute(
-            f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {table}_1"  # noqa: S608
-        )
-        connection.execute(f"DROP TABLE {table}_1")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    [version] = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
 
 
 def _recognised(connection: sqlite3.Connection, path: str) -> bool:
     """Tell whether a file is a store; False if it is new and empty."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     if application == APPLICATION_ID:
-        if (version := _version(connection)) > SCHEMA_VERSION:
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        if version != SCHEMA_VERSION:
             raise InputError(
                 f"{path}: the store has schema {version}, this moeopt knows {SCHEMA_VERSION}: "
-                "a newer moeopt made it"
+                "another moeopt made it"
             )
         _refuse_what_computes(connection, path)
         return True

@@ -59,12 +59,12 @@ class Store:
     create
         Whether to make the file if there is none.
     read_only
-        Whether nothing is written, not even a lock or a newer schema.
+        Whether nothing is written, not even a lock.
 
     Raises
     ------
     InputError
-        Here and in every method: if the file is not a store, was made by a newer moeopt, or can
+        Here and in every method: if the file is not a store, was made by another moeopt, or can
         not be read or written.
     """
 
@@ -259,11 +259,6 @@ class Store:
     def _forget_failure(self, key: Key) -> None:
         where = " AND ".join(f"{column} = ?" for column in KEY.split(", "))
         self._connection.execute(f"DELETE FROM failure WHERE {where}", key)  # noqa: S608
-
-
-def _place(method: str, order: list[str]) -> int:
-    """Return a method's place in the usual order; one that no longer exists comes last."""
-    return order.index(method) if method in order else len(order)
 
 
 def now() -> str:

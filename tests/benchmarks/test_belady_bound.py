@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from benchmarks.studies.belady_bound import (
     SCALE,
-    Reuse,
     belady_bound,
     dual_function,
     reuse_of,
@@ -127,39 +126,6 @@ def test_multipliers_come_close_to_the_flow(seed: int) -> None:
     found = belady_bound(instance)
     assert found >= belady_bound(instance, 0)
     assert found >= 0.99 * flow / SCALE
-
-
-def networkx_least(reuse: Reuse, p: int) -> int:
-    """Return what `least_weighted` does, by networkx and from a network of its own making.
-
-    Kept stretches are nodes of their own here, and slots that hold nothing wait from one token to
-    the next.
-    """
-    networkx = pytest.importorskip("networkx", reason="the reference flow is networkx's")
-    graph = networkx.DiGraph()
-    graph.add_node(("t", 0), demand=-reuse.slots)
-    graph.add_node(("t", reuse.tokens), demand=reuse.slots)
-    for t in range(reuse.tokens):
-        graph.add_edge(("t", t), ("t", t + 1), capacity=reuse.slots, weight=0)
-    for i in np.flatnonzero(~reuse.first).tolist():
-        begin, end = int(reuse.token[i - 1]), int(reuse.token[i])
-        saved = -p * int(reuse.miss_ns[i])
-        graph.add_edge(("in", i), ("out", i), capacity=1, weight=saved)
-        fetch = (SCALE - p) * reuse.fetch_ns
-        graph.add_edge(("t", begin), ("in", i), capacity=1, weight=fetch)
-        graph.add_edge(("out", i), ("t", end), capacity=1, weight=0)
-        if not reuse.first[i - 1]:
-            graph.add_edge(("out", i - 1), ("in", i), capacity=1, weight=0)
-    cost, _ = networkx.network_simplex(graph)
-    return p * (reuse.fixed_ns + int(reuse.miss_ns.sum())) + int(cost)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_networkx_finds_the_same_flow(seed: int) -> None:
-    """The reference at small size: two networks, two solvers, one value."""
-    reuse = reuse_of(medium(seed, 30), 0.5)
-    for p in WEIGHTS:
-        assert networkx_least(reuse, p) == least_weighted(reuse, p, SCALE)
 
 
 def test_lines_support_the_time_of_a_lookup() -> None:

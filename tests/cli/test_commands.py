@@ -15,7 +15,6 @@ import moeopt
 from moeopt.cli.main import main, run
 from moeopt.problems.registry import PROBLEMS
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.refusals import refused_command
 
 Capture = pytest.CaptureFixture[str]
 
@@ -99,16 +98,6 @@ def test_check_names_the_violated_rule(file: Path, tmp_path: Path, capsys: Captu
     assert f"{wrong}: TD-C1: assignment[" in capsys.readouterr().err
     code, [verdict] = run_json(capsys, "check", str(file), str(wrong))
     assert (code, verdict["valid"], verdict["objective"]) == (2, False, None)
-
-
-def test_check_refuses_another_instances_solution(
-    file: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    """A solution names the instance it is for."""
-    decision = {"problem": "tri_domain", "instance": "else", "assignment": ["gpu"]}
-    (tmp_path / "else.json").write_text(json.dumps(decision))
-    assert run(["check", str(file), str(tmp_path / "else.json")]) == 2
-    assert "instance: the solution is for 'else'" in capsys.readouterr().err
 
 
 def test_no_solution_within_the_limit(file: Path, capsys: Capture) -> None:
@@ -242,32 +231,6 @@ def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
     assert [path.name for path in inner.iterdir()] == ["-..-x-y.json"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["solve"], "Missing argument"),
-        (["solve", "x.json", "--methode", "greedy"], "No such option"),
-        (["solve", "x.json", "--seed", "abc"], "--seed: must be a whole number, not 'abc'"),
-        (["generate", "joint", "--losses", "x"], "for '--losses': 'x' is not one of 'fitted'"),
-        (["frobnicate"], "No such command"),
-        (["solve", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
-        (["gap", "."], "holds no instance files"),
-        (["list", "instances", "--path", "nowhere"], "it is not an instance library"),
-        (["generate", "tri_domain", "--machine", "mars", "--model", "glm-4.5-air"], "'mars'"),
-    ],
-)
-def test_bad_usage_is_one_line(
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-) -> None:
-    """Exit 2, one line on stderr, nothing on stdout."""
-    monkeypatch.chdir(tmp_path)
-    assert words in refused_command(capsys, arguments)
-
-
 def test_malformed_instances_never_give_a_traceback(tmp_path: Path) -> None:
     """The real process: exit 2 and a line each, for a file and for a directory."""
     (tmp_path / "nan.json").write_text('{"problem": "tri_domain", "dimms": NaN}')
@@ -342,30 +305,6 @@ def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "meant"),
-    [
-        ("machine show trimo", "trimoe"),
-        ("machine show rtx4090", "name the host, too, as in rtx4090+"),
-        ("machine show RTX4090+ryzen-am5", "rtx4090"),
-        ("plan --machine rtx4090+ryzen-am5 --model GLM-4.5-Air", "glm-4.5-air"),
-        ("plan --machne x", "--machine"),
-        ("sovle x", "solve"),
-        ("list modles", "models"),
-        ("generate layuot", "layout"),
-        ("generate cache --contxt 3", "--context"),
-        ("library table cahce", "cache"),
-        ("predict --machine trimoe --model qwen3-30b-a3b --runtime lama.cpp", "llama.cpp"),
-        ("simulate --machine trimoe --model mixtral-8x7b --workload trimoe-skw", "trimoe-skew"),
-        ("simulate --machine trimoe --model mixtral-8x7b --workload trimoe-skew --policy trimo",
-         "trimoe"),
-    ],
-)  # fmt: skip
-def test_a_slip_is_told_what_was_meant(command: str, meant: str, capsys: Capture) -> None:
-    """Every name there is, in one line."""
-    assert meant in refused_command(capsys, command.split())
-
-
-@pytest.mark.parametrize(
     ("command", "field", "value"),
     [
         ("machine set trimoe dram.capacity_gb=96GiB --out m.json", "dram", 96.0),
@@ -386,18 +325,6 @@ def test_numbers_are_read_as_people_write_them(
     else:
         options = found["options"]
         assert f"{options['context']} {options['reserved_gib']}" == value
-
-
-def test_numbers_without_sense_are_refused(tmp_path: Path, capsys: Capture) -> None:
-    """MiB in place of GiB, a unit that there is not."""
-    for given, says in (
-        ("dram.capacity_gb=98304", "must be at most 65536"),
-        ("gpu.hbm_gb=24576", "must be at most 4096"),
-        ("gpu.hbm_gb=24XB", "must be GiB, e.g. 24 or 512MiB"),
-    ):
-        out = str(tmp_path / "m.json")
-        assert run(["machine", "set", "rtx4090-7960x", given, "--out", out]) == 2
-        assert says in capsys.readouterr().err
 
 
 def test_sigterm_ends_a_command_that_ctrl_c_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ DECODE = "simulate --machine trimoe --model deepseek-v2"
 TWO_GPUS = "plan --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M"
 ONE_GPU = "plan --machine rtx4090+ryzen-am5 --model mixtral-8x7b --bits Q4_K_M"
 
+LIBRARY = Path(__file__).parents[2] / "instances"
+
 MISTAKES = {
     f"{TWO_GPUS} --trace t.npz": "--trace: goes with one GPU and one node; 2xrtx3090+epyc-7002",
     f"{TWO_GPUS} --reserved-gib 3": "--reserved-gib: goes with one GPU and one node",
@@ -26,6 +28,7 @@ MISTAKES = {
     f"{ONE_GPU} --points 3": "--points: needs --pareto",
     # names
     "slove a.json": "Did you mean 'solve'",
+    "frobnicate": "No such command",
     "solve a.json --method treshold": "did you mean threshold?",
     "solve a.json --method klotsky": "did you mean klotski?",
     "solve a.json --method bound-and-pack": "unknown for tri_domain; known: auto, greedy",
@@ -62,6 +65,13 @@ MISTAKES = {
     "machine set trimoe dram.capacity=5 --out m.json": "did you mean dram.capacity_gb?",
     "machine set trimoe nothing --out m.json": "as in cpu.bandwidth_gb_s=80",
     "generate tri_domain --machine trimo --model deepseek-v2": "did you mean trimoe?",
+    "generate cache --contxt 3": "--context",
+    "generate joint --losses x": "for '--losses': 'x' is not one of 'fitted'",
+    f"library table cahce --library {LIBRARY}": "did you mean cache?",
+    "list instances --path nowhere": "it is not an instance library",
+    "machine show RTX4090+ryzen-am5": "rtx4090",
+    "plan --machne x": "--machine",
+    f"{DECODE} --workload trimoe-skew --policy trimo": "trimoe",
     "holdout a.json b.json --schedule exct": "must be exact, trimoe, both",
     "trace convert axes.npz --out x.npz --format topk": "did you mean topk-npz",
     # units and numbers
@@ -81,12 +91,19 @@ MISTAKES = {
     f"plan {ON} --batch 0": "batch: must be at least 1",
     f"plan {ON} --reserved-gib 24XB": "e.g. 24 or 512MiB",
     f"predict {ON} --n-cpu-moe -1": "n_cpu_moe: must be from 0 to",
-    f"predict {ON} --gpus 0": "--gpus: must be at least 1",
+    f"predict {ON} --gpus 0": "gpus: must be from 1 to 64",
     f"predict {ON} --prompt -5": "prompt: must be from 1 to",
     f"predict {ON} --bits 0": "must be from 0.5 to 64",
+    f"predict {ON} --bits x": "bits: ",
+    f"predict {ON} --kv-bits 99": "kv_bits: must be from 0.5 to 64, not 99",
+    f"predict {ON} --context 99999999999": "context: must be from 0 to 16777216",
+    f"predict {ON} --context 8q": "must be tokens",
+    f"{DECODE} --workload olmoe-1b-7b --layers 99": "layers: deepseek-v2: layers with experts: 59",
+    f"{DECODE} --workload olmoe-1b-7b --seed -1": "seed: must be at least 0, not -1",
     "profile --machine trimoe --model deepseek-v2 --out x.json --tokens 1,a": "whole numbers",
     "warm --jobs 0": "jobs: must be from 1 to 1024",
     "machine set trimoe dram.capacity_gb=98304 --out m.json": "at most 65536",
+    "machine set trimoe gpu.hbm_gb=24576 --out m.json": "must be at most 4096",
     "machine set trimoe dram.capacity_gb=-1 --out m.json": "must be more than 0",
     "machine set trimoe dram.capacity_gb=much --out m.json": "e.g. 24 or 512MiB",
     "solve negative.json": "experts[0].gpu_ns: must be at least 0, not -5",
@@ -113,6 +130,10 @@ MISTAKES = {
     f"{DECODE} --trace axe.npz": "did you mean axes.npz",
     "simulate": "--machine, --model: are missing",
     "library table": "name the folder `instances` of a checkout",
+    f"predict {ON} --plan none.json": "none.json: cannot be read: No such file",
+    "calibrate --machine trimoe --points none.csv --out m.json": "did you mean counts.csv?",
+    "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
+    "calibrate --machine trimoe --points none.csv": "Missing option '--out'",
     "machine import missing.txt --machine trimoe --out m.json": "there is no such file",
     # the wrong kind of file, or axes
     "solve notes.txt": "not valid JSON at line 1 column 1",
@@ -156,6 +177,9 @@ MISTAKES = {
     f"plan {ON} --numa nodes": "--numa: goes with several GPUs or nodes",
     f"predict {ON} --n-cpu-moe 3 --gpu-experts 4": "give one of them, not several",
     f"predict {ON} --counts counts.csv": "--counts: goes with --plan",
+    DECODE: "--trace, --workload: exactly one",
+    f"{DECODE} --workload olmoe-1b-7b --plan p --policy x": "--plan, --policy: at most one",
+    "simulate --instance i --solution s --plan p": "--plan: not with --instance",
 }
 
 

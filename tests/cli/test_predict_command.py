@@ -97,31 +97,6 @@ def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert speeds[1] > 1.3 * speeds[0]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "predict --machine none --model qwen3-30b-a3b",
-        "predict --machine trimoe --model qwen3-30b-a3b --bits x",
-        "predict --machine trimoe --model qwen3-30b-a3b --n-cpu-moe -1",
-        "predict --machine trimoe --model qwen3-30b-a3b --n-cpu-moe 1 --gpu-experts 3",
-        "predict --machine trimoe --model qwen3-30b-a3b --kv-bits 99",
-        "predict --machine trimoe --model qwen3-30b-a3b --counts x",
-        "predict --machine trimoe --model qwen3-30b-a3b --plan none.json",
-        "predict --machine trimoe --model qwen3-30b-a3b --context 99999999999",
-        "predict --machine trimoe --model qwen3-30b-a3b --context 8q",
-        "calibrate --machine trimoe --points none.csv --out m.json",
-        "calibrate --machine trimoe --points none.csv --out no/such/folder/m.json",
-        "calibrate --machine trimoe --points none.csv",
-    ],
-)
-def test_faulty_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, exit 2."""
-    assert run(shlex.split(command)) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert len(said.err.strip().splitlines()) == 1
-
-
 @pytest.mark.parametrize("what", ["predict", "plan"])
 @pytest.mark.parametrize("machine", ["rtx4090+ryzen-am5", "2xrtx3090+ryzen-am5"])
 def test_host_memory_that_nobody_states_is_checked(

@@ -117,28 +117,6 @@ def test_disagreement_is_exit_5(
     assert "which DIFFERS from the checker's 1 ns" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ([], "--machine, --model: are missing"),
-        (WORKLOAD[:4], "--trace, --workload: exactly one"),
-        ([*WORKLOAD, "--plan", "p", "--policy", "x"], "--plan, --policy: at most one"),
-        ([*WORKLOAD, "--policy", "best"], "policy: 'best' is unknown"),
-        ([*WORKLOAD, "--steps", "0"], "steps: must be at least 1, not 0"),
-        ([*WORKLOAD, "--layers", "99"], "layers: deepseek-v2-lite: layers with experts: 26"),
-        ([*WORKLOAD, "--seed", "-1"], "seed: must be at least 0, not -1"),
-        (["--instance", "i.json"], "--instance, --solution: must be given together"),
-        (["--instance", "i", "--solution", "s", "--plan", "p"], "--plan: not with --instance"),
-    ],
-)
-def test_bad_usage(arguments: list[str], error: str) -> None:
-    """One clear line, exit code 2."""
-    with pytest.raises(InputError) as caught:
-        run(*arguments)
-    assert str(caught.value).startswith(error)
-    assert caught.value.exit_code == 2
-
-
 def test_a_solution_of_another_instance(solved: list[str], tmp_path: Path) -> None:
     """The line names the file."""
     moeopt.save(random_instance(5), tmp_path / "instance.json")

@@ -1,8 +1,11 @@
 """Spoilt copies of a valid file: bytes, numbers and structures that somebody might send."""
 
+import gzip
+import io
 import json
 import random
 import re
+import zipfile
 from typing import Any
 
 NUMBERS = (
@@ -23,11 +26,27 @@ _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
 
 
 def mutated(seed: bytes, chance: random.Random) -> bytes:
-    """Return a copy with one to four changes."""
+    """Return a copy with one to four changes, half the time inside of what is compressed."""
+    if chance.random() < 0.5:
+        if seed.startswith(b"\x1f\x8b"):
+            return gzip.compress(mutated(gzip.decompress(seed), chance), 1)
+        if seed.startswith(b"PK"):
+            return _with_member_changed(seed, chance)
     data = seed
     for _ in range(chance.randint(1, 4)):
         data = chance.choice(CHANGES)(data, chance)[:MOST_BYTES]
     return data
+
+
+def _with_member_changed(archive: bytes, chance: random.Random) -> bytes:
+    """Change one file of a zip archive, so that its sum is right all the same."""
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(changed, "w") as new:
+        hit = chance.choice(names := old.namelist())
+        for name in names:
+            content = old.read(name)
+            new.writestr(name, mutated(content, chance) if name == hit else content)
+    return changed.getvalue()
 
 
 def _flip(data: bytes, chance: random.Random) -> bytes:

@@ -43,11 +43,15 @@ REFUSALS = (InputError, certificate.RefusedError)
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: the name of the file that it gets, a valid content, and the call."""
+    """A reader: the name of the file that it gets, a valid content, and the call.
+
+    `memory_mib` is what a small file may take beyond what the process has already.
+    """
 
     file: str
     seed: Callable[[], bytes]
     read: Callable[[Path], Any]
+    memory_mib: int = 100
 
 
 def _json(data: Any) -> bytes:
@@ -306,6 +310,14 @@ mixtral-8x7b,Q4_K_M,llama.cpp,32,512,14.1
 
 _LOSSES = b"layer,expert,bits,loss\n0,0,2,5\n0,0,3,2\n0,1,2,4\n0,1,3,1\n"
 
+_PLAN = {
+    "schema_version": 1, "resident": [[0, 1], [2]], "layout": [[None, 0, 1], [0, None, None]],
+    "policy": "cpu-for-misses", "cache_ways": [1, 2], "deferred": [1, 0], "bits": [[4, 8, 3], 4],
+    "assignments": [{"step": 0, "layer": 1, "gpu": [0], "cpu": [1], "ndp": [2]}],
+    "migrations": [{"layer": 1, "expert": 2, "kind": "localize", "dimm": 0}],
+    "window": "given", "pcie_window_ns": 5, "times": {"attention_ns": [7, 8], "step_ns": 9},
+}  # fmt: skip
+
 _BENCH = ROOT / "tests/sim/data/llama_bench/threads_prompt_depth.json"
 
 
@@ -366,7 +378,7 @@ READERS: dict[str, Reader] = {
         lambda path: read_copies(path, 0, 2, 4),
     ),
     "sol": Reader("x.sol", lambda: _SOL, read_sol),
-    "plan": Reader("plan.json", lambda: _json({"schema_version": 1}), moeopt.load_plan),
+    "plan": Reader("plan.json", lambda: _json(_PLAN), moeopt.load_plan),
     "sol-highs": Reader("x.sol", _highs, _read_answer),
     "sol-scip": Reader("x.sol", lambda: _SCIP, _read_answer),
     "sol-cbc": Reader("x.sol", lambda: _CBC, _read_answer),
@@ -381,7 +393,8 @@ READERS: dict[str, Reader] = {
     "losses-npz": Reader("l.npz", _losses_npz, load_loss_table),
     "trace-routed-npz": Reader("t.npz", _routed_npz, moeopt.load_trace),
     "counts-imatrix": Reader("i.gguf", _imatrix, moeopt.load_counts),
-    "certificate": Reader("c.json.gz", _certificate, _read_certificate),
+    # A certificate names the form of its instance's model, which is then built: up to 160 MiB.
+    "certificate": Reader("c.json.gz", _certificate, _read_certificate, memory_mib=250),
     "submission": Reader("s.json", _submission, _read_submission),
     "library": Reader("best_known.json", _library, _read_library),
     "provenance": Reader("i.json", partial(_instance, "tri_domain"), _read_provenance),

@@ -20,9 +20,6 @@ from tests.fuzz.hostile import LONGEST_LINE
 from tests.fuzz.mutations import mutated
 from tests.fuzz.readers import READERS, REFUSALS, Reader
 
-MEMORY_MIB = 100
-"""What a small file may take beyond what the process has already."""
-
 SLOWEST_S = 10
 
 
@@ -75,7 +72,7 @@ def _fault(reader: Reader, path: Path, counts: dict[str, int]) -> str | None:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
-    return f"{grown} MiB" if grown > MEMORY_MIB else None
+    return f"{grown} MiB" if grown > reader.memory_mib else None
 
 
 def _too_slow(number: int, frame: object) -> None:

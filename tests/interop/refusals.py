@@ -1,5 +1,6 @@
 """What the tests of importers share: asking for a refusal, and what it may cost."""
 
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,16 @@ from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
 
 MEBIBYTE = 2**20
+
+
+class Bomb:
+    """Unpickling this makes a folder."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (str(self.marker),)
 
 
 def refusal(path: Path, load: Callable[..., Any] = load_trace, **options: Any) -> str:

@@ -601,19 +601,6 @@ def test_any_value_at_any_place_is_valid_or_an_input_error(
     assert error is None or str(error).isprintable()
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.integers(0, len(COMPRESSED) * 4), st.integers(0, 12), st.binary(max_size=6))
-def test_any_damage_to_the_bytes_is_valid_or_an_input_error(
-    scratch: Path, start: int, length: int, inserted: bytes
-) -> None:
-    """Bytes cut out and put in, in the plain and in the compressed file."""
-    for name, content in (("case.json", json.dumps(VALID).encode()), ("case.json.gz", COMPRESSED)):
-        at = start % len(content)
-        path = written(scratch.parent, content[:at] + inserted + content[at + length :], name)
-        error = outcome(path)
-        assert error is None or str(error).isprintable()
-
-
 def test_a_million_bad_rows_give_one_error(tmp_path: Path) -> None:
     """The first bad row ends the reading: a small file does not fill the memory with errors."""
     rows = "[" + ",".join(["5"] * 1_000_000) + "]"

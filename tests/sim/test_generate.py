@@ -53,6 +53,7 @@ def test_another_seed_gives_another_instance(problem: str) -> None:
     made = [moeopt.generate(problem, **DRAWN[problem] | {"seed": seed}) for seed in range(4)]
     bare = {str(one.model_dump(exclude={"name", "provenance"})) for one in made}
     assert (len(bare) > 1) == (problem not in NOTHING_DRAWN)
+    assert problem in NOTHING_DRAWN or len({one.name for one in made}) > 1
     assert moeopt.generate(problem, **DRAWN[problem], name="mine").name == "mine"
 
 

@@ -141,15 +141,6 @@ def test_the_rate_of_the_units_is_a_free_parameter_of_computation_only() -> None
     assert len({expert.slice_ndp_ns for expert in faster.experts}) == 1
 
 
-def test_options_are_those_decided() -> None:
-    """Given again with any seed they give the same experts; the name has them."""
-    instance = made(layer=1, residents=4, seed=5)
-    options = (instance.provenance or {})["options"]
-    del options["prompt_begin"]
-    assert made(seed=5, **options).experts == instance.experts
-    assert "decode64-layer1-units6-slices1-residents4-seed5" in instance.name
-
-
 def test_every_decoded_token_is_drawn() -> None:
     """Of four after a prompt of four, all; a stated one is taken."""
     steps = {position(made(seq_len=4, seed=seed))[1] for seed in range(40)}

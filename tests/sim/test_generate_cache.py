@@ -117,17 +117,6 @@ def test_a_stretch_is_that_of_the_trace() -> None:
     assert instance.provenance["options"]["layers"] == 3
 
 
-@pytest.mark.parametrize("model", ["phi-3.5-moe", "deepseek-v2-lite", "qwen3-30b-a3b"])
-def test_workloads_give_any_model(model: str) -> None:
-    """As many as asked for."""
-    arguments: dict[str, Any] = {"model": model, "workload": "trimoe-skew", "tokens": 6}
-    instance = made(**arguments, seed=3)
-    shape = get_model(model)
-    assert (len(instance.accesses), instance.layers) == (6, len(shape.moe_layers))
-    assert {len(used) for token in instance.accesses for used in token} == {shape.top_k}
-    assert made(**arguments, seed=3, layers=2).layers == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -150,12 +150,6 @@ def test_scattered_times_are_in_the_costs_and_drawn_with_the_seed() -> None:
     assert noisy.scenarios[0].ndp_ns != other.scenarios[0].ndp_ns
 
 
-def test_names_tell_instances_apart() -> None:
-    """Layer, batch, windows and seed are in the name, or it is the one given."""
-    assert made(first_window=2, layer=1).name == "deepseek-v2-lite-layer1-batch64-window2x1-seed0"
-    assert made(name="mine").name == "mine"
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

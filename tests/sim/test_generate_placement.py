@@ -191,16 +191,6 @@ def test_host_memory_counts_in_the_same_slots() -> None:
     assert made(trace=trace(), steps=1, restriction="whole-layers").restriction == "whole-layers"
 
 
-@pytest.mark.parametrize("model", ["mixtral-8x7b", "qwen3-30b-a3b"])
-def test_workloads_give_any_model(model: str) -> None:
-    """As many as asked for."""
-    arguments: dict[str, Any] = {"model": model, "workload": "trimoe-skew", "steps": 3, "batch": 4}
-    instance = made(**arguments, seed=3)
-    shape = get_model(model)
-    assert (len(instance.steps), instance.layers) == (3, len(shape.moe_layers))
-    assert {sum(n for _, n in layer) for layer in instance.steps[0]} == {4 * shape.top_k}
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

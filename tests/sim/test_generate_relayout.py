@@ -232,13 +232,6 @@ def test_memory_channels_and_work_in_two_parts() -> None:
         assert expert.gpu_miss_localized_ns == max(longest, instance.dram_localized_ns)
 
 
-def test_only_settlements_of_instances_and_their_values_are_taken() -> None:
-    """Another option is none; a value that the generator would refuse is refused."""
-    assert resettled(made(), "batch", "8") is None
-    with pytest.raises(InputError, match="windows: must be 'one' or 'two'"):
-        resettled(made(), "windows", "three")
-
-
 def test_durations_and_windows_are_those_asked_for() -> None:
     """Durations are rounded up to the quantum, windows are not rounded."""
     instance = made(
@@ -260,12 +253,6 @@ def test_the_drawn_steps_are_all_that_have_a_history() -> None:
     """Of twelve steps of 40 in 480 tokens, all but the first four."""
     drawn = {(made(seed=seed).provenance or {})["options"]["step"] for seed in range(80)}
     assert drawn == set(range(4, 12))
-
-
-def test_names_tell_instances_apart() -> None:
-    """Layer, batch, step, loads and seed are in the name, or it is the one given."""
-    assert made(step=6, layer=1).name == "deepseek-v2-lite-layer1-batch40-step6-predicted-seed0"
-    assert made(name="mine").name == "mine"
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,6 @@ def test_every_instance_comes_back_from_its_file(scratch: Path, arguments: dict[
     assert sum(expert.tokens for expert in instance.experts) == arguments["batch"] * TOP_K
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_every_token_of_the_batch_went_to_top_k_experts(source: dict[str, Any]) -> None:
-    """Tokens are conserved."""
-    experts = made(**source).experts
-    assert sum(expert.tokens for expert in experts) == 64 * TOP_K
-
-
 def loads_by_hand(trace: Trace, tokens: list[int], layer: int) -> list[int]:
     """Count tokens per expert in a plain loop."""
     load = [0] * EXPERTS
@@ -186,15 +179,6 @@ def test_a_large_batch_reaches_the_computation_of_gpu_and_cpu() -> None:
     # 17,301,504 x 2,000 / (0.6 x 819.6e12) = 70,365 ns, / 40e12 = 865,075 ns
     assert instance.experts[0].gpu_ns == 75_000
     assert instance.experts[1].cpu_ns == 870_000
-
-
-def test_a_resident_expert_reads_nothing_for_the_gpu() -> None:
-    """Its GPU cost is the hit, and the host memory is left alone; the CPU would read."""
-    experts = made(residents=10).experts
-    resident = [expert for expert in experts if expert.resident]
-    assert len(resident) > 3
-    assert all(expert.gpu_dram_ns == 0 < expert.cpu_dram_ns for expert in resident)
-    assert all(expert.gpu_dram_ns > 0 for expert in experts if not expert.resident)
 
 
 @pytest.mark.parametrize("layout_from", ["last step", "offline trace"])
@@ -301,22 +285,6 @@ def test_schema_2_is_what_the_settlements_say() -> None:
         assert expert.gpu_ns == whole.gpu_ns
         assert expert.pcie_ns == (0 if expert.resident else transfer)
         assert expert.gpu_calc_ns == row_by_hand(expert.tokens, True, None)["gpu_ns"]
-
-
-def test_only_settlements_of_instances_and_their_values_are_taken() -> None:
-    """Another option is none; a value that the generator would refuse is refused."""
-    assert resettled(made(), "batch", "8") is None
-    with pytest.raises(InputError, match="cold_cut: must be 'tokens X' or"):
-        resettled(made(), "cold_cut", "experts 2")
-
-
-def test_the_name_is_made_up_from_the_choices_or_given() -> None:
-    """Names tell the instances of one trace or workload apart."""
-    name = made(step=2, layer=1).name
-    assert name.startswith("deepseek-v2-lite-")
-    assert "layer1-batch64-step2" in name
-    assert len({made(**WORKLOAD, seed=seed).name for seed in range(3)}) == 3
-    assert made(name="mine").name == "mine"
 
 
 @pytest.mark.parametrize(

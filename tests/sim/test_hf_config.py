@@ -197,17 +197,7 @@ def test_a_model_of_text_and_images_keeps_its_text_inside(tmp_path: Path) -> Non
     ("config", "bits"),
     [
         ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 4),
-        ({"quant_method": "awq", "bits": 4}, 4),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4),
-        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8),
         ({"quant_method": "mxfp4"}, 4.25),
-        (
-            {
-                "quant_method": "compressed-tensors",
-                "config_groups": {"group_0": {"weights": {"num_bits": 8}}},
-            },
-            8,
-        ),
     ],
 )
 def test_quantized_weights_have_the_width_the_file_states(
@@ -343,12 +333,6 @@ MINIMAX = """{
  "tie_word_embeddings": false, "vocab_size": 200064}"""
 
 
-def read_of_hf_quantization(data: dict[str, Any], folder: Path) -> ModelShape:
-    path = folder / "config.json"
-    path.write_text(json.dumps(data))
-    return get_model(path)
-
-
 @pytest.mark.parametrize(
     ("text", "preset"),
     [(GPT_OSS, "gpt-oss-20b"), (QWEN3_NEXT, "qwen3-next-80b-a3b"), (MINIMAX, "minimax-m2")],
@@ -357,7 +341,7 @@ def test_later_models_have_the_bytes_of_their_presets(
     text: str, preset: str, tmp_path: Path
 ) -> None:
     """Every kind of tensor and the KV cache; FP8's scales, which no width states, are 0.02 %."""
-    found, known = read_of_hf_quantization(json.loads(text), tmp_path), get_model(preset)
+    found, known = read(json.loads(text), tmp_path), get_model(preset)
     for kind in KINDS:
         assert found.weights_of(kind) == known.weights_of(kind)
         assert found.bytes_of(kind) == pytest.approx(known.bytes_of(kind), rel=0.0003)
@@ -383,6 +367,8 @@ GROUP = {"weights": {"num_bits": 4, "type": "int", "group_size": 32}, "targets":
         ({"quant_method": "bitnet"}, 2),
         ({"quant_method": "eetq"}, 8),
         ({"quant_method": "awq", "w_bit": 4}, 4),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8),
         ({"quant_method": "compressed-tensors", "config_groups": {"group_0": GROUP}}, 4),
     ],
 )
@@ -418,7 +404,7 @@ def test_modules_that_are_left_out_keep_their_type(tmp_path: Path) -> None:
         "ignore": kept,
     }
     data = json.loads(QWEN3_NEXT) | {"quantization_config": config, "mlp_only_layers": [0]}
-    found = read_of_hf_quantization(data, tmp_path)
+    found = read(data, tmp_path)
     assert {kind: found.bits_of(kind) for kind in KINDS} == {
         "experts": 4,
         **dict.fromkeys(("shared", "attention", "dense", "router", "embedding", "head"), 16),
@@ -431,15 +417,11 @@ def test_modules_of_some_layers_count_for_their_share(tmp_path: Path) -> None:
         f"model.layers.{layer}.self_attn.{part}_proj" for layer in range(12) for part in "qkvo"
     ]
     config = {"quant_method": "gptq", "bits": 4, "lm_head": True, "modules_to_not_convert": named}
-    found = read_of_hf_quantization(
-        json.loads(QWEN3_NEXT) | {"quantization_config": config}, tmp_path
-    )
+    found = read(json.loads(QWEN3_NEXT) | {"quantization_config": config}, tmp_path)
     assert (found.bits_of("attention"), found.bits_of("head"), found.bits) == (7, 4, 4)
     every = [f"model.layers.{layer}.self_attn" for layer in range(48)]
     config["modules_to_not_convert"] = every
-    found = read_of_hf_quantization(
-        json.loads(QWEN3_NEXT) | {"quantization_config": config}, tmp_path
-    )
+    found = read(json.loads(QWEN3_NEXT) | {"quantization_config": config}, tmp_path)
     assert found.bits_of("attention") == 16
 
 
@@ -448,7 +430,7 @@ def test_a_list_of_routed_experts_leaves_dense_layers_alone(tmp_path: Path) -> N
     named = ["model.layers.*.mlp.experts.*.gate_proj", "mlp" + "gate" * 10**6]
     config = {"quant_method": "gptq", "bits": 4, "modules_to_not_convert": named}
     data = json.loads(QWEN3_NEXT) | {"quantization_config": config, "mlp_only_layers": [0]}
-    found = read_of_hf_quantization(data, tmp_path)
+    found = read(data, tmp_path)
     assert (found.bits_of("experts"), found.bits_of("dense"), found.bits_of("shared")) == (16, 4, 4)
 
 
@@ -456,4 +438,4 @@ def test_windows_in_no_regular_pattern_are_refused(tmp_path: Path) -> None:
     """The mean over the layers needs one."""
     data = json.loads(GPT_OSS) | {"layer_types": ["sliding_attention"] * 24}
     with pytest.raises(InputError, match="layer_types: must repeat one pattern"):
-        read_of_hf_quantization(data, tmp_path)
+        read(data, tmp_path)

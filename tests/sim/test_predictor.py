@@ -7,47 +7,21 @@ from numpy.typing import NDArray
 from benchmarks.papers.trimoe.prediction import decision_accuracy
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.predictor import LoadPredictor, load_classes, predict_run
+from moeopt.sim.traces.predictor import load_classes, predict_run
 from moeopt.sim.traces.trace import Trace
 from tests.real_traces import real_trace_file
 
 
 def test_the_average_moves_three_tenths_of_the_way() -> None:
-    """10, then 20: 0.3 x 20 + 0.7 x 10 = 13; then 0: 9.1; another expert stays at 5."""
-    predictor = LoadPredictor(layers=1, experts=2)
-    assert predictor.predict().tolist() == [[0, 0]]
-    for loads, expected in (([10, 5], 10.0), ([20, 5], 13.0), ([0, 5], 9.1)):
-        predictor.update([loads])
-        assert predictor.predict()[0] == pytest.approx([expected, 5.0])
+    """10, then 20: 0.3 x 20 + 0.7 x 10 = 13; then 0: 9.1; another expert stays at 5.
 
-
-def test_the_first_step_counts_in_full_even_if_it_is_empty() -> None:
-    """EMA(0) = F(0): after no tokens and then 10 the average is 3, not 10."""
-    predictor = LoadPredictor(1, 1)
-    predictor.update([[0]])
-    predictor.update([[10]])
-    assert predictor.predict()[0, 0] == pytest.approx(3.0)
-
-
-def test_a_prediction_cannot_be_changed_from_outside() -> None:
-    """What `predict` and `update` are given and give is copied."""
-    predictor, loads = LoadPredictor(1, 2), np.array([[1.0, 2.0]])
-    predictor.update(loads)
-    loads[0, 0] = 99
-    predictor.predict()[0, 1] = 99
-    assert predictor.predict().tolist() == [[1, 2]]
-
-
-def test_a_run_is_predicted_as_step_by_step() -> None:
-    """Entry t is the average before step t + 1, for every layer and expert on its own."""
-    counts = np.random.default_rng(1).integers(0, 50, size=(7, 3, 5))
-    predicted = predict_run(counts, alpha=0.4)
-    assert predicted.shape == (6, 3, 5)
-    predictor = LoadPredictor(3, 5, alpha=0.4)
-    for step in range(6):
-        predictor.update(counts[step])
-        assert predicted[step] == pytest.approx(predictor.predict())
-    assert predict_run(counts, alpha=1.0) == pytest.approx(counts[:-1])
+    The first step counts in full even if it is empty: after no tokens and then 10 it is 3, not 10.
+    """
+    counts = [[[10, 5, 0]], [[20, 5, 10]], [[0, 5, 10]], [[99, 99, 99]]]
+    assert predict_run(counts)[:, 0] == pytest.approx(
+        np.array([[10, 5, 0], [13, 5, 3], [9.1, 5, 5.1]])
+    )
+    assert predict_run(counts, alpha=1.0).tolist() == counts[:-1]
 
 
 def test_classes_are_by_rank_and_ties_by_the_lower_id() -> None:
@@ -79,10 +53,9 @@ def test_constant_loads_are_predicted_without_error() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: LoadPredictor(1, 1, alpha=0), "alpha: must be above 0 and at most 1, not 0"),
-        (lambda: LoadPredictor(1, 1, alpha=1.5), "alpha: must be above 0 and at most 1, not 1.5"),
-        (lambda: LoadPredictor(0, 1), "layers: must be at least 1, not 0"),
-        (lambda: LoadPredictor(1, 2).update([1, 2]), r"loads: must have shape \(1, 2\), not"),
+        (lambda: predict_run(np.zeros((2, 1, 1)), alpha=0), "alpha: must be above 0 and at most 1"),
+        (lambda: predict_run(np.zeros((2, 1, 1)), alpha=1.5), "alpha: must be .*, not 1.5"),
+        (lambda: predict_run(np.zeros((2, 0, 1))), "counts: must have shape"),
         (lambda: predict_run(np.zeros((1, 2, 3))), r"at least 2 steps, layers, experts\), not"),
         (lambda: predict_run(np.zeros((4, 3))), r"counts: must have shape"),
         (lambda: predict_run(np.full((2, 1, 1), -1)), "counts: must be finite and not negative"),

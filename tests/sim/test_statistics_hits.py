@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from moeopt.core import stack_distance
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.statistics.hits import (
     HitRates,
@@ -91,14 +90,6 @@ def test_lru_at_every_capacity_is_the_plain_one(made: tuple[Trace, int]) -> None
             assert_rates(rates, layer, rates.at(capacity), expected)
 
 
-def test_lru_in_pieces_is_lru_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recency carries over where the memory bound cuts the trace."""
-    ids = np.random.default_rng(1).integers(0, 9, size=(200, 2, 3))
-    whole = lru_hits(routing_of(ids))
-    monkeypatch.setattr(stack_distance, "CHUNK", 3 * 9 * 7)
-    assert np.array_equal(lru_hits(routing_of(ids)).each, whole.each)
-
-
 @settings(max_examples=100, deadline=None)
 @given(small_traces())
 def test_fifo_is_the_plain_one(made: tuple[Trace, int]) -> None:
@@ -174,33 +165,6 @@ def test_belady_is_the_best_there_is(demand: bool, made: tuple[Trace, int]) -> N
             if accesses and capacity <= 4:
                 expected = best_hits(groups, capacity, demand) / accesses
                 assert rates.each[layer, column] == pytest.approx(expected)
-
-
-@settings(max_examples=40, deadline=None)
-@given(small_traces())
-def test_policies_stand_in_order(made: tuple[Trace, int]) -> None:
-    """LRU and FIFO never beat Belady from capacity k on; he never beats the free choice."""
-    trace, experts = made
-    routing = Routing.of(trace, experts)
-    capacities = list(range(trace.topk_ids.shape[2], experts + 1))
-    free = np.nan_to_num(belady_hits(routing, capacities, demand=False).each)
-    belady = np.nan_to_num(belady_hits(routing, capacities).each)
-    recent = np.nan_to_num(lru_hits(routing).each[:, np.array(capacities) - 1])
-    queue = np.nan_to_num(fifo_hits(routing, capacities).each)
-    static = np.nan_to_num(static_hits(routing).each[:, np.array(capacities) - 1])
-    assert (recent <= belady + 1e-12).all()
-    assert (belady <= free + 1e-12).all()
-    assert (queue <= free + 1e-12).all()
-    assert (np.diff(free, axis=1) >= -1e-12).all()
-    assert (static[:, -1] > 0).all()
-
-
-def test_lru_by_hand() -> None:
-    """Two slots, two experts per token: hits 0, 1, 2, 0; with one slot only the last listed."""
-    rates = lru_hits(routing_of([[0, 1], [1, 2], [2, 1], [0, 3]]))
-    assert rates.each[0].tolist() == [1 / 8 + 1 / 8, 3 / 8, 4 / 8, 4 / 8]
-    assert rates.any[0].tolist() == [2 / 4, 2 / 4, 3 / 4, 3 / 4]
-    assert rates.all[0].tolist() == [0, 1 / 4, 1 / 4, 1 / 4]
 
 
 @pytest.mark.parametrize(("experts", "top_k"), [(8, 2), (6, 3), (4, 4)])
@@ -293,17 +257,6 @@ def test_reuse_is_that_of_plain_python(made: tuple[Trace, int]) -> None:
         sets = [{int(e) for e in row if e >= 0} for row in trace.topk_ids[:, layer]]
         for key, value in plain_reuse(sets, starts).items():
             assert getattr(found, key)[layer] == pytest.approx(value, nan_ok=True), key
-
-
-def test_reuse_by_hand() -> None:
-    """Five tokens: both again, one again, none, one, then a new sequence."""
-    ids = [[0, 1], [1, 0], [1, 2], [3, 4], [4, 5], [4, 5]]
-    found = reuse(routing_of(ids, lengths=[5, 1]))
-    assert found.any.tolist() == [3 / 4]
-    assert found.all.tolist() == [1 / 4]
-    assert found.each.tolist() == [4 / 8]
-    assert found.twice.tolist() == [1 / 3]
-    assert found.thrice.tolist() == [0]
 
 
 def test_independent_reuse_is_what_shuffled_tokens_have() -> None:

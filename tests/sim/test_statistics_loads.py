@@ -46,15 +46,6 @@ def test_skew_and_shares_by_hand() -> None:
     assert load.cold_share(counts, 0.9).tolist() == [0.4]
 
 
-def test_the_three_classes_of_twenty_experts_by_hand() -> None:
-    """Hot is 5 %, one expert; cold is 70 %, fourteen; warm the five between."""
-    counts = np.array([10] + [4] * 5 + [1] * 14)
-    shares = load.class_shares(counts)
-    assert float(shares["hot"]) == pytest.approx(10 / 44)
-    assert float(shares["warm"]) == pytest.approx(20 / 44)
-    assert float(shares["cold"]) == pytest.approx(14 / 44)
-
-
 def test_class_shares_rank_anew_in_every_step() -> None:
     """Two steps that use one expert each: within each all is hot, though over both it is not."""
     ids = [[0]] * 5 + [[1]] * 5

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,23 +131,6 @@ def test_the_store_keeps_what_was_known(tmp_path: Path, capsys: pytest.CaptureFi
         [case] = worst_cases(rows, "monde", {rows[0].key.instance: INSTANCE})
     assert case.best.result.solution == OPTIMUM.solution
     assert case.panels[1].title.startswith("the optimum: ")
-
-
-def test_a_store_of_the_third_schema_opens(tmp_path: Path) -> None:
-    """It knows nothing of libraries until it is used again."""
-    folder, file = write(tmp_path), tmp_path / "s.db"
-    moeopt.gap([folder], ["monde"], store=file)
-    with sqlite3.connect(file) as connection:
-        connection.execute("DROP TABLE known")
-        connection.execute("DROP INDEX unfinished")
-        connection.execute("ALTER TABLE solve DROP COLUMN proof")
-        connection.execute("ALTER TABLE solve DROP COLUMN work")
-        connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    with Store(file) as store:
-        assert [row.optimum for row in store.rows()] == [None]
-    [row] = moeopt.gap([folder], ["monde"], store=file, resume=True)
-    assert row.optimum == OPTIMUM.objective
 
 
 def test_the_librarys_relayouts_have_their_excess() -> None:

@@ -8,7 +8,7 @@ from benchmarks.papers.trimoe.setting import Setting
 from moeopt.problems.relayout.generate import Options, on_layout
 from moeopt.problems.relayout.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout
-from moeopt.sim.traces.predictor import LoadPredictor
+from moeopt.sim.traces.predictor import predict_run
 
 POLICIES = ("none", "rebalance-only", "benefit-greedy", "benefit-makespan")
 """Heuristics of the problem `relayout`: what "predicted benefit" can mean, and less."""
@@ -30,16 +30,13 @@ def decided(setting: Setting) -> tuple[Dimms, tuple[tuple[int, ...], ...]]:
 def _run(setting: Setting, sample: int, place: Dimms) -> list[tuple[Dimms, tuple[int, ...]]]:
     """Return the layout and the residents of every step of one sample, from the offline layout."""
     loads = setting.loads[:, sample]
-    predictor = LoadPredictor(1, loads.shape[1])
-    for load in loads[: setting.warm_up]:
-        predictor.update(load[None])
+    predicted = np.rint(predict_run(loads[:, None])[setting.warm_up - 1 :, 0]).astype(np.int64)
     kept = layouts.hottest(setting)[sample].tolist()
     resident = np.isin(np.arange(loads.shape[1]), kept)
     policy = HEURISTICS[setting.migrations]
     options = Options(dimms=setting.dimms, windows=setting.windows, link_sum=setting.link_sum)
     steps = []
-    for load in loads[setting.warm_up :]:
-        expected = np.rint(predictor.predict()[0]).astype(np.int64)
+    for expected in predicted:
         layout = Layout(resident, place)
         seen = on_layout(setting.source, options, expected, layout, "predicted")
         place, prefetched = place.copy(), []
@@ -49,5 +46,4 @@ def _run(setting: Setting, sample: int, place: Dimms) -> list[tuple[Dimms, tuple
             else:
                 place[move.expert] = STRIPED if move.dimm is None else move.dimm
         steps.append((place, tuple(sorted([*kept, *prefetched]))))
-        predictor.update(load[None])
     return steps

@@ -8,8 +8,9 @@ stand in every sum; what is decided for it means nothing.
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.device_loads import IDLE, refine
 from moeopt.planner.decode.work import CPU, GPU, NDP, NEVER_NS, Integers, Offer
-from moeopt.problems.tri_domain.heuristics import best_split, cheapest_path
+from moeopt.problems.tri_domain.heuristics import best_splits, cheapest_path
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 
 Flags = NDArray[np.bool_]
@@ -25,8 +26,6 @@ def trimoe(
     offer: Offer, *, tie_order: str = "cpu", refinement: str = "one", delta: str = "growth"
 ) -> Integers:
     """Refine each layer's cheapest paths, by the compiled loop that the heuristic itself runs."""
-    from moeopt.core.device_loads import IDLE, refine
-
     choice = np.where(offer.tokens > 0, greedy(offer, tie_order=tie_order), IDLE)
     every, by_growth = refinement == "all", delta == "growth"
     for table, domain in zip(offer.tables(), choice, strict=True):
@@ -86,13 +85,8 @@ def monde(offer: Offer, *, striped_experts: str = "gpu") -> Integers:
 
 def fiddler(offer: Offer) -> Integers:
     """Split each layer between GPU and CPU so that the later of the two is as early as possible."""
-    choice = np.full(offer.tokens.shape, CPU)
-    for layer, active in enumerate(offer.tokens > 0):
-        rows = np.flatnonzero(active)
-        if len(rows):
-            split = best_split(offer.gpu_ns[layer, rows], offer.cpu_ns[layer, rows])
-            choice[layer, rows] = np.where(split, GPU, CPU)
-    return choice
+    active = offer.tokens > 0
+    return np.where(best_splits(offer.gpu_ns * active, offer.cpu_ns * active), GPU, CPU)
 
 
 def fiddler_as_coded(offer: Offer) -> Integers:

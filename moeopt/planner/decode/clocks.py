@@ -186,17 +186,21 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What a step asks of each resource; arrays of shape (layers,) or (layers, DIMMs)."""
+    """What a step asks of each resource, by layer, and of each DIMM, shape (layers, DIMMs).
+
+    `due` has reads for the GPU and for the CPU, NDP work, and whether there is any. `host_ns`, of
+    shape (layers, 1), is when CPU and NDP units begin after the GPU may; 0 if they have nothing.
+    `alone` is when all that is due is there, see `_served`, if all DIMMs are free.
+    """
 
     gpu: list[int]
     cpu_now: list[int]
     cpu_later: list[int]
     on_cpu: list[bool]
     later: list[bool]
-    gpu_reads: Integers
-    cpu_reads: Integers
-    ndp: Integers
-    on_ndp: Flags
+    due: Integers
+    host_ns: Integers
+    alone: list[int]
     later_reads: Integers
     fetches: list[int]
     fetched: list[bool]
@@ -219,7 +223,7 @@ class SumClock:
     def __post_init__(self) -> None:
         self._dimm_free = np.zeros(self.dimms, dtype=np.int64)
         self._dimm_busy = np.zeros(self.dimms, dtype=np.int64)
-        self._cpu_free = 0
+        self._cpu_free = self._dimms_late = 0
         self._link_free: dict[str, int] = {}
         self._busy: dict[str, int] = {"GPU": 0, "CPU": 0}
 
@@ -238,7 +242,7 @@ class SumClock:
 
         The same as `moeopt.planner.decode.clocks.EventClock.run`.
         """
-        sums = _sums(work, self.dimms)
+        sums = _sums(work, self.dimms, self.times)
         self._count(sums)
         at = self.now_ns + self.times.step_ns
         starts, joins = [], 0
@@ -280,19 +284,19 @@ class SumClock:
     def _dimms(
         self, layer: int, go: int, outside: int, sums: _Sums, end: int, gate: int
     ) -> tuple[int, int]:
-        """Let the DIMMs serve: reads for the GPU, for the CPU, NDP work, then deferred reads."""
-        for ready, asked in ((go, sums.gpu_reads[layer]), (outside, sums.cpu_reads[layer])):
-            if asked.any():
-                self._dimm_free = np.maximum(self._dimm_free, ready) + asked
-                end = max(end, int(self._dimm_free[asked > 0].max()))
-        mine = sums.on_ndp[layer]
-        if mine.any():
-            self._dimm_free = np.maximum(self._dimm_free, outside) + sums.ndp[layer]
-            end = max(end, int(self._dimm_free[mine].max()) + self.times.to_gpu_ns[layer])
+        """Let the DIMMs serve what is due now, then deferred reads; they alone outlast a layer."""
+        if go >= self._dimms_late and not sums.later[layer]:
+            return max(end, go + sums.alone[layer]), gate
+        free = np.maximum(self._dimm_free - go, 0)
+        back = self.times.to_gpu_ns[layer]
+        free, length = _served(free, sums.due[:, layer], sums.host_ns[layer], back)
+        end = max(end, go + int(length))
+        self._dimm_free = go + free
         asked = sums.later_reads[layer]
         if asked.any():
             self._dimm_free = np.maximum(self._dimm_free, outside) + asked
             gate = max(gate, int(self._dimm_free[asked > 0].max()))
+        self._dimms_late = int(self._dimm_free.max())
         return end, gate
 
     def _transfer(self, link: str, ready: int, duration_ns: int) -> int:
@@ -306,11 +310,10 @@ class SumClock:
         own = sum(t.attention_ns) + sum(t.other_ns) + sum(t.shared_ns) + t.step_ns
         self._busy["GPU"] += sum(sums.gpu) + own
         self._busy["CPU"] += sum(sums.cpu_now) + sum(sums.cpu_later)
-        for part in (sums.gpu_reads, sums.cpu_reads, sums.ndp, sums.later_reads):
-            self._dimm_busy += part.sum(axis=0)
+        self._dimm_busy += sums.due[:3].sum(axis=(0, 1)) + sums.later_reads.sum(axis=0)
 
 
-def _sums(work: StepWork, dimms: int) -> _Sums:
+def _sums(work: StepWork, dimms: int, times: LayerTimes) -> _Sums:
     gpu, cpu, ndp = (work.domain == domain for domain in (GPU, CPU, NDP))
     later = work.deferred
     now = cpu & ~later if later.any() else cpu
@@ -320,23 +323,44 @@ def _sums(work: StepWork, dimms: int) -> _Sums:
         return total
 
     def flags(mask: Flags) -> list[bool]:
-        return [bool(row.any()) for row in mask]
+        there: list[bool] = mask.max(axis=1).tolist()
+        return there
 
     busy, count = _at_dimms(work, ndp, work.cost_ns, dimms)
+    reads = (_at_dimms(work, mask, work.dram_ns, dimms)[0] for mask in (gpu, now))
+    due = np.stack([*reads, busy, count > 0])
+    host_ns = np.array(times.to_host_ns) * (now | ndp).any(axis=1)
+    back_ns = np.array(times.to_gpu_ns)[:, None]
     return _Sums(
         gpu=device(gpu),
         cpu_now=device(now),
         cpu_later=device(later),
         on_cpu=flags(cpu),
         later=flags(later),
-        gpu_reads=_at_dimms(work, gpu, work.dram_ns, dimms)[0],
-        cpu_reads=_at_dimms(work, now, work.dram_ns, dimms)[0],
-        ndp=busy,
-        on_ndp=count > 0,
+        due=due,
+        host_ns=host_ns[:, None],
+        alone=_served(np.zeros_like(busy), due, host_ns[:, None], back_ns)[1].tolist(),
         later_reads=_at_dimms(work, later, work.dram_ns, dimms)[0],
         fetches=device(work.fetched, work.fetch_ns),
         fetched=flags(work.fetched),
     )
+
+
+def _served(
+    free: Integers, due: Integers, host_ns: Integers, back_ns: Integers | int
+) -> tuple[Integers, Integers]:
+    """Return when each DIMM has served what is due, and when all outputs are there.
+
+    From the GPU's start on, as are `free`, when each DIMM is, and `host_ns`; outputs of NDP units
+    take `back_ns`.
+    """
+    gpu_reads, cpu_reads, ndp, on_ndp = due
+    free = free + gpu_reads
+    end = (free * (gpu_reads > 0)).max(axis=-1)
+    free = np.maximum(free, host_ns) + cpu_reads
+    end = np.maximum(end, (free * (cpu_reads > 0)).max(axis=-1))
+    free = free + ndp
+    return free, np.maximum(end, ((free + back_ns) * on_ndp).max(axis=-1))
 
 
 def _at_dimms(

@@ -6,16 +6,16 @@ by the sum of their times. So both ways of timing a step start from the same dec
 Online policies: which domain runs each expert, chosen from the loads that come.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.settlements import check_settled, split_name
 from moeopt.core.wording import unknown
 from moeopt.planner.decode import batched
+from moeopt.problems.cache.online import ABSENT, look_up
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS
 from moeopt.sim.plan import Plan
@@ -62,10 +62,6 @@ def policy_names() -> list[str]:
     return [*BUILT_IN, *HEURISTICS]
 
 
-def _gpu_only(offer: Offer) -> Integers:
-    return np.full(offer.tokens.shape, GPU)
-
-
 def _cpu_for_misses(offer: Offer) -> Integers:
     return np.where(offer.resident, GPU, CPU)
 
@@ -83,7 +79,7 @@ def _threshold(offer: Offer) -> Integers:
 
 
 BUILT_IN: dict[str, Policy] = {
-    "gpu-only": _gpu_only,
+    "gpu-only": batched.klotski,
     "cpu-for-misses": _cpu_for_misses,
     "threshold": _threshold,
 }
@@ -100,56 +96,6 @@ HEURISTICS: dict[str, Callable[..., Integers]] = {
     "hybrimoe": batched.hybrimoe,
 }
 """The heuristics of tri_domain by name, with their settlements as keyword arguments."""
-
-
-NEVER = -1
-
-
-class Lrus:
-    """Least recently used, with group access: all experts of an access are looked up together.
-
-    They are looked up against the content that the access before left; then all of them become
-    most recent, in the listed order, so that too small a cache keeps the last ones listed.
-
-    Parameters
-    ----------
-    ways
-        How many experts each layer's cache holds; 0 for none.
-    experts
-        Experts of a layer.
-
-    Attributes
-    ----------
-    there
-        Whether a layer has a cache, shape (layers, 1).
-    """
-
-    def __init__(self, ways: Sequence[int], experts: int) -> None:
-        self.there = np.array(ways)[:, None] > 0
-        self._last = np.full((len(ways), experts), NEVER, dtype=np.int64)  # when used; what it has
-        self._now = 0
-        # Where, in the rising order of last uses, the oldest one stands that is kept.
-        self._oldest = np.maximum(experts - np.array(ways)[:, None], 0)
-        self._full = self._oldest > 0
-
-    def access(self, asked: NDArray[np.bool_], order: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return the hits among the experts asked for, and remember these; (layers, experts).
-
-        Parameters
-        ----------
-        asked
-            Of layers that have a cache.
-        order
-            The order in which they are listed, different for each one of a layer.
-        """
-        hits: NDArray[np.bool_] = asked & (self._last != NEVER)
-        self._last[asked] = self._now + order[asked]
-        self._now = int(self._last.max()) + 1
-        oldest = np.take_along_axis(
-            np.sort(self._last, axis=1), np.minimum(self._oldest, self._last.shape[1] - 1), axis=1
-        )
-        self._last[self._full & (self._last < oldest)] = NEVER
-        return hits
 
 
 DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}
@@ -179,7 +125,8 @@ class Decider:
         self._resident = _residents(plan, layers, experts)
         self._width = _widths(plan, layers, experts)
         self._deferred = per_layer(plan.deferred, layers)
-        self._caches = Lrus(per_layer(plan.cache_ways, layers), experts)
+        self._ways = per_layer(plan.cache_ways, layers)
+        self._last = np.full((layers, experts), ABSENT, dtype=np.int64)
         window = [a + o for a, o in zip(times.attention_ns, times.other_ns, strict=True)]
         given = {PCIE: plan.pcie_window_ns, DIMM_LINK: plan.dimm_link_window_ns}
         windows = {
@@ -192,13 +139,14 @@ class Decider:
         counts = self._loads.counts[step]
         resident = self._resident.copy()
         transfers = self.migrations.before_layers(step, resident, self._dimm, self._width)
-        asked = (counts > 0) & ~resident & self._caches.there
+        cached = np.array(self._ways)[:, None] > 0
+        asked = (counts > 0) & ~resident & cached
         hits = missed = np.zeros_like(resident)
         order = None
-        if self._caches.there.any() or any(self._deferred):
+        if cached.any() or any(self._deferred):
             order = self._loads.first_mentions(step)
         if order is not None and asked.any():
-            hits = self._caches.access(asked, order)
+            hits = self._looked_up(asked, order)
             missed = asked & ~hits
             resident |= hits
         offer = self._offer(counts, resident)
@@ -221,6 +169,17 @@ class Decider:
             hits=int(hits.sum()),
             misses=int(missed.sum()),
         )
+
+    def _looked_up(self, asked: Flags, order: Integers) -> Flags:
+        """Return the hits in the layers' caches, which remember what was asked for."""
+        hits = np.zeros_like(asked)
+        for layer in np.flatnonzero(asked.any(axis=1)).tolist():
+            listed = np.flatnonzero(asked[layer])
+            listed = listed[order[layer, listed].argsort()]
+            there = np.empty(len(listed), dtype=np.bool_)
+            look_up(self._last[layer], self._ways[layer], listed, there)
+            hits[layer, listed] = there
+        return hits
 
     def _offer(self, counts: Integers, resident: Flags) -> Offer:
         width, striped = self._width, self._dimm == STRIPED
@@ -264,12 +223,11 @@ class Decider:
             layer, expert = np.argwhere(striped_ndp)[0].tolist()
             where = f"step {step}, layer {layer}: expert {expert}"
             raise InputError(f"plan: {where} is striped and cannot run on NDP")
-        cost = np.select(
-            [domain == GPU, domain == CPU, domain == NDP],
-            [offer.gpu_ns, offer.cpu_ns, offer.ndp_ns],
-            0,
-        )
-        dram = np.select([domain == GPU, domain == CPU], [offer.gpu_dram_ns, offer.cpu_dram_ns], 0)
+        on_gpu, on_cpu = domain == GPU, domain == CPU
+        cost = np.where(domain == NDP, offer.ndp_ns, 0)
+        cost = np.where(on_gpu, offer.gpu_ns, np.where(on_cpu, offer.cpu_ns, cost))
+        dram = np.where(on_cpu, offer.cpu_dram_ns, 0)
+        dram = np.where(on_gpu, offer.gpu_dram_ns, dram)
         if self._costs.missing and (cost[active].max(initial=0) >= UNAVAILABLE_NS):
             at = np.argwhere(active & (cost >= UNAVAILABLE_NS))[0].tolist()
             self._say_what_is_missing(int(domain[at[0], at[1]]), offer, at[0], at[1])

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from moeopt.core.arrays import Table
 from moeopt.core.envelope import (
@@ -16,6 +16,7 @@ from moeopt.core.envelope import (
     InstanceEnvelope,
     Nanoseconds,
     SolutionEnvelope,
+    distinct,
     field_error,
 )
 
@@ -105,7 +106,9 @@ class Instance(InstanceEnvelope):
     activation_ns: Nanoseconds
     slice_transfer_ns: Nanoseconds
     experts: Annotated[
-        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
+        tuple[Expert, ...],
+        Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True),
+        AfterValidator(distinct),
     ]
 
     @field_validator("seq_len")
@@ -114,17 +117,6 @@ class Instance(InstanceEnvelope):
         if info.data.get("stage") == "decode" and seq_len != 1:
             raise field_error([], f"must be 1 because stage is decode, not {seq_len}")
         return seq_len
-
-    @field_validator("experts")
-    @classmethod
-    def _experts_differ(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
-        first: dict[int, int] = {}
-        for row, expert in enumerate(experts):
-            if expert.expert in first:
-                reason = f"{expert.expert} stands already in experts[{first[expert.expert]}]"
-                raise field_error([row, "expert"], reason)
-            first[expert.expert] = row
-        return experts
 
     @classmethod
     def _arranged(cls, given: dict[str, object]) -> dict[str, object]:

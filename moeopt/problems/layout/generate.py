@@ -11,9 +11,16 @@ from pydantic import Field
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
 from moeopt.sim.machines.cost import expert_costs, with_table_noise
-from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.source import Record, Source, made_again
-from moeopt.sim.traces.windows import LayerWindows, LayoutLoads, offline_steps, spread
+from moeopt.sim.traces.windows import (
+    LayerWindows,
+    LayoutLoads,
+    MemoryOptions,
+    memory_fields,
+    offline_steps,
+    parts_ns,
+    spread,
+)
 
 
 def _none(held_out: int) -> bool:

@@ -33,52 +33,6 @@ Ints = NDArray[np.int64]
 
 
 def lower_bound(instance: Instance) -> int:
-    """Return the best of this package's bounds."""
-    return max(longest_expert_ns(instance), lagrangian_bound_ns(instance))
-
-
-def objective_grid(instance: Instance) -> int:
-    """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
-    costs = [cost for expert in active_experts(instance) for cost in costs_ns(expert)]
-    return gcd(instance.base_ns, *reads_ns(instance), *costs) or 1
-
-
-def longest_expert_ns(instance: Instance) -> int:
-    """Return the bound by the expert that is long whatever is done with it.
-
-    Proof. In each of its modes an expert alone keeps some device busy for the longest of its
-    times, and the makespan is at least that. It takes one of its modes, and none that needs a
-    migration which does not fit into its window even alone. So the makespan is at least the least
-    of them.
-    """
-    relayout, _ = link_moves_allowed(instance)
-    prefetch = prefetch_allowed(instance)
-    localized_read = instance.dram_localized_ns
-    striped_read = instance.striped_charge_ns(instance.dram_striped_ns)
-    if instance.channels is not None:
-        striped_read = max(striped_read, instance.dram_striped_ns)
-    floors = [instance.base_ns]
-    for expert in active_experts(instance):
-        modes = []
-        if expert.resident or prefetch:
-            modes.append(instance.base_ns + expert.gpu_work_ns(in_memory=True, striped=True))
-        for striped, cpu_ns, read_ns in (
-            (True, expert.cpu_striped_ns, striped_read),
-            (False, expert.cpu_localized_ns, localized_read),
-        ):
-            if striped != (expert.dimm is None) and not relayout:
-                continue
-            modes.append(max(cpu_ns, read_ns))
-            if not striped:
-                modes.append(expert.ndp_ns)
-            if not expert.resident:
-                gpu_ns = instance.base_ns + expert.gpu_work_ns(in_memory=False, striped=striped)
-                modes.append(max(gpu_ns, expert.pcie_ns(striped=striped), read_ns))
-        floors.append(min(modes))
-    return max(floors)
-
-
-def lagrangian_bound_ns(instance: Instance) -> int:
     """Return the Lagrangian bound: RE-C5 to RE-C10 relaxed, multipliers improved step by step.
 
     Proof. Let w >= 0 be multipliers of the devices' rows (RE-C8 to RE-C12), p >= 0 one per ns of
@@ -98,6 +52,12 @@ def lagrangian_bound_ns(instance: Instance) -> int:
     multipliers.improve(ROUNDS_AT_REST, modes.without_migrations())
     multipliers.improve(ROUNDS, modes)
     return multipliers.exact_value(modes)
+
+
+def objective_grid(instance: Instance) -> int:
+    """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
+    costs = [cost for expert in active_experts(instance) for cost in costs_ns(expert)]
+    return gcd(instance.base_ns, *reads_ns(instance), *costs) or 1
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,16 @@ from moeopt.problems.tri_domain.layout_rule import (
     expected_ndp_ns,
 )
 from moeopt.sim.machines.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
-from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.predictor import ALPHA, predict_run
 from moeopt.sim.traces.windows import (
     LayerWindows,
     LayoutFrom,
     LayoutLoads,
+    MemoryOptions,
+    memory_fields,
     offline_steps,
+    parts_ns,
     spread,
     to_ns,
 )

@@ -7,10 +7,18 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
-from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, SolutionEnvelope, field_error
+from moeopt.core.envelope import (
+    Count,
+    Data,
+    Flag,
+    Nanoseconds,
+    SolutionEnvelope,
+    distinct,
+    field_error,
+)
 from moeopt.core.host_memory import HostMemory, absent
 from moeopt.problems.tri_domain.expert import STRIPED as STRIPED
 
@@ -208,7 +216,9 @@ class Instance(HostMemory):
     dimm_link_window_ns: Nanoseconds
     relayout_share_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
     experts: Annotated[
-        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
+        tuple[Expert, ...],
+        Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True),
+        AfterValidator(distinct),
     ]
     observed_tokens: Annotated[
         tuple[Observed, ...] | None,
@@ -223,17 +233,6 @@ class Instance(HostMemory):
             if dimms is not None and expert.dimm is not None and expert.dimm >= dimms:
                 reason = f"must be below dimms = {dimms}, not {expert.dimm}"
                 raise field_error([row, "dimm"], reason)
-        return experts
-
-    @field_validator("experts")
-    @classmethod
-    def _experts_differ(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
-        first: dict[int, int] = {}
-        for row, expert in enumerate(experts):
-            if expert.expert in first:
-                reason = f"{expert.expert} stands already in experts[{first[expert.expert]}]"
-                raise field_error([row, "expert"], reason)
-            first[expert.expert] = row
         return experts
 
     @field_validator("observed_tokens")

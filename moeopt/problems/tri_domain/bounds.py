@@ -12,6 +12,8 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.device_loads import IDLE, device_loads
+
 from .instance import STRIPED, Instance
 
 WEIGHT_SCALE = 4096
@@ -153,8 +155,6 @@ def _options(instance: Instance, weights: NDArray[np.generic]) -> NDArray[np.gen
 
 def _raise_overloaded(instance: Instance) -> Weights:
     """Return the best multipliers found, one per device as in `_options`."""
-    from moeopt.core.device_loads import IDLE, device_loads  # compiled when first run
-
     owner, columns = instance.copy_columns
     table, copies = instance.table_of(columns), len(owner)
     first = np.flatnonzero(np.diff(owner, prepend=-1))

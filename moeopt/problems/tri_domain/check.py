@@ -1,9 +1,9 @@
 """The checker: what makes an assignment valid and what it costs. Knows nothing of solvers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,7 @@ FEW = 24
 NUMBER: dict[Domain | None, int] = {None: -1} | {d: k for k, d in enumerate(DOMAINS)}
 
 
-@dataclass(frozen=True)
-class Loads:
+class Loads(NamedTuple):
     """How long each device is busy, in ns.
 
     `dimm_ns` has one entry per DIMM. `channel_ns` has one per memory channel, by rising

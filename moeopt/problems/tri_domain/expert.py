@@ -1,7 +1,8 @@
 """An expert of one layer: where it lies, and what each path costs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Annotated, NamedTuple
@@ -36,9 +37,7 @@ class Columns:
     `pcie_ns` 0 where a run on the GPU is one piece of work.
     """
 
-    expert: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    resident: NDArray[np.bool_]
+    rows: Sequence[Mapping[str, int | None]]
     dimm: NDArray[np.int64]
     gpu_ns: NDArray[np.int64]
     cpu_ns: NDArray[np.int64]
@@ -48,21 +47,43 @@ class Columns:
     gpu_work_ns: NDArray[np.int64]
     pcie_ns: NDArray[np.int64]
 
+    @cached_property
+    def _facts(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.array(fact, np.int64) for fact in zip(*map(FACTS, self.rows), strict=True))
 
-WHOLE = ("expert", "tokens", "resident", "gpu_ns", "cpu_ns", "gpu_dram_ns", "cpu_dram_ns")
+    @property
+    def expert(self) -> NDArray[np.int64]:
+        """The experts' numbers; like the next two, no search for a schedule looks at them."""
+        return self._facts[0]
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """The tokens of each."""
+        return self._facts[1]
+
+    @property
+    def resident(self) -> NDArray[np.bool_]:
+        """Whether each is in the GPU's memory."""
+        return np.asarray(self._facts[2] > 0)
+
+
+FACTS = itemgetter("expert", "tokens", "resident")
+WHOLE = ("gpu_ns", "cpu_ns", "gpu_dram_ns", "cpu_dram_ns")
 FIELDS = itemgetter(*WHOLE, "dimm", "ndp_ns", "gpu_calc_ns", "pcie_ns")
 
 
-def columns_of(rows: Iterable[Mapping[str, int | None]]) -> Columns:
+def columns_of(rows: Sequence[Mapping[str, int | None]]) -> Columns:
     """Return the arrays of some experts, from the fields of each with the copy that counts."""
     *whole, dimm, ndp, calc, pcie = zip(*map(FIELDS, rows), strict=True)
     size = len(dimm)
     numbers = np.fromiter(chain.from_iterable(whole), np.int64, len(WHOLE) * size)
-    expert, tokens, resident, gpu, cpu, gpu_dram, cpu_dram = numbers.reshape(-1, size)
-    work = gpu if None in calc else _filled(calc, 0)  # all have two parts, or none
+    gpu, cpu, gpu_dram, cpu_dram = numbers.reshape(-1, size)
+    work, link = gpu, np.zeros_like(gpu)
+    if None not in calc:  # all have two parts, or none
+        work, link = _filled(calc, 0), _filled(pcie, 0)
     return Columns(
-        *(expert, tokens, resident > 0, _filled(dimm, STRIPED), gpu, cpu, _filled(ndp, 0)),
-        *(gpu_dram, cpu_dram, work, _filled(pcie, 0)),
+        *(rows, _filled(dimm, STRIPED), gpu, cpu, _filled(ndp, 0)),
+        *(gpu_dram, cpu_dram, work, link),
     )
 
 

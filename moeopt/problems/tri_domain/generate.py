@@ -17,9 +17,16 @@ from moeopt.problems.tri_domain.layout_rule import (
     expected_ndp_ns,
 )
 from moeopt.sim.machines.cost import expert_costs
-from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.source import Record, Source, made_again
-from moeopt.sim.traces.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps
+from moeopt.sim.traces.windows import (
+    LayerWindows,
+    LayoutFrom,
+    LayoutLoads,
+    MemoryOptions,
+    memory_fields,
+    offline_steps,
+    parts_ns,
+)
 
 
 class Options(MemoryOptions):

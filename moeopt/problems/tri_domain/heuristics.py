@@ -16,6 +16,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core import device_loads
+from moeopt.core.compiled import short
+from moeopt.core.device_loads import loads_of, makespan_of
 from moeopt.core.settlements import check_settled
 
 from .instance import DOMAINS, STRIPED, Columns, Instance, Solution
@@ -30,6 +33,9 @@ Flags = NDArray[np.bool_]
 
 FIDDLER_GRID = 2**15
 """Resolution of the two-machine split in `fiddler` where the costs have no coarser grid."""
+
+NEVER = 2**62
+"""Later than any split."""
 
 
 TIE_ORDERS: dict[str, tuple[int, ...]] = {
@@ -95,8 +101,6 @@ def refine(
     refinement, delta
         The settlements of these names.
     """
-    from moeopt.core import device_loads  # compiled loops are imported when they are run
-
     order = np.argsort(
         instance.columns.expert, kind="stable"
     )  # of equally costly experts the first is moved
@@ -152,8 +156,6 @@ def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     `striped_experts` says otherwise; of the localized ones the H with most tokens (ties: lowest id)
     join them, with the H of least makespan, the smallest such H at a tie.
     """
-    from moeopt.core.device_loads import loads_of, makespan_of
-
     check_settled("monde", {"striped_experts": striped_experts}, SETTLEMENTS)
     c, experts, dimms = instance.columns, instance.device_table, instance.dimms
     striped = c.dimm == STRIPED
@@ -178,82 +180,103 @@ def fiddler(instance: Instance) -> Solution:
     that many. Its profiled constants (7 per token on the CPU, 70 per load) are replaced by the
     instance's costs. It knows nothing of DIMM contention.
     """
-    split = best_split(instance.columns.gpu_ns, instance.columns.cpu_ns, instance.base_ns)
+    c = instance.columns
+    split = best_splits(c.gpu_ns[None], c.cpu_ns[None], instance.base_ns)[0]
     return _solution(instance, np.where(split, GPU, CPU))
 
 
-EXACT_IN_32_BITS = 2**24
-
-
-def best_split(gpu_ns: Choice, cpu_ns: Choice, base_ns: int = 0) -> Flags:
+def best_splits(gpu_ns: Choice, cpu_ns: Choice, base_ns: int = 0) -> Flags:
     """Return which experts the GPU runs for the later of the two to be as early as possible.
 
-    The table of least CPU times over GPU times; of equal splits the one with least GPU time. Three
-    things make it smaller: no split is later than one that is known; so the GPU gets at least what
-    the CPU cannot do by then; and times in units of their common divisor fit into 32 bits.
+    The table of least CPU times over GPU times; of equal splits the one with least GPU time. It is
+    kept small: no split is later than one that is known; so the GPU gets at least what the CPU
+    cannot do by then.
 
     Parameters
     ----------
     gpu_ns, cpu_ns
-        What each expert takes on either host, int64 of shape (experts,).
+        What each expert takes on either host, int64 of shape (layers, experts).
     base_ns
         What the GPU does besides.
     """
-    limit = int(min(gpu_ns.sum(), cpu_ns.sum()))
-    step = max(int(np.gcd.reduce(gpu_ns)), -(-limit // FIDDLER_GRID), 1)
-    width = -(-gpu_ns // step)
-    fewest, most = _range(width * step, cpu_ns, limit // step * step, base_ns)
-    size, first = most // step + 1, fewest // step
-    unit = max(int(np.gcd.reduce(cpu_ns)), 1)
-    kind = np.float32 if int(cpu_ns.sum()) // unit < EXACT_IN_32_BITS else np.float64
-    least, other = (np.full(size, np.inf, dtype=kind) for _ in range(2))
-    least[0] = 0
-    taken = np.zeros((len(width), size), dtype=np.bool_)
-    # After a row the GPU has at most what was offered, at least what later rows cannot make up for.
-    end, left = 1, int(width.sum())
-    for row, (shift, length) in enumerate(
-        zip(width.tolist(), (cpu_ns // unit).tolist(), strict=True)
-    ):
-        end, left = min(end + shift, size), left - shift
-        begin = max(first - left, 0)
-        np.add(least[begin:end], kind(length), out=other[begin:end])
-        come = max(begin, shift)
-        if come < end:
-            on_gpu, on_cpu = least[come - shift : end - shift], other[come:end]
-            np.less(on_gpu, on_cpu, out=taken[row, come:end])
-            np.minimum(on_gpu, on_cpu, out=on_cpu)
-        least, other = other, least
-    ends = base_ns + np.arange(first, size) * step
-    later = np.maximum(least[first:].astype(np.float64) * unit, ends)
-    return _walk(taken, width.tolist(), first + int(later.argmin()))
+    limit = np.minimum(gpu_ns.sum(axis=1), cpu_ns.sum(axis=1))
+    step = np.maximum(np.gcd.reduce(gpu_ns, axis=1), np.maximum(-(-limit // FIDDLER_GRID), 1))
+    width = -(-gpu_ns // step[:, None])
+    range_ns = _range(width * step[:, None], cpu_ns, limit // step * step, base_ns)
+    span = np.vstack([range_ns // step + [[0], [1]], step])
+    taken = np.empty((gpu_ns.shape[1], span[1].max()), np.bool_)
+    return _splits(width, np.ascontiguousarray(cpu_ns), span, base_ns, taken)
 
 
-def _range(gpu_ns: Choice, cpu_ns: Choice, limit_ns: int, base_ns: int) -> tuple[int, int]:
-    """Return the least and the most time on the GPU in any split that is not late.
+def _range(gpu_ns: Choice, cpu_ns: Choice, limit_ns: Choice, base_ns: int) -> Choice:
+    """Return each layer's least and most time on the GPU in any split that is not late.
 
     The experts that cost the GPU least for what they relieve the CPU of go first: some such split
-    is known, and a fraction of the last one bounds what every other needs.
+    is known, and no other relieves the CPU enough in less time than those that are not enough.
     """
-    price = np.where(cpu_ns > 0, gpu_ns / np.maximum(cpu_ns, 1), np.inf)
-    order = price.argsort(kind="stable")
-    gpu = np.concatenate([[0], gpu_ns[order].cumsum()])
-    cpu = cpu_ns.sum() - np.concatenate([[0], cpu_ns[order].cumsum()])
-    latest = int(np.maximum(base_ns + gpu, cpu)[gpu <= limit_ns].min())
-    full = int((cpu > latest).sum()) - 1  # whole experts that are not enough
-    if full < 0:
-        return 0, latest - base_ns
-    part = (cpu[full] - latest) / max(int(cpu_ns[order[full]]), 1)
-    share = int(gpu_ns[order[full]] * part * (1 - 1e-9))
-    return int(gpu[full]) + share, latest - base_ns
+    order = np.where(cpu_ns > 0, gpu_ns / np.maximum(cpu_ns, 1), np.inf).argsort(1, kind="stable")
+    moved = np.zeros((2, len(order), order.shape[1] + 1), np.int64)
+    for cost_ns, out in zip((gpu_ns, cpu_ns), moved, strict=True):
+        np.take_along_axis(cost_ns, order, axis=1).cumsum(axis=1, out=out[:, 1:])
+    gpu, cpu = moved[0], moved[1, :, -1:] - moved[1]
+    later = np.where(gpu <= limit_ns[:, None], np.maximum(base_ns + gpu, cpu), NEVER)
+    latest = later.min(axis=1)
+    return np.stack([np.where(cpu > latest[:, None], gpu, 0).max(axis=1), latest - base_ns])
 
 
-def _walk(taken: Flags, width: list[int], at: int) -> Flags:
-    """Return the choice of each expert that ends at this entry of the table."""
-    split = np.zeros(len(width), dtype=np.bool_)
-    for row in range(len(width) - 1, -1, -1):
-        if taken[row, at]:
-            split[row] = True
-            at -= width[row]
+@short(2**19)
+def _splits(width: Choice, cpu_ns: Choice, span: Choice, base_ns: int, taken: Flags) -> Flags:
+    """Fill in each layer's table and return its best split.
+
+    Parameters
+    ----------
+    width
+        What each expert takes on the GPU, in steps, shape (layers, experts).
+    span
+        Shape (3, layers): the first entry of the table that may be the best, how many there are,
+        and the length of a step.
+    taken
+        Room for whether each expert is the GPU's, by entry.
+    """
+    layers, experts = width.shape
+    split = np.zeros((layers, experts), np.bool_)
+    least = np.empty((2, taken.shape[1]), np.int64)
+    for layer in range(layers):
+        first, size, step = span[0, layer], span[1, layer], span[2, layer]
+        for at in range(size):
+            least[0, at] = least[1, at] = NEVER
+        least[0, 0] = 0
+        # After a row the GPU has at most what was offered, at least what later rows cannot make up.
+        end, left = 1, 0
+        for row in range(experts):
+            left += width[layer, row]
+        for row in range(experts):
+            shift, length = width[layer, row], cpu_ns[layer, row]
+            end, left = min(end + shift, size), left - shift
+            begin = max(first - left, 0)
+            come = max(begin, shift)
+            now, other = least[row % 2], least[1 - row % 2]
+            for at in range(begin, min(come, end)):
+                other[at], taken[row, at] = now[at] + length, False
+            # Slices that begin at 0 spare a look for negative indices at each entry.
+            behind, here, out, mark = (
+                now[come - shift :],
+                now[come:],
+                other[come:],
+                taken[row, come:],
+            )
+            for n in range(end - come):
+                out[n] = min(here[n] + length, behind[n])
+                mark[n] = behind[n] < here[n] + length
+        best, found = NEVER, first
+        for at in range(first, size):
+            later = max(least[experts % 2, at], base_ns + at * step)
+            if later < best:
+                best, found = later, at
+        for row in range(experts - 1, -1, -1):
+            if taken[row, found]:
+                split[layer, row] = True
+                found -= width[layer, row]
     return split
 
 

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
-from moeopt.core.envelope import Count, SolutionEnvelope, field_error
+from moeopt.core.device_loads import table_for
+from moeopt.core.envelope import Count, SolutionEnvelope, distinct, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
 from .expert import MAX_DIMMS, columns_of
@@ -61,7 +58,9 @@ class Instance(HostMemory):
     problem: Literal["tri_domain"] = "tri_domain"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
     experts: Annotated[
-        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
+        tuple[Expert, ...],
+        Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True),
+        AfterValidator(distinct),
     ]
 
     @field_validator("experts")
@@ -74,17 +73,6 @@ class Instance(HostMemory):
                     reason = f"must be below dimms = {dimms}, not {lie.dimm}"
                     copy: list[str | int] = ["copies", number - 1] if number else []
                     raise field_error([row, *copy, "dimm"], reason)
-        return experts
-
-    @field_validator("experts")
-    @classmethod
-    def _experts_differ(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
-        first: dict[int, int] = {}
-        for row, expert in enumerate(experts):
-            if expert.expert in first:
-                reason = f"{expert.expert} stands already in experts[{first[expert.expert]}]"
-                raise field_error([row, "expert"], reason)
-            first[expert.expert] = row
         return experts
 
     @model_validator(mode="after")
@@ -109,7 +97,7 @@ class Instance(HostMemory):
     @cached_property
     def has_copies(self) -> bool:
         """Whether some expert lies in several places."""
-        return any(expert.copies for expert in self.experts)
+        return any(map(attrgetter("copies"), self.experts))
 
     def charge_ns(self, lie: Expert | Copy, read_ns: int) -> int:
         """Return how long each DIMM that a copy lies on is busy while a host reads it."""
@@ -147,7 +135,7 @@ class Instance(HostMemory):
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
-        return columns_of(map(vars, self.experts))
+        return columns_of(list(map(vars, self.experts)))
 
     @cached_property
     def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
@@ -165,8 +153,6 @@ class Instance(HostMemory):
 
     def table_of(self, c: Columns) -> NDArray[np.int64]:
         """Return some columns as `moeopt.core.device_loads` takes them."""
-        from moeopt.core.device_loads import table_for  # compiled when first run
-
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
         return table_for(self, *columns, *parts)

@@ -8,6 +8,7 @@ what `moeopt.solve` gives on the instance of the same window.
 import pathlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeGuard, get_args
 
 import numpy as np
@@ -45,6 +46,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 
 from .expert import MAX_DIMMS
+from .heuristics import cheapest_path
 from .threshold import FIRST_WORK, MOST_WORK, NO_CUTOFF, Bracket
 from .threshold.incumbent import simple_bound
 
@@ -130,23 +132,13 @@ def scheduled(experts: Ints, dimms: int, method: str, tokens: Ints, out: Ints) -
     tokens, out
         Tokens of all experts; the domain of each is written to `out`, `IDLE` without tokens.
     """
+    active = tokens > 0
+    out[:] = IDLE
     if not experts.shape[1]:
-        out[:] = IDLE
         return 0, 0
     domain, makespan, bound = METHODS[method](experts, dimms)
-    spread(tokens, domain, out)
+    out[active] = domain
     return int(makespan), int(bound)
-
-
-@compiled
-def spread(tokens: Ints, domain: Ints, out: Ints) -> None:
-    """Write the domains of the experts with tokens to the places of all experts."""
-    at = 0
-    for i in range(len(tokens)):
-        out[i] = IDLE
-        if tokens[i] > 0:
-            out[i] = domain[at]
-            at += 1
 
 
 def _threshold(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
@@ -159,36 +151,21 @@ def _threshold(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
     return bracket.domain, bracket.upper, bracket.lower
 
 
-def _greedy(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
-    domain = cheapest(experts)
+def _rule(experts: Ints, dimms: int, refined: bool) -> tuple[Ints, int, int]:
+    """Let each expert take its cheapest path, and refine that if wished, as the rules do."""
+    never = np.iinfo(np.int64).max
+    ndp_ns = np.where(experts[PLACE] == STRIPED_READS, never, experts[DRAM + NDP])
+    domain = cheapest_path(np.stack([experts[GPU], experts[CPU], ndp_ns]))
+    if refined:
+        refine(experts, domain, dimms, False, True)
     makespan = makespan_of(loads_of(experts, domain, dimms), dimms)
     return domain, makespan, simple_bound(experts, dimms)[0]
 
 
-def _trimoe(experts: Ints, dimms: int) -> tuple[Ints, int, int]:
-    domain = cheapest(experts)
-    makespan = refine(experts, domain, dimms, False, True)
-    return domain, makespan, simple_bound(experts, dimms)[0]
-
-
-@compiled
-def cheapest(experts: Ints) -> Ints:
-    """Return each expert's cheapest path; ties as `heuristics.greedy` has them: CPU, GPU, NDP."""
-    domain = np.empty(experts.shape[1], np.int64)
-    for i in range(experts.shape[1]):
-        domain[i] = CPU
-        if experts[GPU, i] < experts[CPU, i]:
-            domain[i] = GPU
-        localized = experts[PLACE, i] != STRIPED_READS
-        if localized and experts[DRAM + NDP, i] < experts[domain[i], i]:
-            domain[i] = NDP
-    return domain
-
-
 METHODS: dict[str, Callable[[Ints, int], tuple[Ints, int, int]]] = {
     "threshold": _threshold,
-    "trimoe": _trimoe,
-    "greedy": _greedy,
+    "trimoe": partial(_rule, refined=True),
+    "greedy": partial(_rule, refined=False),
 }
 """Method -> the schedule of a table: the domain of each expert, the makespan, a lower bound."""
 

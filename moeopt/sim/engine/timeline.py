@@ -323,10 +323,7 @@ def save_chrome(timeline: Timeline, path: str | Path, title: str = "moeopt") -> 
     path = Path(path)
     lines = ",\n".join(json.dumps(event) for event in chrome_events(timeline, title))
     text = f'{{"displayTimeUnit": "ns", "traceEvents": [\n{lines}\n]}}\n'
-    try:
-        write_bytes(text.encode(), path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    write_bytes(text.encode(), path)
 
 
 def _named(what: str, track: int, args: dict[str, object]) -> dict[str, object]:

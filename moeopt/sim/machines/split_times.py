@@ -16,14 +16,15 @@ from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Link, Machine
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
-from moeopt.sim.machines.runtimes.predict import (
-    GPU_PROMPT_SHARE,
-    UPLOAD_FROM,
-    UPLOAD_SHARE,
-    costs_of,
-)
+from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s, host_read_gb_s
+from moeopt.sim.machines.runtimes.setting import (
+    Setting,
+    amounts,
+    gpu_read_gb_s,
+    host_read_gb_s,
+    prompt_us,
+)
 from moeopt.sim.machines.runtimes.terms import token_us
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -93,16 +94,6 @@ class SplitOptions:
     quantum_ns: int = 1000
 
 
-def upload_from(model: ModelShape, runtime: str) -> int:
-    """Return from how many tokens of a ubatch on a runtime copies experts to the GPU.
-
-    llama.cpp: 32. ik_llama.cpp: 32 x experts / experts per token (its issue 520).
-    """
-    if runtime == "llama.cpp":
-        return UPLOAD_FROM
-    return -(-UPLOAD_FROM * model.routed_experts // model.top_k)
-
-
 def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> SplitTimes:
     """Return the times and sizes of a model's parts on every device of a machine.
 
@@ -138,7 +129,8 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
         if gpus:
             experts[moe, number] -= 2 * hand_over
     hop = _hops(machine, names, len(gpus), model, 1, hand_over)
-    prompt = _prompt_us(machine, [m for _, m, _ in hosts], model, options, moe)
+    own = [m for _, m, _ in hosts]
+    prompt = prompt_us(machine, own, model, options.runtime, options.ubatch, options.context)
     prompt_hop = _hops(machine, names, len(gpus), model, options.ubatch, hand_over)
     capacity = [gpu.hbm_gb * GIB for gpu in machine.every_gpu]
     capacity += [host_gib(node) * GIB for _, node, _ in hosts]
@@ -308,47 +300,6 @@ def _hops(
             bytes_us = size / (gb_s * 1e3) * (2 if link is None and max(i, j) < gpus else 1)
             found[i, j] = fixed + bytes_us
     return found
-
-
-def _prompt_us(
-    machine: Machine,
-    hosts: list[Machine],
-    model: ModelShape,
-    options: SplitOptions,
-    moe: NDArray[np.bool_],
-) -> tuple[Floats, Floats]:
-    """Return what one ubatch takes on each device, by rates alone: attention, and experts.
-
-    Experts in host memory are computed there, or from a threshold on copied to the first GPU and
-    computed as there; the copy is what counts.
-    """
-    tokens, gpus = options.ubatch, machine.every_gpu
-    others = model.attention_weights + (model.shared_weights if moe.any() else 0)
-    scores = 2.0 * options.context / 2 * 2 * model.hidden_size * tokens
-    reached = 1.0 - (1.0 - model.top_k / model.routed_experts) ** tokens
-    touched = model.routed_experts * model.expert_bytes * reached
-    work = 2.0 * tokens * model.top_k * model.expert_weights
-    attention = np.zeros((model.layers, len(gpus) + len(hosts)))
-    experts = np.zeros_like(attention)
-    gpu_us = []
-    for number, gpu in enumerate(gpus):
-        rate = gpu.peak_tflops * 1e6 * GPU_PROMPT_SHARE
-        read = gpu_read_gb_s(_with_one_gpu(machine, number)) * 1e3
-        size = model.bytes_of("attention", model.attention_weights)
-        attention[:, number] = max((2.0 * tokens * others + scores) / rate, size / read)
-        gpu_us.append(max(work / rate, touched / read))
-        experts[:, number] = gpu_us[-1]
-    for number, host in enumerate(hosts, start=len(gpus)):
-        cpu = host.require_cpu()
-        rate = float(cpu.rate_tflops(max(1, tokens * model.top_k // model.routed_experts))) * 1e6
-        attention[:, number] = (2.0 * tokens * others + scores) / rate
-        computed = max(work / rate, touched / (host_read_gb_s(host) * 1e3))
-        if gpus and tokens >= upload_from(model, options.runtime):
-            link = machine.between("gpu0", machine.device_names[-1])
-            gb_s = (machine.pcie_gb_s if link is None else link.gb_s) or 25.0
-            computed = touched / (gb_s * UPLOAD_SHARE * 1e3) + gpu_us[0]
-        experts[:, number] = computed
-    return attention, np.where(moe[:, None], experts, 0.0)
 
 
 def refuse_numa(machine: Machine, numa: Numa) -> None:

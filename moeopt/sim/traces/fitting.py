@@ -30,8 +30,7 @@ class Targets:
     Attributes
     ----------
     skew, cold_70
-        Largest load over mean load; share of the coldest 70 % of the experts. With both given a
-        fit looks at `skew`.
+        Largest load over mean load; share of the coldest 70 % of the experts, reported, not fitted.
     reuse_any, reuse_all, reuse_each
         As in `statistics.reuse`.
     lru
@@ -221,18 +220,13 @@ def scaled(
     factors, rounds
         Range in which the factor is sought, and halvings of it.
     """
-    goal = targets.cold_70 if targets.skew is None else targets.skew
-    if goal is None:
+    if targets.skew is None:
         return workload
 
     def measured(factor: float) -> float:
-        counts = loads(shape.draw(_times(workload, factor), seed))
-        if targets.skew is None:
-            return -average(cold_share(counts))
-        return average(skew(counts))
+        return average(skew(loads(shape.draw(_times(workload, factor), seed))))
 
-    level = -goal if targets.skew is None else goal
-    return _times(workload, bisect(measured, level, *factors, rounds))
+    return _times(workload, bisect(measured, targets.skew, *factors, rounds))
 
 
 def _times(workload: Workload, factor: float) -> Workload:

@@ -18,59 +18,6 @@ TriMoE states no cut. Its 3.1 has over 70 % of the experts cold; the hot share i
 """
 
 
-class LoadPredictor:
-    """The moving average of every expert's load, updated after every decode step.
-
-    Parameters
-    ----------
-    layers, experts
-        Shape of a step's loads.
-    alpha
-        Weight of the newest step, above 0 and at most 1.
-
-    Raises
-    ------
-    InputError
-        If `alpha` or a size is out of range.
-
-    Notes
-    -----
-    EMA(t) = alpha x F(t) + (1 - alpha) x EMA(t - 1), TriMoE Eq. 8. The paper gives no EMA(0): the
-    first step's loads are taken, so that nothing decays from an invented start.
-    """
-
-    def __init__(self, layers: int, experts: int, alpha: float = ALPHA) -> None:
-        if not 0 < alpha <= 1:
-            raise InputError(f"alpha: must be above 0 and at most 1, not {alpha:g}")
-        for name, size in (("layers", layers), ("experts", experts)):
-            if size < 1:
-                raise InputError(f"{name}: must be at least 1, not {size}")
-        self.alpha = alpha
-        self._average: Loads = np.zeros((layers, experts))
-        self._steps = 0
-
-    def predict(self) -> Loads:
-        """Return the loads expected in the next step, shape (layers, experts); 0 before any."""
-        return self._average.copy()
-
-    def update(self, loads: ArrayLike) -> None:
-        """Take in a step's real loads, shape (layers, experts), in tokens.
-
-        Raises
-        ------
-        InputError
-            If the shape is another one.
-        """
-        seen = np.asarray(loads, dtype=np.float64)
-        if seen.shape != self._average.shape:
-            raise InputError(f"loads: must have shape {self._average.shape}, not {seen.shape}")
-        if self._steps == 0:
-            self._average = seen.copy()
-        else:
-            self._average = self.alpha * seen + (1 - self.alpha) * self._average
-        self._steps += 1
-
-
 def predict_run(counts: ArrayLike, alpha: float = ALPHA) -> Loads:
     """Return the prediction for every step of a run but the first, from the steps before it.
 
@@ -79,7 +26,7 @@ def predict_run(counts: ArrayLike, alpha: float = ALPHA) -> Loads:
     counts
         Real loads in tokens, shape (steps, layers, experts), at least two steps.
     alpha
-        As in `LoadPredictor`.
+        Weight of the newest step, above 0 and at most 1.
 
     Returns
     -------
@@ -90,13 +37,18 @@ def predict_run(counts: ArrayLike, alpha: float = ALPHA) -> Loads:
     ------
     InputError
         If the shape or `alpha` is out of range.
+
+    Notes
+    -----
+    EMA(t) = alpha x F(t) + (1 - alpha) x EMA(t - 1), TriMoE Eq. 8. The paper gives no EMA(0): the
+    first step's loads are taken, so that nothing decays from an invented start.
     """
     loads = _run(counts)
-    predictor = LoadPredictor(loads.shape[1], loads.shape[2], alpha)
-    predicted = np.empty((len(loads) - 1, *loads.shape[1:]))
-    for step, seen in enumerate(loads[:-1]):
-        predictor.update(seen)
-        predicted[step] = predictor.predict()
+    if not 0 < alpha <= 1:
+        raise InputError(f"alpha: must be above 0 and at most 1, not {alpha:g}")
+    predicted = loads[:-1].copy()
+    for step in range(1, len(predicted)):
+        predicted[step] = alpha * loads[step] + (1 - alpha) * predicted[step - 1]
     return predicted
 
 

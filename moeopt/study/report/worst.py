@@ -1,16 +1,16 @@
 """Where a heuristic loses most: its schedule, the optimum's, and what they decide differently."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from moeopt.core.clock import by_work
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import entries
-from moeopt.core.view import Bar, Lane
+from moeopt.core.view import Lane
 from moeopt.problems.execute import critical_lanes
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.explain import Binding, bind
-from moeopt.study.pictures import Panel
+from moeopt.study.pictures import Panel, joined
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row, as_known
 from moeopt.study.table import percent
@@ -129,7 +129,7 @@ def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel
         lanes = _lanes(instance, result.solution)
         if lanes is None:
             return [], 0
-        schedules.append([_merged(lane) for lane in lanes])
+        schedules.append([Lane(lane.device, tuple(joined(lane.bars))) for lane in lanes])
     shown = _latest(schedules)
     hidden = len(schedules[0]) - len(shown)
     schedules = [[lanes[at] for at in shown] for lanes in schedules]
@@ -152,16 +152,6 @@ def _lanes(instance: InstanceEnvelope, solution: SolutionEnvelope | None) -> Seq
         return tuple(problem.lanes(instance, solution))
     drawn = critical_lanes(instance, solution)
     return None if drawn is None else drawn.lanes
-
-
-def _merged(lane: Lane) -> Lane:
-    """Make one bar of reads without a pause between them: they carry no label."""
-    bars: list[Bar] = []
-    for bar in lane.bars:
-        if bars and bar.kind == bars[-1].kind == "read" and bar.start_ns == bars[-1].end_ns:
-            bar = replace(bars.pop(), end_ns=bar.end_ns, label="")
-        bars.append(bar)
-    return Lane(lane.device, tuple(bars))
 
 
 def _latest(schedules: Sequence[Sequence[Lane]]) -> list[int]:

@@ -127,7 +127,7 @@ def write_report(
 
     Raises
     ------
-    OSError
+    InputError
         If the file cannot be written.
     """
     file = folder / FILE

@@ -44,6 +44,22 @@ def test_the_strategies_are_ranked_as_measured() -> None:
     assert 0.02 < found.noise < 0.04
 
 
+def test_what_the_page_claims_of_the_strategies() -> None:
+    """67 of 70 clear pairs; frequency over uniform within 6 points but at 80 and 90 %."""
+    found = compare_strategies(read_points())
+    assert found is not None
+    alike, opposed, _ = found.pairs(found.noise)
+    assert (alike, alike + opposed) == (67, 70)
+    near, far = found.gains(0.1)
+    assert (len(near), list(far)) == (7, [80, 90])
+    assert max(round(abs(measured - ours), 2) for measured, ours in near.values()) == 0.06
+    for measured, ours in far.values():
+        assert 0.1 < ours < measured
+    for percent in far:
+        asked, other_model = found.implied[percent]
+        assert other_model < asked < 1.0
+
+
 def test_two_points_give_the_level() -> None:
     """Twice as fast at both ends, and everything is predicted faster: not so from one point."""
     own = [p for p in read_points() if p.knob.startswith(STRATEGY)]

@@ -9,15 +9,16 @@ import pytest
 
 from benchmarks.measured.crossvalidation import (
     CrossValidated,
-    Held,
+    by_model,
     coverage,
     coverage_by_kind,
     cross_validated,
     factor_holding,
     fitted_profiles,
 )
+from benchmarks.measured.effects import Held
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
-from benchmarks.measured.report import Errors, bandwidth_alone, details, to_markdown
+from benchmarks.measured.report import Errors, bandwidth_alone, classes, details, to_markdown
 from benchmarks.measured.together import fit_together
 from benchmarks.studies.split import predicted, settings
 from moeopt.sim.machines.runtimes.profile import get_runtime
@@ -51,6 +52,27 @@ def test_machines_that_were_held_out(found: CrossValidated, points: list[Measure
     plain = Errors.of(bandwidth_alone([one.point for one in stated]))
     assert errors.machine_median < 0.5 * plain.machine_median
     assert Errors.of(found.llama.between).machine_median <= 0.02
+
+
+@needs_points
+def test_every_class_has_its_share_inside(found: CrossValidated) -> None:
+    """75 to 85 % of each class's points in the interval of its other machines."""
+    for name, held in classes(found):
+        inside = coverage(held)
+        if inside is not None and name != "host's memory not stated":
+            assert 0.75 <= inside <= 0.85, name
+
+
+@needs_points
+def test_another_model_of_the_machine(found: CrossValidated) -> None:
+    """Off by the sum of two models' own effects: 10 % by machine, hardly more by model."""
+    by_another = Errors.of(found.llama.by_another, by_model)
+    assert by_another.machines >= 20
+    assert by_another.machine_median <= 0.12
+    assert Errors.of(found.llama.by_another).machine_median <= 0.1
+    for own in found.llama.several:
+        assert (own.effects.machine > 0.03).all()
+        assert np.median(own.left) < np.median(own.expected) < 2 * np.median(own.left)
 
 
 @needs_points
@@ -108,13 +130,14 @@ def test_pages_have_the_figures_of_the_runs_beside_real_models(root: Path) -> No
 
 
 def test_intervals_by_hand() -> None:
-    """A group of n points weighs as much as the root of n; others' errors make the interval."""
+    """Every point counts alike; others' errors make the interval."""
     first = read_points()
     [a100, other] = [next(p for p in first if p.group == g) for g in ("a100", "10900x")]
     held = [Held(a100, f * a100.tokens_per_s) for f in (1.1, 1.2, 0.5, 1.0)]
-    held.append(Held(other, 1.3 * other.tokens_per_s))  # weighs 1, the others 1/2 each
+    held.append(Held(other, 1.3 * other.tokens_per_s))
     assert factor_holding(held) == pytest.approx(1.3)
     assert factor_holding(held, share=0.5) == pytest.approx(1.2)
+    assert factor_holding(held, share=0.81) == pytest.approx(2.0)
     assert coverage(held) == 4 / 5  # the half lies outside
     assert coverage(held[:4]) is None
 

@@ -1,4 +1,4 @@
-"""The paper's prefix split: against a literal double loop, and its corners by hand."""
+"""The paper's prefix split against a literal double loop, and where it is none."""
 
 import random
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.prefix_split import (
     budget_shares,
     evenly_spaced,
-    importance_order,
     prefix_split,
 )
 
@@ -66,31 +65,6 @@ def test_it_is_the_papers_enumeration(kind: str) -> None:
         solution = prefix_split(instance(layer(losses, budget)))
         assert solution is not None
         assert list(solution.bits[0]) == literal(losses, budget - size), (seed, budget)
-
-
-def test_a_split_by_hand() -> None:
-    """Seven bits for three experts: four increments.
-
-    (n4, n3, n2): (0, 2, 0) gains 7 + 7, (1, 0, 1) gains 8 + 1, (0, 1, 2) gains 7 + 1 + 1.
-    """
-    losses = [[9, 8, 2, 1], [9, 8, 2, 1], [9, 8, 2, 1]]
-    solution = prefix_split(instance(layer(losses, 7)))
-    assert solution is not None
-    assert solution.bits == ((3, 3, 1),)
-
-
-def test_ties_go_to_the_first_tuple_and_the_lowest_expert() -> None:
-    """No gain anywhere: (n4, n3) = (0, 0); experts equal in all but their number in its order."""
-    flat = [[5, 5, 5, 5]] * 3
-    solution = prefix_split(instance(layer(flat, 5)))
-    assert solution is not None
-    assert solution.bits == ((2, 2, 1),)
-    data = layer([[9, 0, 0, 0]] * 4, 5, order=[1, 7, 7, 1])
-    assert prefix_split(instance(data)).bits == ((1, 2, 1, 1),)  # type: ignore[union-attr]
-    data["experts"] = data["experts"][::-1]
-    turned = instance(data)
-    assert importance_order(turned.layers[0]) == [2, 1, 3, 0]
-    assert prefix_split(turned).bits == ((1, 1, 2, 1),)  # type: ignore[union-attr]
 
 
 def test_among_equally_important_experts_those_that_gain_come_first() -> None:

@@ -40,16 +40,6 @@ def test_curves_are_the_plain_simulation_at_every_capacity(part: int) -> None:
                 assert at == (served.hits, served.fetches, served.layer_ns), (seed, layer, ways)
 
 
-def test_the_first_way_costs_all_fetches() -> None:
-    """F(0) = 0 < F(1), and from there on fetches fall; hits and misses are all accesses."""
-    for seed in range(50):
-        instance = random_trace(seed)
-        curves, accesses = instance.curves, (instance.ids >= 0).sum(axis=(1, 2))
-        assert not curves.fetches[:, 0].any()
-        assert (np.diff(curves.fetches[:, 1:]) <= 0).all()
-        assert (curves.fetches[:, 1:] + curves.hits[:, 1:] == accesses[:, None]).all()
-
-
 def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recency carries over where the memory bound cuts the trace."""
     instance = random_trace(3)
@@ -61,11 +51,3 @@ def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(np.array(cut)[there], np.array(whole)[there])
     again = curves_of(instance.ids, instance.experts, instance.costs)
     assert np.array_equal(again.layer_ns, instance.curves.layer_ns)
-
-
-def test_distances_by_hand() -> None:
-    """0 1 | 1 2 | 0 3: 1 is the most recent, then 0 is behind 2 and 1; new ones are farthest."""
-    ids = np.array([[0, 1], [1, 2], [0, 3], [3, -1]], dtype=np.int32)
-    found = stack_distances(ids, 4)
-    assert found[:3].tolist() == [[4, 4], [0, 4], [2, 4]]
-    assert found[3, 0] == 0

@@ -1,4 +1,4 @@
-"""What theory says about deferral: deletion, order, scaling, periods, and the paper's anchor."""
+"""What theory says about deferral: deletion, periods, large numbers, and the paper's anchor."""
 
 import random
 from fractions import Fraction
@@ -188,46 +188,6 @@ def test_states_are_thinned_to_those_that_count() -> None:
             if not any(o != t and all(x <= y for x, y in zip(o, t, strict=True)) for o in triples)
         }
         assert sorted(kept) == sorted(best)
-
-
-def test_raised_states_lead_to_the_same() -> None:
-    """Whatever is deferred, or the end of the step, is as from the state itself."""
-    rng, raised = random.Random(1), 0
-    for seed in range(200):
-        instance = random_instance(seed, KINDS[seed % len(KINDS)])
-        for layer in bounds.layers_of(instance):
-            above_c, above_a = layer.raised
-            a, c = (rng.randint(0, instance.horizon_ns) for _ in range(2))
-            to = max(a, c + above_c), max(c, a + above_a)
-            raised += to != (a, c)
-            if layer.last:
-                assert layer.end(*to) == layer.end(a, c)
-                continue
-            for d in range(instance.max_deferred + 1):
-                assert layer.after(*to, d) == layer.after(a, c, d)
-    assert raised > 300
-
-
-@pytest.mark.parametrize("factor", [2, 1000])
-def test_the_optimum_scales_with_the_times(factor: int) -> None:
-    """All times multiplied: makespan multiplied, penalty as before."""
-    for kind, seed in product(KINDS, range(6)):
-        instance = random_instance(seed, kind)
-        data = instance.model_dump()
-        more = Instance(**(data | {name: [t * factor for t in data[name]] for name in TIMES}))
-        before, after = (solve(i, "dp").objective for i in (instance, more))
-        assert after == (None if before is None else (before[0] * factor, before[1]))  # type: ignore[index]
-
-
-def test_penalties_never_change_the_least_makespan() -> None:
-    """Any price list without a limit: the makespan is that of maximal deferral."""
-    for seed in range(20):
-        instance = random_instance(seed)
-        free = instance.model_copy(update={"penalty": (0,) * len(instance.penalty)})
-        first, second = (solve(i, "dp").objective for i in (instance, free))
-        assert first is not None
-        assert second is not None
-        assert first[0] == second[0]  # type: ignore[index]
 
 
 def test_the_search_stops_when_told() -> None:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,13 @@ from moeopt.problems.joint import check
 from moeopt.problems.joint.bounds import objective_grid
 from moeopt.problems.joint.lagrangian import Ascent, first_multipliers
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
+from moeopt.problems.joint.lagrangian.kernels import (
+    Decisions,
+    cache_hits,
+    cached_layers,
+    least_within,
+    off_the_gpu,
+)
 from moeopt.problems.joint.lagrangian.local_search import changes
 from moeopt.problems.joint.lagrangian.relaxation import (
     Multipliers,
@@ -36,7 +44,8 @@ def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Mult
         for limit in (i.host_bytes, i.max_loss)
     )
     count = 3000 * rng.normal(size=(len(flow) * i.layers, i.max_deferred + 1))
-    return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss, count)
+    hit = 3000 * rng.exponential(size=len(price)) * (rng.random() < 0.5)
+    return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss, count, hit)
 
 
 @pytest.mark.parametrize("seeds", SHARES)
@@ -53,18 +62,106 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
         random_ones, raised = [], []
         for number in range(len(instance.contexts)):
             relaxation = Relaxation(arrays, number)
-            found = relaxation.evaluate(random_multipliers(rng, relaxation))
-            random_ones.append(found.proven_ns)
+            at = random_multipliers(rng, relaxation)
+            found = relaxation.evaluate(at)
+            exact = relaxation.evaluate(at, exact=True).proven_ns
+            assert exact >= found.proven_ns
+            random_ones.append(exact)
             assert 0 <= found.proven_ns - found.bound_ns < 1.01
             plan = plan_of(instance, random_solution(random.Random(seed), instance))
             lengths = cost(arrays, plan).lengths.astype(np.float64)
             ascent = Ascent(relaxation, first_multipliers(relaxation, lengths))
             ascent.iterate(best, 30, lambda: False)
-            raised.append(ascent.best.proven_ns)
+            raised.append(relaxation.evaluate(ascent.best.at, exact=True).proven_ns)
         assert min(random_ones) <= best, seed
         assert min(raised) <= best, seed
         close += min(raised) > 0.9 * best
     assert close
+
+
+CACHES = [range(12), pytest.param(range(12, 200), marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("seeds", CACHES)
+def test_caches_of_two_ways_are_bounded(seeds: range) -> None:
+    """With few experts, of which all sets are tried as residents, and with many."""
+    rng = np.random.default_rng(seeds.start)
+    close = 0
+    for seed in seeds:
+        instance = random_instance(seed, ("caches", "caches and deferral")[seed % 2])
+        few = seed % 3 > 0
+        update: dict[str, object] = {"max_ways": 2, "experts": instance.experts if few else 9}
+        if not few and instance.width_loss is not None:
+            update["width_loss"] = None
+        instance = instance.model_copy(update=update)
+        best = solve(instance, "cp-sat", warm_start=False).objective
+        if best is None:
+            continue
+        arrays = Arrays.of(instance)
+        kinds = [Relaxation(arrays, 0)]
+        if StepRelaxation.suits(arrays):
+            kinds.append(StepRelaxation(arrays, 0, objective_grid(instance)))
+        for relaxation in kinds:
+            assert relaxation.evaluate(random_multipliers(rng, relaxation)).proven_ns <= best, seed
+            plan = plan_of(instance, random_solution(random.Random(seed), instance))
+            lengths = cost(arrays, plan).lengths.astype(np.float64)
+            ascent = Ascent(relaxation, first_multipliers(relaxation, lengths))
+            ascent.iterate(best, 60, lambda: False)
+            assert ascent.best.proven_ns <= best, seed
+            close += ascent.best.proven_ns > 0.9 * best
+    assert close
+
+
+def test_layers_with_caches_cost_least_of_all_plans() -> None:
+    """Against every plan of a layer, whose hits are those of its execution."""
+    rng = np.random.default_rng(7)
+    for seed in range(12):
+        kind = ("caches", "caches and deferral")[seed % 2]
+        instance = random_instance(seed, kind).model_copy(update={"max_ways": 2})
+        arrays, (layers, experts) = Arrays.of(instance), (instance.layers, instance.experts)
+        size, gpu = rng.integers(1, 5, size=2), int(rng.integers(0, 20))
+        prices = rng.integers(-50, 50, size=(layers, experts, 4))
+        paid = np.where(arrays.steps.others < 0, -1, rng.integers(0, 30, size=len(arrays.row)))
+        away = np.zeros((layers, 1 << experts, 2, 2, experts), dtype=np.int64)
+        off_the_gpu(arrays.steps, prices, size, paid, away)
+        chosen, caches = np.zeros((layers, experts), np.int64), np.zeros((layers, 2), np.int64)
+        total, used = cached_layers(prices, size, gpu, away, chosen, caches)
+        least = np.full(layers, 10**6)
+        for states, ways in product(product(range(4), repeat=experts), range(3)):
+            held, width = (np.array([row] * layers) for row in np.divmod(states, 2))
+            none = np.zeros(layers, dtype=np.int64)
+            hit = np.zeros(len(arrays.row), dtype=np.bool_)
+            plan = Decisions(held > 0, width, none + ways, none, hit)
+            cache_hits(arrays.steps, plan, np.full(held.shape, -1))
+            widest = size[width[0]][held[0] == 0].max(initial=0)
+            taken = int(size[width[0]][held[0] > 0].sum() + ways * widest)
+            found = np.bincount((arrays.row % layers)[hit], paid[hit], layers).astype(int)
+            own = prices[:, range(experts), states].sum(1)
+            least = np.minimum(least, own + gpu * taken - found)
+        assert total == least.sum(), seed
+        held_bytes = np.where(chosen > 1, size[chosen % 2], 0).sum()
+        assert used >= held_bytes + caches[:, 1].sum() * size.min()
+
+
+def test_nothing_is_proven_where_caches_are_left_out() -> None:
+    """A relaxation without them is there for its prices and plans."""
+    instance = random_instance(0, "caches")
+    relaxation = Relaxation(Arrays.of(instance), 0)
+    relaxation.caches = False
+    at = random_multipliers(np.random.default_rng(0), relaxation)
+    assert relaxation.evaluate(at, exact=True).proven_ns == 0
+
+
+def test_what_fits_at_least_cost() -> None:
+    """The dynamic program over the GPU's memory against all choices of four experts."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        cost_of, size = rng.integers(-20, 20, size=(4, 4)), np.array([0, 0, *rng.integers(1, 4, 2)])
+        for room in range(8):
+            choices = product(range(4), repeat=4)
+            fitting = [c for c in choices if size[list(c)].sum() <= room]
+            least = min(cost_of[range(4), c].sum() for c in fitting)
+            assert least_within(cost_of, size, room) == least
 
 
 @pytest.mark.parametrize("size", [1e12, 1e15, 1e300])
@@ -137,6 +234,7 @@ def test_whole_steps_take_as_long_as_their_plan() -> None:
             host=0.0,
             loss=0.0,
             count=force * np.eye(most + 1)[deferred],
+            hit=np.zeros(len(own)),
         )
         found = relaxation.evaluate(at)
         assert (found.state // 3 == own).all()
@@ -167,7 +265,7 @@ def test_plans_cost_what_the_checker_says() -> None:
     assert swapped
 
 
-def test_changes_add_what_they_say() -> None:
+def test_updateadd_what_they_say() -> None:
     """Time and loss of single changes, where nothing is swapped and no cache is there."""
     rng = random.Random(3)
     seen = 0

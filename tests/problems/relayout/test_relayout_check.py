@@ -172,65 +172,6 @@ def test_full_windows_are_no_violation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "assignment", "gpu", "cpu", "dimms"),
-    [
-        # Striped miss 10 and its read on both DIMMs, localized miss 30 and its read on DIMM 1.
-        ([], ("gpu", "gpu", "gpu", None), 43, 0, (5, 16)),
-        # Prefetched: 3 and no read. On the CPU a prefetch changes nothing.
-        ([(4, "prefetch")], ("gpu", "gpu", "gpu", None), 36, 0, (0, 11)),
-        ([(4, "prefetch")], ("cpu", "ndp", "cpu", None), 0, 60, (16, 55)),
-        # Localized to DIMM 0: NDP works there, a host reads there.
-        ([(4, "localize", 0)], ("ndp", "ndp", "gpu", None), 3, 0, (50, 50)),
-        ([(4, "localize", 0)], ("gpu", "ndp", "gpu", None), 33, 0, (11, 50)),
-        # Striped: read like any striped expert.
-        ([(7, "stripe")], ("gpu", "cpu", "gpu", None), 13, 20, (10, 10)),
-        # Rebalanced: work and reads go along; a resident expert's host copy, too.
-        ([(7, "rebalance", 0)], ("gpu", "ndp", "gpu", None), 13, 0, (55, 5)),
-        ([(8, "rebalance", 1)], ("gpu", "ndp", "cpu", None), 10, 40, (5, 66)),
-    ],
-)
-def test_loads_by_hand(
-    moves: list[Move], assignment: tuple[str, ...], gpu: int, cpu: int, dimms: tuple[int, int]
-) -> None:
-    """Each kind of migration shows in the devices' loads as it should."""
-    decision = solution(moves, assignment)
-    load = loads(INSTANCE, decision)
-    assert violations(INSTANCE, decision) == []
-    assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (gpu, cpu, dimms)
-    assert load.makespan_ns == objective(INSTANCE, decision) == max(gpu, cpu, *dimms)
-
-
-@pytest.mark.parametrize(
-    ("moves", "assignment", "gpu", "cpu", "dimms", "channels", "pcie"),
-    [
-        # Base 1000 and three computations of 2; a striped read of 5 is 3 on each DIMM and 5 on each
-        # channel; the localized one of 11 is on DIMM 1 and on channel 1, which comes first.
-        ([], ("gpu", "gpu", "gpu", None), 1006, 0, (3, 14), (16, 5), 9 + 25),
-        # In the GPU's memory: its computation, no transfer, no read.
-        ([(4, "prefetch")], ("gpu", "gpu", "gpu", None), 1006, 0, (0, 11), (11, 0), 25),
-        # NDP work keeps no channel busy, and the CPU's reads no PCIe.
-        ([(4, "localize", 0)], ("ndp", "cpu", "cpu", None), 1000, 80, (61, 11), (11, 11), 0),
-        ([(7, "stripe")], ("cpu", "gpu", "gpu", None), 1004, 20, (6, 6), (10, 10), 9),
-    ],
-)
-def test_loads_of_schema_2_by_hand(
-    moves: list[Move],
-    assignment: tuple[str, ...],
-    gpu: int,
-    cpu: int,
-    dimms: tuple[int, int],
-    channels: tuple[int, int],
-    pcie: int,
-) -> None:
-    """Base load, shares rounded up for each read, channels, and the two parts of a run."""
-    instance = Instance.model_validate(INSTANCE.model_dump() | NEWER)
-    load = loads(instance, solution(moves, assignment))
-    assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (gpu, cpu, dimms)
-    assert (load.channel_ns, load.pcie_ns) == (channels, pcie)
-    assert load.makespan_ns == max(gpu, cpu, *dimms, *channels, pcie)
-
-
-@pytest.mark.parametrize(
     ("moves", "links"),
     [
         ([(7, "stripe")], [20, 60]),
@@ -303,12 +244,3 @@ def test_the_layout_after_migrations() -> None:
     resident, place = layout_after(INSTANCE, solution([*moves, (8, "rebalance", 9)]))
     assert resident == [True, False, True, False]
     assert place == [None, 0, 0, 0]
-
-
-def test_the_order_of_migrations_means_nothing() -> None:
-    """As long as every expert migrates once."""
-    moves: list[Move] = [(7, "stripe"), (4, "localize", 0)]
-    for assignment in (("ndp", "gpu", "gpu", None), ("cpu", "cpu", "cpu", None)):
-        assert loads(INSTANCE, solution(moves, assignment)) == loads(
-            INSTANCE, solution(moves[::-1], assignment)
-        )

@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.relayout.bounds import (
-    lagrangian_bound_ns,
-    longest_expert_ns,
-    lower_bound,
-)
+from moeopt.problems.relayout.bounds import lower_bound
 from moeopt.problems.relayout.check import candidates, count, violations
 from moeopt.problems.relayout.instance import DOMAINS, Instance, Migration
 from moeopt.solvers.run import solve
@@ -24,7 +20,6 @@ PER_KIND = 26
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 NEWER = 30
 NEWER_SHARES = [range(1), pytest.param(range(1, NEWER), marks=pytest.mark.slow)]
-BOUNDS = (lower_bound, longest_expert_ns, lagrangian_bound_ns)
 
 
 def expert(number: int, **given: object) -> dict[str, object]:
@@ -199,7 +194,7 @@ def test_the_oracle_leaves_nothing_out() -> None:
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 26 or 30 instances of each kind; see `assert_agreement`."""
     for seed in seeds:
-        assert_agreement(random_instance(seed, kind), bounds=BOUNDS)
+        assert_agreement(random_instance(seed, kind))
 
 
 @pytest.mark.parametrize(
@@ -212,8 +207,7 @@ def test_bounds_hold_on_many_more(kind: str, seeds: range) -> None:
         instance = random_instance(seed, kind, experts=7)
         optimum = solve(instance, "cp-sat", warm_start=False).objective
         assert optimum is not None
-        for bound in BOUNDS:
-            assert bound(instance) <= optimum, (instance.name, bound.__name__)
+        assert lower_bound(instance) <= optimum, instance.name
 
 
 @pytest.mark.parametrize("engine", ["cbc", "scip"])
@@ -231,21 +225,6 @@ def test_other_engines_agree_with_brute_force(engine: str) -> None:
 def test_starting_solutions_change_nothing_but_time(kinds: tuple[str, ...]) -> None:
     """With the heuristic's schedule and the bound as a start the optimum is the same."""
     assert_starts_help(random_instance(seed, kind) for kind in kinds for seed in range(3))
-
-
-@pytest.mark.slow
-def test_bounds_are_not_trivial() -> None:
-    """Each bound is the only one to meet the optimum somewhere, and together they often do."""
-    met, alone = 0, set()
-    for kind in KINDS:
-        for seed in range(8):
-            instance = random_instance(seed, kind)
-            optimum = solve(instance, "cp-sat").objective
-            reached = {bound.__name__ for bound in BOUNDS[1:] if bound(instance) == optimum}
-            met += bool(reached)
-            alone |= reached if len(reached) == 1 else set()
-    assert met >= 40
-    assert alone == {bound.__name__ for bound in BOUNDS[1:]}
 
 
 def test_windows_are_kept_to_the_nanosecond() -> None:

@@ -1,6 +1,5 @@
-"""What theory says about changed instances: deletion, permutation, scaling, relaxation."""
+"""What theory says about changed instances: deletion of rules, and closed windows."""
 
-import random
 from functools import cache
 
 import pytest
@@ -77,58 +76,6 @@ def test_models_agree_without_two_constraints() -> None:
             assert len(optima) == 1, (pair, instance.name)
 
 
-def test_numbering_does_not_matter() -> None:
-    """Renumbered DIMMs and reordered, renamed experts have the same optimum."""
-    for seed, instance in enumerate(cases()):
-        rng = random.Random(seed)
-        names = rng.sample(range(instance.dimms), instance.dimms)
-        rows = [
-            e.model_dump() | {"dimm": None if e.dimm is None else names[e.dimm], "expert": 99 - n}
-            for n, e in enumerate(instance.experts)
-        ]
-        rng.shuffle(rows)
-        assert optimum(changed(instance, experts=rows)) == optimum(instance)
-
-
-@pytest.mark.parametrize("factor", [7, 1000])
-def test_the_optimum_scales_with_the_times(factor: int) -> None:
-    """All times multiplied, windows too: optimum multiplied."""
-
-    def scaled(row: dict[str, object]) -> dict[str, object]:
-        return {
-            k: v * factor if k.endswith("_ns") and isinstance(v, int) else v
-            for k, v in row.items()
-            if k != "quantum_ns"
-        }
-
-    for seed in SEEDS:
-        for kind in ("mixed", "arbitrary costs", "wide windows", "dear rebalance"):
-            instance = random_instance(seed, kind)
-            longer = scaled(instance.model_dump())
-            longer["experts"] = [scaled(e.model_dump()) for e in instance.experts]
-            assert optimum(Instance.model_validate(longer)) == factor * optimum(instance)
-
-
-def test_larger_windows_never_hurt() -> None:
-    """More slots, a longer window, shorter migrations: the optimum never rises, and falls once."""
-    fell = set()
-    for instance in cases():
-        before = optimum(instance)
-        for name, value in (
-            ("hbm_free_slots", instance.hbm_free_slots + 1),
-            ("pcie_window_ns", instance.pcie_window_ns + instance.prefetch_ns),
-            ("dimm_link_window_ns", instance.dimm_link_window_ns + instance.relayout_ns),
-            ("rebalance_ns", 0),
-            ("relayout_ns", 0),
-            ("prefetch_ns", 0),
-        ):
-            after = optimum(changed(instance, **{name: value}))
-            assert after <= before
-            if after < before:
-                fell.add(name)
-    assert len(fell) >= 5
-
-
 def test_closed_windows_leave_tri_domain_on_todays_layout() -> None:
     """No migration fits: the optimum is tri_domain's."""
     closed = {"hbm_free_slots": 0, "dimm_link_window_ns": 0}
@@ -136,32 +83,3 @@ def test_closed_windows_leave_tri_domain_on_todays_layout() -> None:
         lengths = {"relayout_ns": instance.relayout_ns + 1, "rebalance_ns": 10**6}
         still = changed(instance, **closed, **lengths)
         assert optimum(still) == solve(after_migrations(still), "cp-sat").objective
-
-
-def test_open_windows_give_the_best_of_all_layouts() -> None:
-    """With one non-resident expert that may do anything, the optimum is its best option's span."""
-    for seed in range(20):
-        instance = random_instance(seed, "arbitrary costs", experts=1)
-        [e] = instance.experts
-        windows = {"hbm_free_slots": 1, "pcie_window_ns": 99, "dimm_link_window_ns": 99}
-        free = changed(instance, **windows)
-        striped, localized = instance.dram_striped_ns, instance.dram_localized_ns
-        spans = [
-            e.gpu_hit_ns,
-            e.ndp_ns,
-            max(e.cpu_striped_ns, striped),
-            max(e.cpu_localized_ns, localized),
-        ]
-        if not e.resident:
-            spans += [max(e.gpu_miss_striped_ns, striped), max(e.gpu_miss_localized_ns, localized)]
-        assert optimum(free) == min(spans)
-
-
-def test_more_work_never_helps_and_idle_experts_change_nothing() -> None:
-    """Dropping an expert never raises the optimum; one without tokens leaves it alone."""
-    for instance in cases()[::2]:
-        rows = [e.model_dump() for e in instance.experts]
-        if any(row["tokens"] for row in rows[1:]):
-            assert optimum(changed(instance, experts=rows[1:])) <= optimum(instance)
-        idle = rows[0] | {"expert": 70, "tokens": 0}
-        assert optimum(changed(instance, experts=[*rows, idle])) == optimum(instance)

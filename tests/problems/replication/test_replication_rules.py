@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.problems.replication.check import device_loads, objective, violations
-from moeopt.problems.replication.eplb import pack, placed, rebalance, replicate
+from moeopt.problems.replication.eplb import placed, rebalance
 from moeopt.problems.replication.heuristics import (
     HEURISTICS,
     biased,
@@ -49,18 +49,6 @@ def test_a_second_copy_on_a_device_changes_places_or_goes() -> None:
     assert dropped.copies == eplb(GOLDEN, same_device="drop").copies
     assert objective(GOLDEN, eplb(GOLDEN)) == 194_880
     assert objective(GOLDEN, dropped) == 260 * 840
-
-
-def test_the_steps_of_eplb_by_hand() -> None:
-    """Copies go to who has most per copy; packs have room for so many and no more."""
-    as_singles = rebalance([9, 4, 4], 4, 1, 1, 2)
-    assert as_singles == [[0, 2], [0, 1]] or as_singles == [[0, 1], [0, 2]]
-    import numpy as np
-
-    assert replicate(np.float32([9, 4, 4]), 6, 8) == [3, 2, 1]
-    assert replicate(np.float32([9, 4, 4]), 6, 2) == [2, 2, 2]
-    assert pack(np.float32([5, 4, 3, 2]), 2, 2) == [[0, 3], [1, 2]]
-    assert pack(np.float32([1, 9]), 2, 1) == [[0], [1]]
 
 
 def test_longest_first_and_round_robin_by_hand() -> None:
@@ -138,44 +126,6 @@ def test_rules_are_valid_at_scale(rule: str) -> None:
             answers += 1
             assert violations(instance, solution) == []
     assert answers
-
-
-def test_metro_reads_fewer_and_a_static_split_follows_the_sum() -> None:
-    """Two experts on two devices: METRO reads one on each, EPLB both on both."""
-    instance = Instance.from_arrays(
-        loads=[[4, 4], [4, 0]], devices=2, slots=2, split="free", name="hand", **KERNEL
-    )
-    assert eplb(instance).copies == ((0, 1), (0, 1))
-    assert device_loads(instance, eplb(instance))[0] == [80, 80]
-    assert device_loads(instance, HEURISTICS["metro"](instance))[0] == [40, 40]
-    shares = HEURISTICS["static-split"](instance).shares
-    assert [sum(row) for row in shares[0]] == [4, 4]
-    assert {max(row) for row in shares[1][:1]} <= {2, 3, 4}
-
-
-def test_biased_and_swaps_by_hand() -> None:
-    """The hot expert everywhere; cheap ways for many tokens; few moves."""
-    few = Instance.from_arrays(loads=[9, 1, 1], devices=3, slots=2, name="biased")
-    assert biased(few).copies[0] == (0, 1, 2)
-    links = [[0, 5], [0, 5]]
-    ways = Instance.from_arrays(
-        loads=[50, 50, 51, 51], devices=2, slots=2, links=links, name="ways", **KERNEL
-    )
-    # Tokens to device 1 cost 5, so that the larger ones are exchanged within a fiftieth.
-    before, after = (HEURISTICS[r](ways) for r in ("eplb-without-copies", "topology-swaps"))
-    on = [sum(load for load, row in zip([50, 50, 51, 51], p.copies, strict=True) if 1 in row)
-          for p in (before, after)]  # fmt: skip
-    assert on[1] < on[0]
-    now = [[0, 1], [0], [1], [1]]
-    swift = Instance.from_arrays(loads=[9, 9, 1, 1], devices=2, slots=3, current=now, name="swift")
-    moved = swift_balancer(swift)
-    assert all(first[0] in row for first, row in zip(now, moved.copies, strict=True))
-    assert max(device_loads(swift, moved)[0]) <= max(device_loads(swift, swift_of(swift, now))[0])
-
-
-def swift_of(instance: Instance, rows: list[list[int]]) -> Solution:
-    """Return the solution in which copies stay."""
-    return Solution(instance=instance.name, copies=tuple(map(tuple, rows)))
 
 
 def some_instance(seed: int, **fixed: object) -> Instance:

@@ -8,7 +8,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.planner.decode.costs import CostTable
-from moeopt.planner.decode.decide import Decider, Lrus, policy_names
+from moeopt.planner.decode.decide import Decider, policy_names
 from moeopt.planner.decode.loads import Loads
 from moeopt.planner.decode.run import simulate_loads
 from moeopt.planner.decode.work import StepWork, layer_times
@@ -72,24 +72,6 @@ def test_the_coldest_are_deferred() -> None:
     plan = Plan(deferred=(2,))
     work = Decider(plan, COSTS, loads, 1, layer_times(plan, 2)).decide(0)
     assert work.deferred[0].tolist() == [True, True, False]
-
-
-def test_a_cache_keeps_the_last_ones_listed() -> None:
-    """Group access: looked up together against the old content, then remembered in order."""
-    cache = Lrus([2, 0], 4)
-    assert cache.there.tolist() == [[True], [False]]
-    assert hits(cache, [1, 2, 3]) == []
-    assert hits(cache, [3, 1]) == [3]
-    assert hits(cache, [2, 1, 3]) == [1, 3]
-    assert hits(cache, [1, 3]) == [1, 3]
-
-
-def hits(cache: Lrus, listed: list[int]) -> list[int]:
-    """Let the first layer's cache look up experts in this order."""
-    asked, order = np.zeros((2, 4), dtype=np.bool_), np.zeros((2, 4), dtype=np.int64)
-    asked[0, listed] = True
-    order[0, listed] = np.arange(len(listed))
-    return [int(expert) for expert in np.flatnonzero(cache.access(asked, order)[0])]
 
 
 def test_hits_run_as_residents_and_misses_are_fetched() -> None:

@@ -110,39 +110,6 @@ def test_hindsight_is_no_worse(seed: int) -> None:
         assert hindsight.objective <= execute(actual, migrations, optimal).makespan_ns
 
 
-def test_a_decision_that_knew_the_loads_keeps_its_promise() -> None:
-    """The optimum in hindsight, executed, is the optimum."""
-    _, actual, _ = random_case(5)
-    optimum = moeopt.solve(actual, "cp-sat", time_limit_s=600)
-    run = execute(actual, optimum.solution.migrations, optimal)
-    assert run.makespan_ns == optimum.objective < execute(actual, (), optimal).makespan_ns
-
-
-def test_generated_predictions_and_loads_fit_together() -> None:
-    """The generator's two instances of one step are taken; the heuristic's promise is measured."""
-    common: dict[str, Any] = {
-        "machine": "trimoe",
-        "model": "deepseek-v2-lite",
-        "workload": "trimoe-skew",
-        "batch": 128,
-        "seed": 2,
-    }
-    predicted, actual = (
-        moeopt.generate("relayout", loads=loads, **common) for loads in ("predicted", "actual")
-    )
-    assert isinstance(predicted, Instance)
-    assert isinstance(actual, Instance)
-    hottest = max(predicted.experts, key=lambda expert: expert.tokens)
-    decision = Solution(
-        instance=predicted.name,
-        migrations=(Migration(expert=hottest.expert, kind="prefetch"),),
-        assignment=(None,) * len(predicted.experts),
-    )
-    assert check.violations(actual, execute(actual, decision.migrations).solution) == []
-    moved, unmoved = (execute(predicted, of).makespan_ns for of in (decision.migrations, ()))
-    assert moved < unmoved
-
-
 def test_a_migration_of_an_unknown_expert_is_named() -> None:
     """The place in the list and the expert's number."""
     _, actual, _ = random_case(1)

@@ -9,6 +9,7 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes import measurements
 from moeopt.sim.machines.runtimes.calibration import calibrate
 from moeopt.sim.machines.runtimes.measurements import Measurement, read_measurements
 from moeopt.sim.machines.runtimes.profile import as_vector, get_runtime
@@ -17,6 +18,8 @@ from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.presets import get_machine, get_model
+
+QWEN = get_model("qwen3-30b-a3b")
 
 HEAD = "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
 
@@ -41,7 +44,10 @@ def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Mea
 
 
 def test_two_points_say_what_lies_between(machine: Machine) -> None:
-    """Far off before, within 3 % after; the interval shrinks; other models gain."""
+    """Far off before, within 3 % after; the interval shrinks; other models gain part of it.
+
+    Half of it came over while two points of one model counted as two of the machine.
+    """
     points = speeds_elsewhere(machine, "qwen3-30b-a3b", [4, 24, 44])
     ends, middle = [points[0], points[2]], points[1]
     own = calibrate(machine, ends).machine
@@ -55,7 +61,7 @@ def test_two_points_say_what_lies_between(machine: Machine) -> None:
     there = moeopt.predict(own, other.model, n_cpu_moe=12, context=64)
     naive = moeopt.predict(machine, other.model, n_cpu_moe=12, context=64)
     assert there.certainty == "calibrated on another model"
-    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.5 * abs(
+    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.6 * abs(
         naive.tokens_per_s - other.tokens_per_s
     )
 
@@ -146,16 +152,19 @@ def test_what_llama_bench_really_wrote(root: Path) -> None:
         calibrate(get_machine("ryzen-am5"), points)
 
 
-def test_two_models_that_llama_bench_really_wrote(root: Path) -> None:
+def test_two_models_that_llama_bench_really_wrote(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """2 and 8 experts per token: each file is looked for beside the results; --model is none."""
     file = root / "tests" / "sim" / "data" / "llama_bench" / "two_models.json"
 
-    def model_of(name: str, bits: str) -> ModelShape:
+    def model_of(name: str) -> ModelShape:
         assert Path(name).parent == file.parent
         top_k = int(Path(name).name.removeprefix("random-q4_0-top")[0])
-        return get_model("qwen3-30b-a3b").model_copy(update={"name": name, "top_k": top_k})
+        return QWEN.model_copy(update={"name": name, "top_k": top_k})
 
-    points = read_measurements(file, model_of=model_of)
+    monkeypatch.setattr(measurements, "get_model", model_of)
+    points = read_measurements(file)
     assert [point.model.top_k for point in points] == [2, 8]
     fitted = calibrate(get_machine("epyc-9004"), points)
     assert max(abs(left.error) for left in fitted.residuals) < 0.05

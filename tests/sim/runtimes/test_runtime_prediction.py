@@ -18,7 +18,8 @@ from moeopt.sim.machines.runtimes.applied import (
     quantum_ns,
 )
 from moeopt.sim.machines.runtimes.memory import NoRoomError
-from moeopt.sim.machines.runtimes.predict import PARTS, Wanted, fewest_cpu_blocks
+from moeopt.sim.machines.runtimes.options import PredictOptions
+from moeopt.sim.machines.runtimes.predict import PARTS, fewest_cpu_blocks
 from moeopt.sim.machines.runtimes.profile import get_runtime, runtimes
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS, CalibratedRuntime
@@ -122,8 +123,8 @@ def test_command_lines_are_complete(machine: Machine) -> None:
     short = moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M").command or ""
     assert "-c 4096" in short
     assert "-ctk" not in short
-    asked: Wanted = {"bits": "Q4_K_M", "n_cpu_moe": 3, "runtime": "ik_llama.cpp"}
-    of_ik = moeopt.predict(machine, "deepseek-v2-lite", **asked).command or ""
+    asked = PredictOptions(bits="Q4_K_M", n_cpu_moe=3, runtime="ik_llama.cpp")
+    of_ik = moeopt.predict(machine, "deepseek-v2-lite", options=asked).command or ""
     assert "-ot blk.1.ffn_.+exps=CPU,blk.2.ffn_.+exps=CPU -fa on" in of_ik
     with pytest.raises(InputError, match=r"llama\.cpp has caches of"):
         moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M", kv_bits=7)

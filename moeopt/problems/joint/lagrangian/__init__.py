@@ -42,8 +42,9 @@ SHARE = 0.1
 ASCENT_PATIENCE = 20
 """Steps without progress before they become shorter."""
 
-LONGEST, SHORTER, SHORTEST = 0.3, 0.7, 1e-4
-"""First length of a step, as a part of the gap; what shortens it; where it ends."""
+LONGEST, CACHES_LONGEST, SHORTER, SHORTEST = 0.3, 0.05, 0.7, 1e-4
+"""First length of a step, as a part of the gap, also from prices without caches; what shortens it;
+where it ends."""
 
 LEAST_GAIN = 1e-7
 """Relative rise of the bound that counts as progress."""
@@ -69,8 +70,10 @@ class Ascent:
         The averages of the experts' states, shape (cells, states), and of the counts by layer.
     """
 
-    def __init__(self, relaxation: Relaxation, first: Multipliers) -> None:
-        self.relaxation = relaxation
+    def __init__(
+        self, relaxation: Relaxation, first: Multipliers, longest: float = LONGEST
+    ) -> None:
+        self.relaxation, self._longest = relaxation, longest
         i = relaxation.instance
         self.shape = (len(i.steps), i.layers, 5)
         self.deferral = i.max_deferred > 0
@@ -83,7 +86,8 @@ class Ascent:
         self._rows = self._row_counts(found)
         self._lengths = found.lengths.astype(np.float64)
         self._lost, self._host = found.lost, found.host_bytes
-        self._step, self._failed = LONGEST, 0
+        self._over = self._hits(found)
+        self._step, self._failed = longest, 0
 
     @property
     def converged(self) -> bool:
@@ -92,7 +96,7 @@ class Ascent:
 
     def again(self) -> bool:
         """Start again with long steps from the best multipliers."""
-        self._step, self._failed, self._now = LONGEST / 2, 0, self.best
+        self._step, self._failed, self._now = self._longest / 2, 0, self.best
         return True
 
     def iterate(self, target_ns: int, steps: int, stopped: Callable[[], bool]) -> None:
@@ -107,6 +111,8 @@ class Ascent:
         selected = self.selected[relaxation.arrays.cell]
         direction = selected - self._copies
         length = float((direction * direction).sum())
+        over = np.where((now.at.hit > 0) | (self._over > 0), self._over, 0.0)
+        length += float(over @ over)
         agree = np.tile(self.deferred, (self.shape[0], 1)) - self._rows
         if not relaxation.by_paths:
             length += float((agree * agree).sum())
@@ -114,9 +120,10 @@ class Ascent:
         gap = min(max(target_ns - now.bound_ns, 0.0), 2.0 * target_ns)
         factor = float(rounding.rounded(self._step * gap / length)) if length > 1e-12 else 0.0
         price = now.at.price + factor * direction
+        hit = np.maximum(0.0, now.at.hit + factor * over)
         if not relaxation.by_paths:
             return self._with_budgets(
-                replace(now.at, price=price, count=now.at.count + factor * agree)
+                replace(now.at, price=price, hit=hit, count=now.at.count + factor * agree)
             )
         lengths = self._lengths.reshape(self.shape)
         mean_ns = float(rounding.rounded(lengths[:, :, 0].mean()))
@@ -124,7 +131,7 @@ class Ascent:
         towards = soft_flow(lengths, heat, self.deferral).reshape(-1, 5)
         moved = min(1.0, MOVED * self._step)
         flow = (1 - moved) * now.at.flow + moved * towards
-        return self._with_budgets(replace(now.at, price=price, flow=flow))
+        return self._with_budgets(replace(now.at, price=price, hit=hit, flow=flow))
 
     def _with_budgets(self, at: Multipliers) -> Multipliers:
         i = self.relaxation.instance
@@ -159,6 +166,7 @@ class Ascent:
             ("_lengths", found.lengths),
             ("_lost", found.lost),
             ("_host", found.host_bytes),
+            ("_over", self._hits(found)),
         ):
             setattr(self, name, SHARE * new + (1 - SHARE) * getattr(self, name))
 
@@ -167,6 +175,11 @@ class Ascent:
         flags = np.zeros(found.at.price.shape)
         flags[np.arange(len(flags)), found.state // 3] = 1
         return flags
+
+    def _hits(self, found: Relaxed) -> Floats:
+        """Return by entry whether its row finds it in a cache, less how far its layer's does."""
+        widths = self.relaxation.widths
+        return np.asarray(((found.state % 3 == 0) & (found.state // 3 < widths)) - found.within)
 
     def _counts(self, found: Relaxed) -> Floats:
         return np.eye(self.most + 1)[found.deferred]
@@ -192,7 +205,7 @@ def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
     on_gpu = own[:, :1] * arrays.steps.gpu_ns
     price = np.concatenate([on_cpu, on_gpu], axis=1)
     count = np.zeros((len(flow), i.max_deferred + 1))
-    return Multipliers(price, flow, 0.0, 0.0, 0.0, count)
+    return Multipliers(price, flow, 0.0, 0.0, 0.0, count, np.zeros(len(price)))
 
 
 __all__ = ["solve"]
@@ -208,6 +221,9 @@ LARGE = 4000
 
 AGAIN = 0.02
 """Multipliers start again with long steps if the last time closed this part of the gap."""
+
+WITHOUT_CACHES = 3
+"""Rounds in which a relaxation without caches finds plans, and prices to begin with."""
 
 POWERS = range(-8, 5)
 """Half powers of ten that first multipliers of the budgets may be, of all time over the budget."""
@@ -250,6 +266,7 @@ class _Context:
     bound_ns: int = 0
     marked_ns: float = 0.0
     done: bool = False
+    rounds: int = 0
 
 
 class _Run:
@@ -282,7 +299,7 @@ class _Run:
     def start(self, solutions: list[Solution]) -> None:
         """Offer what the heuristics found, and what local search makes of it."""
         empty = np.zeros((0, 0))
-        none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty)
+        none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty, empty)
         for solution in solutions:
             plan = plan_of(self.instance, solution)
             self.offer(plan, cost(self.arrays, plan))
@@ -293,16 +310,20 @@ class _Run:
         """Raise the lowest bound and look for better plans in turns."""
         open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
         rounds = 0
-        small = len(self.arrays.row) * len(self.instance.bits) <= SMALL
         while not (self.search.stopped or self.search.closed or self.near):
             pending = [c for c in open_ones if not c.done and c.bound_ns < self.best_ns]
-            if not pending or (small and rounds >= FEW_ROUNDS * len(open_ones)):
+            if not pending or (self.small and rounds >= FEW_ROUNDS * len(open_ones)):
                 break
-            context = min(pending, key=lambda c: (c.bound_ns, c.number))
+            context = min(pending, key=lambda c: (c.bound_ns, c.rounds, c.number))
             self.work_on(context)
             bound_ns = min(c.bound_ns for c in open_ones)
             self.search.prove(min(self.best_ns, -(-bound_ns // self.grid) * self.grid))
             rounds += 1
+
+    @property
+    def small(self) -> bool:
+        """Whether CP-SAT gets the instance after one round, which is with caches then."""
+        return len(self.arrays.row) * len(self.instance.bits) <= SMALL
 
     @property
     def near(self) -> bool:
@@ -314,9 +335,11 @@ class _Run:
     def ascent(self, number: int) -> Ascent:
         """Return the first multipliers of a context, from the incumbent's long paths."""
         relaxation = Relaxation(self.arrays, number)
+        relaxation.caches &= self.small
         first = _priced(relaxation, self.lengths.astype(np.float64))
         if StepRelaxation.suits(self.arrays):
             relaxation = StepRelaxation(self.arrays, number, self.grid)
+            relaxation.caches &= self.small
             first = replace(first, count=relaxation.counts_of(first))
         return Ascent(relaxation, first)
 
@@ -325,13 +348,20 @@ class _Run:
         begin = self.search.clock.now()
         ascent = context.ascent
         ascent.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
-        context.bound_ns = max(context.bound_ns, ascent.best.proven_ns)
+        relaxation = ascent.relaxation
+        exact = relaxation.evaluate(ascent.best.at, exact=True)
+        context.bound_ns = max(context.bound_ns, ascent.best.proven_ns, exact.proven_ns)
         limit_s = PATIENCE * (self.search.clock.now() - begin)
         at = ascent.best.at
         plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred)
         if plan is not None:
             self.improve(plan, at, limit_s)
-        if ascent.converged or ascent.best.bound_ns >= self.best_ns:
+        context.rounds += 1
+        over = ascent.converged or ascent.best.bound_ns >= self.best_ns
+        if self.instance.max_ways and not relaxation.caches:
+            if over or context.rounds > WITHOUT_CACHES:
+                context.ascent = _with_caches(relaxation, at)
+        elif over:
             gained = ascent.best.bound_ns - context.marked_ns
             gap = self.best_ns - ascent.best.bound_ns
             context.marked_ns = ascent.best.bound_ns
@@ -371,3 +401,11 @@ def _priced(relaxation: Relaxation, lengths: Floats) -> Multipliers:
         values = [relaxation.evaluate(one).bound_ns for one in tried]
         best = tried[int(np.argmax(values))]
     return best
+
+
+def _with_caches(relaxation: Relaxation, at: Multipliers) -> Ascent:
+    """Return an ascent where caches are allowed: a hit is worth what residence is."""
+    relaxation.caches = True
+    away, there = np.split(at.price, 2, axis=1)
+    hit = np.maximum(0.0, away - there).max(axis=1)
+    return Ascent(relaxation, replace(at, hit=hit), CACHES_LONGEST)

@@ -7,7 +7,18 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.problems.joint.instance import Instance, Solution
 
-from .kernels import ARCS, MOST_SWAPPED, Decisions, Flags, Frame, Ints, Steps, cache_hits, run_steps
+from .kernels import (
+    ARCS,
+    MOST_SWAPPED,
+    Decisions,
+    Flags,
+    Frame,
+    Ints,
+    Steps,
+    cache_hits,
+    others_since,
+    run_steps,
+)
 
 RUN_WORK, ENTRIES = 1e-4, 2e7
 """Units of work that executing a plan takes, and entries that go into one of them."""
@@ -41,11 +52,6 @@ class Arrays:
         """Return the arrays of an instance."""
         rows = instance.rows
         row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
-        _, first = np.unique(
-            row % instance.layers * instance.experts + rows.expert, return_index=True
-        )
-        seen = np.ones(len(row), dtype=np.bool_)
-        seen[first] = False
         shape = (instance.layers, instance.experts, len(instance.bits))
         loss = np.zeros(shape, dtype=np.int64)
         if instance.width_loss is not None:
@@ -59,14 +65,22 @@ class Arrays:
         copies = np.broadcast_to(np.array(instance.copy_ns), (len(row), shape[2]))
         gpu_ns, cpu_ns = times(instance.gpu_ns), times(instance.cpu_ns)
         copy_ns = np.ascontiguousarray(copies)
+        others = np.full(len(row), -1)
+        steps = Steps(rows.start, rows.expert, gpu_ns, cpu_ns, copy_ns, rows.loss, others)
+        if instance.max_ways:
+            others_since(steps, instance.layers, instance.experts, others)
         return cls(
             instance=instance,
-            steps=Steps(rows.start, rows.expert, gpu_ns, cpu_ns, copy_ns, rows.loss, seen),
+            steps=steps,
             frames=tuple(_frame(instance, number) for number in range(len(instance.contexts))),
             row=row,
             loss=loss,
             size=np.array(instance.expert_bytes, dtype=np.int64),
         )
+
+    def nowhere(self) -> Flags:
+        """Return a flag for every entry that is not set."""
+        return np.zeros(len(self.row), dtype=np.bool_)
 
     @property
     def cell(self) -> Ints:
@@ -150,7 +164,7 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
     i = arrays.instance
     spend(RUN_WORK + len(arrays.row) / ENTRIES)
     context = i.contexts[plan.context]
-    frame, decisions = arrays.frames[plan.context], plan.decisions(np.zeros_like(arrays.steps.seen))
+    frame, decisions = arrays.frames[plan.context], plan.decisions(arrays.nowhere())
     copies_ns = 0
     if plan.ways.any():
         copies_ns = cache_hits(arrays.steps, decisions, np.full(plan.held.shape, -1))
@@ -176,7 +190,7 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
 def scratch(arrays: Arrays) -> tuple[Ints, Flags, Ints]:
     """Return what `run_steps` and `gains` write on."""
     arcs = np.zeros((len(arrays.steps.start), ARCS + 1), dtype=np.int64)
-    return np.zeros((MOST_SWAPPED, 2), dtype=np.int64), np.zeros_like(arrays.steps.seen), arcs
+    return np.zeros((MOST_SWAPPED, 2), dtype=np.int64), arrays.nowhere(), arcs
 
 
 def fits(arrays: Arrays, found: Cost) -> bool:

@@ -47,8 +47,8 @@ class Steps(NamedTuple):
         Its times by width, shape (entries, widths).
     late_loss
         Its loss if it is deferred.
-    seen
-        Whether the layer used it before.
+    others
+        Which others its layer used since it was used last, as `others_since` has them.
     """
 
     start: Ints
@@ -57,7 +57,7 @@ class Steps(NamedTuple):
     cpu_ns: Ints
     copy_ns: Ints
     late_loss: Ints
-    seen: Flags
+    others: Ints
 
 
 class Frame(NamedTuple):
@@ -110,7 +110,7 @@ def solve_rows(
     price: Ints,
     flow: Ints,
     loss_price: int,
-    ways: int,
+    hit: Ints,
     host_copy: bool,
     best: Ints,
     table: Ints,
@@ -129,8 +129,8 @@ def solve_rows(
     ----------
     price, flow, loss_price
         The multipliers: shape (entries, 2 x widths), (rows, arcs), and of deferral's loss.
-    ways
-        0 or 1: whether layers have caches.
+    hit
+        What the GPU pays for an expert that a cache holds, shape (entries,); -1 where none does.
     best, table, origin
         For own use: shape (longest row, 6), (longest row + 1, counts + 1) twice.
     alone, some
@@ -156,13 +156,15 @@ def solve_rows(
             for place in range(2 * widths):
                 j = place % widths
                 paid = price[p, place]
-                if place >= widths or (ways > 0 and steps.seen[p]):
+                if place >= widths or hit[p] >= 0:
+                    paid -= hit[p] if place < widths else 0
                     value = to_both * gpu_ns[p, j] - paid
                     if value < best_alone:
                         best_alone, state[p, 0] = value, 3 * place
                     value = to_gpu * gpu_ns[p, j] - paid
                     if value < best[q, 0]:
                         best[q, 0], best[q, 3] = value, 3 * place
+                    paid = price[p, place]
                 if place < widths or host_copy:
                     value = now * cpu_ns[p, j] - paid
                     if value < best[q, 1]:
@@ -209,8 +211,8 @@ GPU, NOW, LATE, MISSED, COST, SIDES, COUNT = range(7)
 """What is known of an option: time on the GPU, immediate and deferred time, whether any expert is
 on the CPU, what it costs besides time, the sides of all experts, and how many are deferred.
 
-The sides are a number with one digit for each expert, counted from the last one listed. A digit
-below the number of widths is that width on the GPU; the others are on the CPU.
+The sides are a number with one digit for each expert, counted from the last one listed: its width
+on the GPU, on the CPU, or, with caches, on the GPU that finds it in one, `widths` digits each.
 """
 
 
@@ -220,6 +222,8 @@ def row_options(
     price: Ints,
     count_price: Ints,
     loss_price: int,
+    hit: Ints,
+    digits: int,
     host_copy: bool,
     row: int,
     counts: int,
@@ -233,21 +237,30 @@ def row_options(
     ----------
     count_price
         Paid for each number of deferred experts, shape (rows, counts).
+    hit, digits
+        As in `solve_rows`, and how many sides there are.
     options
         Output, shape (options, 7).
     """
     widths, first, last = steps.gpu_ns.shape[1], steps.start[row], steps.start[row + 1]
     found, numbers = 0, 1
     for _ in range(first, last):
-        numbers *= 2 * widths
+        numbers *= digits
     for count in range(counts):
         for number in range(numbers):
             gpu_ns, now_ns, late_ns, on_cpu = 0, 0, 0, 0
-            cost, rest = -count_price[row, count], number
+            cost, rest, known = -count_price[row, count], number, True
             for entry in range(last - 1, first - 1, -1):
-                side = rest % (2 * widths)
-                rest //= 2 * widths
+                side = rest % digits
+                rest //= digits
                 width = side % widths
+                if side >= 2 * widths:
+                    if hit[entry] < 0:
+                        known = False
+                        break
+                    gpu_ns += steps.gpu_ns[entry, width]
+                    cost += hit[entry] - price[entry, width]
+                    continue
                 if side < widths:
                     gpu_ns += steps.gpu_ns[entry, width]
                     cost -= price[entry, widths + width]
@@ -262,6 +275,8 @@ def row_options(
                 else:
                     now_ns += steps.cpu_ns[entry, width]
                 on_cpu += 1
+            if not known:
+                continue
             missed, at = min(on_cpu, 1), 0
             while at < found and (
                 options[at, GPU] != gpu_ns
@@ -286,6 +301,8 @@ def all_steps(
     price: Ints,
     count_price: Ints,
     loss_price: int,
+    hit: Ints,
+    digits: int,
     unit: int,
     bucket_ns: int,
     options: Ints,
@@ -298,8 +315,8 @@ def all_steps(
 
     Parameters
     ----------
-    price, count_price
-        Shape (entries, 2 x widths) and (rows, counts).
+    price, count_price, hit, digits
+        Shape (entries, 2 x widths) and (rows, counts), and as in `row_options`.
     options, least_cost, origin
         For own use; the last two by layer and bucket of the difference: the least cost so far,
         shape (layers + 1, buckets), and bucket before, sides and count, shape (layers, buckets, 3).
@@ -321,6 +338,8 @@ def all_steps(
                 price,
                 count_price,
                 loss_price,
+                hit,
+                digits,
                 frame.host_copy,
                 base + layer,
                 allowed,
@@ -361,6 +380,147 @@ def all_steps(
             counts[base + layer] = origin[layer, best, 2]
             best = origin[layer, best, 0]
     return total
+
+
+@compiled
+def least_within(cost: Ints, size: Ints, room: int) -> int:
+    """Return the least cost of all experts in some states whose sizes fit into the room.
+
+    A dynamic program: each expert takes one state, and `least[r]` is the least of those so far
+    that take r at most.
+
+    Parameters
+    ----------
+    cost, size
+        Of each expert in each state, shape (cells, states), and of states, both below `TOP`.
+    """
+    least = np.zeros(room + 1, dtype=np.int64)
+    for cell in range(len(cost)):
+        for r in range(room, -1, -1):
+            best = TOP
+            for state in range(len(size)):
+                if size[state] <= r:
+                    best = min(best, least[r - size[state]] + cost[cell, state])
+            least[r] = best
+    return int(least[room])
+
+
+FEW_EXPERTS = 8
+"""In layers of so many experts or fewer all sets of residents are tried for what a cache finds."""
+
+BITS = np.array([number.bit_count() for number in range(1 << FEW_EXPERTS)])
+
+
+@compiled
+def others_since(steps: Steps, layers: int, experts: int, others: Ints) -> None:
+    """Set which others of its layer were used since each entry's was, as bits; -1 if it was not.
+
+    A cache finds what is no resident if fewer others than its ways are none either. With more than
+    `FEW_EXPERTS` they are left out, as if all of them were residents.
+    """
+    used = np.full((layers, experts), -1)
+    for row in range(len(steps.start) - 1):
+        last = used[row % layers]
+        for p in range(steps.start[row], steps.start[row + 1]):
+            own = last[steps.expert[p]]
+            others[p] = 0 if own >= 0 else -1
+            for e in range(experts if own >= 0 and experts <= FEW_EXPERTS else 0):
+                others[p] += (last[e] > own) << e
+        for p in range(steps.start[row], steps.start[row + 1]):
+            last[steps.expert[p]] = p
+
+
+@compiled
+def off_the_gpu(steps: Steps, cost: Ints, size: Ints, paid: Ints, away: Ints) -> None:
+    """Set what experts cost that are no residents, for each cache that their layer may have.
+
+    Parameters
+    ----------
+    cost, size
+        Of experts in their states, shape (layers, experts, 2 x widths), without the GPU's memory,
+        and bytes by width.
+    paid
+        What a row pays for finding an entry, shape (entries,).
+    away
+        Output, by layer, set of residents, ways less 1, the widest that is no resident, and expert.
+    """
+    layers, sets, most_ways, widths, experts = away.shape
+    for layer in range(layers):
+        for j in range(widths):
+            for e in range(experts):
+                away[layer, :, :, j, e] = cost[layer, e, _narrower(cost[layer, e], size, j)]
+    for row in range(len(steps.start) - 1):
+        layer = row % layers
+        for p in range(steps.start[row], steps.start[row + 1]):
+            others = steps.others[p]
+            for residents in range(sets if others >= 0 else 0):
+                for ways in range(BITS[others & ~residents], most_ways):
+                    away[layer, residents, ways, :, steps.expert[p]] -= paid[p]
+
+
+@compiled
+def _narrower(cost: Ints, size: Ints, widest: int) -> int:
+    """Return the best width of an expert that is no resident, up to the widest."""
+    at = widest
+    for j in range(len(size)):
+        if size[j] <= size[widest] and cost[j] < cost[at]:
+            at = j
+    return at
+
+
+@compiled
+def cached_layers(
+    cost: Ints, size: Ints, gpu: int, away: Ints, chosen: Ints, caches: Ints
+) -> tuple[int, int]:
+    """Choose each layer's residents and cache; return what they cost, and bytes on the GPU.
+
+    Parameters
+    ----------
+    cost, size, gpu, away
+        As in `off_the_gpu`, and the price of a byte. With one set, any experts may be residents.
+    chosen, caches
+        Output: each expert's state, and each layer's set and ways, (0, 0) without a cache.
+    """
+    layers, experts, states = cost.shape
+    sets, most_ways, widths = away.shape[1:4]
+    total, used = 0, 0
+    there, place = np.empty(experts, dtype=np.int64), np.empty(experts, dtype=np.int64)
+    for layer in range(layers):
+        best, widest = 0, -1
+        for e in range(experts):
+            least, there[e] = TOP, TOP
+            for s in range(states):
+                value = cost[layer, e, s] + (gpu * size[s - widths] if s >= widths else 0)
+                if s >= widths and value < there[e]:
+                    there[e], place[e] = value, s
+                if value < least:
+                    least, chosen[layer, e] = value, s
+            best += least
+        caches[layer] = 0
+        for residents in range(sets):
+            for ways in range(most_ways):
+                for j in range(widths):
+                    value = gpu * (ways + 1) * size[j]
+                    for e in range(experts):
+                        off = away[layer, residents, ways, j, e]
+                        if sets == 1:
+                            value += min(off, there[e])
+                        else:
+                            value += there[e] if residents >> e & 1 else off
+                    if value < best:
+                        best, widest = value, j
+                        caches[layer, 0], caches[layer, 1] = residents, ways + 1
+        total += best
+        residents, ways = caches[layer, 0], caches[layer, 1]
+        used += ways * size[widest]
+        for e in range(experts):
+            if ways:
+                off = away[layer, residents, ways - 1, widest, e]
+                inside = residents >> e & 1 or (sets == 1 and there[e] < off)
+                chosen[layer, e] = place[e] if inside else _narrower(cost[layer, e], size, widest)
+            if chosen[layer, e] >= widths:
+                used += size[chosen[layer, e] - widths]
+    return total, used
 
 
 MOST_SWAPPED = 8

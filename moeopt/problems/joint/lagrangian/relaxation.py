@@ -22,8 +22,11 @@ that no clock contradicts: c' = a + A + idle delays nothing, as the CPU of the n
 after a + A + s anyway, and attention after it not before a + A + S + A' + S' >= c' + s. Likewise
 arc 2 stands for all waits for deferred experts: without any, attention waited a layer before.
 
-Caches. With ways a layer's rows may run on the GPU what was used before, free of copies, and pays
-for one way of the narrowest width: a relaxation of any cache; the lesser of both counts.
+Caches. A cache of w ways finds an expert that is no resident if, since its last use, fewer than w
+others were used that are none either. So rows may run on the GPU what was used before, and pay
+`hit` for each; a layer with a cache is paid these for what it finds of its non-residents, and pays
+for w times its widest non-resident. In layers of few experts all sets of residents are tried, which
+makes the layer's part exact; in others any expert used before is found. Copies cost nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -34,16 +37,37 @@ from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 
 from .arrays import Arrays
-from .kernels import ARCS, MOST_OPTIONS, TOP, Flags, Floats, Ints, all_steps, solve_rows
+from .kernels import (
+    ARCS,
+    BITS,
+    FEW_EXPERTS,
+    MOST_OPTIONS,
+    TOP,
+    Flags,
+    Floats,
+    Ints,
+    all_steps,
+    cached_layers,
+    least_within,
+    off_the_gpu,
+    solve_rows,
+)
 
 ROUGH = 24
 """The multiplier of memory is found to so many binary places."""
 
+CACHED = 12
+"""As `ROUGH`, where there are caches."""
+
+MOST_CELLS = 2**27
+"""Steps of the dynamic program over the GPU's memory: more take too long."""
+
 MOST_BUCKETS = 512
 
-CALL_WORK, STATES, OPTIONS = 1e-3, 7e8, 3e9
+CALL_WORK, STATES, OPTIONS, CACHES = 1e-3, 7e8, 3e9, 6e8
 """Units of work that an evaluation takes besides its loops, and how many states, of an entry or of
-an expert, and transitions from a bucket by an option, a core looks at in a second."""
+an expert, transitions from a bucket by an option, and experts beside a cache a core looks at in a
+second."""
 
 LARGEST = 2**60
 
@@ -62,6 +86,8 @@ class Multipliers:
         Of the budgets.
     count
         Of deferred counts, shape (rows, most + 1): what `StepRelaxation` has in place of flows.
+    hit
+        Of what a cache holds, shape (entries,), not negative.
     """
 
     price: Floats
@@ -70,6 +96,7 @@ class Multipliers:
     host: float
     loss: float
     count: Floats
+    hit: Floats
 
 
 @dataclass(frozen=True)
@@ -92,6 +119,8 @@ class Relaxed:
         Of the arcs of every row.
     lost, host_bytes
         What the solution uses of these budgets.
+    within
+        By entry, whether its layer's cache finds it, from 0 to 1.
     """
 
     bound_ns: float
@@ -104,6 +133,7 @@ class Relaxed:
     lengths: Ints
     lost: float
     host_bytes: float
+    within: Floats
 
 
 class Relaxation:
@@ -113,6 +143,8 @@ class Relaxation:
     ----------
     by_paths
         Whether steps count with flows over paths.
+    caches
+        Whether layers may have caches; nothing is proven if they may not, but in the instance.
     """
 
     by_paths = True
@@ -130,19 +162,29 @@ class Relaxation:
         on_host = size * (~held | i.host_copy)
         self.host_size = np.broadcast_to(on_host, (self.cells, self.states))
         self.loss = np.tile(arrays.loss.reshape(self.cells, self.widths), 2)
-        self.gpu_room = i.gpu_bytes - self.context.kv_bytes
+        self.unit_bytes = int(np.gcd.reduce(arrays.size)) or 1
+        self.gpu_room = (i.gpu_bytes - self.context.kv_bytes) // self.unit_bytes * self.unit_bytes
+        self.caches = i.max_ways > 0
         most = i.max_deferred + 1
-        of_rows = len(arrays.row) * self.states * (most + 1) * most * (1 + (i.max_ways > 0))
+        of_rows = len(arrays.row) * self.states * (most + 1) * most
+        sets = 1 << i.experts if i.experts <= FEW_EXPERTS else 1
+        ways = min(i.max_ways, i.experts if sets > 1 else 1)
+        self._tables = (i.layers, sets, ways, self.widths, i.experts)
+        tables = 0 if not ways else CACHED * sets * ways * self.widths * self.cells
         self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
+        self.work += tables / CACHES
         frame, steps = self.frame, len(i.steps)
         times = (frame.attention_ns, frame.shared_ns, frame.idle_ns)
         self._of_rows = tuple(np.tile(of_layers, steps) for of_layers in times)
+        self.layer = arrays.row % i.layers
         self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
 
-    def evaluate(self, at: Multipliers) -> Relaxed:
+    def evaluate(self, at: Multipliers, *, exact: bool = False) -> Relaxed:
         """Evaluate the relaxation in integers, with the best multiplier of the GPU's memory.
 
-        The other multipliers are rounded to binary places, as many as keep every sum in 64 bits,
+        Or, if `exact`, with its limit as it is, where no caches share it and units are few; all
+        sizes are multiples of one, so that what is left of the room beyond them is never used. The
+        other multipliers are rounded to binary places, as many as keep every sum in 64 bits,
         20 at most.
         """
         i = self.instance
@@ -152,16 +194,20 @@ class Relaxation:
         np.add.at(summed, self.slots, whole.price.ravel())
         cost = summed.reshape(self.cells, self.states)
         cost = cost + whole.loss * self.loss + whole.host * self.host_size
-        gpu, selected, total = self._experts(cost)
+        gpu, selected, total, within = self._experts(cost, whole.hit)
         state = np.zeros(len(self.arrays.row), dtype=np.int64)
-        rows = self._rows(whole, gpu, state)
-        value = total + rows.total - gpu * self.gpu_room - whole.host * (i.host_bytes or 0)
+        rows = self._rows(whole, state)
+        memory, units = total - gpu * self.gpu_room, self.gpu_room // self.unit_bytes
+        if exact and not self.caches and units * self.cells * self.states <= MOST_CELLS:
+            spend(units * self.cells * self.states / STATES)
+            memory = least_within(cost, self.gpu_size[0] // self.unit_bytes, units)
+        value = memory + rows.total - whole.host * (i.host_bytes or 0)
         value -= whole.loss * ((i.max_loss or 0) - self.context.kv_loss)
         begin_ns = len(i.steps) * self.context.step_ns
         lost = float((selected * self.loss).sum() + rows.lost) + self.context.kv_loss
         return Relaxed(
             bound_ns=value / whole.unit + begin_ns,
-            proven_ns=-(-value // whole.unit) + begin_ns,
+            proven_ns=-(-value // whole.unit) + begin_ns if self.caches == (i.max_ways > 0) else 0,
             at=replace(at, gpu=gpu / whole.unit),
             selected=selected,
             state=state,
@@ -170,6 +216,7 @@ class Relaxation:
             lengths=rows.lengths,
             lost=lost,
             host_bytes=float((selected * self.host_size).sum()),
+            within=within,
         )
 
     def _largest_sum(self, at: Multipliers) -> float:
@@ -181,9 +228,12 @@ class Relaxation:
         )
         steepest = float(by_cell.max()) / smallest + at.host * 2
         steepest += at.loss * float(np.ptp(self.loss, axis=1).max()) / smallest
+        hits = float(at.hit.sum())
+        steepest += hits / smallest
+        lost = float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum())
         most = 2 * float(by_cell.sum()) + float(np.abs(at.count).sum())
         most += (2 * steepest + at.host) * largest * self.cells * (2 + i.max_ways)
-        return most + at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+        return most + 2 * hits + at.loss * lost
 
     def _whole(self, at: Multipliers) -> "tuple[Multipliers, _Whole]":
         """Return the multipliers, made smaller where sums would leave 64 bits, and in integers.
@@ -196,11 +246,12 @@ class Relaxation:
         if not (horizon_ns + most) * 2**3 < LARGEST:
             if np.isfinite(most):
                 smaller = (LARGEST >> 5) / most
-                price, count = at.price * smaller, at.count * smaller
+                price, count, hit = at.price * smaller, at.count * smaller, at.hit * smaller
             else:
-                smaller, price, count = 0.0, np.zeros_like(at.price), np.zeros_like(at.count)
+                smaller = 0.0
+                price, count, hit = (np.zeros_like(of) for of in (at.price, at.count, at.hit))
             host, loss = smaller * at.host, smaller * at.loss
-            at = Multipliers(price, at.flow, at.gpu, host, loss, count)
+            at = Multipliers(price, at.flow, at.gpu, host, loss, count, hit)
             most = self._largest_sum(at)
         most += horizon_ns
         unit = 1 << next((p for p in range(20, 0, -1) if most * 2 ** (p + 3) < LARGEST), 0)
@@ -209,6 +260,7 @@ class Relaxation:
             0 if limit is None else round(value * unit)
             for value, limit in ((at.host, i.host_bytes), (at.loss, i.max_loss))
         )
+        found = (self.arrays.steps.others >= 0) & self.caches
         return at, _Whole(
             unit=unit,
             price=np.rint(at.price * unit).astype(np.int64),
@@ -216,31 +268,48 @@ class Relaxation:
             count=np.rint(at.count * unit).astype(np.int64),
             host=host,
             loss=loss,
+            hit=np.where(found, np.rint(at.hit * unit), -1).astype(np.int64),
         )
 
-    def _experts(self, cost: Ints) -> tuple[int, Floats, int]:
-        """Return the best multiplier of the GPU's memory, the states, and their cost with it."""
-        row = np.arange(self.cells)
-        chosen = row
+    def _experts(self, cost: Ints, hit: Ints) -> tuple[int, Floats, int, Floats]:
+        """Return the best multiplier of the GPU's memory, the states, and their cost with it.
+
+        And the entries that caches find.
+        """
+        i, row = self.instance, np.arange(self.cells)
+        chosen, caches = row, np.zeros((i.layers, 2), dtype=np.int64)
+        by_layer = cost.reshape(i.layers, i.experts, -1)
+        away = np.zeros(self._tables if self.caches else (0,) * 5, dtype=np.int64)
+        if self.caches:
+            off_the_gpu(self.arrays.steps, by_layer, self.arrays.size, hit, away)
 
         def at(gpu: int) -> tuple[int, int]:
             nonlocal chosen
+            if self.caches:
+                chosen = np.zeros((i.layers, i.experts), dtype=np.int64)
+                result = cached_layers(by_layer, self.arrays.size, gpu, away, chosen, caches)
+                chosen = chosen.ravel()
+                return result
             weighed = cost + gpu * self.gpu_size
             chosen = weighed.argmin(axis=1)
             return int(weighed[row, chosen].sum()), int(self.gpu_size[row, chosen].sum())
 
-        def flags() -> Floats:
-            found = np.zeros((self.cells, self.states))
+        def flags() -> tuple[Floats, Floats]:
+            found, (residents, ways) = np.zeros((self.cells, self.states)), caches[self.layer].T
             found[row, chosen] = 1
-            return found
+            others = self.arrays.steps.others
+            within = (others >= 0) & (chosen[self.arrays.cell] < self.widths)
+            within &= BITS[np.maximum(0, others) & ~residents] < ways
+            return found, within.astype(np.float64)
 
         total, used = at(0)
         if used <= self.gpu_room:
-            return 0, flags(), total
+            return 0, flags()[0], total, flags()[1]
         smallest = max(1, int(self.arrays.size.min()))
-        low, high = 0, int(np.ptp(cost, axis=1).max(initial=0)) // smallest + 1
+        steepest = int(np.ptp(cost, axis=1).max(initial=0) - away.min(initial=0))
+        low, high = 0, steepest // smallest + 1
         over, more = flags(), used
-        while high - low > 1 + (high >> ROUGH):
+        while high - low > 1 + (high >> (CACHED if self.caches else ROUGH)):
             middle = (low + high) // 2
             total, used = at(middle)
             if used > self.gpu_room:
@@ -248,25 +317,15 @@ class Relaxation:
             else:
                 high = middle
         total, used = at(high)
-        under = flags()
         share = 0.0 if more <= used else max(0.0, min(1.0, (self.gpu_room - used) / (more - used)))
-        return high, share * over + (1 - share) * under, total
+        found, within = (share * a + (1 - share) * b for a, b in zip(over, flags(), strict=True))
+        return high, found, total, within
 
-    def _rows(self, whole: "_Whole", gpu: int, state: Ints) -> "_Rows":
-        """Solve the rows, without and with caches; set where every entry is."""
+    def _rows(self, whole: "_Whole", state: Ints) -> "_Rows":
+        """Solve the rows, and set where every entry is."""
         i, steps = self.instance, self.arrays.steps
-        value, missed, states = self._row_values(whole, 0)
+        value, missed, states = self._row_values(whole)
         counts, least = self._by_layer(value)
-        if i.max_ways > 0:
-            value, missed_too, states_too = self._row_values(whole, 1)
-            counts_too, least_too = self._by_layer(value)
-            least_too += gpu * int(self.arrays.size.min())
-            cached = least_too < least
-            counts = np.where(cached, counts_too, counts)
-            least = np.minimum(least, least_too)
-            of_row = np.tile(cached, len(i.steps))[:, None]
-            missed = np.where(of_row, missed_too, missed)
-            states = np.where(of_row[self.arrays.row], states_too, states)
         of_rows = np.tile(counts, len(i.steps))
         some = missed[np.arange(len(of_rows)), of_rows]
         column = np.where(some, 1 + of_rows, 0)
@@ -274,7 +333,7 @@ class Relaxation:
         lost = int(steps.late_loss[state % 3 == 2].sum())
         return _Rows(int(least.sum()), counts, of_rows, self._lengths(state, some), lost)
 
-    def _row_values(self, whole: "_Whole", ways: int) -> tuple[Ints, Flags, Ints]:
+    def _row_values(self, whole: "_Whole") -> tuple[Ints, Flags, Ints]:
         """Return each row's least cost for each number of deferred experts, shape (rows, counts).
 
         And whether any expert is on the CPU then, and the states of `solve_rows`.
@@ -288,7 +347,7 @@ class Relaxation:
         table, origin = np.zeros((2, longest + 1, max(counts, 2)), dtype=np.int64)
         prices = (whole.price, whole.flow, whole.loss)
         own = (best, table, origin)
-        solve_rows(steps, *prices, ways, frame.host_copy, *own, alone, some, states)
+        solve_rows(steps, *prices, whole.hit, frame.host_copy, *own, alone, some, states)
         a, shared, idle = self._of_rows
         s = frame.hand_over_ns
         alone += (z[0] + z[1]) * (a + shared) + z[2] * s + z[3] * (a + idle)
@@ -329,6 +388,7 @@ class _Whole:
     count: Ints
     host: int
     loss: int
+    hit: Ints
 
 
 @dataclass(frozen=True)
@@ -359,26 +419,28 @@ class StepRelaxation(Relaxation):
         longest = int(slowest[-max(1, self.instance.max_deferred) :].sum())
         self.bucket_ns = max(bucket_ns, -(-longest // MOST_BUCKETS))
         self.buckets = longest // self.bucket_ns + 1
+        self.sides = (3 if self.instance.max_ways else 2) * self.widths
         sizes = np.minimum(np.diff(arrays.steps.start), 20)
-        options = (self.states**sizes).sum() * (self.instance.max_deferred + 1)
+        options = (self.sides**sizes).sum() * (self.instance.max_deferred + 1)
         self.work += float(options) * (self.buckets + MOST_OPTIONS // 8) / OPTIONS
 
     @staticmethod
     def suits(arrays: Arrays) -> bool:
-        """Tell whether it pays: rows with few options, deferral, and no caches."""
+        """Tell whether it pays: rows with few options, and deferral."""
         i = arrays.instance
         most = int(np.diff(arrays.steps.start).max(initial=0))
-        options = (2 * len(i.bits)) ** min(most, 20) * (i.max_deferred + 1)
-        return i.max_deferred > 0 and not i.max_ways and options <= MOST_OPTIONS
+        sides = (3 if i.max_ways else 2) * len(i.bits)
+        options = sides ** min(most, 20) * (i.max_deferred + 1)
+        return i.max_deferred > 0 and options <= MOST_OPTIONS
 
-    def _rows(self, whole: _Whole, gpu: int, state: Ints) -> _Rows:
+    def _rows(self, whole: _Whole, state: Ints) -> _Rows:
         """Solve the steps, and let each layer choose its number of deferred experts."""
         steps, layers = self.arrays.steps, self.instance.layers
         options = np.zeros((MOST_OPTIONS, 7), dtype=np.int64)
         least_cost = np.zeros((layers + 1, self.buckets), dtype=np.int64)
         origin = np.zeros((layers, self.buckets, 3), dtype=np.int64)
         sides, counts = np.zeros((2, len(whole.count)), dtype=np.int64)
-        prices = (whole.price, whole.count, whole.loss)
+        prices = (whole.price, whole.count, whole.loss, whole.hit, self.sides)
         units, own = (whole.unit, self.bucket_ns), (options, least_cost, origin)
         total = all_steps(steps, self.frame, *prices, *units, *own, sides, counts)
         state[:] = self._states(whole.price, sides, counts)
@@ -390,13 +452,14 @@ class StepRelaxation(Relaxation):
     def _states(self, price: Ints, sides: Ints, counts: Ints) -> Ints:
         """Return where every entry is, by the sides of its row and how many the row defers."""
         at, row, last = np.arange(len(price)), self.arrays.row, self.arrays.steps.start[1:]
-        side = sides[row] // self.states ** (last[row] - 1 - at) % self.states
-        width, on_cpu = side % self.widths, side >= self.widths
+        side = sides[row] // self.sides ** (last[row] - 1 - at) % self.sides
+        width, found = side % self.widths, side >= 2 * self.widths
+        on_cpu = (side >= self.widths) & ~found
         after: Ints = np.append(np.cumsum(on_cpu[::-1])[::-1], 0)
         deferred = on_cpu & (after[1:] - after[last[row]] < counts[row])
-        held = ~on_cpu
+        held = ~(on_cpu | found)
         if self.frame.host_copy:
-            held |= price[at, self.widths + width] > price[at, width]
+            held |= on_cpu & (price[at, self.widths + width] > price[at, width])
         return np.asarray(3 * (width + self.widths * held) + on_cpu + deferred)
 
     def counts_of(self, at: Multipliers) -> Floats:
@@ -405,7 +468,7 @@ class StepRelaxation(Relaxation):
         With these prices of counts the bound is no lower than that of the same multipliers there.
         """
         _, whole = self._whole(at)
-        return np.asarray(self._row_values(whole, 0)[0] / whole.unit)
+        return np.asarray(self._row_values(whole)[0] / whole.unit)
 
 
 def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:

@@ -82,8 +82,9 @@ def improve(
             i = state % size
             state = state * 48271 % 2147483647
             to = state % (3 * (first[i + 1] - first[i]))
-            if _usable(experts, first[i] + to // 3, to % 3):
-                _run(experts, first, now, load, dimms, i, first[i] + to // 3, to % 3)
+            column, to = first[i] + to // 3, to % 3
+            if to != NDP or experts[PLACE, column] != STRIPED_READS:
+                _run(experts, first, now, load, dimms, i, column, to)
         load = loads_of(experts, now, dimms)
     return best
 
@@ -118,8 +119,8 @@ def _descend(experts: Ints, first: Ints, domain: Ints, load: Ints, dimms: int) -
             before = _column(first, domain, i)
             was = domain[before]
             for k in range(first[i], first[i + 1]):
-                for to in range(3):
-                    if (k == before and to == was) or not _usable(experts, k, to):
+                for to in range(2 if experts[PLACE, k] == STRIPED_READS else 3):
+                    if k == before and to == was:
                         continue
                     _run(experts, first, domain, load, dimms, i, k, to)
                     for j in range(size):
@@ -148,13 +149,12 @@ def _best_run(
     best, best_column, best_to = value - 1e-9 * value, NOBODY, IDLE
     put(experts, load, dimms, column, was, -1)
     for k in range(first[i], first[i + 1]):
-        for to in range(3):
-            if _usable(experts, k, to):
-                put(experts, load, dimms, k, to, 1)
-                after = score(load, dimms)
-                put(experts, load, dimms, k, to, -1)
-                if after < best:
-                    best, best_column, best_to = after, k, to
+        for to in range(2 if experts[PLACE, k] == STRIPED_READS else 3):
+            put(experts, load, dimms, k, to, 1)
+            after = score(load, dimms)
+            put(experts, load, dimms, k, to, -1)
+            if after < best:
+                best, best_column, best_to = after, k, to
     if best_column == NOBODY:
         put(experts, load, dimms, column, was, 1)
         return value
@@ -183,12 +183,6 @@ def _column(first: Ints, domain: Ints, i: int) -> Any:
         if domain[k] != IDLE:
             return k
     return first[i]
-
-
-@compiled
-def _usable(experts: Ints, column: int, to: int) -> bool:
-    """Tell whether a copy can be run in a domain (TD-C2)."""
-    return bool(to != NDP or experts[PLACE, column] != STRIPED_READS)
 
 
 @compiled

@@ -81,11 +81,14 @@ def pareto_labels(
     """
     limit = min(limit, MOST_NODES)
     size = experts.shape[1]
-    falling = np.empty(size, np.int64)
+    falling, mobile_at = np.empty(size, np.int64), np.empty(size, np.int64)
     fixed, total = np.zeros(OWN + dimms, np.int64), np.zeros(OWN + dimms, np.int64)
     for i in range(size):
         falling[i] = -experts[DRAM + NDP, i]
-        if is_mobile(experts, i):
+        read = min(experts[DRAM + GPU, i], experts[DRAM + CPU, i])
+        mobile_at[i] = STRIPED_READS  # where no expert is mobile
+        if experts[PLACE, i] != STRIPED_READS and read < experts[DRAM + NDP, i]:
+            mobile_at[i] = experts[PLACE, i]
             total[experts[PLACE, i]] += experts[DRAM + NDP, i]
         else:
             fixed[experts[PLACE, i]] += experts[DRAM + NDP, i]
@@ -99,7 +102,7 @@ def pareto_labels(
             continue
         count = 0
         for n in range(size):
-            if experts[PLACE, order[n]] == place and is_mobile(experts, order[n]):
+            if mobile_at[order[n]] == place:
                 mobile[count] = order[n]
                 count += 1
         found, found_size, used_nodes = merge_all(
@@ -120,13 +123,6 @@ def pareto_labels(
         heavy += 1
         start[heavy] = used
     return Labels(table, nodes, start[: heavy + 1], True)
-
-
-@compiled
-def is_mobile(experts: Ints, i: int) -> bool:
-    """Return whether some host's read keeps a localized expert's DIMM busy for less than NDP."""
-    read = min(experts[DRAM + GPU, i], experts[DRAM + CPU, i])
-    return bool(experts[PLACE, i] != STRIPED_READS and read < experts[DRAM + NDP, i])
 
 
 @compiled

@@ -10,8 +10,6 @@ from moeopt.core.device_loads import (
     PCIE,
     PLACE,
     Ints,
-    loads_of,
-    makespan_of,
     refine,
 )
 from moeopt.core.search import Feasibility, Search
@@ -111,8 +109,8 @@ class Bracket:
         self.experts, self.size, self.dimms = experts, size, dimms
         self.relaxed = relaxations(experts, size)
         self.lowers = [0 for _ in self.relaxed]
-        self.domains = [first_schedule(table, dimms)[1] for table in self.relaxed]
-        self.reached = [NO_CUTOFF for _ in self.relaxed]
+        found = [first_schedule(table, dimms) for table in self.relaxed]
+        self.reached, self.domains = [one[0] for one in found], [one[1] for one in found]
         self.upper, self.domain = NO_CUTOFF, self.domains[0][:size]
 
     @property
@@ -129,9 +127,8 @@ class Bracket:
     def narrow(self, cutoff: int, limit: int) -> None:
         """Search every relaxation with an effort, see `narrow` for the arguments."""
         for k, table in enumerate(self.relaxed):
-            low, reached, domain = narrow(
-                table, self.dimms, self.domains[k], self.lowers[k], cutoff, limit
-            )
+            known = self.reached[k], self.domains[k]
+            low, reached, domain = narrow(table, self.dimms, known, self.lowers[k], cutoff, limit)
             self.lowers[k], self.reached[k], self.domains[k] = int(low), int(reached), domain
             if table is not self.experts:
                 self.offer(domain[: self.size])
@@ -165,7 +162,7 @@ def relaxations(experts: Ints, size: int) -> list[Ints]:
 
 
 def narrow(
-    experts: Ints, dimms: int, domain: Ints, lower: int, cutoff: int, limit: int
+    experts: Ints, dimms: int, known: tuple[int, Ints], lower: int, cutoff: int, limit: int
 ) -> tuple[int, int, Ints]:
     """Go on from a schedule and a proven lower bound; return both, and the schedule's makespan.
 
@@ -175,15 +172,15 @@ def narrow(
     ----------
     experts, dimms
         The table of `moeopt.core.device_loads`, of schema 1, and the number of DIMMs.
-    domain, lower
-        The schedule, int64 of shape (experts,), and the bound in ns.
+    known, lower
+        The schedule's makespan and itself, int64 of shape (experts,), and the bound, in ns.
     cutoff
         Makespans from here on are of no interest, in ns: the search ends once none below is left.
     limit
         About how many labels are looked at before it gives up: a million takes some 10 ms.
     """
     bound, least, most = simple_bound(experts, dimms)
-    best = makespan_of(loads_of(experts, domain, dimms), dimms)
+    best, domain = known
     if bound >= best:
         return best, best, domain
     grid, scale = grid_and_scale(experts)

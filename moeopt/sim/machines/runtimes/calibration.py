@@ -1,6 +1,7 @@
 """Calibration: the costs of a runtime's terms from speeds measured on the machine at hand."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ Rows = NDArray[np.float64]
 
 
 def fit_costs(
-    rows: Rows, measured_us: Vector, expected_log: Vector, spread: Vector, noise: float
+    rows: Rows, measured_us: Vector, expected_log: Vector, spread: Vector, noise: float | Vector
 ) -> Vector:
     """Return the most probable costs of the terms on one machine.
 
@@ -32,7 +33,7 @@ def fit_costs(
     expected_log, spread
         (terms,): logarithms of the expected costs, and how uncertain they are.
     noise
-        Relative error of a point that is not to be explained.
+        Relative error of a point that is not to be explained, or one of each.
 
     Returns
     -------
@@ -78,7 +79,10 @@ NOISE = 0.04
 """Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""
 
 MODELS = 0.1
-"""Relative error that a model's points share and no other model has: the terms' own error."""
+"""Relative error that a model's points share and no other model has: the terms' own error.
+
+So all points of a model together say as much of the machine as one point with this error would.
+Machines' points, whichever machine is left out, give 0.09 to 0.13 (docs/measured.md)."""
 
 BETWEEN_MACHINES = 0.5
 """A machine's costs differ from the profile's by this much of what was uncertain beforehand."""
@@ -108,8 +112,14 @@ class Calibrated:
     residuals: tuple[Residual, ...]
 
 
-def machine_costs(profile: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:
-    """Return the costs of the terms on a machine, for any model.
+def machine_costs(
+    profile: Vector,
+    rows: NDArray[np.float64],
+    times_us: Vector,
+    models: Sequence[Hashable],
+    factor: float,
+) -> Vector:
+    """Return the costs of the terms on a machine, for models that were not measured there.
 
     Parameters
     ----------
@@ -117,9 +127,18 @@ def machine_costs(profile: Vector, rows: NDArray[np.float64], times_us: Vector) 
         (terms,): costs of the runtime elsewhere, which what the points say nothing about keeps.
     rows, times_us
         (points, terms) and (points,): what each point needs (`amounts`), and what it took.
+    models
+        (points,): whose point each is; `MODELS` is an error that a model's points share.
+    factor
+        Within which the profile holds most machines and models. Points that are there, by their
+        median, may be so by their models' own error: the profile stays.
     """
+    if np.median(np.abs(np.log(token_us(rows, profile) / times_us))) <= np.log(factor):
+        return profile
     _, spread = prior()
-    return fit_costs(rows, times_us, np.log(profile), BETWEEN_MACHINES * spread, MODELS)
+    alike = Counter(models)
+    noise = MODELS * np.sqrt([alike[model] for model in models])
+    return fit_costs(rows, times_us, np.log(profile), BETWEEN_MACHINES * spread, noise)
 
 
 def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:
@@ -127,12 +146,13 @@ def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) ->
 
     They leave those of the machine only as far as that model's points ask for.
     """
-    costs = machine
+    costs = start = machine
     _, spread = prior()
-    for looser in (0.5, 1.0, 2.0):
+    for looser, noise in ((BETWEEN_MACHINES, MODELS), (0.5, NOISE), (1.0, NOISE), (2.0, NOISE)):
         if np.abs(np.log(token_us(rows, costs) / times_us)).max() <= CLOSE:
             break
-        costs = fit_costs(rows, times_us, np.log(machine), looser * spread, NOISE)
+        costs = fit_costs(rows, times_us, np.log(start), looser * spread, noise)
+        start = costs if noise == MODELS else start
     return costs
 
 
@@ -183,8 +203,14 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
         own = [point for point in points if point.runtime == runtime]
         if len(own) < 2:
             raise InputError(f"points: at least two of a runtime are needed, {runtime} has one")
-        profile = as_vector(get_runtime(runtime).costs)
-        costs = machine_costs(profile, _rows(machine, own), _times(own))
+        known = get_runtime(runtime)
+        costs = machine_costs(
+            as_vector(known.costs),
+            _rows(machine, own),
+            _times(own),
+            [point.model.name for point in own],
+            known.interval("not calibrated").factor,
+        )
         models = []
         for name, bits in dict.fromkeys((p.model.name, p.model.bits) for p in own):
             group = [p for p in own if (p.model.name, p.model.bits) == (name, bits)]
@@ -200,8 +226,8 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
         )
     if not found:
         raise InputError("points: there are none")
-    names = {one.runtime for one in found}
-    kept = tuple(one for one in machine.runtimes if one.runtime not in names)
+    anew = {one.runtime for one in found}
+    kept = tuple(one for one in machine.runtimes if one.runtime not in anew)
     said = f"fitted to {len(points)} measured speeds (moeopt calibrate)"
     changed = machine.model_copy(
         update={"runtimes": kept + tuple(found), "sources": machine.sources | {"runtimes": said}}

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError, expect
-from moeopt.core.units import GIB, MIB, tokens_of
+from moeopt.core.errors import expect
+from moeopt.core.options import takes
+from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import (
     command_line,
@@ -24,9 +23,10 @@ from moeopt.sim.machines.runtimes.memory import (
     WITH_GRAPH,
     NoRoomError,
     Use,
-    host_gib,
     kv_bits_of,
+    unstated,
 )
+from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import (
     Certainty,
     RuntimeProfile,
@@ -37,13 +37,11 @@ from moeopt.sim.machines.runtimes.profile import (
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
     amounts,
-    gpu_read_gb_s,
-    host_read_gb_s,
+    prompt_us,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
-from moeopt.sim.models.model_shape import KINDS, ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
-from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 
 PARTS = {
@@ -118,82 +116,13 @@ class Prediction:
         return asdict(self) | {"notes": list(self.notes)}
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `predict` may be told beside machine and model.
-
-    Attributes
-    ----------
-    bits
-        Width of all weights, or the name of a quantisation (``moeopt list quantisations``); None:
-        the model's own widths.
-    kv_bits
-        Bits of a number in the KV cache, or a name such as q8_0; None: 16.
-    runtime
-        ``moeopt list runtimes``.
-    n_cpu_moe
-        Experts of so many blocks on the CPU, counted as llama.cpp counts; None: the fewest that let
-        the rest fit into GPU memory.
-    gpu_experts
-        Instead: so many experts of every layer on the GPU, as ktransformers counts.
-    plan, popularity
-        Instead: residents as in a plan; popularity (MoE layers x experts) says how often each is
-        called, by default all equally.
-    context
-        Tokens in the KV cache; the cache has room for them, and for 4,096 at least.
-    ubatch, prompt
-        Tokens computed together; tokens of a prompt whose speed is asked for.
-    gpus
-        So many GPUs as the machine has; None: as its file says.
-    path
-        The model's file, for the command line.
-    """
-
-    bits: str | float | None = None
-    kv_bits: str | float | None = None
-    runtime: str = "llama.cpp"
-    n_cpu_moe: int | None = None
-    gpu_experts: int | None = None
-    plan: Plan | None = None
-    popularity: NDArray[np.float64] | None = None
-    context: int | str = 0
-    ubatch: int = UBATCH
-    prompt: int | None = None
-    gpus: int | None = None
-    path: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raise InputError unless the options can go together."""
-        given = [self.n_cpu_moe is not None, self.gpu_experts is not None, self.plan is not None]
-        if sum(given) > 1:
-            raise InputError("n_cpu_moe, gpu_experts, plan: give one of them, not several")
-        if not 1 <= self.ubatch <= 2**16:
-            raise InputError(f"ubatch: must be from 1 to {2**16}, not {self.ubatch}")
-        if self.prompt is not None and not 1 <= self.prompt <= 2**24:
-            raise InputError(f"prompt: must be from 1 to {2**24}, not {self.prompt}")
-        if self.gpus is not None and not 1 <= self.gpus <= 64:
-            raise InputError(f"gpus: must be from 1 to 64, not {self.gpus}")
-
-
-class Wanted(TypedDict, total=False):
-    """The fields of `Options` by keyword."""
-
-    bits: str | float | None
-    kv_bits: str | float | None
-    runtime: str
-    n_cpu_moe: int | None
-    gpu_experts: int | None
-    plan: Plan | None
-    popularity: NDArray[np.float64] | None
-    context: int | str
-    ubatch: int
-    prompt: int | None
-    gpus: int | None
-    path: str | None
-
-
+@takes(PredictOptions)
 def predict(
-    machine: Machine | str | Path, model: ModelShape | str | Path, **wanted: Unpack[Wanted]
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    *,
+    options: PredictOptions | None = None,
+    **given: object,
 ) -> Prediction:
     """Predict the decode speed of a runtime on a machine, one sequence at a time.
 
@@ -201,8 +130,10 @@ def predict(
     ----------
     machine, model
         Or their names or files (`get_machine`, `get_model`).
-    **wanted
-        Fields of `Options`.
+    options
+        What else may be said; `moeopt.sim.machines.runtimes.options.PredictOptions` explains it.
+    **given
+        Fields of these options by keyword, in place of `options` or changing some of them.
 
     Returns
     -------
@@ -229,7 +160,7 @@ def predict(
     >>> found.low < found.tokens_per_s < found.high, found.certainty
     (True, 'not calibrated')
     """
-    options = Options(**wanted)
+    options = replace(options or PredictOptions(), **given)  # type: ignore[arg-type]
     machine = get_machine(machine) if isinstance(machine, str | Path) else machine
     if isinstance(model, str | Path) and options.path is None and str(model).endswith(".gguf"):
         options = replace(options, path=str(model))
@@ -246,7 +177,7 @@ def predict(
     notes += not_read(sized.quantisation, options.runtime)
     uses = setting.uses(options.runtime, options.ubatch)
     hopeless = [use for use in uses if _least_missing(use)]
-    if hopeless or (_chosen_here(options) and uses[0].missing and machine.gpu is not None):
+    if hopeless or (options.places_itself and uses[0].missing and machine.gpu is not None):
         bad = hopeless[0] if hopeless else uses[0]
         raise NoRoomError(_does_not_fit(machine, model, options, bad))
     notes += tuple(
@@ -256,14 +187,8 @@ def predict(
         if use.missing
     )
     if machine.dram.capacity_gb is None and max(setting.host_calls) > 0:
-        need = uses[-1].needed / GIB
-        most = f"{host_gib(machine):g} GiB, the most that such a host takes, are assumed"
-        notes += (f"host memory: not stated; {need:.1f} GiB are needed, {most} (dram.capacity_gb)",)
+        notes += (unstated(machine, uses[-1].needed),)
     return of_setting(setting, get_runtime(options.runtime), options, notes)
-
-
-def _chosen_here(options: Options) -> bool:
-    return options.n_cpu_moe is None and options.gpu_experts is None and options.plan is None
 
 
 def with_gpus(machine: Machine, gpus: int | None) -> Machine:
@@ -275,11 +200,11 @@ def with_gpus(machine: Machine, gpus: int | None) -> Machine:
 
 
 def _setting(
-    machine: Machine, model: ModelShape, options: Options
+    machine: Machine, model: ModelShape, options: PredictOptions
 ) -> tuple[Setting, tuple[str, ...]]:
     """Return where the experts are, and what was assumed."""
     aware = get_runtime(options.runtime).numa_aware
-    context = tokens_of("context", options.context)
+    context = options.context
     equally = "experts are taken to be called equally often"
     if options.gpu_experts is not None:
         count = options.gpu_experts
@@ -328,7 +253,7 @@ def _least_missing(use: Use) -> int:
     return 0 if use.total is None else max(0, use.needed - spare - use.total)
 
 
-def _does_not_fit(machine: Machine, model: ModelShape, options: Options, use: Use) -> str:
+def _does_not_fit(machine: Machine, model: ModelShape, options: PredictOptions, use: Use) -> str:
     """Return what is missing, and the nearest quantisation with which it fits."""
     fits = None
     for name in narrower(model, options.bits, options.runtime):
@@ -346,11 +271,11 @@ def _does_not_fit(machine: Machine, model: ModelShape, options: Options, use: Us
 def of_setting(
     setting: Setting,
     profile: RuntimeProfile,
-    options: Options | None = None,
+    options: PredictOptions | None = None,
     notes: tuple[str, ...] = (),
 ) -> Prediction:
     """Predict a setting by a machine's calibration of the runtime, else by its profile."""
-    options = Options() if options is None else options
+    options = PredictOptions() if options is None else options
     costs, certainty = costs_of(setting.machine, setting.model, profile)
     within = profile.interval(certainty, setting.kind)
     times_us = term_times(amounts(setting), costs)
@@ -377,7 +302,7 @@ def of_setting(
         command=_command(setting, profile, blocks, options),
         prompt_tokens_per_s=None
         if options.prompt is None
-        else _four_digits(prompt_speed(setting, options.prompt, options.ubatch)),
+        else _four_digits(prompt_speed(setting, options.prompt, options.ubatch, profile.name)),
     )
 
 
@@ -390,7 +315,7 @@ def _blocks(setting: Setting) -> int:
 
 
 def _command(
-    setting: Setting, profile: RuntimeProfile, blocks: int | None, options: Options
+    setting: Setting, profile: RuntimeProfile, blocks: int | None, options: PredictOptions
 ) -> str | None:
     """Return the command that runs what was predicted; None where it takes more than flags.
 
@@ -415,46 +340,13 @@ def _command(
     return command_line(model, placing, how, options.path)
 
 
-GPU_PROMPT_SHARE = 0.35
-"""Of a GPU's peak that products with quantised weights reach on a ubatch; assumed."""
-
-UPLOAD_SHARE = 0.8
-"""Of PCIe's rate that copies of experts reach."""
-
-UPLOAD_FROM = 32
-"""Tokens from which llama.cpp copies experts to the GPU instead of computing them on the CPU."""
-
-
-def prompt_speed(setting: Setting, prompt: int, ubatch: int) -> float:
-    """Return the tokens/s at which a prompt is read, by rates alone: not fitted to measurements.
-
-    Per ubatch the GPU computes all layers; experts in host memory are copied to it, each once,
-    where the ubatch has at least `UPLOAD_FROM` tokens, else the CPU computes them.
-    """
-    machine, model = setting.machine, setting.model
-    tokens = min(prompt, ubatch)
-    layers, calls = len(model.moe_layers), float(sum(setting.host_calls))
-    active = model.top_k * model.expert_weights
-    rest = sum(model.weights_of(kind) for kind in KINDS if kind not in ("experts", "embedding"))
-    attended = 2.0 * tokens * prompt / 2 * 2 * model.hidden_size * model.layers
-    per_token = 2.0 * (rest + layers * active)
-    if machine.gpu is None:
-        rate = float(machine.require_cpu().rate_tflops(max(1, tokens * model.top_k)))
-        seconds = (per_token * tokens + attended) / (rate * 1e12)
-        return tokens / seconds
-    rate = machine.gpu.peak_tflops * 1e12 * GPU_PROMPT_SHARE
-    reached = 1.0 - (1.0 - model.top_k / model.routed_experts) ** tokens
-    expert_bytes = model.routed_experts * model.expert_bytes * reached
-    reads = model.resident_bytes + (layers - calls) * expert_bytes
-    gpu_s = max(reads / (gpu_read_gb_s(machine) * 1e9), (per_token * tokens + attended) / rate)
-    if not calls:
-        return tokens / gpu_s
-    if tokens >= UPLOAD_FROM:
-        link = machine.link("pcie")
-        return tokens / (gpu_s + calls * expert_bytes / (link.gb_s * UPLOAD_SHARE * 1e9))
-    cpu_rate = float(machine.require_cpu().rate_tflops(1)) * 1e12
-    read_s = calls * expert_bytes / (host_read_gb_s(machine) * 1e9)
-    return tokens / (gpu_s + max(read_s, 2.0 * calls * active * tokens / cpu_rate))
+def prompt_speed(setting: Setting, prompt: int, ubatch: int, runtime: str) -> float:
+    """Return the tokens/s at which a prompt is read, by rates alone: not fitted to measurements."""
+    machine, tokens = setting.machine, min(prompt, ubatch)
+    attention, experts = prompt_us(machine, [machine], setting.model, runtime, tokens, prompt)
+    calls, moe = np.array(setting.host_calls), list(setting.model.moe_layers)
+    here, host = experts[moe, 0], experts[moe, -1]
+    return 1e6 * tokens / float(attention[:, 0].sum() + here @ (1.0 - calls) + host @ calls)
 
 
 def costs_of(

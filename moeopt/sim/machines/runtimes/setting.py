@@ -1,5 +1,6 @@
 """Settings of a runtime: where each layer's experts are computed, and what a token then reads."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.machine import Gpu, Machine
 from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
 from moeopt.sim.machines.runtimes.profile import Kind
 from moeopt.sim.machines.runtimes.terms import TERMS
@@ -169,12 +170,13 @@ def gpu_read_gb_s(machine: Machine) -> float:
     Several GPUs read one after the other, each what it has room for.
     """
     machine.require_gpu()
-    usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
-    seconds = [
-        gpu.hbm_gb / (gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual))
-        for gpu in machine.every_gpu
-    ]
+    seconds = [gpu.hbm_gb / _read_gb_s(gpu) for gpu in machine.every_gpu]
     return sum(gpu.hbm_gb for gpu in machine.every_gpu) / sum(seconds)
+
+
+def _read_gb_s(gpu: Gpu) -> float:
+    usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
+    return gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual)
 
 
 def host_read_gb_s(machine: Machine) -> float:
@@ -297,3 +299,62 @@ def _oblivious(setting: Setting) -> bool:
 def _rest_bytes(model: ModelShape) -> int:
     """Return the bytes that a token reads besides routed experts: all but the embedding."""
     return model.resident_bytes - model.bytes_of("embedding")
+
+
+GPU_PROMPT_SHARE = 0.35
+"""Of a GPU's peak that products with quantised weights reach on a ubatch; assumed."""
+
+UPLOAD_SHARE = 0.8
+"""Of PCIe's rate that copies of experts reach."""
+
+UPLOAD_FROM = 32
+"""Tokens from which llama.cpp copies experts to the GPU instead of computing them on the CPU."""
+
+
+def upload_from(model: ModelShape, runtime: str) -> int:
+    """Return from how many tokens of a ubatch on a runtime copies experts to the GPU.
+
+    llama.cpp: 32. ik_llama.cpp: 32 x experts / experts per token (its issue 520).
+    """
+    if runtime != "ik_llama.cpp":
+        return UPLOAD_FROM
+    return -(-UPLOAD_FROM * model.routed_experts // model.top_k)
+
+
+def prompt_us(
+    machine: Machine,
+    hosts: Sequence[Machine],
+    model: ModelShape,
+    runtime: str,
+    tokens: int,
+    context: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what one ubatch takes by rates alone: attention, and experts, (layers, devices) each.
+
+    Devices are the machine's GPUs, then the hosts. Experts in host memory are computed there, or
+    from a threshold on copied to the first GPU and computed as there; the copy is what counts.
+    """
+    gpus, moe = machine.every_gpu, np.zeros(model.layers, dtype=bool)
+    moe[list(model.moe_layers)] = True
+    others = model.attention_weights + (model.shared_weights if moe.any() else 0)
+    dense = 2.0 * tokens * (others + context / 2 * 2 * model.hidden_size)
+    reached = 1.0 - (1.0 - model.top_k / model.routed_experts) ** tokens
+    touched = model.routed_experts * model.expert_bytes * reached
+    work = 2.0 * tokens * model.top_k * model.expert_weights
+    attention, experts = np.zeros((2, model.layers, len(gpus) + len(hosts)))
+    for number, gpu in enumerate(gpus):
+        rate, read = gpu.peak_tflops * 1e6 * GPU_PROMPT_SHARE, _read_gb_s(gpu) * 1e3
+        size = model.bytes_of("attention", model.attention_weights)
+        attention[:, number] = max(dense / rate, size / read)
+        experts[moe, number] = max(work / rate, touched / read)
+    for number, host in enumerate(hosts, start=len(gpus)):
+        many = max(1, tokens * model.top_k // model.routed_experts)
+        rate = float(host.require_cpu().rate_tflops(many)) * 1e6
+        attention[:, number] = dense / rate
+        experts[moe, number] = max(work / rate, touched / (host_read_gb_s(host) * 1e3))
+        if gpus and tokens >= upload_from(model, runtime):
+            link = machine.between("gpu0", machine.device_names[-1])
+            gb_s = (machine.pcie_gb_s if link is None else link.gb_s) or 25.0
+            copied = touched / (gb_s * UPLOAD_SHARE * 1e3)
+            experts[moe, number] = copied + experts[moe, 0]
+    return attention, experts

@@ -228,10 +228,7 @@ def save_trace(trace: Trace, path: str | Path) -> None:
                 member = zipfile.ZipInfo(f"{key}.npy", EPOCH)
                 member.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(member, _npy(array))
-    try:
-        write_bytes(stream.getvalue(), path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    write_bytes(stream.getvalue(), path)
 
 
 def _npy(array: NDArray[np.generic]) -> bytes:

@@ -1,0 +1,196 @@
+"""Which figures on our pages are older than what decides them.
+
+    python benchmarks/figures.py                    # what to run again, with its cost
+    python benchmarks/figures.py stamp PAGE...      # these were run again, and are on the page
+    python benchmarks/figures.py table              # write benchmarks/sentences.md
+
+``figures.json`` has an entry for each block of figures: page, command, cost, and a hash of each
+thing that the block hangs on. For the package that is not its source but answers on small instances
+(what rules decide, what a search proves in how much work, what is generated and predicted): code
+that is cut anew makes no page stale, and a rule that decides otherwise does. Where a run is too
+dear to repeat whenever something changes, the block is ``dated``: its page says of which day it is.
+
+A thing is a folder of the library (files, optima), ``rules P``, ``search P`` or ``made P`` of a
+problem, ``predictions``, Python code (without comments and docstrings), or another file.
+"""
+
+import ast
+import datetime
+import hashlib
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import moeopt
+from moeopt.problems.registry import PROBLEMS, get_problem
+
+ROOT = Path(__file__).parents[1]
+LIBRARY = ROOT / "instances"
+FIGURES = Path(__file__).with_suffix(".json")
+SENTENCES = Path(__file__).with_name("sentences.md")
+PREDICTED = (
+    ("rtx4090+ryzen-am5", "glm-4.5-air", "llama.cpp"),
+    ("2xrtx3090+epyc-7002", "glm-4.5-air", "llama.cpp"),
+    ("rtx4090+epyc-9005", "deepseek-v3", "ik_llama.cpp"),
+    ("rtx4090+xeon-spr", "deepseek-v3", "ktransformers"),
+)
+PLAIN = str | bytes | int | float | complex
+HEAD = """# Sentences with a figure, then and now
+
+Of README, findings and costs against size. *Then* is 2026-11-22, "-" where the sentence did not
+exist; *run on* is when the command last gave what stands on the page. Written by `python
+benchmarks/figures.py table` from `figures.json`.
+
+| page | sentence | then | now | run on | command |
+|---|---|---|---|---|---|
+"""
+
+
+def digest(*parts: object) -> str:
+    """Return a short hash of what JSON can hold."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]
+
+
+def bare(source: str) -> list[list[str]]:
+    """Return what Python code says, without comments, docstrings and layout, in any version."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
+    fields = ((type(node).__name__, ast.iter_fields(node)) for node in ast.walk(tree))
+    return [[kind, *(repr(v) for _, v in found if isinstance(v, PLAIN))] for kind, found in fields]
+
+
+def answers(problem: str, methods: list[str], work: float, open_first: bool) -> list[object]:
+    """Return what methods answer on the smallest instance of three families."""
+    best = json.loads((LIBRARY / problem / "best_known.json").read_text())
+    first: dict[str, Path] = {}
+    for name in sorted(best, key=lambda name: ((LIBRARY / problem / name).stat().st_size, name)):
+        if not open_first or best[name]["status"] != "optimal" or len(first) > 1:
+            first.setdefault(name.split("/")[0], LIBRARY / problem / name)
+    found = []
+    for file in list(first.values())[:3]:
+        instance = moeopt.load(file)
+        for method in methods:
+            try:
+                result = moeopt.solve(instance, method, work_limit=work)
+            except moeopt.InputError:  # the rule does not admit such an instance
+                found.append([file.name, method])
+            else:
+                spent = f"{result.work or 0:.6g}"
+                found.append([file.name, method, result.objective, result.bound, spent])
+    return found
+
+
+def library(within: str) -> list[object]:
+    """Return the hashes and the best known values of the instances whose names begin so."""
+    files = (LIBRARY / "SHA256SUMS").read_text().splitlines()
+    found: list[object] = [line for line in files if line.split()[1].startswith(within)]
+    for file in sorted(LIBRARY.glob("*/best_known.json")):
+        for name, entry in json.loads(file.read_text()).items():
+            if f"{file.parent.name}/{name}".startswith(within):
+                found.append([name, entry["objective"], entry["bound"], entry["status"]])
+    return found
+
+
+@cache
+def seen(thing: str) -> str:
+    """Return the hash of one thing that figures hang on, as it is now."""
+    kind, _, name = thing.partition(" ")
+    if kind == "rules":
+        return digest(answers(name, [*get_problem(name).heuristics.HEURISTICS], 0.01, False))
+    if kind == "search":
+        return digest(answers(name, [*get_problem(name).exact_methods][:1], 0.02, True))
+    if kind == "made":
+        own: dict[str, Any] = {"tokens": 50, "slots": 56} if name == "cache" else {}
+        own |= {"machine": "trimoe", "model": "deepseek-v2-lite", "workload": "trimoe-skew"}
+        return digest(moeopt.generate(name, **own).model_dump_json())
+    if kind == "predictions":
+        given: dict[str, Any] = {"bits": "Q4_K_M", "context": 4096}
+        made = [moeopt.predict(on, of, runtime=by, **given) for on, of, by in PREDICTED]
+        return digest([f"{one.tokens_per_s:.4g}" for one in made])
+    path = ROOT / thing
+    if path.is_relative_to(LIBRARY) and path.is_dir():
+        return digest(library(thing.removeprefix("instances").removeprefix("/")))
+    if path.is_dir() or path.suffix == ".py":
+        code = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        return digest(*(bare(file.read_text()) for file in code))
+    return digest(path.read_text())
+
+
+def figures() -> list[dict[str, Any]]:
+    """Return the entries of figures.json."""
+    found: list[dict[str, Any]] = json.loads(FIGURES.read_text())
+    return found
+
+
+def hashes(figure: dict[str, Any], searches: bool = True) -> dict[str, str]:
+    """Return the hash of a figure's command and of each thing; ``rules *`` is of every problem."""
+    found = {"command": digest(figure["command"])}
+    for thing in figure["on"]:
+        for one in [thing[:-1] + name for name in PROBLEMS] if thing[-1] == "*" else [thing]:
+            if searches or not one.startswith("search "):
+                found[one] = seen(one)
+    return found
+
+
+def stale(searches: bool = True, dated: bool = True) -> list[str]:
+    """Return what to run again; without what searches alone have changed, or pages date."""
+    found = []
+    for figure in figures():
+        now, was = hashes(figure, searches), figure["seen"]
+        changed = [thing for thing, hashed in now.items() if was.get(thing) != hashed]
+        if changed and (dated or not figure.get("dated")):
+            why = ", ".join(changed) if was else "never held to it"
+            found.append(f"{figure['page']}#{figure['what']}, of {figure['run']}: {why}")
+            found.append(f"    {figure['command']}  # {figure['cost']}")
+    return found
+
+
+def stamp(pages: set[str]) -> None:
+    """Say of the figures of PAGE, or of the one of PAGE#WHAT, that they were made today."""
+    found = figures()
+    for figure in found:
+        if {figure["page"], f"{figure['page']}#{figure['what']}"} & pages:
+            figure["run"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+            figure["seen"] = hashes(figure)
+    entries = (
+        ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in one.items())
+        for one in found
+    )
+    FIGURES.write_text("[\n{\n" + "\n},\n{\n".join(entries) + "\n}\n]\n")
+    SENTENCES.write_text(table())
+
+
+def text_of(page: str) -> str:
+    """Return a page's words with single spaces, and without the bars of its tables."""
+    return " ".join((ROOT / page).read_text().replace("|", " ").split())
+
+
+def table() -> str:
+    """Return benchmarks/sentences.md; a sentence's figure stands between two words of its page."""
+    rows = ""
+    for one in figures():
+        for what, then, before, after in one.get("sentences", []):
+            now = text_of(one["page"]).partition(before)[2].partition(after)[0]
+            row = (one["page"], what, then, now, one["run"], f"`{one['command']}`")
+            rows += f"| {' | '.join(row)} |\n"
+    return HEAD + rows
+
+
+def main(command: str = "", *pages: str) -> int:
+    """Run a command; the exit code is 1 where figures are stale."""
+    if command == "stamp":
+        stamp({*pages})
+    elif command == "table":
+        SENTENCES.write_text(table())
+    else:
+        print("\n".join(stale()) or "no figure is older than what it hangs on")
+        return bool(stale())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,200 @@
+"""The claims on speed, row by row, on the library and on instances that nothing was tuned on.
+
+    python benchmarks/studies/rows.py [ROW ...] [--count 12] [--traces DIR] [--engines A] [--work F]
+
+ROW is the beginning of a name, e.g. ``layout`` or ``"replication, 8"``; without any, all rows. DIR
+(or MOEOPT_TRACES) holds the real traces; rows that need one are left out without.
+
+A row with a search has the problem's own method, CP-SAT and HiGHS on the same instances at the
+same work, on one core: the gap that is left (median / largest), how many are proven, CPU seconds.
+Its fresh instances are of two traces that nothing was tuned on, or of laws with seeds from 101 on.
+``--work`` is a factor on all work limits. The others call the studies that measure them.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, product
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+import moeopt
+from benchmarks.cases import online
+from benchmarks.harness.measure import fresh
+from benchmarks.studies import ablation, first_use
+from benchmarks.studies.ablation import DECODE, ESFT, FAST, LITE, MIXTRAL, SKEW, Fresh
+from benchmarks.studies.replication import LAWS, SIZES, WORKS, kernel_of, loads
+from moeopt.core.compiled import compile_all
+from moeopt.problems.registry import PROBLEMS
+from moeopt.problems.replication.instance import Instance as Copies
+from moeopt.solvers.warm import warm
+
+SEED = 101
+LAYERS = [2, 4, 6, 8, 10, 13, 15, 17, 19, 21, 23, 25]
+STARTS = [300, 1100, 2300, 3500, 4700, 5900]
+WINDOWS = LITE | {"trace": f"{ESFT}/summary.npz", "batch": 256, "first_window": 0, "seed": 0,
+                  "layout_from": "none", "layer": LAYERS}  # fmt: skip
+BOUND = DECODE | FAST | {"trace": f"{ESFT}/summary.npz", "seed": 0}
+BATCH = {"gpu_us": 60, "gpu_us_per_token": 4, "offload_us": 150, "offload_us_per_token": 15}
+PLAN = {"machine": "rtx4090-7960x", "model": "mixtral-8x7b", "seed": 0, "max_deferred": 1,
+        "trace": f"{MIXTRAL}/extraction.npz", "first_step": STARTS}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim about a search: units of work, patterns in the library, and fresh instances."""
+
+    name: str
+    work: float
+    library: tuple[str, ...]
+    fresh: Fresh | Callable[[int], list[Any]]
+
+
+def copies(windows: int, count: int) -> list[Any]:
+    """Return instances of 256 experts with 256 tokens a device, by two laws in turn."""
+    found = []
+    for n, (work, (devices, slots)) in zip(
+        range(count), cycle(product(WORKS, SIZES)), strict=False
+    ):
+        drawn = loads(LAWS[n % 2], windows, SEED + n, 256 * devices)
+        given = {"devices": devices, "slots": slots, "name": f"seed{SEED + n}"} | kernel_of(work)
+        found.append(Copies.from_arrays(loads=drawn, **given))
+    return found
+
+
+ROWS = (
+    Row("layout, 4 windows", 60, ("layout/*windows/*windows4",), (WINDOWS | {"windows": 4},)),
+    Row("layout, 8 windows", 60, ("layout/*windows/*windows8",), (WINDOWS | {"windows": 8},)),
+    Row("layout, 16 windows", 60, (), (WINDOWS | {"windows": 16},)),
+    Row("layout, 1 ns", 10, ("layout/roofline/*", "layout/nanoseconds/*"),
+        (SKEW | {"model": ["deepseek-v2", "qwen3-235b-a22b", "glm-4.5-air", "deepseek-v3"],
+                 "seed": [SEED, SEED + 1, SEED + 2], "batch": 256, "hbm_slots": 6, "quantum_ns": 1,
+                 "layout_from": "none"},)),
+    Row("replication, 8 windows", 10, ("replication/v3-windows/*",), partial(copies, 8)),
+    Row("replication, one window", 10,
+        ("replication/v3/*", "replication/v3-kernel/*", "replication/v3-more-devices/v3-64x5*"),
+        partial(copies, 1)),
+    Row("placement, the GPU binds", 20, ("placement/gpu-bound*/*",),
+        (BOUND | {"batch": 1, "steps": 200, "share": 0.6, "first_step": STARTS},
+         BOUND | BATCH | {"batch": 32, "steps": 100, "share": 0.8,
+                          "first_step": [0, 30, 60, 90, 120, 150]})),
+    Row("joint, Mixtral, 20 steps", 20, ("joint/mixtral/*",),
+        (PLAN | {"steps": 20, "bits": "2,4,8", "reserved_gib": 2.0,
+                 "quality_loss": [0.01, 0.03]},)),
+    Row("joint, with caches", 20, ("joint/few-layers/*ways2",),
+        (PLAN | {"layers": 4, "steps": 6, "share": 0.4, "bits": "4,8", "quality_loss": 0.05,
+                 "max_ways": [1, 2]},)),
+)  # fmt: skip
+
+
+def searches(rows: list[Row], given: argparse.Namespace) -> Iterator[str]:
+    """Yield the table of rows with a search."""
+    engines = [engine for engine in given.engines.split(",") if engine]
+    yield f"| {' | '.join(['row', 'instances', 'own method', *engines])} |"
+    yield "|---|" + "---|" * (2 + len(engines))
+    for row in rows:
+        own = next(iter(PROBLEMS[row.name.split(",")[0]].exact_methods))
+        for kind, instances in instances_of(row, given.count):
+            cells = [cell(instances, method, row.work * given.work) for method in (own, *engines)]
+            yield f"| {row.name} | {kind} {len(instances)} | {' | '.join(cells)} |"
+
+
+def instances_of(row: Row, count: int) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the library's instances of a row and fresh ones, at most so many, if there are any."""
+    for kind, source in (("library", row.library), ("fresh", row.fresh)):
+        if callable(source):
+            yield kind, source(count)
+        elif source and ("MOEOPT_TRACES" in os.environ or "trace" not in source[0]):
+            like = ablation.Row(row.name.replace(",", ":"), "", source)
+            yield kind, ablation.instances_of(like, count)
+
+
+def cell(instances: list[Any], method: str, work: float) -> str:
+    """Return what a method leaves open of all, how many it proves, and its CPU seconds."""
+    try:
+        found = ablation.measured(instances, method, work, seed=0)
+    except moeopt.InputError as error:
+        return str(error)
+    gaps = f"{median(found.gaps):.3f} / {max(found.gaps):.3f} %"
+    return f"{gaps}, {found.proven} proven, {found.cpu_s:.1f} CPU s"
+
+
+def single_calls(given: argparse.Namespace) -> str:
+    """Return what `moeopt.solve` takes on a window of tri_domain; CP-SAT's model is made before."""
+    compile_all()
+    online.SEEDS = range(SEED, SEED + -(-given.count // 12))
+    instances = online.instances()[: given.count]
+    calls = [[partial(moeopt.solve, fresh(i), "threshold") for i in instances] for _ in range(7)]
+    best = np.min([[seconds(call) for call in of] for of in calls], axis=0)
+    theirs = [seconds(partial(online.cpsat_built(i), 5 * given.work)) for i in instances]
+    ratio, ms = np.array(theirs) / best, 1e3 * np.median(best)
+    said = f"CP-SAT {np.median(ratio):.0f} x (least {ratio.min():.1f} x)"
+    return f"`moeopt.solve`, {len(instances)} windows: median {ms:.3f} CPU ms, {said}"
+
+
+def seconds(call: Callable[[], object], clock: Callable[[], float] = process_time) -> float:
+    """Return the CPU time of a call, or the wall's."""
+    begin = clock()
+    call()
+    return clock() - begin
+
+
+def first_windows(_: argparse.Namespace) -> str:
+    """Return what the first windows take once a scheduler is made: call it in a new process."""
+    layout, rng = np.arange(64) % 16, np.random.default_rng(SEED)
+    layout[:8] = -1
+    scheduler = moeopt.tri_domain.Scheduler("trimoe", "deepseek-v2-lite", layout)
+    drawn = [rng.multinomial(6 * 128, rng.dirichlet(np.full(64, 0.3))) for _ in range(400)]
+    ms = [1e3 * seconds(partial(scheduler.schedule, tokens), perf_counter) for tokens in drawn]
+    said = f"first {ms[0]:.3f}, median {median(ms):.3f}, p99 {np.quantile(ms, 0.99):.3f} ms"
+    return f"online, 400 windows after the constructor, wall time: {said}"
+
+
+def simulator(given: argparse.Namespace) -> str:
+    """Return the simulator's speed on 64 experts in 26 layers."""
+    study = [sys.executable, str(Path(__file__).with_name("engine_speed.py")), "--event-steps", "1"]
+    study += ["--steps", f"{1 + 100 * given.work:.0f}", "--model", "deepseek-v2-lite"]
+    return subprocess.run(study, check=True, capture_output=True, text=True).stdout.strip()
+
+
+CALLS: dict[str, Callable[[argparse.Namespace], str]] = {
+    "online": first_windows,
+    "solve": single_calls,
+    "simulator": simulator,
+    "commands": lambda _: "\n".join(first_use.commands()),
+    "warm": lambda _: "\n".join(first_use.warmed()),
+}
+"""Rows without a search, the one for a new process first."""
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW")
+    parser.add_argument("--count", type=int, default=12, help="instances of a row and kind at most")
+    parser.add_argument("--traces", type=Path, help="folder with the traces")
+    parser.add_argument("--engines", default="cp-sat,milp", help="methods beside, comma-separated")
+    parser.add_argument("--work", type=float, default=1.0, help="a factor on all work limits")
+    given = parser.parse_args()
+    if given.traces:
+        os.environ["MOEOPT_TRACES"] = str(given.traces)
+    names = tuple(given.rows or [""])
+    for name, call in CALLS.items():
+        if name.startswith(names):
+            print(call(given), end="\n\n", flush=True)
+    warm()
+    for line in searches([row for row in ROWS if row.name.startswith(names)], given):
+        print(line, flush=True)
+    os._exit(0)  # a solver that its limit left behind may run on, and would end with an abort
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What a prediction may be asked for: options of `moeopt.predict` and of ``moeopt predict``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moeopt.core.errors import InputError
+from moeopt.core.options import Options, option
+from moeopt.core.units import tokens_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from moeopt.sim.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Options):
+    """How a runtime is started."""
+
+    runtime: str = option("llama.cpp", "As in moeopt list runtimes.")
+    n_cpu_moe: int | None = option(
+        None, "Blocks whose experts the CPU computes; default: the fewest that fit."
+    )
+    gpu_experts: int | None = option(None, "Instead: experts of every layer on the GPU.")
+    context: int = option(0, "Tokens in the KV cache: 8192, 8k.", read=tokens_of)
+    kv_bits: str | float | None = option(
+        None, "KV cache: bits, or q8_0 etc.", read=lambda _, value: value
+    )
+    prompt: int | None = option(None, "Tokens of a prompt: its speed as well.", least=1, most=2**24)
+    ubatch: int = option(512, "Tokens of a prompt computed together.", least=1, most=2**16)
+    gpus: int | None = option(None, "So many of the machine's GPU.", least=1, most=64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(RunOptions):
+    """Options of `moeopt.predict`."""
+
+    bits: str | float | None = option(
+        None, "Bits of all weights, or Q4_K_M etc.; default: the model's own."
+    )
+    plan: "Plan | None" = option(None, "In place of `n_cpu_moe`: residents as in a plan.")
+    popularity: "NDArray[np.float64] | None" = option(
+        None, "How often each expert is called (MoE layers x experts), for a plan; default: alike."
+    )
+    path: str | None = option(None, "The model's file, for the command line.")
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless the options can go together."""
+        super().__post_init__()
+        if sum(given is not None for given in self._placing) > 1:
+            raise InputError("n_cpu_moe, gpu_experts, plan: give one of them, not several")
+
+    @property
+    def _placing(self) -> tuple[object, ...]:
+        return self.n_cpu_moe, self.gpu_experts, self.plan
+
+    @property
+    def places_itself(self) -> bool:
+        """Whether the experts are placed here: nothing says where they are."""
+        return all(given is None for given in self._placing)
