@@ -205,7 +205,7 @@ def _loaded(instance: Instance, rules: Rules, lies: Flags, run: Ints) -> State:
     load[:, GPU] = rules.tables[:, GPU, size:].sum(axis=1)
     for s, i in np.argwhere(run != IDLE).tolist():
         column, domain = i * places + run[s, i] // 3, run[s, i] % 3
-        put.py_func(rules.tables[s], load[s], instance.dimms, column, domain, 1)
+        put(rules.tables[s], load[s], instance.dimms, column, domain, 1)
     held = lies.sum(axis=0).astype(np.int64)
     return State(lies, run, load, worth_of(load, instance.dimms), held)
 
@@ -481,7 +481,9 @@ def annealed(
     stopped
         Asked between two batches.
     """
-    at, best = (State(*(array.copy() for array in start)) for _ in range(2))
+    at, best = (
+        State(**{name: of.copy() for name, of in start._asdict().items()}) for _ in range(2)
+    )
     random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
     value = value_of(rules, start)
     for temperature in temperatures:
