@@ -256,7 +256,7 @@ def _calibrated(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Itera
     yield _effects(found)
     apart = repeats([p for p in points if p.runtime != "ktransformers"])
     yield (
-        f"\n{len(apart)} pairs of public speeds of one machine in one setting, by what is published"
+        f"{len(apart)} pairs of public speeds of one machine in one setting, by what is published"
         f" of it, are {100 * float(np.median(apart)):.1f} % apart (median;"
         f" p90 {100 * float(np.quantile(apart, 0.9)):.0f} %).\n"
     )
