@@ -102,14 +102,14 @@ def doubling(first: int, last: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _layer(problem: str, first: int, last: int, **options: Any) -> Axis:
+def _layer(problem: str, first: int, last: int, name: str = "experts", **options: Any) -> Axis:
     """Return an axis over a layer's experts, two tokens in each step for every expert."""
 
     def make(size: int, seed: int) -> Any:
         model = shape("deepseek-v2", routed_experts=size, top_k=min(6, size // 2))
         return made(problem, model, batch=2 * size, seed=seed, **options)
 
-    return Axis("experts", doubling(first, last), make)
+    return Axis(name, doubling(first, last), make)
 
 
 def _dimms(problem: str, first: int, last: int, experts: int = 160, **options: Any) -> Axis:
@@ -121,14 +121,16 @@ def _dimms(problem: str, first: int, last: int, experts: int = 160, **options: A
     return Axis("DIMMs", doubling(first, last), make)
 
 
-def _layers(problem: str, first: int, last: int, model: str, **options: Any) -> Axis:
+def _layers(
+    problem: str, first: int, last: int, model: str, name: str = "layers", **options: Any
+) -> Axis:
     def make(size: int, seed: int) -> Any:
         given = dict(options)
         if "slots" in given:
             given["slots"] *= size
         return made(problem, shape(model, layers=size), seed=seed, **given)
 
-    return Axis("layers", doubling(first, last), make)
+    return Axis(name, doubling(first, last), make)
 
 
 def _option(problem: str, name: str, sizes: tuple[int, ...], model: str, **options: Any) -> Axis:
@@ -167,9 +169,8 @@ def _copies(name: str, first: int, last: int) -> Axis:
         devices = size if name == "devices" else 8
         model = shape("deepseek-v3", routed_experts=experts, top_k=min(8, experts // 2))
         slots = -(-(experts + SPARE) // devices)
-        return made(
-            "replication", model, batch=32 * experts, devices=devices, slots=slots, seed=seed
-        )
+        given = {"devices": devices, "slots": slots, "windows": size if name == "windows" else 1}
+        return made("replication", model, batch=32 * experts, seed=seed, **given)
 
     return Axis(name, doubling(first, last), make)
 
@@ -201,6 +202,7 @@ AXES: dict[str, list[Axis]] = {
     "layout": [
         _layer("layout", 16, 256, **HOSTS),
         _option("layout", "windows", doubling(1, 8), "deepseek-v2-lite", batch=256, **HOSTS),
+        _layer("layout", 16, 256, "experts, 1 ns", quantum_ns=1, **HOSTS),
     ],
     "relayout": [
         _layer("relayout", 16, 128, **MOVES),
@@ -210,6 +212,8 @@ AXES: dict[str, list[Axis]] = {
     "placement": [
         _layers("placement", 2, 32, steps=50, share=0.25, **SMALL_GPU),
         _option("placement", "steps", doubling(25, 400), layers=8, share=0.25, **SMALL_GPU),
+        _layers("placement", 2, 32, name="layers, GPU binds", steps=50, share=0.6, **SMALL_GPU,
+                gpu_us=25, offload_us=60, fixed_us=30),
     ],
     "bitwidth": [_bitwidth("layers", 2, 32), _bitwidth("experts", 16, 256)],
     "cache": [
@@ -223,8 +227,10 @@ AXES: dict[str, list[Axis]] = {
     "joint": [
         _layers("joint", 4, 32, steps=10, **JOINT),
         _option("joint", "steps", doubling(5, 80), layers=8, **JOINT),
+        _layers("joint", 1, 16, name="layers, caches", steps=5, max_ways=2, **JOINT),
     ],
-    "replication": [_copies("experts", 64, 512), _copies("devices", 2, 32)],
+    "replication": [_copies("experts", 64, 512), _copies("devices", 2, 32),
+                    _copies("windows", 1, 16)],
     "split": [_split_layers()],
 }  # fmt: skip
 

@@ -67,6 +67,7 @@ def _export(
     that starts the runtime where there is one.
     """
     import moeopt
+    from moeopt.exporters.exported import destination
     from moeopt.exporters.targets import get_target, known_target
 
     out = options.out
@@ -74,7 +75,7 @@ def _export(
     given, problem = _loaded(source, options.instance)
     target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing
-        target.destination(out, problem.name)
+        destination(out, problem.name, target.suffix, target.strict_suffix)
     values: dict[str, OptionValue] = {
         name: _with_instance(value) if isinstance(value, Path) else value
         for name, value in more.items()

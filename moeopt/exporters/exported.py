@@ -28,7 +28,7 @@ S = TypeVar("S", bound=SolutionEnvelope)
 
 
 class NoPlanError(MoeoptError):
-    """The runtime's form of plan was looked for, and none was found."""
+    """A plan, or one of a runtime's form, was looked for, and none was found."""
 
     def __init__(self, message: str, infeasible: bool) -> None:
         super().__init__(message)

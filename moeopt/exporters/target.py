@@ -14,7 +14,7 @@ from typing import Literal, NotRequired, TypedDict
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import kind_of
-from moeopt.exporters.exported import Exported, Job, OptionValue, destination
+from moeopt.exporters.exported import Exported, Job, OptionValue
 
 Honoured = Literal["yes", "no", "unknown"]
 
@@ -188,10 +188,6 @@ class Target:
     def fits(self, problem: str) -> bool:
         """Tell whether it takes this problem."""
         return not self.problems or problem in self.problems
-
-    def destination(self, out: Path, name: str) -> Path:
-        """Return where the file of an instance of this name goes; errors as `destination`."""
-        return destination(out, name, self.suffix, self.strict_suffix)
 
     def resolved(self, given: Mapping[str, OptionValue]) -> dict[str, OptionValue | None]:
         """Return the value of every option, from those given and the defaults.

@@ -9,7 +9,7 @@ from moeopt.core.wording import shown
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import is_name, quantised
+from moeopt.sim.models.quantisations import at_bits, is_name
 from moeopt.sim.traces.trace import Trace
 
 from .decision import Decision, decided, made
@@ -124,29 +124,23 @@ def model_at(
         If there are several widths and no average, a name is unknown or beside an average, or a
         width is none.
     """
-    if bits is not None and is_name(bits):
-        if average_bits is not None:
-            reason = "widths of experts beside average_bits, not the name of a quantisation"
-            raise InputError(f"bits: must be {reason}, {shown(bits)}")
-        model, bits = quantised(model, str(bits)), None
-    width = average_bits
-    if average_bits is None and bits is not None:
-        try:
-            width = float(bits)
-        except ValueError:
-            reason = "a width or a quantisation's name, or widths of experts with average_bits"
-            raise InputError(f"bits: must be {reason}, not {shown(bits)}") from None
-    name = "bits" if average_bits is None else "average_bits"
-    for named, value in ((name, width), ("other_bits", other_bits), ("kv_bits", kv_bits)):
+    for named, value in (
+        ("average_bits", average_bits),
+        ("other_bits", other_bits),
+        ("kv_bits", kv_bits),
+    ):
         if value is not None and not 0.5 <= value <= 64:
             raise InputError(f"{named}: must be from 0.5 to 64, not {value:g}")
-    if average_bits is not None:
-        width = min(average_bits, float(widths_of(None if bits is None else str(bits))[-1]))
-    others = width if other_bits is None else other_bits
-    if others is not None:
-        # with an average the experts keep their width here: each gets one of its own
-        experts = model.bits if width is None or average_bits is not None else width
-        model = model.quantized(experts, others)
+    others = other_bits
+    if average_bits is None:
+        model = model if bits is None else at_bits(model, bits)
+    elif bits is not None and is_name(bits):
+        reason = "widths of experts beside average_bits, not the name of a quantisation"
+        raise InputError(f"bits: must be {reason}, {shown(bits)}")
+    elif others is None:
+        others = min(average_bits, float(widths_of(None if bits is None else str(bits))[-1]))
+    if others is not None:  # with an average the experts get widths of their own later
+        model = model.quantized(model.bits, others)
     return model if kv_bits is None else model.model_copy(update={"kv_bits": float(kv_bits)})
 
 

@@ -178,9 +178,17 @@ def _best(request: Request, option: Option, deficit: Deficit) -> Change | None:
     return best
 
 
-def _context(request: Request) -> Iterator[Change]:
-    for tokens in _falling(request.context, CONTEXT_STEP):
-        yield f"--context {tokens}", replace(request, context=tokens)
+def _less(field: str, step: float) -> Option:
+    """Return the option of a number that may fall, in multiples of a step."""
+
+    def option(request: Request) -> Iterator[Change]:
+        for count in _falling(ceil(getattr(request, field) / step)):
+            value = count * step
+            said = f"{value:g}" if isinstance(value, float) else value
+            changed = replace(request, **{field: value})  # type: ignore[arg-type]
+            yield f"--{field.replace('_', '-')} {said}", changed
+
+    return option
 
 
 def _kv_bits(request: Request) -> Iterator[Change]:
@@ -215,36 +223,20 @@ def _expert_bits(request: Request) -> Iterator[Change]:
                 yield f"--average-bits {bits}", changed
 
 
-def _batch(request: Request) -> Iterator[Change]:
-    for sequences in _falling(request.batch, 1):
-        yield f"--batch {sequences}", replace(request, batch=sequences)
-
-
-def _reserved(request: Request) -> Iterator[Change]:
-    for quarters in _falling(ceil(4 * request.reserved_gib), 1):
-        yield f"--reserved-gib {quarters / 4:g}", replace(request, reserved_gib=quarters / 4)
-
-
-def _host_reserved(request: Request) -> Iterator[Change]:
-    for quarters in _falling(ceil(4 * request.host_reserved_gib), 1):
-        changed = replace(request, host_reserved_gib=quarters / 4)
-        yield f"--host-reserved-gib {quarters / 4:g}", changed
-
-
 OPTIONS: tuple[Option, ...] = (
-    _context,
+    _less("context", CONTEXT_STEP),
     _kv_bits,
     _other_bits,
     _expert_bits,
-    _batch,
-    _reserved,
-    _host_reserved,
+    _less("batch", 1),
+    _less("reserved_gib", 0.25),
+    _less("host_reserved_gib", 0.25),
 )
 
 
-def _falling(below: int, step: int) -> Iterator[int]:
-    """Yield multiples of a step below a number, some thousand at most, the largest first."""
-    step *= 2 ** max(0, (below // step).bit_length() - MOST_TRIED.bit_length())
+def _falling(below: int) -> Iterator[int]:
+    """Yield numbers below another, some thousand at most, the largest first."""
+    step = 2 ** max(0, below.bit_length() - MOST_TRIED.bit_length())
     yield from range((below - 1) // step * step, 0, -step)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import MoeoptError
+from moeopt.exporters.exported import NoPlanError
 from moeopt.problems.generate import Option, generate
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.result import Result
@@ -133,13 +133,6 @@ def decided(
     if found.solution is None and found.status != "infeasible":
         found = solve(instance, QUICK[instance.problem], seed=request.seed)
     if found.solution is None:
-        raise UnsolvedError(instance.name, found.status)
+        said = f"{instance.name}: {found.status}: no solution"
+        raise NoPlanError(said, found.status == "infeasible")
     return found
-
-
-class UnsolvedError(MoeoptError):
-    """A part of a plan has no solution."""
-
-    def __init__(self, instance: str, status: str) -> None:
-        super().__init__(f"{instance}: {status}: no solution")
-        self.exit_code = 3 if status == "infeasible" else 4

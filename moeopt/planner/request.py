@@ -234,12 +234,7 @@ class Request(PlanOptions):
     @property
     def caches(self) -> bool:
         """Whether caches are possible: for single tokens whose order is known."""
-        return self.batch == 1 and self.knows_order and self.runs.caches
-
-    @property
-    def knows_order(self) -> bool:
-        """Whether it is known which tokens follow one another, which a cache lives on."""
-        return isinstance(self.trace, Trace)
+        return self.batch == 1 and isinstance(self.trace, Trace) and self.runs.caches
 
     @property
     def most_deferred(self) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from moeopt.core.envelope import validated
@@ -17,7 +16,8 @@ from moeopt.planner.decode.run import Simulation, simulate_loads
 from moeopt.planner.decode.work import layer_times
 from moeopt.planner.options import ExecutionOptions
 from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, path_cost
+from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
+from moeopt.sim.machines.layer_cost import shared_experts_s
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
 from moeopt.sim.models.model_shape import ModelShape
@@ -100,7 +100,8 @@ def simulate(
     costs = cost_table(machine, model, most, widths_of(plan), quantum_ns)
     shared = 0
     if plan.times.shared_ns is None:
-        shared = _shared_ns(machine, model, int(came.tokens.max()), quantum_ns)
+        seconds = shared_experts_s(machine, model, max(int(came.tokens.max()), 1))
+        shared = int(to_quanta(seconds * NS_PER_S, quantum_ns))
     simulated = simulate_loads(
         plan,
         costs,
@@ -138,19 +139,6 @@ def _with_times(plan: Plan, **given: int | Sequence[int] | None) -> Plan:
     with validated():
         times = Times.model_validate(plan.times.model_dump() | named)
     return plan.model_copy(update={"times": times})
-
-
-def _shared_ns(machine: Machine, model: ModelShape, batch: int, quantum_ns: int) -> int:
-    """Return the cost of a layer's shared experts as one expert of their common size."""
-    if not model.shared_weights:
-        return 0
-    changes = {
-        "name": f"{model.name} shared",
-        "expert_intermediate_size": model.shared_weights // (3 * model.hidden_size),
-        "expert_bits": model.bits_of("shared"),
-    }
-    shape = model.model_copy(update=changes)
-    return int(path_cost(machine, shape, "gpu_hit", np.array([max(batch, 1)]), quantum_ns)[0])
 
 
 def plan_of_widths(

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
-from moeopt.core.units import tokens_of
+from moeopt.core.units import MIB, tokens_of
 from moeopt.core.wording import describe
 from moeopt.exporters.targets.llama_cpp import (
     BACKENDS,
@@ -29,9 +29,9 @@ from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.memory import (
     LEAST_CONTEXT,
     NoRoomError,
-    host_gib,
     ik_buffer_bytes,
     kv_bits_of,
+    unstated,
 )
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.predict import costs_of
@@ -44,7 +44,6 @@ from moeopt.solvers.run import solve
 
 from .options import PlanOptions, SeveralOptions
 
-MIB = 2**20
 S = 1e9
 
 
@@ -105,19 +104,11 @@ class SplitPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        return {
-            "tokens_per_s": self.tokens_per_s,
-            "low": self.low,
-            "high": self.high,
-            "prompt_tokens_per_s": self.prompt_tokens_per_s,
-            "gap": self.gap,
+        apart = ("instance", "solution", "notes")
+        return {name: value for name, value in vars(self).items() if name not in apart} | {
             "attention": list(self.solution.attention),
             "experts": list(self.solution.experts),
             "devices": [device.model_dump() for device in self.instance.devices],
-            "others": self.others,
-            "without": self.without,
-            "larger": self.larger,
-            "command": self.command,
         }
 
 
@@ -335,10 +326,7 @@ def _unstated(machine: Machine, instance: Instance, solution: Solution) -> tuple
     )
     if machine.dram.capacity_gb is not None or len(machine.nodes) > 1 or not need:
         return ()
-    return (
-        f"host memory: not stated; {need / 2**30:.1f} GiB are needed, {host_gib(machine):g} GiB,"
-        " the most that such a host takes, are assumed (dram.capacity_gb)",
-    )
+    return (unstated(machine, need),)
 
 
 def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:

@@ -7,6 +7,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
+from tests.refusals import refused_command
 
 Capture = pytest.CaptureFixture[str]
 
@@ -78,22 +79,16 @@ def test_a_gap_study_has_the_same_table(pair: list[str], capsys: Capture) -> Non
     assert "no instance has later loads of the same" in capsys.readouterr().out
 
 
-def refused(arguments: list[str], capsys: Capture) -> str:
-    """Return the one line of an error; the exit code is 2 and nothing is printed."""
-    capsys.readouterr()
-    assert run(arguments) == 2
-    streams = capsys.readouterr()
-    assert streams.out == ""
-    assert streams.err.count("\n") == 1
-    return streams.err
-
-
 def test_later_files_that_are_none(pair: list[str], capsys: Capture) -> None:
     """Each in one line that says why."""
     observed, later = pair
-    assert "overlap the observed 0 to 11" in refused(["holdout", observed, observed], capsys)
-    assert "its loads overlap those of" in refused(["holdout", observed, later, later], capsys)
-    assert "its tokens 0 to 11 come before" in refused(["holdout", later, observed], capsys)
+    assert "overlap the observed 0 to 11" in refused_command(
+        capsys, ["holdout", observed, observed]
+    )
+    assert "its loads overlap those of" in refused_command(
+        capsys, ["holdout", observed, later, later]
+    )
+    assert "its tokens 0 to 11 come before" in refused_command(capsys, ["holdout", later, observed])
     data = json.loads(Path(later).read_text())
     for name, change, reason in (
         ("model", {"model": "mixtral-8x7b"}, "provenance.model"),
@@ -104,12 +99,12 @@ def test_later_files_that_are_none(pair: list[str], capsys: Capture) -> None:
     ):
         stated = data | {"provenance": data["provenance"] | change}
         Path(f"{name}.json").write_text(json.dumps(stated))
-        assert reason in refused(["holdout", observed, f"{name}.json"], capsys)
+        assert reason in refused_command(capsys, ["holdout", observed, f"{name}.json"])
     Path("none.json").write_text(json.dumps(data | {"provenance": None}))
-    assert "has no provenance" in refused(["holdout", observed, "none.json"], capsys)
+    assert "has no provenance" in refused_command(capsys, ["holdout", observed, "none.json"])
     assert run(["holdout", observed, "none.json", "--unchecked", *QUICK]) == 0
     Path("broken.json").write_text("{")
-    assert "broken.json" in refused(["holdout", observed, "broken.json"], capsys)
+    assert "broken.json" in refused_command(capsys, ["holdout", observed, "broken.json"])
 
 
 def test_options_that_cannot_be_used(pair: list[str], capsys: Capture) -> None:
@@ -122,8 +117,8 @@ def test_options_that_cannot_be_used(pair: list[str], capsys: Capture) -> None:
         (["--time-limit", "-1"], "must be a positive number of seconds"),
         (["--futures", "samples=0"], "futures: samples: must be from 1"),
     ):
-        assert reason in refused(["holdout", *pair, *options], capsys)
-    assert "Missing argument" in refused(["holdout", pair[0]], capsys)
+        assert reason in refused_command(capsys, ["holdout", *pair, *options])
+    assert "Missing argument" in refused_command(capsys, ["holdout", pair[0]])
 
 
 def test_pairs_that_cannot_be_made(
@@ -131,12 +126,12 @@ def test_pairs_that_cannot_be_made(
 ) -> None:
     """A count without a file, no count at all, and counts, which have no order."""
     monkeypatch.chdir(tmp_path)
-    without = refused(["generate", "cache", *MADE, "--later", "5"], capsys)
+    without = refused_command(capsys, ["generate", "cache", *MADE, "--later", "5"])
     assert "--later: needs --later-out" in without
     none = ["generate", "cache", *MADE[:-4], "--later-out", "l.json"]
-    assert "tokens: must say how many loads are observed" in refused(none, capsys)
+    assert "tokens: must say how many loads are observed" in refused_command(capsys, none)
     actual = [*MIGRATIONS, "--loads", "actual", "--later-out", "l.json"]
-    assert "--loads: goes not with --later-out" in refused(actual, capsys)
+    assert "--loads: goes not with --later-out" in refused_command(capsys, actual)
     assert not list(tmp_path.iterdir())
 
 

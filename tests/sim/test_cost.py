@@ -76,78 +76,57 @@ def test_one_read_keeps_a_dimm_busy_as_long_as_its_share_of_the_bandwidth_says()
     assert costs([1]).dram_localized_ns == LOCALIZED
 
 
-@pytest.mark.parametrize("tokens", [1, 2, 16, 100, 255, 256, 257, 512])
-def test_gpu_computation_is_flat_while_utilization_grows_with_the_tokens(tokens: int) -> None:
-    """Eq. 1: twice the tokens, twice the rate, the same 49 us, far below the PCIe transfer."""
-    assert costs(tokens).gpu_hit_ns == GPU_FLAT
+BY_HAND: list[tuple[dict[str, float], str, dict[int, int]]] = [
+    # Eq. 1: while utilization grows with the tokens, twice of them take the same 49 us. At its cap
+    # of 60 %: 47,185,920 x 1,024 / (0.6 x 819.6e12) = 98,256.03 ns.
+    ({}, "gpu_hit", dict.fromkeys([1, 2, 16, 100, 255, 256, 257, 512], GPU_FLAT) | {1024: 98_257}),
+    # a GPU that computes at once: 47,185,920 B / 2,040 GB/s = 23,130.4 ns; 1 % of the bandwidth
+    ({"gpu__peak_tflops": 1e9}, "gpu_hit", {1: 23_131}),
+    ({"gpu__bandwidth_efficiency": 0.01}, "gpu_hit", {1: 2_313_036}),
+    # 49,128.01 ns of computation and 3 us of launches
+    ({"gpu__kernel_us": 3.0}, "gpu_hit", {1: GPU_FLAT + 3_000}),
+    # a hit needs neither PCIe nor host memory
+    ({"pcie_gb_s": 0.1, "dram__striped_gb_s": 0.1, "dram__localized_gb_s": 0.1}, "gpu_hit",
+     {256: GPU_FLAT}),
+    # Eq. 2: PCIe is slower than a striped read and faster than a localized one
+    ({}, "gpu_miss_striped", dict.fromkeys([1, 64, 256, 512], PCIE)),
+    ({}, "gpu_miss_localized", dict.fromkeys([1, 64, 256, 512], LOCALIZED)),
+    # 10 x slower PCIe: 7,372,800 ns whatever the layout
+    ({"pcie_gb_s": 6.4}, "gpu_miss_striped", {256: 10 * PCIE}),
+    ({"pcie_gb_s": 6.4}, "gpu_miss_localized", {256: 10 * PCIE}),
+    # PCIe faster than all else: the DRAM read shows; with fast DRAM as well the computation
+    ({"pcie_gb_s": 6400.0}, "gpu_miss_striped", {256: STRIPED}),
+    ({"pcie_gb_s": 6400.0}, "gpu_miss_localized", {256: LOCALIZED}),
+    ({"pcie_gb_s": 6400.0, "dram__striped_gb_s": 3072.0}, "gpu_miss_striped", {256: GPU_FLAT}),
+    # 100 x slower GPU: 4,912,801.2 ns
+    ({"gpu__peak_tflops": 8.196}, "gpu_miss_striped", {256: 4_912_802}),
+    ({"gpu__peak_tflops": 8.196}, "gpu_miss_localized", {256: 4_912_802}),
+    ({"pcie_latency_us": 5.0}, "gpu_miss_striped", {1: PCIE + 5_000}),
+    # Eq. 3, striped. From 10 TFLOPS at 16 tokens to 40 at 256, straight in log-log, is
+    # 2.5 x sqrt(L) TFLOPS: 47,185,920 x L / (2.5e12 x sqrt(L)) = 18,874.368 x sqrt(L) ns, which is
+    # 153,336.1 ns for 66 tokens, less than the read, and 154,493.4 ns for 67. sqrt(100) = 10; at
+    # 256: 47,185,920 x 256 / 40e12 = 301,989.9.
+    ({}, "cpu_striped", dict.fromkeys([1, 16, 66], STRIPED)
+     | {67: 154_494, 100: 188_744, 256: 301_990}),
+    # Localized: at 40 TFLOPS a token takes 1,179.648 ns, 1,041.7 tokens the read's time.
+    ({}, "cpu_localized", dict.fromkeys([1, 256, 1041], LOCALIZED) | {1042: 1_229_194}),
+    # all host reads at half the bandwidth; the CPU's kernels alone
+    ({"dram__efficiency": 0.5}, "cpu_striped", {1: 2 * STRIPED}),
+    ({"dram__efficiency": 0.5}, "gpu_miss_localized", {1: 2 * LOCALIZED}),
+    ({"cpu__bandwidth_efficiency": 0.5}, "cpu_striped", {1: 2 * STRIPED}),
+    ({"cpu__bandwidth_efficiency": 0.5}, "gpu_miss_localized", {1: LOCALIZED}),
+    # Eq. 4: 307,200 ns for the weights, 184,320 ns for each token
+    ({}, "ndp", {1: NDP_FLOOR, 2: 2 * NDP_TOKEN, 3: 3 * NDP_TOKEN, 100: 100 * NDP_TOKEN}),
+]  # fmt: skip
 
 
-def test_gpu_computation_grows_with_the_tokens_beyond_the_last_point() -> None:
-    """Eq. 1 at the cap of 60 %: 47,185,920 x 1,024 / (0.6 x 819.6e12) = 98,256.03 ns."""
-    assert costs(1024).gpu_hit_ns == 98_257
-
-
-def test_a_gpu_cannot_outrun_its_own_memory() -> None:
-    """Eq. 1 on a GPU that computes at once: 47,185,920 B / 2,040 GB/s = 23,130.4 ns."""
-    assert costs(1, machine=machine_with(gpu__peak_tflops=1e9)).gpu_hit_ns == 23_131
-
-
-@pytest.mark.parametrize("tokens", [1, 64, 256, 512])
-def test_a_miss_waits_for_the_slower_of_pcie_and_dram(tokens: int) -> None:
-    """Eq. 2: PCIe is slower than a striped read and faster than a localized one."""
-    assert costs(tokens).gpu_miss_striped_ns == PCIE
-    assert costs(tokens).gpu_miss_localized_ns == LOCALIZED
-
-
-@pytest.mark.parametrize(
-    ("changes", "striped", "localized"),
-    [
-        # 10 x slower PCIe: 7,372,800 ns whatever the layout
-        ({"pcie_gb_s": 6.4}, 10 * PCIE, 10 * PCIE),
-        # PCIe faster than all else: the DRAM read shows
-        ({"pcie_gb_s": 6400.0}, STRIPED, LOCALIZED),
-        # PCIe and DRAM faster than all else: the computation shows
-        ({"pcie_gb_s": 6400.0, "dram__striped_gb_s": 3072.0}, GPU_FLAT, LOCALIZED),
-        # 100 x slower GPU: 4,912,801.2 ns
-        ({"gpu__peak_tflops": 8.196}, 4_912_802, 4_912_802),
-    ],
-    ids=["pcie", "dram", "calculation striped", "calculation both"],
-)
-def test_a_miss_costs_the_longest_of_its_three_parts(
-    changes: dict[str, float], striped: int, localized: int
+@pytest.mark.parametrize(("changes", "path", "expected"), BY_HAND)
+def test_costs_worked_out_by_hand(
+    changes: dict[str, float], path: str, expected: dict[int, int]
 ) -> None:
-    """Eq. 2 with each of calculation, PCIe transfer and DRAM read as the longest."""
-    got = costs(256, machine=machine_with(**changes))
-    assert got.gpu_miss_striped_ns == striped
-    assert got.gpu_miss_localized_ns == localized
-
-
-def test_a_hit_needs_neither_pcie_nor_host_memory() -> None:
-    """Eq. 1 knows nothing of them."""
-    slow = machine_with(pcie_gb_s=0.1, dram__striped_gb_s=0.1, dram__localized_gb_s=0.1)
-    assert costs(256, machine=slow).gpu_hit_ns == GPU_FLAT
-
-
-def test_the_cpu_waits_for_a_striped_read_up_to_66_tokens() -> None:
-    """Eq. 3, striped: computation passes the read's 153,600 ns between 66 and 67 tokens."""
-    # From 10 TFLOPS at 16 tokens to 40 at 256, straight in log-log, is 2.5 x sqrt(L) TFLOPS:
-    # 47,185,920 x L / (2.5e12 x sqrt(L)) = 18,874.368 x sqrt(L) ns,
-    # which is 153,336.1 ns for 66 tokens and 154,493.4 ns for 67.
-    assert costs([1, 16, 66]).cpu_striped_ns.tolist() == [STRIPED] * 3
-    # sqrt(100) = 10; at 256: 47,185,920 x 256 / 40e12 = 301,989.9
-    assert costs([67, 100, 256]).cpu_striped_ns.tolist() == [154_494, 188_744, 301_990]
-
-
-def test_the_cpu_waits_for_a_localized_read_up_to_1041_tokens() -> None:
-    """Eq. 3, localized: at 40 TFLOPS a token takes 1,179.648 ns, 1,041.7 tokens the read's time."""
-    assert costs([1, 256, 1041]).cpu_localized_ns.tolist() == [LOCALIZED] * 3
-    assert costs([1042]).cpu_localized_ns == 1_229_194  # 1,229,193.2
-
-
-def test_an_ndp_unit_computes_longer_than_it_reads_from_two_tokens_on() -> None:
-    """Eq. 4: 307,200 ns for the weights, 184,320 ns for each token."""
-    expected = [NDP_FLOOR, 2 * NDP_TOKEN, 3 * NDP_TOKEN, 100 * NDP_TOKEN]
-    assert costs([1, 2, 3, 100]).ndp_ns.tolist() == expected
+    """By number of tokens, each part of Eq. 1 to 4 where it decides."""
+    got = costs([*expected], machine=machine_with(**changes))
+    assert getattr(got, f"{path}_ns").tolist() == [*expected.values()]
 
 
 def test_few_tokens_on_a_localized_expert_cost_gpu_and_cpu_the_same() -> None:
@@ -165,21 +144,13 @@ def test_no_path_gets_cheaper_with_more_tokens(model: str, quantum_ns: int) -> N
         assert (np.diff(getattr(got, path)) >= 0).all(), path
 
 
-def test_the_default_quantum_rounds_up_to_whole_5_us() -> None:
-    """The anchors at 5,000 ns: each the next multiple above."""
-    assert DEFAULT_QUANTUM_NS == 5000
-    got = costs([1, 2, 256], quantum_ns=5000)
-    assert got.gpu_hit_ns.tolist() == [50_000] * 3
-    assert got.gpu_miss_striped_ns.tolist() == [740_000] * 3
-    assert got.gpu_miss_localized_ns.tolist() == [1_230_000] * 3
-    assert got.cpu_striped_ns.tolist() == [155_000, 155_000, 305_000]
-    assert got.cpu_localized_ns.tolist() == [1_230_000] * 3
-    assert got.ndp_ns.tolist() == [310_000, 370_000, 47_190_000]  # 47,185,920
-    assert (got.dram_striped_ns, got.dram_localized_ns) == (155_000, 1_230_000)
-
-
 def test_rounding_happens_once_and_after_the_maximum() -> None:
     """A coarse quantum rounds the same exact costs as the finest one does."""
+    assert DEFAULT_QUANTUM_NS == 5000
+    assert (costs([1], 5000).dram_striped_ns, costs([1], 5000).dram_localized_ns) == (
+        155_000,
+        1_230_000,
+    )
     tokens = np.arange(1, 600)
     fine, coarse = costs(tokens), costs(tokens, quantum_ns=5000)
     for path in PER_TOKEN:
@@ -337,30 +308,6 @@ def test_a_numa_oblivious_program_loses_a_quarter() -> None:
         for machine in (Machine.model_validate(data), aware)
     ]
     assert times[0] / times[1] == pytest.approx(1.38, abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("changes", "path", "expected"),
-    [
-        # all host reads at half the bandwidth
-        ({"dram__efficiency": 0.5}, "cpu_striped", 2 * STRIPED),
-        ({"dram__efficiency": 0.5}, "gpu_miss_localized", 2 * LOCALIZED),
-        # the CPU's kernels alone
-        ({"cpu__bandwidth_efficiency": 0.5}, "cpu_striped", 2 * STRIPED),
-        ({"cpu__bandwidth_efficiency": 0.5}, "gpu_miss_localized", LOCALIZED),
-        # 49,128.01 ns of computation and 3 us of launches
-        ({"gpu__kernel_us": 3.0}, "gpu_hit", GPU_FLAT + 3_000),
-        # 47,185,920 B at 1 % of 2,040 GB/s = 2,313,035.3 ns
-        ({"gpu__bandwidth_efficiency": 0.01}, "gpu_hit", 2_313_036),
-        ({"pcie_latency_us": 5.0}, "gpu_miss_striped", PCIE + 5_000),
-    ],
-)
-def test_efficiencies_and_fixed_times_count_where_they_belong(
-    changes: dict[str, float], path: str, expected: int
-) -> None:
-    """Each alone, on a path that shows it."""
-    got = costs(1, machine=machine_with(**changes))
-    assert getattr(got, f"{path}_ns") == expected
 
 
 def test_the_collaborative_machine_costs_what_its_table_says() -> None:

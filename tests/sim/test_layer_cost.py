@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from moeopt.planner.simulate import _shared_ns
 from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.machines.layer_cost import attention_s, layer_costs
+from moeopt.sim.machines.layer_cost import attention_s, layer_costs, shared_experts_s
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model, names
@@ -118,11 +117,11 @@ def test_the_engine_charges_shared_experts_at_their_own_width() -> None:
     """Routed experts of 0.5 bits leave them as they are; their own width does not."""
     machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v2-lite")
 
-    def ns(**bits: float) -> int:
+    def seconds(**bits: float) -> float:
         shape = model.model_copy(update={"expert_bits": 16.0, "other_bits": 16.0} | bits)
-        return _shared_ns(machine, shape, 1, 1)
+        return shared_experts_s(machine, shape, 1)
 
-    assert ns() == ns(expert_bits=0.5) > ns(shared_bits=0.5)
+    assert seconds() == seconds(expert_bits=0.5) > seconds(shared_bits=0.5)
 
 
 @pytest.mark.parametrize(

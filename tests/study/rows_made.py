@@ -1,10 +1,11 @@
-"""Rows of a study that never ran: made by hand, so that what is computed from them is known."""
+"""Rows of a study that never ran, and small loads: what is computed from them is known by hand."""
 
 from dataclasses import replace
 from typing import Any
 
 from moeopt.core.envelope import SolutionEnvelope
 from moeopt.core.objective import Objective
+from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import Result
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row
@@ -51,3 +52,18 @@ def renamed(row: Row, method: str) -> Row:
     """Return a row as if another method had made it."""
     result = replace(row.result, method=method)
     return replace(row, key=row.key._replace(method=method), result=result)
+
+
+BASE: dict[str, Any] = {
+    **{"problem": "placement", "layers": 1, "experts": 3, "gpu_slots": 1},
+    **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 10], "layer_offload_fixed_ns": 0},
+}
+
+
+def placement(name: str, experts: list[int], first_step: Any, **provenance: Any) -> Any:
+    """Return an instance of one layer whose steps use one expert each."""
+    options = {"first_step": first_step, "steps": len(experts), "batch": 1}
+    steps = [[[[expert, 1]]] for expert in experts]
+    said = {"provenance": {"options": options, "machine": "m", **provenance}}
+    model = get_problem("placement").instance
+    return model.model_validate(BASE | {"name": name, "steps": steps} | said)

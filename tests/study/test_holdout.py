@@ -7,30 +7,16 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.holdout import joined
-from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.solvers.arguments import Limits
 from moeopt.study.holdout import Bracket, HeldOut, Row
 from tests.problems.layout.layout_random_instances import random_instance
 from tests.refusals import refused
+from tests.study.rows_made import placement
 
 SLOWER_BY_RULE = 0
 """Seed of a layout whose optimum TriMoE's rule does not schedule best."""
-
-BASE: dict[str, Any] = {
-    **{"problem": "placement", "layers": 1, "experts": 3, "gpu_slots": 1},
-    **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 10], "layer_offload_fixed_ns": 0},
-}
-
-
-def placement(name: str, experts: list[int], first_step: int, **changes: Any) -> Any:
-    """Return an instance of one layer whose steps use one expert each."""
-    options = {"first_step": first_step, "steps": len(experts), "batch": 1}
-    steps = [[[[expert, 1]]] for expert in experts]
-    said = {"provenance": {"options": options, "machine": "m"}}
-    model = get_problem("placement").instance
-    return model.model_validate(BASE | {"name": name, "steps": steps} | said | changes)
 
 
 def gpu(expert: int) -> Any:

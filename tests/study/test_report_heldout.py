@@ -10,21 +10,7 @@ from moeopt.study.report.heldout import HINDSIGHT, OPTIMUM, HeldOutRow, held_out
 from moeopt.study.report.study import Study
 from moeopt.study.report.write import to_html
 from moeopt.study.store import Store
-from tests.study.rows_made import made_row
-
-BASE: dict[str, Any] = {
-    **{"problem": "placement", "layers": 1, "experts": 3, "gpu_slots": 1},
-    **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 10], "layer_offload_fixed_ns": 0},
-}
-
-
-def placement(name: str, experts: list[int], first_step: Any, **provenance: Any) -> Any:
-    """Return an instance of one layer whose steps use one expert each."""
-    options = {"first_step": first_step, "steps": len(experts), "batch": 1}
-    steps = [[[[expert, 1]]] for expert in experts]
-    said = {"provenance": {"options": options, "machine": "m", **provenance}}
-    model = get_problem("placement").instance
-    return model.model_validate(BASE | {"name": name, "steps": steps} | said)
+from tests.study.rows_made import made_row, placement
 
 
 def gpu(instance: str, expert: int) -> Any:

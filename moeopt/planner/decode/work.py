@@ -10,7 +10,7 @@ from moeopt.core.device_loads import OWN, STRIPED_READS
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.planner.decode.migrations import Transfer
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.plan import Plan
+from moeopt.sim.plan import EachLayerNs, Plan, Times
 
 GPU, CPU, NDP = range(3)
 NOWHERE = -1
@@ -54,19 +54,10 @@ Policy = Callable[[Offer], Integers]
 """Returns GPU, CPU or NDP for every expert, shape (layers, experts); inactive ones are ignored."""
 
 
-@dataclass(frozen=True)
-class LayerTimes:
-    """Times of every layer besides its routed experts, in ns, as `moeopt.sim.plan` has them.
+class LayerTimes(Times):
+    """What a step costs besides its routed experts, one number per layer."""
 
-    Lists have one entry per layer.
-    """
-
-    attention_ns: list[int]
-    other_ns: list[int]
-    shared_ns: list[int]
-    to_host_ns: list[int]
-    to_gpu_ns: list[int]
-    step_ns: int
+    shared_ns: EachLayerNs = (0,)
 
 
 @dataclass(frozen=True)
@@ -110,15 +101,10 @@ class StepWork:
 
 def layer_times(plan: Plan, layers: int, shared_ns: int = 0) -> LayerTimes:
     """Return a plan's times; `shared_ns` is for shared experts where it has none."""
-    t = plan.times
-    shared = (shared_ns,) if t.shared_ns is None else t.shared_ns
-    return LayerTimes(
-        attention_ns=per_layer(t.attention_ns, layers),
-        other_ns=per_layer(t.other_ns, layers),
-        shared_ns=per_layer(shared, layers),
-        to_host_ns=per_layer(t.to_host_ns, layers),
-        to_gpu_ns=per_layer(t.to_gpu_ns, layers),
-        step_ns=t.step_ns,
+    given = {"shared_ns": (shared_ns,)} | plan.times.model_dump(exclude_none=True)
+    step = {"step_ns": given.pop("step_ns")}
+    return LayerTimes.model_validate(
+        {name: per_layer(of, layers) for name, of in given.items()} | step
     )
 
 

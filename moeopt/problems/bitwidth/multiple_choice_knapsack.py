@@ -7,16 +7,8 @@ first e experts. A second index says how many of them have each width in `min_co
 further than needed. A choice among e + 1 experts is one among e and a width for the next, so
 `extend` keeps the property. Entries in which every count is reached are what BW-C5 allows.
 
-**Curves** of least loss over bits, and the (min,+) convolution of two of them: layers share nothing
-but a budget. So the curve of two parts is their (min,+) convolution: r increments in all, k of them
-in the second part. Both are nearly convex, and most k need no look.
-
-Proof. Let h be the sum of a convex minorant of the first curve at r - k and one of the second at k:
-convex in k, and nowhere above the sum of the curves. Say that the best sum so far was found at p,
-and that h(q) is above it. Since h(p) is not, h grows from q on, away from p: no k beyond q is any
-better. The minorants are hulls of the values, rounded down to multiples of 2^s where that is needed
-to find their corners in exact integers. Between corners they are computed in floats, of numbers
-from 0 to D, with a few roundings of at most 2^-53 D each; so h(q) must be above by 2^-40 D.
+**Curves** of least loss over bits: layers share nothing but a budget. So the curve of two parts is
+the (min,+) convolution of theirs: r increments in all, k of them in the second part.
 """
 
 from collections.abc import Callable
@@ -33,18 +25,12 @@ from moeopt.core.compiled import compiled
 from .instance import Instance
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 UNREACHABLE = 2**61
 """In place of a loss where no choice has these bits and counts; losses sum to 2**60 at most."""
 
-SPLITS_PER_LOOK = 2**24
-"""Sums between two looks at the clock, if all are computed: some 20 ms."""
-
-LOOKS, MERGED_SUMS = 50, 4e8
-"""About how many splits are looked at for each entry, and how many in a second of a core."""
-
-RELATIVE_MARGIN = 2.0**-40
+MERGED_PER_LOOK, MERGED_SUMS = 2**26, 4e9
+"""Sums of two curves between two looks at the clock, and how many a core makes in a second."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error
@@ -103,88 +89,24 @@ def merged(first: Curve, second: Curve, stopped: Callable[[], bool] = lambda: Fa
     Stopped
         As soon as `stopped`, asked every 20 ms or so, says so.
     """
-    total = len(first.losses) + len(second.losses) - 1
-    levels = [curve.losses - curve.losses[-1] for curve in (first, second)]
-    hulls = [_minorant(level) for level in levels]
-    margin = RELATIVE_MARGIN * float(levels[0][0] + levels[1][0])
-    start = _second_shares(hulls[0], hulls[1])
-    losses = np.empty(total, dtype=np.int64)
-    step = max(1, SPLITS_PER_LOOK // len(second.losses))
-    for low in range(0, total, step):
+    longer, shorter = sorted((first.losses, second.losses), key=len, reverse=True)
+    losses = np.full(len(longer) + len(shorter) - 1, UNREACHABLE, dtype=np.int64)
+    step = max(1, MERGED_PER_LOOK // len(longer))
+    for low in range(0, len(shorter), step):
         if stopped():
             raise Stopped
-        high = min(total, low + step)
-        spend((high - low) * LOOKS / MERGED_SUMS)
-        cheapest_splits(levels[0], levels[1], hulls[0], hulls[1], start, margin, low, high, losses)
-    losses += first.losses[-1] + second.losses[-1]
+        part = shorter[low : low + step]
+        spend(len(part) * len(longer) / MERGED_SUMS)
+        lower_to_sums(losses[low:], longer, part)
     return Curve(first.least_bits + second.least_bits, first.unit, losses)
 
 
-def _minorant(values: Ints) -> Floats:
-    """Return the lower convex hull at every position, of values that fall to 0."""
-    shift = max(0, int(values[0]).bit_length() + len(values).bit_length() - 61)
-    corners = lower_hull(values >> shift)
-    heights = (values[corners] >> shift).astype(np.float64) * 2.0**shift
-    return np.interp(np.arange(len(values)), corners, heights)
-
-
-def _second_shares(first: Floats, second: Floats) -> Ints:
-    """Return how many of the r steepest slopes are the second's, for every r: where h is least."""
-    slopes = np.concatenate([np.diff(first), np.diff(second)])
-    is_second = np.arange(len(slopes)) >= len(first) - 1
-    taken = is_second[np.argsort(slopes, kind="stable")]
-    return np.concatenate([[0], np.cumsum(taken)]).astype(np.int64)
-
-
 @compiled
-def lower_hull(values: Ints) -> Ints:
-    """Return the positions of the corners of the lower convex hull of (position, value).
-
-    Products of a difference of values and one of positions must fit into int64.
-    """
-    corners = np.empty(len(values), dtype=np.int64)
-    count = 0
-    for c in range(len(values)):
-        while count >= 2:
-            a, b = corners[count - 2], corners[count - 1]
-            if (values[b] - values[a]) * (c - b) < (values[c] - values[b]) * (b - a):
-                break
-            count -= 1
-        corners[count] = c
-        count += 1
-    return corners[:count]
-
-
-@compiled
-def cheapest_splits(
-    first: Ints,
-    second: Ints,
-    first_hull: Floats,
-    second_hull: Floats,
-    start: Ints,
-    margin: float,
-    low: int,
-    high: int,
-    merged: Ints,
-) -> None:
-    """Fill ``merged[r]``, the least of ``first[r - k] + second[k]`` over k, for low <= r < high.
-
-    From ``k = start[r]`` it looks both ways until the sum of the convex minorants is more than
-    `margin` above the best so far; see above for the proof.
-    """
-    for r in range(low, high):
-        least, most = max(0, r - len(first) + 1), min(len(second) - 1, r)
-        k = min(max(start[r], least), most)
-        best = first[r - k] + second[k]
-        for q in range(k + 1, most + 1):
-            if first_hull[r - q] + second_hull[q] > best + margin:
-                break
-            best = min(best, first[r - q] + second[q])
-        for q in range(k - 1, least - 1, -1):
-            if first_hull[r - q] + second_hull[q] > best + margin:
-                break
-            best = min(best, first[r - q] + second[q])
-        merged[r] = best
+def lower_to_sums(least: Ints, first: Ints, second: Ints) -> None:
+    """Lower ``least[r + k]`` to ``first[r] + second[k]``, for all r and k."""
+    for k in range(len(second)):
+        for r in range(len(first)):
+            least[r + k] = min(least[r + k], first[r] + second[k])
 
 
 SUMS_PER_LOOK = 2**25

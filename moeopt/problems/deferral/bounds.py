@@ -31,20 +31,9 @@ the least makespan T* is that of maximal deferral; a state with no smaller a, c,
 leads to nothing better; once a' no longer falls with d, larger counts only cost; and from a state
 the makespan T can be kept if and only if maximal deferral keeps it, that is, if (a, c) lies within
 the latest box, which is computed backwards.
-
-Raised states. Let l not be the last layer. If c <= a + min(A + sync, A + S - sync of l - 1), c is
-nowhere the larger in the maxima above: any c up to there leads to the same a' and c'. Likewise a,
-if it is so far below c that r = c and a' is due to the CPU: A + sync below, and A + S below what of
-c + sync of l - 1 and c + m te + sync is larger, where m te is the least that I takes; where I may
-have no length, only the first of the two counts, and a + A + 2 sync must be below it as well. In
-the last layer the end says which of the two counts. A state is raised to the largest (a, c) that
-leads to the same: the two never both rise, as c is below a + A + sync in one case and above in the
-other. So more states are equal to others, or dominated, and no schedule is lost. What a may be
-raised to is also where larger counts gain nothing more.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +49,7 @@ Ints = NDArray[np.int64]
 
 @short(1024)
 def extensions(
-    states: Ints, layer: Ints, penalties: Ints, limits: Ints, raised: Ints, first: int, last: int
+    states: Ints, layer: Ints, penalties: Ints, limits: Ints, first: int, last: int
 ) -> Ints:
     """Return the states after a layer that keep the limits, from states `first` to `last` - 1.
 
@@ -78,8 +67,6 @@ def extensions(
         By deferred count.
     limits
         Largest penalty, a and c after the layer.
-    raised
-        What the next layer's a is raised to above c, and its c above a (raised states).
 
     Returns
     -------
@@ -100,11 +87,10 @@ def extensions(
         if after_c > latest_c or on_gpu > latest_a:
             continue
         handed = after_c + sync  # when A of the next layer could start if nothing is deferred
-        needed = max(on_gpu, after_c + raised[0])
         least = useful = 0
         if expert:
             least = min(max(0, -((latest_a - handed) // expert)), largest)
-            useful = min(max(0, -((needed - handed) // expert)), largest)
+            useful = min(max(0, -((on_gpu - handed) // expert)), largest)
         for count in range(least, useful + 1):
             if p + penalties[count] > most:
                 break
@@ -112,8 +98,7 @@ def extensions(
             after_a = max(on_gpu, (ran + immediate if immediate else ready) + sync)
             if after_a <= latest_a:
                 found[number, 0] = p + penalties[count]
-                found[number, 1] = max(after_a, after_c + raised[0])
-                found[number, 2] = max(after_c, after_a + raised[1])
+                found[number, 1], found[number, 2] = after_a, after_c
                 found[number, 3], found[number, 4] = row, count
                 number += 1
     return found[:number]
@@ -223,21 +208,6 @@ class Layer(NamedTuple):
         on_gpu = max(a + self.attention + self.shared, c + self.sync_before)
         return Box(max(on_gpu, handed), ran + self.all_experts)
 
-    @property
-    def raised(self) -> tuple[int, int]:
-        """What a is raised to above c, and c above a: negative, and of any sign."""
-        lead, gpu = self.attention + self.sync, self.attention + self.shared
-        if self.last:
-            end = max(gpu - self.all_experts, lead)
-            return -end, end
-        on_cpu = self.sync_before
-        if self.least_immediate:
-            on_cpu = max(on_cpu, self.least_immediate + self.sync)
-            above_c = min(-lead, on_cpu - gpu)
-        else:
-            above_c = min(-lead, on_cpu - gpu, on_cpu - lead - self.sync)
-        return above_c, min(lead, gpu - self.sync_before)
-
     def end(self, a: int, c: int) -> int:
         """Return when the step ends, if this is the last layer."""
         on_cpu = max(a + self.attention + self.sync, c) + self.all_experts
@@ -314,11 +284,11 @@ def finished(
     layers = layers_of(instance)
     states = np.zeros((1, 3), dtype=np.int64)
     steps: list[Ints] = []  # of every layer but the last: the state before, and the count
-    for number, (layer, following) in enumerate(pairwise(layers)):
+    for number, layer in enumerate(layers[:-1]):
         to_come = (len(layers) - number - 1) * last_penalty
         most = NO_LIMIT if penalty is None else penalty - to_come
         limits = np.array([most, *latest[number + 1]], dtype=np.int64)
-        states = _after(layer, following, states, penalties, limits, stopped)
+        states = _after(layer, states, penalties, limits, stopped)
         steps.append(states[:, 3:])
     a, c = states[:, 1], states[:, 2]
     layer = layers[-1]
@@ -337,7 +307,6 @@ def finished(
 
 def _after(
     layer: Layer,
-    following: Layer,
     states: Ints,
     penalties: Ints,
     limits: Ints,
@@ -355,7 +324,6 @@ def _after(
         ],
         dtype=np.int64,
     )
-    raised = np.array(following.raised, dtype=np.int64)
     kept = np.empty((0, 5), dtype=np.int64)
     block = max(1, EXTENSIONS_PER_LOOK // len(penalties))
     for first in range(0, len(states), block):
@@ -363,7 +331,7 @@ def _after(
             raise Stopped
         end = min(len(states), first + block)
         spend(STEP_WORK + (end - first) * len(penalties) / EXTENSIONS)
-        made = extensions(states, times, penalties, limits, raised, first, end)
+        made = extensions(states, times, penalties, limits, first, end)
         kept = np.concatenate([kept, made]) if len(kept) else made
         kept = kept[pareto(kept, np.argsort(kept[:, 0], kind="stable"))]
     return kept

@@ -11,9 +11,11 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import out_of_time
 from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
 from moeopt.core.settlements import ColdCut
 
+from .bounds import lower_bound
 from .check import objective
 from .copies import within_memory
 from .instance import Instance, Solution, with_idle_localized
@@ -23,6 +25,9 @@ from .with_copies import COPIES
 
 MAX_WORK = 3 * 10**8
 """Scenarios x experts**2 x cold shares that a search over the shares may look at."""
+
+MOVES = 50_000
+"""Moves in a first round of `local_search`."""
 
 Packing = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Gives each of the experts to be localized, hottest first, a DIMM."""
@@ -71,18 +76,22 @@ def lpt(instance: Instance) -> Solution:
 
 
 def local_search(instance: Instance) -> Solution:
-    """Improve the best of the others by moving and swapping layouts.
+    """Improve the best of the others by annealing, see `moeopt.problems.layout.annealing`.
 
-    `moeopt.problems.layout.local_search.descent` says when it ends; where several copies are
-    permitted it is annealing over copies, see `moeopt.problems.layout.with_copies`.
+    Where several copies are permitted as in `moeopt.problems.layout.with_copies`.
     """
     if instance.copies is not None:
         from .with_copies import improved
 
         return improved(instance)
-    from .local_search.descent import improve  # compiled loops are imported when they are run
+    from .annealing import in_turn  # compiled loops are imported when they are run
 
-    return improve(instance, best_of_rules(instance))
+    best, bound = best_of_rules(instance), lower_bound(instance)
+    for found in in_turn(instance, best, 1, MOVES, out_of_time):
+        best = min(best, found, key=lambda solution: objective(instance, solution))
+        if out_of_time() or objective(instance, best) == bound:
+            break
+    return best
 
 
 def best_of_rules(instance: Instance) -> Solution:

@@ -1,33 +1,19 @@
 """Several scenarios: bounds that hold for every solution, and local search for incumbents.
 
 Bounds: wait and see (Madansky 1960), then what one layout for all costs (`shared_layout`).
-Incumbents: iterated local search from the best heuristic, from the best of the layouts that the
-scenarios have by themselves, and on from the incumbent.
+Incumbents: annealing at one number of striped experts after the other, around the best.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from moeopt.core.search import Search
 
-from .bounds import lower_bound, objective_grid
+from .annealing import in_turn, units_per_move
+from .bounds import lower_bound, objective_grid, unit_of
 from .check import objective
-from .heuristics import best_of_rules
-from .instance import Instance, with_idle_localized
-from .local_search.descent import DESCENTS, EVALUATIONS, iterated
-from .local_search.state import (
-    SearchState,
-    costs_of,
-    decision_of,
-    objective_of,
-    state_of,
-    unit_of,
-)
-from .paths import IDLE, STRIPED, Device
-from .second_stage import Layout, as_solution, best_schedules
+from .heuristics import lpt
+from .instance import Instance, Solution, with_idle_localized
 from .shared_layout import SharedLayout
 from .single_scenario import scenario_bounds
 
@@ -40,10 +26,11 @@ FIRST_SHARE = 0.5
 BOUND_SHARE = 0.5
 """Part of the time that is left then for that bound, before more of both."""
 
-PATIENCE = 4
-"""Rounds of local search without success after which it is given up."""
+ROUNDS = 8
+"""First rounds of annealing that would fit into this part."""
 
-Ints = NDArray[np.int64]
+LONGEST = 0.5
+"""Units of work, or seconds, that a first round takes at most."""
 
 
 @dataclass
@@ -56,13 +43,14 @@ class Bounds:
 
 def solve(instance: Instance, search: Search) -> Bounds:
     """Search for bounds and for incumbents in turn; return the bounds, for studies."""
-    found, layouts = Bounds(), list[Layout]()
+    found = Bounds()
     _prove(instance, search, lower_bound(instance))
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
-    found.alone = scenario_bounds(instance, search, share_s, layouts)
+    found.alone = scenario_bounds(instance, search, share_s)
     _prove(instance, search, sum(found.alone))
-    incumbents = _Incumbents(instance, search, layouts)
-    incumbents.improve(search.remaining_s * (1 - FIRST_SHARE))
+    until_s = search.remaining_s * (1 - FIRST_SHARE)
+    incumbents = _Incumbents(instance, search, until_s)
+    incumbents.improve(until_s)
     shared = _shared(instance, search, found.alone)
     for until_s in (search.remaining_s * (1 - BOUND_SHARE), 0.0):
         while search.remaining_s > until_s and not search.closed:
@@ -89,62 +77,25 @@ def _prove(instance: Instance, search: Search, bound: int) -> None:
 
 
 class _Incumbents:
-    """Rounds of iterated local search; what is better goes to the search.
+    """Rounds of annealing; what is better goes to the search."""
 
-    Attributes
-    ----------
-    best
-        The best state so far.
-    """
-
-    def __init__(self, instance: Instance, search: Search, layouts: list[Layout]) -> None:
-        self.instance, self.search = instance, search
-        self.costs = costs_of(instance)
-        self.experts = np.flatnonzero(instance.path_times.active.any(axis=0))
-        first = state_of(instance, self.costs, *decision_of(best_of_rules(instance)))
-        own = [self._scheduled(layout, first_devices(instance, layout)) for layout in layouts]
-        self.best, self.value = first, float("inf")
+    def __init__(self, instance: Instance, search: Search, until_s: float) -> None:
+        self.instance, self.search, self.until_s = instance, search, until_s
+        first = lpt(instance)
         self._keep(first)
-        self.starts = [first]
-        if own:
-            self.starts.insert(0, min(own, key=lambda state: objective_of(self.costs, state)))
-        self.rounds = self.failures = 0
+        units = min((search.remaining_s - until_s) / ROUNDS, LONGEST)
+        moves = int(units / units_per_move(instance))
+        self.rounds = in_turn(instance, first, search.seed + 1, moves, self._stopped)
 
     def improve(self, until_s: float) -> None:
         """Go on until `until_s` seconds are left, all is proven, or nothing is found any more."""
+        self.until_s = until_s
+        while not self._stopped() and (found := next(self.rounds, None)) is not None:
+            self._keep(found)
 
-        def stopped() -> bool:
-            return self.search.remaining_s <= until_s or self.search.closed
+    def _stopped(self) -> bool:
+        return self.search.remaining_s <= self.until_s or self.search.closed
 
-        while not stopped() and self.failures < PATIENCE:
-            start = self.starts[self.rounds] if self.rounds < len(self.starts) else self.best
-            rng = np.random.default_rng([self.search.seed, self.rounds])
-            budget = EVALUATIONS // len(self.instance.scenarios)
-            found = iterated(self.costs, start, self.experts, rng, budget, DESCENTS, 0.0, stopped)
-            self.rounds += 1
-            self.failures = 0 if self._keep(found) else self.failures + 1
-
-    def _scheduled(self, layout: Layout, device: Ints) -> SearchState:
-        """Return a layout's state with its best schedules."""
-        device = best_schedules(self.instance, layout, device)
-        return state_of(self.instance, self.costs, layout, device)
-
-    def _keep(self, state: SearchState) -> bool:
-        """Offer a state with its best schedules; return whether it is better than any before."""
-        layout = Layout(state.resident, state.dimm)
-        state = self._scheduled(layout, state.device)
-        solution = as_solution(self.instance, layout, state.device)
+    def _keep(self, solution: Solution) -> None:
         solution = with_idle_localized(self.instance, solution)
         self.search.offer(solution, objective(self.instance, solution))
-        value = objective_of(self.costs, state)
-        better = value < self.value
-        if better:
-            self.best, self.value = state, value
-        return better
-
-
-def first_devices(instance: Instance, layout: Layout) -> Ints:
-    """Return schedules: the GPU runs its hits, NDP what is localized, the CPU the rest."""
-    device = np.where(layout.dimm == STRIPED, Device.CPU, Device.NDP)
-    device = np.where(layout.resident, Device.GPU, device)
-    return np.where(instance.path_times.active, device, IDLE).astype(np.int64)

@@ -20,8 +20,8 @@ from scipy.sparse import csc_array
 
 from moeopt.core.clock import spend
 
+from .bounds import unit_of
 from .instance import Instance
-from .local_search.state import unit_of
 from .paths import Path
 
 FIRST_PATTERNS, MOST_PATTERNS = 20_000, 320_000

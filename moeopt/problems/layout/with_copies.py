@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from moeopt.core.clock import out_of_time, spend
+from moeopt.core.clock import out_of_time
 from moeopt.core.search import Search
 
 from .bounds import lower_bound, objective_grid
@@ -35,17 +35,11 @@ ANNEALING_SHARE = 0.6
 HOT, COLD = 1e-3, 5e-6
 """Temperatures relative to the objective, first and last."""
 
-BATCH = 1000
-"""Moves between two looks at the clock."""
+MOVES = 0.7, 0.8, 0.9
+"""Shares of moves: see `annealing.Moves`."""
 
-MOVES = 3000
-"""Moves for each expert in a round of the heuristic."""
-
-ROUND = 6000
-"""And in a round of the search."""
-
-SCORES_PER_UNIT = 20_000_000
-"""Moves times scenarios times DIMMs that are evaluated in a unit of work."""
+SHORT_ROUND, ROUND = 3000, 6000
+"""Moves for each expert in a round of the heuristic, and of the search."""
 
 PATIENCE = 2
 """Rounds without success after which it is given up."""
@@ -159,7 +153,7 @@ def improved(instance: Instance) -> Solution:
     for rule in COPIES.values():
         solution = rule(instance)
         search.offer(solution, objective(instance, solution))
-    anneal(instance, search, 1, MOVES)
+    anneal(instance, search, 1, SHORT_ROUND)
     found: Solution = search.solution
     return found
 
@@ -204,24 +198,20 @@ def anneal(instance: Instance, search: Search, seed: int, moves: int, until_s: f
     until_s
         It ends when so many seconds are left.
     """
-    from .local_search import copies as kernel  # compiled loops are imported when they are run
+    from .annealing import Moves, annealed, cooling, rules_of, state_of  # imports compiled loops
 
     start = search.solution or dual_copies(instance)
     search.offer(start, objective(instance, start))
-    rules = kernel.rules_of(instance)
-    state = kernel.state_of(instance, rules, start)
-    best = state._replace(lies=state.lies.copy(), run=state.run.copy())
-    rows = np.arange(instance.experts)  # one without tokens takes bytes from others
-    random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
-    value = float(objective(instance, start))
-    spans = np.array([kernel.value_of(rules, state), np.inf])
-    batches = max(1, moves * len(rows) // BATCH)
-    for batch in range(batches):
-        if search.remaining_s <= until_s:
-            break
-        temperature = value * HOT * (COLD / HOT) ** (batch / batches)
-        kernel.anneal(rules, state, best, rows, random, spans, temperature, BATCH)
-        spend(BATCH * len(instance.scenarios) * instance.dimms / SCORES_PER_UNIT)
+    rules = rules_of(instance)
+    best = annealed(
+        instance,
+        rules,
+        state_of(instance, rules, start),
+        seed,
+        Moves(*MOVES),
+        cooling(HOT, COLD, moves * instance.experts),
+        lambda: search.remaining_s <= until_s,
+    )
     found = scheduled(instance, best.lies[:, -1], best.lies[:, :-1])
     if not violations(instance, found):
         search.offer(found, objective(instance, found))

@@ -222,10 +222,7 @@ STEPS = 50
 def objective_grid(instance: Instance) -> int:
     """Return a number that every objective is a multiple of: all times' common divisor."""
     found = 0
-    for weight, prompt, hops in (
-        (instance.decode_weight, "", instance.hop_ns),
-        (instance.prompt_weight, "prompt_", instance.prompt_hop_ns),
-    ):
+    for weight, prompt, hops in instance.kinds:
         times = [time for row in hops or () for time in row]
         for layer in instance.layers:
             for part in ("attention", "experts"):

@@ -5,6 +5,7 @@ A rule that ends with more than fits, or with a part where it cannot run, has no
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from itertools import accumulate
 
@@ -92,7 +93,7 @@ def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
     whole = _by_default_split(instance, gpus)
     if whole is not None:
         return whole
-    fit = _Fit(instance, gpus)
+    fit = _Fit(instance, gpus, [0] * len(gpus), [0] * len(gpus), [False] * len(gpus))
     for number in reversed(range(len(gpus))):
         left = layers - sum(fit.layers)
         for count in range(left, 0, -1):
@@ -136,21 +137,19 @@ def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
     return fit.solution()
 
 
+@dataclass
 class _Fit:
     """How many layers each GPU has in llama.cpp's fit, and how many of them without experts."""
 
-    def __init__(self, instance: Instance, gpus: Sequence[int]) -> None:
-        self.instance, self.gpus = instance, gpus
-        self.layers = [0] * len(gpus)
-        self.partial = [0] * len(gpus)
-        self.overflows = [False] * len(gpus)
+    instance: Instance
+    gpus: Sequence[int]
+    layers: list[int]
+    partial: list[int]
+    overflows: list[bool]
 
     def copy(self) -> "_Fit":
         """Return another one that can be changed."""
-        other = _Fit(self.instance, self.gpus)
-        other.layers, other.partial = self.layers[:], self.partial[:]
-        other.overflows = self.overflows[:]
-        return other
+        return _Fit(self.instance, self.gpus, self.layers[:], self.partial[:], self.overflows[:])
 
     def homes(self) -> tuple[list[int], list[int | None]]:
         """Return the GPU of each layer's attention and of its experts; None for the host."""

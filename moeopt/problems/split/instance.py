@@ -231,14 +231,17 @@ class Instance(InstanceEnvelope):
         """Whether experts are given by tensor: layers without attention belong to those before."""
         return any(layer.attention_ns is None for layer in self.layers)
 
+    @property
+    def kinds(self) -> tuple[tuple[int, str, Hops | None], ...]:
+        """Weight, beginning of the fields' names, and hops, of decoding and of a prompt."""
+        prompt = self.prompt_weight, "prompt_", self.prompt_hop_ns
+        return (self.decode_weight, "", self.hop_ns), prompt
+
     @cached_property
     def largest(self) -> int:
         """No solution's objective is above this."""
         total = 0
-        for weight, prompt, hops in (
-            (self.decode_weight, "", self.hop_ns),
-            (self.prompt_weight, "prompt_", self.prompt_hop_ns),
-        ):
+        for weight, prompt, hops in self.kinds:
             hop = max(map(max, hops)) if hops else 0
             parts = (
                 max((time or 0 for time in getattr(layer, f"{prompt}{part}_ns") or ()), default=0)

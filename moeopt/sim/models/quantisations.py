@@ -165,6 +165,8 @@ def at_bits(model: ModelShape, bits: str | float) -> ModelShape:
         raise InputError(
             f"bits: must be a width or a quantisation's name, not {bits!r:.40}"
         ) from None
+    if not 0.5 <= width <= 64:
+        raise InputError(f"bits: must be from 0.5 to 64, not {width:g}")
     return model.quantized(width, width)
 
 

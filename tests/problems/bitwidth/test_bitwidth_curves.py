@@ -7,7 +7,6 @@ import pytest
 
 from moeopt.core.search import Search
 from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
-from moeopt.problems.bitwidth import multiple_choice_knapsack as curves
 from moeopt.problems.bitwidth.check import candidates, objective, violations
 from moeopt.problems.bitwidth.dynamic_program import frontier
 from moeopt.problems.bitwidth.instance import Instance
@@ -46,15 +45,6 @@ def test_merging_is_the_full_convolution(kind: str) -> None:
         ]
         assert made.losses.tolist() == expected, seed
         assert (made.least_bits, made.unit) == (12, 2)
-
-
-def test_nearly_convex_curves_need_few_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the margin at nothing and at plenty the result is the same: it only saves work."""
-    rng = random.Random(1)
-    first, second = (Curve(0, 1, np.array(falling(rng, "", 300))) for _ in range(2))
-    expected = merged(first, second).losses
-    monkeypatch.setattr(curves, "RELATIVE_MARGIN", 10.0)
-    assert (merged(first, second).losses == expected).all()
 
 
 def test_a_curve_is_cut_to_what_matters() -> None:

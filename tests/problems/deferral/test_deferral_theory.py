@@ -190,24 +190,6 @@ def test_states_are_thinned_to_those_that_count() -> None:
         assert sorted(kept) == sorted(best)
 
 
-def test_raised_states_lead_to_the_same() -> None:
-    """Whatever is deferred, or the end of the step, is as from the state itself."""
-    rng, raised = random.Random(1), 0
-    for seed in range(200):
-        instance = random_instance(seed, KINDS[seed % len(KINDS)])
-        for layer in bounds.layers_of(instance):
-            above_c, above_a = layer.raised
-            a, c = (rng.randint(0, instance.horizon_ns) for _ in range(2))
-            to = max(a, c + above_c), max(c, a + above_a)
-            raised += to != (a, c)
-            if layer.last:
-                assert layer.end(*to) == layer.end(a, c)
-                continue
-            for d in range(instance.max_deferred + 1):
-                assert layer.after(*to, d) == layer.after(a, c, d)
-    assert raised > 300
-
-
 def test_the_search_stops_when_told() -> None:
     """Stopped at once it claims nothing that is not so; the front says that it has none."""
     instance = varied(61, 0, max_total_penalty=60)

@@ -7,8 +7,7 @@ from moeopt.core.search import Search
 from moeopt.problems.layout import later as robust
 from moeopt.problems.layout.check import loads, violations
 from moeopt.problems.layout.heuristics import lpt
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.local_search.state import decision_of
+from moeopt.problems.layout.instance import Instance, Solution
 from moeopt.problems.layout.second_stage import Layout, as_solution, best_schedules, refined
 
 FEW = Futures(samples=8)
@@ -43,6 +42,12 @@ def decided(observed: Instance, seed: int = 0, futures: Futures = FEW) -> Search
     return search
 
 
+def layout_of(solution: Solution) -> Layout:
+    """Return a solution's layout."""
+    dimm = [-1 if of is None else of for of in solution.dimm]
+    return Layout(np.array(solution.resident), np.array(dimm))
+
+
 def makespans_ns(instance: Instance, layout: Layout) -> list[int]:
     """Return those of the best schedules."""
     device = best_schedules(instance, layout, refined(instance, layout)[0])
@@ -54,7 +59,7 @@ def test_a_decision_is_reproducible_and_no_worse_than_longest_first() -> None:
     observed = drawn(3, 50)
     search, again = decided(observed), decided(observed)
     assert (again.solution, again.objective) == (search.solution, search.objective)
-    layout, first = (decision_of(of)[0] for of in (search.solution, lpt(observed)))
+    layout, first = (layout_of(of) for of in (search.solution, lpt(observed)))
     value, published = (sum(makespans_ns(drawn(8, robust.CHECKING), of)) for of in (layout, first))
     assert value == search.objective <= published
 
@@ -64,7 +69,7 @@ def test_an_expert_idle_so_far_gets_a_place_from_one_window() -> None:
     observed = drawn(1, 99)
     search = decided(observed)
     assert search.solution.dimm[-1] is not None
-    layout = decision_of(search.solution)[0]
+    layout = layout_of(search.solution)
     device = np.where(observed.path_times.active, 1, -1)
     assert violations(observed, as_solution(observed, layout, device)) == []
 
@@ -72,7 +77,7 @@ def test_an_expert_idle_so_far_gets_a_place_from_one_window() -> None:
 def test_a_quantile_is_that_of_the_checking_sample() -> None:
     """The value that is reported for a decision."""
     tail = decided(drawn(3, 50), futures=Futures(8, 0.75))
-    made = makespans_ns(drawn(8, robust.CHECKING), decision_of(tail.solution)[0])
+    made = makespans_ns(drawn(8, robust.CHECKING), layout_of(tail.solution))
     assert tail.objective == Futures(8, 0.75).value(made)
 
 

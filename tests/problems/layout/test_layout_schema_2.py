@@ -13,12 +13,9 @@ from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
 from moeopt.core.search import Search
 from moeopt.problems.layout import single_scenario
-from moeopt.problems.layout.bounds import (
-    lower_bound,
-)
+from moeopt.problems.layout.bounds import lower_bound, unit_of
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
-from moeopt.problems.layout.local_search.state import unit_of
 from moeopt.problems.layout.shared_layout import SharedLayout
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.solvers.run import solve

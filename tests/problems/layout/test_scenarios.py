@@ -6,8 +6,8 @@ import pytest
 
 from moeopt.core.search import Search
 from moeopt.problems.layout import check
+from moeopt.problems.layout.bounds import unit_of
 from moeopt.problems.layout.instance import Instance, Scenario
-from moeopt.problems.layout.local_search.state import unit_of
 from moeopt.problems.layout.multi_scenario import solve
 from moeopt.problems.layout.shared_layout import SharedLayout
 from moeopt.problems.layout.single_scenario import scenario_bounds
@@ -32,7 +32,7 @@ def test_there_are_enough_instances() -> None:
 )
 def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every single bound is at most the optimum, the plan at least, and closed means equal."""
-    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.EVALUATIONS", 50)
+    monkeypatch.setattr("moeopt.problems.layout.annealing.PER_EXPERT", 50)
     closed = 0
     for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
         least = optimum(instance)

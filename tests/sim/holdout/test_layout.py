@@ -90,16 +90,6 @@ def test_the_run_is_what_the_checker_says_it_is(seed: int, schema_version: int) 
         assert run.objective_ns == int(np.dot(weights, run.makespans_ns))
 
 
-def test_an_optimal_layout_run_on_its_own_windows_is_optimal() -> None:
-    """In sample with optimal schedules, nothing is lost in the transfer."""
-    for seed in range(4):
-        instance = small(np.random.default_rng(seed), 2, "own")
-        result = moeopt.solve(instance, "cp-sat", time_limit_s=600)
-        assert result.status == "optimal"
-        assert isinstance(result.solution, Solution)
-        assert execute_layout(instance, result.solution, optimal).objective_ns == result.objective
-
-
 def test_a_window_without_tokens_takes_no_time() -> None:
     """Nothing runs, and the other windows are as they were."""
     rng = np.random.default_rng(3)

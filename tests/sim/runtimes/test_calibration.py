@@ -9,6 +9,7 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes import measurements
 from moeopt.sim.machines.runtimes.calibration import calibrate
 from moeopt.sim.machines.runtimes.measurements import Measurement, read_measurements
 from moeopt.sim.machines.runtimes.profile import as_vector, get_runtime
@@ -17,6 +18,8 @@ from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.presets import get_machine, get_model
+
+QWEN = get_model("qwen3-30b-a3b")
 
 HEAD = "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
 
@@ -149,16 +152,19 @@ def test_what_llama_bench_really_wrote(root: Path) -> None:
         calibrate(get_machine("ryzen-am5"), points)
 
 
-def test_two_models_that_llama_bench_really_wrote(root: Path) -> None:
+def test_two_models_that_llama_bench_really_wrote(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """2 and 8 experts per token: each file is looked for beside the results; --model is none."""
     file = root / "tests" / "sim" / "data" / "llama_bench" / "two_models.json"
 
-    def model_of(name: str, bits: str) -> ModelShape:
+    def model_of(name: str) -> ModelShape:
         assert Path(name).parent == file.parent
         top_k = int(Path(name).name.removeprefix("random-q4_0-top")[0])
-        return get_model("qwen3-30b-a3b").model_copy(update={"name": name, "top_k": top_k})
+        return QWEN.model_copy(update={"name": name, "top_k": top_k})
 
-    points = read_measurements(file, model_of=model_of)
+    monkeypatch.setattr(measurements, "get_model", model_of)
+    points = read_measurements(file)
     assert [point.model.top_k for point in points] == [2, 8]
     fitted = calibrate(get_machine("epyc-9004"), points)
     assert max(abs(left.error) for left in fitted.residuals) < 0.05

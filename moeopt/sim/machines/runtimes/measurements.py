@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,9 +25,6 @@ LONGEST_LINE = 10_000
 LEAST_SPEED, MOST_SPEED = 1e-6, 1e7
 SPEEDS = f"from {LEAST_SPEED:g} to {MOST_SPEED:g} tokens/s"
 """From twelve days for a token to more than any machine reads."""
-
-ModelOf = Callable[[str, str], ModelShape]
-"""A model by name or file, and a width or the name of a quantisation; "" for its own."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +74,7 @@ class Measurement:
         return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa_aware=aware)
 
 
-def model_at(name: str, bits: str) -> ModelShape:
-    """Return a model by name or file, at a width or as a quantisation if one is given."""
-    shape = get_model(name)
-    return at_bits(shape, bits) if bits else shape
-
-
-def read_measurements(
-    path: str | Path, *, model: str = "", bits: str = "", model_of: ModelOf = model_at
-) -> list[Measurement]:
+def read_measurements(path: str | Path, *, model: str = "", bits: str = "") -> list[Measurement]:
     r"""Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
 
     Parameters
@@ -98,8 +86,6 @@ def read_measurements(
     model, bits
         For llama-bench: which model it was, if its file is not at hand under the name written
         there; for a table: what stands in for an empty cell.
-    model_of
-        Finds a model by name or file and width.
 
     Returns
     -------
@@ -126,7 +112,7 @@ def read_measurements(
     with reading(path):
         text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
     if text.lstrip()[:1] in ("[", "{"):
-        return _of_llama_bench(path, text, model_of, model, bits)
+        return _of_llama_bench(path, text, model, bits)
     for number, words in enumerate(io.StringIO(text), 1):
         if len(words) > LONGEST_LINE:
             raise InputError(f"{path}: line {number}: longer than {LONGEST_LINE} characters")
@@ -146,7 +132,7 @@ def read_measurements(
         for line, row in enumerate(table, start=2):
             if line > MOST_POINTS:
                 raise InputError(f"{path}: has more than {MOST_POINTS} lines")
-            found.append(_point(f"{path}: line {line}", row, model_of, model, bits))
+            found.append(_point(f"{path}: line {line}", row, model, bits))
     except csv.Error as error:
         raise InputError(f"{path}: {error}") from None
     if not found:
@@ -154,9 +140,13 @@ def read_measurements(
     return found
 
 
-def _point(
-    at: str, row: dict[str, str | None], model_of: ModelOf, model: str, bits: str
-) -> Measurement:
+def _model_at(name: str, bits: str) -> ModelShape:
+    """Return a model by name or file, at a width or as a quantisation if one is given."""
+    shape = get_model(name)
+    return at_bits(shape, bits) if bits else shape
+
+
+def _point(at: str, row: dict[str, str | None], model: str, bits: str) -> Measurement:
     def cell(name: str, default: str = "") -> str:
         return (row.get(name) or "").strip() or default
 
@@ -170,7 +160,7 @@ def _point(
     on_gpu = cell("gpu_experts")
     try:
         get_runtime(runtime)
-        shape = model_of(name, cell("bits", bits))
+        shape = _model_at(name, cell("bits", bits))
     except InputError as error:
         raise InputError(f"{at}: {error}") from None
     blocks = cell("n_cpu_moe")
@@ -184,9 +174,7 @@ def _point(
     )
 
 
-def _of_llama_bench(
-    path: Path, text: str, model_of: ModelOf, model: str, bits: str
-) -> list[Measurement]:
+def _of_llama_bench(path: Path, text: str, model: str, bits: str) -> list[Measurement]:
     tests = parse(text, str(path))
     if not isinstance(tests, list) or len(tests) > MOST_POINTS:
         raise InputError(f"{path}: must be a list of tests, as llama-bench -o json writes")
@@ -202,7 +190,7 @@ def _of_llama_bench(
             continue  # reads a prompt: another question than the speed of decoding
         name = model or _beside(path, str(test.get("model_filename", "")))
         try:
-            shape = model_of(name, bits)
+            shape = _model_at(name, bits)
         except InputError as error:
             raise InputError(f"{at}: model_filename: {error} (--model says which it is)") from None
         speed = _speed(at, test)

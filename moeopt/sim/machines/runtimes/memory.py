@@ -169,6 +169,14 @@ def host_gib(machine: Machine) -> float:
     return channels * (DESKTOP_GIB if channels <= 4 else SERVER_GIB)
 
 
+def unstated(machine: Machine, needed: int) -> str:
+    """Return that the host's memory is assumed, where nobody states it."""
+    return (
+        f"host memory: not stated; {needed / GIB:.1f} GiB are needed, {host_gib(machine):g} GiB,"
+        " the most that such a host takes, are assumed (dram.capacity_gb)"
+    )
+
+
 def host_use(machine: Machine, model: ModelShape, experts: float, context: int) -> Use:
     """Return what the host's memory goes to: the experts there, or the whole model without a GPU.
 

@@ -23,8 +23,8 @@ from moeopt.sim.machines.runtimes.memory import (
     WITH_GRAPH,
     NoRoomError,
     Use,
-    host_gib,
     kv_bits_of,
+    unstated,
 )
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import (
@@ -187,9 +187,7 @@ def predict(
         if use.missing
     )
     if machine.dram.capacity_gb is None and max(setting.host_calls) > 0:
-        need = uses[-1].needed / GIB
-        most = f"{host_gib(machine):g} GiB, the most that such a host takes, are assumed"
-        notes += (f"host memory: not stated; {need:.1f} GiB are needed, {most} (dram.capacity_gb)",)
+        notes += (unstated(machine, uses[-1].needed),)
     return of_setting(setting, get_runtime(options.runtime), options, notes)
 
 

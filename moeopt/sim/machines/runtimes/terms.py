@@ -202,13 +202,8 @@ def token_us(rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP)
     return np.asarray(term_times(rows, costs, overlap).sum(axis=-1))
 
 
-LATER = ("gpu_scores",)
-"""Terms that files written before them do not have."""
-
-
 def _every_term(costs: dict[str, float]) -> dict[str, float]:
-    """Return the costs if there is one of each term; those of `LATER` are as expected."""
-    costs = {term: PRIOR[term].expected for term in LATER} | costs
+    """Return the costs if there is one of each term."""
     if set(costs) != set(TERMS):
         raise field_error([], f"must have exactly {', '.join(TERMS)}")
     return costs

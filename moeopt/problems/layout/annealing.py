@@ -1,0 +1,614 @@
+"""Simulated annealing over layouts and schedules at once, of one copy of an expert or of several.
+
+Every expert has a column per place in each scenario's table (`moeopt.core.device_loads`):
+striped, each DIMM, and a hit. It is run from one of the places where it lies; the moves change
+these, and who is moved is run where that suits best in every scenario, all others kept.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.clock import spend
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
+    CHANNEL,
+    CPU,
+    DRAM,
+    GPU,
+    IDLE,
+    NDP,
+    OWN,
+    PCIE,
+    PLACE,
+    READ,
+    STRIPED_READS,
+    Ints,
+    put,
+    table_for,
+)
+
+from .copies import Flags, places_of
+from .instance import DOMAINS, Instance, Solution
+from .paths import Device, Path
+from .second_stage import Layout, as_solution
+
+Floats = NDArray[np.float64]
+
+NOBODY = -1
+
+SMOOTHING = 0.05
+"""Weight of the devices' mean square against a makespan."""
+
+SLACK = 20.0
+"""Temperatures by which a move may be too dear before the scenarios that are left are looked at."""
+
+PER_EXPERT = 5000
+"""Moves for each expert that a first round tries at most."""
+
+AFRESH = 1000
+"""Moves for each expert from which a round need not begin from the best layout to come near it."""
+
+BATCH = 1000
+"""Moves between two looks at the clock."""
+
+MOVES_PER_UNIT, AT_ONCE = 1_000_000, 8
+"""Moves in a unit of work with one scenario; so many more take twice as long."""
+
+STEP = 4
+"""First distance between two numbers of striped experts."""
+
+FEWER = 0.8
+"""Part of a rule's striped experts that is tried first: better packed, DIMMs have time for more."""
+
+PATIENCE = 6
+"""Rounds without success after which it is given up, once the numbers are compared."""
+
+LONGER = 4
+"""Rounds take at most so many times as many moves as the first."""
+
+WINDOWS = 0.05, 0.4, 0.45
+"""Shares of moves where experts have one copy: see `Moves`."""
+
+HOT, FEW, COLDER = 4e-4, 2.0, 16
+"""First temperature relative to the objective where experts have one copy, at least, and times the
+square of the experts' number, for few are each a large part of it; the last is so much lower.
+"""
+
+
+class Moves(NamedTuple):
+    """Up to which random number a move does what, and whether as many experts stay striped.
+
+    Attributes
+    ----------
+    anew, relocate, transfer
+        It runs one expert anew in one scenario, changes one expert's places, or gives one expert a
+        copy and takes one from another; the rest exchanges two experts'.
+    fixed
+        Whether the number of striped experts stays as it is.
+    """
+
+    anew: float
+    relocate: float
+    transfer: float
+    fixed: bool = False
+
+
+class Rules(NamedTuple):
+    """What bounds the places, as few arrays as can be.
+
+    Attributes
+    ----------
+    tables
+        Shape (scenarios, rows, columns): expert i's places are the columns from ``i * places`` on,
+        the striped one, those of the DIMMs, and the hit; then perhaps the GPU's base load.
+    limits
+        DIMMs, bytes of a striped copy on each DIMM, bytes of a localized one, bytes that a DIMM has
+        for them, localized copies on one DIMM, HBM slots, copies of one expert; then the weights of
+        the scenarios.
+    rows
+        The experts that moves choose from.
+    """
+
+    tables: NDArray[np.int64]
+    limits: Ints
+    rows: Ints
+
+
+class State(NamedTuple):
+    """Where experts lie and how they run.
+
+    Attributes
+    ----------
+    lies
+        Shape (experts, 2 + dimms): striped, by DIMM, resident.
+    run
+        Shape (scenarios, experts): three times the place plus the domain; `IDLE` without tokens.
+    load
+        Shape (scenarios, entries), as in `moeopt.core.device_loads`, but floats: they guide.
+    worth
+        Shape (2, scenarios): what `run_best` makes of the loads, the makespan and its value.
+    held
+        Shape (2 + dimms,): how many experts lie in each place.
+    """
+
+    lies: Flags
+    run: Ints
+    load: Floats
+    worth: Floats
+    held: Ints
+
+
+SLOTS, WEIGHTS = 4, 7
+"""Where `Rules.limits` has the localized copies on one DIMM, and where the weights begin."""
+
+
+def rules_of(instance: Instance) -> Rules:
+    """Return an instance as the moves see it."""
+    times, dimms, experts = instance.path_times, instance.dimms, instance.experts
+    places, several = 2 + dimms, instance.copies
+    local = np.arange(dimms)
+    gpu = np.array([Path.GPU_STRIPED, *([Path.GPU_LOCAL] * dimms), Path.HIT])
+    cpu = np.array([Path.CPU_STRIPED, *([Path.CPU_LOCAL] * dimms), Path.CPU_STRIPED])
+    dimm = np.tile(np.array([-1, *local, -1]), experts)
+
+    def column(paths: Ints, values: NDArray[np.int64], s: int) -> NDArray[np.int64]:
+        of = values[:, s] if values.ndim == 3 else np.repeat(values[:, None], experts, axis=1)
+        return np.ascontiguousarray(of[paths].T.ravel())
+
+    tables = [
+        table_for(
+            instance,
+            *(column(gpu, times.alone, s), column(cpu, times.alone, s)),
+            column(np.full(places, Path.NDP), times.alone, s),
+            *(column(gpu, times.full_read, s), column(cpu, times.full_read, s)),
+            dimm,
+            gpu_calc_ns=column(gpu, times.cost, s) if instance.in_two_parts else None,
+            pcie_ns=column(gpu, times.pcie, s) if instance.in_two_parts else None,
+        )
+        for s in range(len(instance.scenarios))
+    ]
+    slots = experts if instance.dimm_slots is None else instance.dimm_slots
+    memory, most = [0, 0, 0], 1
+    moved = np.flatnonzero(times.active.any(axis=0))
+    if several is not None:
+        memory = [several.share_bytes(dimms), several.expert_bytes, several.room_bytes]
+        most = several.max_per_expert
+        moved = np.arange(experts)  # one without tokens takes bytes from others
+    limits = [dimms, *memory, slots, instance.hbm_slots, most, *times.weight.tolist()]
+    return Rules(np.stack(tables), np.array(limits), moved)
+
+
+def state_of(instance: Instance, rules: Rules, solution: Solution) -> State:
+    """Return the state of a solution."""
+    lies, resident = places_of(instance, solution), np.array(solution.resident, dtype=np.bool_)
+    places = np.concatenate([lies, resident[:, None]], axis=1)
+    run = np.full(instance.path_times.tokens.shape, IDLE, dtype=np.int64)
+    for s, i in np.argwhere(instance.path_times.active).tolist():
+        domain, dimm = solution.assignment[s][i], solution.run_from(s, i)
+        place = 0 if dimm is None else 1 + dimm
+        if domain == "gpu" and resident[i]:
+            place = 1 + instance.dimms
+        run[s, i] = 3 * place + DOMAINS.index(domain or "cpu")
+    return _loaded(instance, rules, places, run)
+
+
+def _loaded(instance: Instance, rules: Rules, lies: Flags, run: Ints) -> State:
+    """Return a state with its loads."""
+    entries = OWN + instance.dimms
+    if rules.tables.shape[1] > 7:
+        entries += 2 + max(1, int(rules.tables[:, 10].max()))
+    load = np.zeros((len(run), entries))
+    size, places = instance.experts * (2 + instance.dimms), 2 + instance.dimms
+    load[:, GPU] = rules.tables[:, GPU, size:].sum(axis=1)
+    for s, i in np.argwhere(run != IDLE).tolist():
+        column, domain = i * places + run[s, i] // 3, run[s, i] % 3
+        put(rules.tables[s], load[s], instance.dimms, column, domain, 1)
+    held = lies.sum(axis=0).astype(np.int64)
+    return State(lies, run, load, worth_of(load, instance.dimms), held)
+
+
+@compiled
+def uniform(random: NDArray[np.uint64]) -> float:
+    """Return a number in [0, 1) by xorshift (Marsaglia 2003); the seed must not be 0."""
+    x = random[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    random[0] = x
+    return float(x >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
+    """Let an expert run otherwise, or not at all."""
+    dimms = rules.limits[0]
+    for sign in range(-1, 2, 2):
+        now = at.run[s, i]
+        if now != IDLE:
+            put(rules.tables[s], at.load[s], dimms, i * (dimms + 2) + now // 3, now % 3, sign)
+        if sign < 0:
+            at.run[s, i] = run
+
+
+@compiled
+def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> Any:
+    """Return how an expert that is taken away runs best, with the makespan and its value then.
+
+    The value has a little for uneven loads besides the makespan: the devices' mean square.
+
+    Parameters
+    ----------
+    table, load
+        Of the scenario.
+    lies
+        Where the expert may run from.
+    column
+        Its first one in the table.
+    """
+    hit = len(lies) - 1
+    dimms, link, every = hit - 1, OWN + hit - 1, load[STRIPED_READS]
+    first, second, longest, total, squares = -1.0, 0.0, NOBODY, 0.0, 0.0
+    for d in range(OWN, link):
+        own = load[d]
+        total, squares = total + own, squares + own * own
+        if own > first:
+            first, second, longest = own, first, d
+        elif own > second:
+            second = own
+    best, best_span, found = np.inf, np.inf, IDLE
+    for place in range(hit + 1):
+        if not lies[place]:
+            continue
+        row = column + place
+        entry = table[PLACE, row]
+        for domain in range(3):
+            if domain == GPU:
+                if place != hit and lies[hit]:
+                    continue
+            elif place == hit or (domain == NDP and place == 0):
+                continue
+            if only not in (IDLE, 3 * place + domain):
+                continue
+            gpu, cpu, striped, most = load[GPU], load[CPU], every, first
+            more, of_all, of_squares = table[DRAM + domain, row], total, squares
+            if domain == GPU:
+                gpu += table[GPU, row]
+            elif domain == CPU:
+                cpu += table[CPU, row]
+            if entry == STRIPED_READS:
+                striped += more
+            else:
+                own = load[entry] + more
+                of_all += more
+                of_squares += own * own - load[entry] * load[entry]
+                most = max(own, second if entry == longest else first)
+            span = max(gpu, cpu, striped + most)
+            if len(load) > link:
+                span = max(span, links(table, load, link, row, domain))
+            of_squares += gpu * gpu + cpu * cpu + striped * (dimms * striped + 2 * of_all)
+            value = span + SMOOTHING * of_squares / ((dimms + 2) * max(span, 1.0))
+            if value < best:
+                best, best_span, found = value, span, 3 * place + domain
+    return found, best_span, best
+
+
+@compiled
+def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
+    """Return how long PCIe or the busiest channel is busy if an expert runs so, besides others."""
+    pcie, every, own, at = load[link], load[link + 1], 0.0, table[CHANNEL, row]
+    if domain == GPU:
+        pcie += table[PCIE, row]
+    if domain != NDP and at == 0:
+        every += table[READ + domain, row]
+    for channel in range(1, len(load) - link - 1):
+        busy = load[link + 1 + channel]
+        if domain != NDP and at == channel:
+            busy += table[READ + domain, row]
+        own = max(own, busy)
+    return max(pcie, every + own)
+
+
+@compiled
+def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
+    """Tell whether limits are kept: of an expert's copies, and of the places that a move enters."""
+    limits, dimms, copies = rules.limits, rules.limits[0], 0
+    for place in range(dimms + 1):
+        copies += int(at.lies[i, place])
+    if copies < 1 or copies > limits[6] or at.held[dimms + 1] > limits[5]:
+        return False
+    for n in range(4):
+        first, last = flips[n], flips[n] + 1
+        if first == 0 and limits[1]:  # a striped copy takes room on every DIMM
+            first, last = 1, dimms + 1
+        for place in range(max(first, 1), min(last, dimms + 1)):
+            held = at.held[place]
+            if held > limits[SLOTS] or limits[1] * at.held[0] + limits[2] * held > limits[3]:
+                return False
+    return True
+
+
+@compiled
+def some_place(at: State, i: int, there: bool, random: NDArray[np.uint64]) -> int:
+    """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
+    places = at.lies.shape[1]
+    place = int(uniform(random) * places)
+    for _ in range(places):
+        if at.lies[i, place] == there:
+            return place
+        place = place + 1 if place + 1 < places else 0
+    return NOBODY
+
+
+@compiled
+def flip(at: State, i: int, j: int, flips: Ints) -> None:
+    """Make or take back a move: two places of i, and two of j, each entered or left."""
+    for n in range(4):
+        who, place = i if n < 2 else j, flips[n]
+        if place != NOBODY:
+            at.held[place] += -1 if at.lies[who, place] else 1
+            at.lies[who, place] = not at.lies[who, place]
+
+
+@compiled
+def anneal(
+    rules: Rules,
+    at: State,
+    best: State,
+    random: NDArray[np.uint64],
+    by: Moves,
+    temperature: float,
+    moves: int,
+) -> None:
+    """Try so many moves at one temperature; `at` and `best` are updated.
+
+    Parameters
+    ----------
+    temperature
+        In the unit of the objective.
+    """
+    dimms, rows, scenarios = rules.limits[0], rules.rows, len(at.run)
+    before, after, flips = (
+        np.empty((2, scenarios), np.int64),
+        at.worth.copy(),
+        np.empty(4, np.int64),
+    )
+    for _ in range(moves):
+        kind, one, only = uniform(random), NOBODY, IDLE
+        i, j = rows[int(uniform(random) * len(rows))], rows[int(uniform(random) * len(rows))]
+        for n in range(4):  # i may enter and leave a place, j leave and enter one
+            flips[n] = some_place(at, i if n < 2 else j, n in (1, 2), random)
+        if kind >= by.relocate and i == j:
+            continue
+        if kind < by.anew:
+            one, only = int(uniform(random) * scenarios), 3 * flips[1] + int(uniform(random) * 3)
+            if at.run[one, i] == IDLE:
+                continue
+            if i == j or uniform(random) < 0.5:
+                j = NOBODY
+        elif kind >= by.transfer:  # each goes where the other was
+            flips[0], flips[3] = flips[2], flips[1]
+            if at.lies[i, flips[0]] or at.lies[j, flips[3]]:
+                continue
+        else:
+            if uniform(random) < (0.2 if kind < by.relocate else 0.5):
+                flips[1] = NOBODY
+            if kind < by.relocate:
+                j = flips[2] = flips[3] = NOBODY
+            elif uniform(random) < 0.5:
+                flips[3] = NOBODY
+        if kind < by.anew:
+            for n in range(4):
+                flips[n] = NOBODY
+        if by.fixed and kind < by.transfer and 0 in (flips[0], flips[1], flips[2], flips[3]):
+            continue
+        flip(at, i, j, flips)
+        allowed = one != NOBODY or (
+            holds(rules, at, i, flips) and (j == NOBODY or holds(rules, at, j, flips))
+        )
+        change, most = 0.0, -temperature * np.log(uniform(random) + 1e-300)
+        for s in range(scenarios):
+            before[0, s] = before[1, s] = IDLE
+            if not allowed or one not in (NOBODY, s):
+                continue
+            for n in range(2):  # both are away before either chooses
+                who = i if n == 0 else j
+                if who != NOBODY and at.run[s, who] != IDLE:
+                    before[n, s] = at.run[s, who]
+                    rerun(rules, at, s, who, IDLE)
+            for n in range(2):
+                if before[n, s] == IDLE:
+                    continue
+                who = i if n == 0 else j
+                run, after[0, s], after[1, s] = run_best(
+                    rules.tables[s],
+                    at.load[s],
+                    at.lies[who],
+                    who * (dimms + 2),
+                    only if n == 0 else IDLE,
+                )
+                rerun(rules, at, s, who, run)
+                allowed = allowed and run != IDLE
+            change += rules.limits[WEIGHTS + s] * (after[1, s] - at.worth[1, s])
+            allowed = allowed and change <= most + SLACK * temperature
+        if allowed and change <= most:
+            note(rules, at, best, after)
+            continue
+        for s in range(scenarios):
+            after[0, s], after[1, s] = at.worth[0, s], at.worth[1, s]
+            for n in range(2):
+                if before[n, s] != IDLE:
+                    rerun(rules, at, s, i if n == 0 else j, before[n, s])
+        flip(at, i, j, flips)
+
+
+@compiled
+def note(rules: Rules, at: State, best: State, after: Floats) -> None:
+    """Take a move; keep the state if its weighted makespans are less than any before."""
+    total = 0.0
+    for s in range(len(at.run)):
+        at.worth[0, s], at.worth[1, s] = after[0, s], after[1, s]
+        total += rules.limits[WEIGHTS + s] * (after[0, s] - best.worth[0, s])
+    if total < 0:
+        for s in range(len(at.run)):
+            best.worth[0, s] = after[0, s]
+            for i in range(len(at.lies)):
+                best.run[s, i] = at.run[s, i]
+        for i in range(len(at.lies)):
+            for place in range(at.lies.shape[1]):
+                best.lies[i, place] = at.lies[i, place]
+
+
+def annealed(
+    instance: Instance,
+    rules: Rules,
+    start: State,
+    seed: int,
+    by: Moves,
+    temperatures: Sequence[float],
+    stopped: Callable[[], bool] = lambda: False,
+) -> State:
+    """Return the best state found from another, which stays as it is.
+
+    Parameters
+    ----------
+    seed
+        Of the random numbers, at least 1.
+    temperatures
+        Of each batch of moves, relative to the objective.
+    stopped
+        Asked between two batches.
+    """
+    at, best = (
+        State(**{name: of.copy() for name, of in start._asdict().items()}) for _ in range(2)
+    )
+    random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
+    value = value_of(rules, start)
+    for temperature in temperatures:
+        if stopped():
+            break
+        anneal(rules, at, best, random, by, value * temperature, BATCH)
+        spend(BATCH * units_per_move(instance))
+    return _loaded(instance, rules, best.lies, best.run)
+
+
+def units_per_move(instance: Instance) -> float:
+    """Return what a move takes: most are too dear in the scenarios that are looked at first."""
+    return (1 + (len(instance.scenarios) - 1) / AT_ONCE) / MOVES_PER_UNIT
+
+
+def cooling(hot: float, cold: float, moves: int) -> Sequence[float]:
+    """Return falling temperatures, one for each batch of so many moves."""
+    found: Sequence[float] = np.geomspace(hot, cold, max(1, moves // BATCH)).tolist()
+    return found
+
+
+def in_turn(
+    instance: Instance, first: Solution, seed: int, moves: int, stopped: Callable[[], bool]
+) -> Iterator[Solution]:
+    """Yield what annealing finds at one number of striped experts after the other, one copy each.
+
+    Rounds begin from the best so far, at numbers below that of `first`, then around the best; when
+    these are compared, longer ones follow at the best numbers, and with any; see `AFRESH`.
+
+    Parameters
+    ----------
+    moves
+        How many a first round tries, at most `PER_EXPERT`.
+    stopped
+        Asked between batches of moves; who has what was found may go on nevertheless.
+    """
+    rules = rules_of(instance)
+    moves = min(moves, PER_EXPERT * len(rules.rows))
+    most, hot = LONGER * moves, max(HOT, FEW / len(rules.rows) ** 2)
+    origin = best = state_of(instance, rules, first)
+    found, failures = dict[int, float](), 0
+
+    def anneal_at(striped: int | None) -> State:
+        start, number = best, len(found) + failures
+        if striped is not None:
+            start = _with_striped(instance, rules, origin, striped)
+        by, falling = Moves(*WINDOWS, striped is not None), cooling(hot, hot / COLDER, moves)
+        return annealed(instance, rules, start, 1000 * seed + number + 1, by, falling, stopped)
+
+    def keep(striped: int, state: State) -> Solution:
+        nonlocal best, failures
+        value = value_of(rules, state)
+        found[striped] = min(value, found.get(striped, value))
+        failures += 1
+        if value < value_of(rules, best):
+            best, failures = state, 0
+        return solution_of(instance, state)
+
+    numbers, step = len(rules.rows) + 1, STEP
+    middle = int(FEWER * _striped(rules, best))
+    while step > 1:
+        for striped in (middle, middle - step, middle + step):
+            if striped in range(numbers) and striped not in found:
+                yield keep(striped, anneal_at(striped))
+                origin = best
+        before, middle = middle, min(found, key=found.__getitem__)
+        step = step // 2 if middle == before else step
+    failures = 0
+    while failures < PATIENCE:
+        afresh = moves >= AFRESH * len(rules.rows)
+        origin = state_of(instance, rules, first) if afresh else best
+        moves = min(2 * moves, most)
+        middle = min(found, key=found.__getitem__)
+        for striped in (middle, middle - 1, middle + 1):
+            if striped in range(numbers):
+                yield keep(striped, anneal_at(striped))
+        state = anneal_at(None)
+        yield keep(_striped(rules, state), state)
+
+
+def _striped(rules: Rules, state: State) -> int:
+    """Return how many of the experts with tokens are striped."""
+    return int(state.lies[rules.rows, 0].sum())
+
+
+def _with_striped(instance: Instance, rules: Rules, state: State, striped: int) -> State:
+    """Return a state in which another number of the experts that some scenario runs is striped.
+
+    Those with least NDP work are localized, where there is least of it, and run there; or those
+    with most are striped, and run on the CPU.
+    """
+    times, lies, run = instance.path_times, state.lies.copy(), state.run.copy()
+    work = times.weight @ times.cost[Path.NDP]
+    order = rules.rows[np.argsort(work[rules.rows], kind="stable")]
+    more = striped - _striped(rules, state)
+    at_home = lies[order, 0] == (more < 0)
+    for row in order[at_home & ~lies[order, -1]][:: -1 if more > 0 else 1][: abs(more)]:
+        busy = work @ lies[:, 1:-1]
+        full = lies[:, 1:-1].sum(axis=0) >= rules.limits[SLOTS]
+        place = 0 if more > 0 else 1 + int(np.where(full, np.inf, busy).argmin())
+        if place == 0 or not full.all():
+            lies[row] = False
+            lies[row, place] = True
+            domain = Device.CPU if place == 0 else Device.NDP
+            run[:, row] = np.where(times.active[:, row], 3 * place + domain, IDLE)
+    return _loaded(instance, rules, lies, run)
+
+
+def solution_of(instance: Instance, state: State) -> Solution:
+    """Return a state's layout and schedules; every expert has one copy."""
+    home = np.argmax(state.lies[:, :-1], axis=1)
+    device = np.where(state.run == IDLE, IDLE, state.run % 3)
+    return as_solution(instance, Layout(state.lies[:, -1], home - 1), device)
+
+
+def worth_of(load: Floats, dimms: int) -> Floats:
+    """Return `State.worth` of loads."""
+    hosts, link = load[:, :STRIPED_READS], OWN + dimms
+    busy = np.concatenate([hosts, load[:, [STRIPED_READS]] + load[:, OWN:link]], axis=1)
+    channels = load[:, link + 1 : link + 2] + load[:, link + 2 :]
+    span = np.concatenate([busy, load[:, link : link + 1], channels], axis=1).max(axis=1)
+    uneven = (busy**2).sum(axis=1) / ((dimms + 2) * np.maximum(span, 1))
+    return np.stack([span, span + SMOOTHING * uneven])
+
+
+def value_of(rules: Rules, at: State) -> float:
+    """Return the weighted makespans."""
+    return float(rules.limits[WEIGHTS:] @ at.worth[0])
