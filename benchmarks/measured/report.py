@@ -240,7 +240,7 @@ def _calibrated(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Itera
     yield _row("between the two points", found.llama.between, by_curve)
     yield _row("the same by a straight line", found.llama.straight, by_curve)
     yield _row("another model's curve", found.llama.other_curves, by_curve)
-    yield _row("curves that its memory can give", found.llama.possible_curves, by_curve)
+    yield _row("without curves above the memory's peak", found.llama.possible_curves, by_curve)
     yield "\nOn machines with points of several models:\n"
     yield "| predicted | models | points | median | p90 | 80 %: factor | inside |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
@@ -256,7 +256,7 @@ def _calibrated(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Itera
     yield _effects(found)
     apart = repeats([p for p in points if p.runtime != "ktransformers"])
     yield (
-        f"\n{len(apart)} pairs of public speeds of one machine in one setting, by what is published"
+        f"{len(apart)} pairs of public speeds of one machine in one setting, by what is published"
         f" of it, are {100 * float(np.median(apart)):.1f} % apart (median;"
         f" p90 {100 * float(np.quantile(apart, 0.9)):.0f} %).\n"
     )

@@ -104,6 +104,11 @@ PLANS: Fresh = (
      "steps": 30, "first_step": 300, "quality_loss": 0.005, "share": 0.4, "max_deferred": [0, 4],
      "seed": 0},
 )  # fmt: skip
+CACHED: Fresh = (
+    {"machine": "rtx4090-7960x", "model": "mixtral-8x7b", "trace": f"{MIXTRAL}/roleplay.npz",
+     "steps": 12, "first_step": [300, 600], "bits": "2,4,8", "max_deferred": 1, "max_ways": 2,
+     "reserved_gib": 2.0, "quality_loss": 0.03, "seed": 0},
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -200,8 +205,10 @@ ROWS: tuple[Row, ...] = (
         {f"{JOINT}.StepRelaxation.suits": _never}),
     Row("joint: pairs of changes", "column-lagrangian", PLANS,
         {f"{JOINT}.local_search.PAIRED": 1}),
-    Row("joint: best first multipliers of budgets", "column-lagrangian", PLANS,
-        {f"{JOINT}.POWERS": range(-2, -1)}),
+    Row("joint: memory in whole units", "column-lagrangian", PLANS,
+        {f"{JOINT}.relaxation.MOST_CELLS": 0}),
+    Row("joint: prices without caches first", "column-lagrangian", CACHED,
+        {f"{JOINT}.WITHOUT_CACHES": 0}),
     Row("split: runs of equal layers, counted", "labels", ("split/*/*",),
         {"moeopt.problems.split.labels._counted": lambda *_: True}),
     Row("split: moves and exchanges of parts", "labels", ("split/*/*",),

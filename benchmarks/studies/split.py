@@ -135,10 +135,10 @@ def predicted(setting: Setting, context: int) -> float:
     model = at_bits(get_model(setting.model), setting.bits)
     if setting.top_k is not None:
         model = model.model_copy(update={"top_k": setting.top_k})
-    options = times.SplitOptions(
-        context=context, runtime="ik_llama.cpp", numa=setting.numa, quantum_ns=1
+    ik = "ik_llama.cpp"
+    found = times.split_times(
+        machine, model, context=context, runtime=ik, numa=setting.numa, quantum_ns=1
     )
-    found = times.split_times(machine, model, options)
     here, total = found.source, 0
     for row in range(model.layers):
         for device, table in (

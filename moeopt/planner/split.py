@@ -104,19 +104,11 @@ class SplitPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        return {
-            "tokens_per_s": self.tokens_per_s,
-            "low": self.low,
-            "high": self.high,
-            "prompt_tokens_per_s": self.prompt_tokens_per_s,
-            "gap": self.gap,
+        apart = ("instance", "solution", "notes")
+        return {name: value for name, value in vars(self).items() if name not in apart} | {
             "attention": list(self.solution.attention),
             "experts": list(self.solution.experts),
             "devices": [device.model_dump() for device in self.instance.devices],
-            "others": self.others,
-            "without": self.without,
-            "larger": self.larger,
-            "command": self.command,
         }
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -33,211 +32,89 @@ def test_the_template_is_complete(copied: Home) -> None:
     assert missing(copied) == []
 
 
-PIECES: dict[str, Callable[[Home], None]] = {}
-
-
-def _removal(expected: str) -> Callable[[Callable[[Home], None]], Callable[[Home], None]]:
-    def register(function: Callable[[Home], None]) -> Callable[[Home], None]:
-        PIECES[expected] = function
-        return function
-
-    return register
-
-
-def _edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-
-def _package(home: Home) -> Path:
-    return Path(home.package.__file__ or "").parent
-
-
-for _module in REQUIRED_MODULES:
-    PIECES[f"{_module}.py is missing"] = lambda home, m=_module: (
-        _package(home) / f"{m}.py"
-    ).unlink()
-
-
-@_removal("spec.md is missing")
-def _remove_spec(home: Home) -> None:
-    (home.formulation / "spec.md").unlink()
-
-
-@_removal("TEMPLATE.mod is missing")
-def _remove_mod(home: Home) -> None:
-    (home.formulation / "TEMPLATE.mod").unlink()
-
-
-@_removal("dp: no proof in the module's docstring")
-def _remove_proof(home: Home) -> None:
-    _edit(_package(home) / "dynamic_program.py", "Proof.", "Idea.")
-
-
-@_removal("PROBLEM: dp goes on with dream, which is no model's method")
-def _go_on_with_nothing(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", "(_dynamic_program)", '(_dynamic_program, then="dream")')
-
-
-@_removal("PROBLEM: holdout lacks, and absent is silent")
-def _leave_the_holdout_unexplained(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", '"holdout": "the data', '"unheld": "the data')
-
-
-@_removal("PROBLEM: robust lacks, and absent is silent")
-def _leave_robust_unexplained(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", '"robust": "there', '"unsure": "there')
-
-
-@_removal("PROBLEM: robust is there, but absent says why not")
-def _claim_to_be_robust(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", "    absent={", "    robust=print,\n    absent={")
-
-
-@_removal("PROBLEM: lanes is there, but absent says why not")
-def _draw_lanes(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", "check, view)", "check, view, lanes=print)")
-
-
-@_removal("PROBLEM: executor is there, but absent says why not")
-def _add_an_executor(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", "    absent={", "    executor=print,\n    absent={")
-
-
-@_removal("PROBLEM: published_rule 'dream' is no heuristic")
-def _publish_a_dream(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", '_rule="densest-first"', '_rule="dream"')
-
-
-@_removal("PROBLEM: knows must say what each heuristic decides by, and of none else")
-def _leave_unsaid_what_a_rule_knows(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", '"densest-first": "sizes', '"dream": "sizes')
-
-
-@_removal("PROBLEM: unpriced ['TM-C9'] are no constraints")
-def _leave_unpriced_what_is_not_there(home: Home) -> None:
-    _edit(
-        _package(home) / "__init__.py", "    absent={", '    unpriced={"TM-C9": "x"},\n    absent={'
-    )
-
-
-@_removal("PROBLEM: restrictions ['least'] are no fields of the instance")
-def _restrict_what_is_not_there(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", '{"min_kept": 0}', '{"least": 0}')
-
-
-@_removal("PROBLEM: holdout: ['first'] are no options of the generator")
-def _hold_out_by_an_unknown_option(home: Home) -> None:
-    stretch = "holdout=__import__('moeopt.core.problem').core.problem.Stretch('layer', 'first')"
-    _edit(_package(home) / "__init__.py", "holdout=None", stretch)
-
-
-@_removal("PROBLEM: sample_rule 'densest-first' must be a heuristic if there is a hold-out")
-def _sample_what_is_not_held_out(home: Home) -> None:
-    _edit(
-        _package(home) / "__init__.py", "holdout=None", 'holdout=None, sample_rule="densest-first"'
-    )
-
-
-@_removal("has no attribute 'generate'")
-def _remove_generate(home: Home) -> None:
-    _edit(_package(home) / "generate.py", "def generate(", "def other(")
-
-
-@_removal("view.py: differences is missing")
-def _remove_differences(home: Home) -> None:
-    _edit(_package(home) / "view.py", "def differences(", "def other(")
-
-
-@_removal("view.py: changes is missing")
-def _remove_changes(home: Home) -> None:
-    _edit(_package(home) / "view.py", "def changes(", "def other(")
-
-
-@_removal("Instance: the docstring has no example of from_arrays")
-def _remove_the_example(home: Home) -> None:
-    _edit(_package(home) / "instance.py", "Instance.from_arrays(", "Instance.of_arrays(")
-
-
-@_removal("Instance.size is missing")
-def _remove_size(home: Home) -> None:
-    _edit(_package(home) / "instance.py", "def size(", "def extent(")
-
-
-@_removal("__init__.py: Instance is no public name")
-def _remove_the_public_names(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", "__getattr__, __dir__ =", "_getattr, _dir =")
-
-
-@_removal("tests: the problem has none of its own")
-def _remove_tests(home: Home) -> None:
-    shutil.rmtree(home.tests)
-
-
-@_removal("HEURISTICS is empty")
-def _remove_heuristics(home: Home) -> None:
-    _edit(_package(home) / "heuristics.py", '{"densest-first": densest_first}', "{}")
-
-
-@_removal("no proof in any docstring")
-def _remove_proof(home: Home) -> None:
-    _edit(_package(home) / "bounds.py", "Proof", "Idea")
-    _edit(_package(home) / "bounds.py", "proof", "idea")
-
-
-@_removal("spec.md: constraints ['TM-C2']")
-def _remove_constraint_from_spec(home: Home) -> None:
-    _edit(home.formulation / "spec.md", "- **TM-C2**", "- TM-C3")
-
-
-@_removal("TEMPLATE.mod: constraints ['TM-C2']")
-def _remove_constraint_from_mod(home: Home) -> None:
-    _edit(home.formulation / "TEMPLATE.mod", "s.t. TM_C2", "s.t. other")
-
-
-@_removal("check.py's violations: constraints ['TM-C1']")
-def _remove_constraint_from_checker(home: Home) -> None:
-    _edit(_package(home) / "check.py", '(("TM-C1", f"', '(("TM-C2", f"')
-
-
-@_removal("cpsat.py: constraints ['TM-C2']")
-def _remove_constraint_from_cpsat(home: Home) -> None:
-    _edit(_package(home) / "cpsat.py", "def tm_c2_", "def enough_")
-
-
-@_removal("2 files, at least 3 are due")
-def _remove_instances(home: Home) -> None:
-    for file in sorted(home.instances.glob("shares/*.json")):
-        file.unlink()
-
-
-@_removal("families.toml: does not say how ['many'] were made")
-def _remove_a_family(home: Home) -> None:
-    _edit(home.instances / "families.toml", 'name = "many"', 'name = "few"')
-
-
-@_removal("not in all of the folder, index.json and best_known.json")
-def _remove_best_known(home: Home) -> None:
-    (home.instances / "best_known.json").write_text("{}")
-
-
-@_removal("the checker does not confirm best_known.json")
-def _lower_best_known(home: Home) -> None:
-    _edit(
-        home.instances / "best_known.json",
-        '"objective": 42920000, "bound": 42920000',
-        '"objective": 42919999, "bound": 42919999',
-    )
-
-
-@_removal("must be frozen and forbid unknown keys")
-def _allow_unknown_keys(home: Home) -> None:
-    _edit(
-        _package(home) / "instance.py",
-        "    capacity_bytes: Count\n",
+Edit = tuple[str, str, str]
+
+INIT = "__init__.py"
+EDITS: dict[str, Edit] = {
+    "dp: no proof in the module's docstring": ("dynamic_program.py", "Proof.", "Idea."),
+    "PROBLEM: dp goes on with dream, which is no model's method": (
+        INIT, "(_dynamic_program)", '(_dynamic_program, then="dream")',
+    ),
+    "PROBLEM: holdout lacks, and absent is silent": (
+        INIT, '"holdout": "the data', '"unheld": "the data',
+    ),
+    "PROBLEM: robust lacks, and absent is silent": (INIT, '"robust": "there', '"unsure": "there'),
+    "PROBLEM: robust is there, but absent says why not": (
+        INIT, "    absent={", "    robust=print,\n    absent={",
+    ),
+    "PROBLEM: lanes is there, but absent says why not": (
+        INIT, "check, view)", "check, view, lanes=print)",
+    ),
+    "PROBLEM: executor is there, but absent says why not": (
+        INIT, "    absent={", "    executor=print,\n    absent={",
+    ),
+    "PROBLEM: published_rule 'dream' is no heuristic": (
+        INIT, '_rule="densest-first"', '_rule="dream"',
+    ),
+    "PROBLEM: knows must say what each heuristic decides by, and of none else": (
+        INIT, '"densest-first": "sizes', '"dream": "sizes',
+    ),
+    "PROBLEM: unpriced ['TM-C9'] are no constraints": (
+        INIT, "    absent={", '    unpriced={"TM-C9": "x"},\n    absent={',
+    ),
+    "PROBLEM: restrictions ['least'] are no fields of the instance": (
+        INIT, '{"min_kept": 0}', '{"least": 0}',
+    ),
+    "PROBLEM: holdout: ['first'] are no options of the generator": (
+        INIT, "holdout=None",
+        "holdout=__import__('moeopt.core.problem').core.problem.Stretch('layer', 'first')",
+    ),
+    "PROBLEM: sample_rule 'densest-first' must be a heuristic if there is a hold-out": (
+        INIT, "holdout=None", 'holdout=None, sample_rule="densest-first"',
+    ),
+    "__init__.py: Instance is no public name": (
+        INIT, "__getattr__, __dir__ =", "_getattr, _dir =",
+    ),
+    "has no attribute 'generate'": ("generate.py", "def generate(", "def other("),
+    "view.py: differences is missing": ("view.py", "def differences(", "def other("),
+    "view.py: changes is missing": ("view.py", "def changes(", "def other("),
+    "Instance: the docstring has no example of from_arrays": (
+        "instance.py", "Instance.from_arrays(", "Instance.of_arrays(",
+    ),
+    "Instance.size is missing": ("instance.py", "def size(", "def extent("),
+    "must be frozen and forbid unknown keys": (
+        "instance.py", "    capacity_bytes: Count\n",
         '    model_config = {"extra": "ignore", "frozen": True}\n    capacity_bytes: Count\n',
-    )
+    ),
+    "HEURISTICS is empty": ("heuristics.py", '{"densest-first": densest_first}', "{}"),
+    "no proof in any docstring": ("bounds.py", "roof", "lan"),
+    "spec.md: constraints ['TM-C2']": ("spec.md", "- **TM-C2**", "- TM-C3"),
+    "TEMPLATE.mod: constraints ['TM-C2']": ("TEMPLATE.mod", "s.t. TM_C2", "s.t. other"),
+    "check.py's violations: constraints ['TM-C1']": (
+        "check.py", '(("TM-C1", f"', '(("TM-C2", f"',
+    ),
+    "cpsat.py: constraints ['TM-C2']": ("cpsat.py", "def tm_c2_", "def enough_"),
+    "families.toml: does not say how ['many'] were made": (
+        "instances/families.toml", 'name = "many"', 'name = "few"',
+    ),
+    "not in all of the folder, index.json and best_known.json": (
+        "instances/best_known.json", '"many/', '"few/',
+    ),
+    "the checker does not confirm best_known.json": (
+        "instances/best_known.json",
+        '"objective": 42920000, "bound": 42920000', '"objective": 42919999, "bound": 42919999',
+    ),
+}  # fmt: skip
+"""What is said -> a file of the package or of the formulation, and what of it is changed."""
+
+REMOVED = {
+    **{f"{module}.py is missing": f"{module}.py" for module in REQUIRED_MODULES},
+    "spec.md is missing": "spec.md",
+    "TEMPLATE.mod is missing": "TEMPLATE.mod",
+    "tests: the problem has none of its own": "tests",
+    "2 files, at least 3 are due": "instances/shares",
+}
+"""What is said -> a file or folder that is taken away."""
 
 
 @pytest.fixture
@@ -267,11 +144,18 @@ def read_anew(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     return replace(home, problem=package.PROBLEM, package=package)
 
 
-@pytest.mark.parametrize("expected", PIECES)
+@pytest.mark.parametrize("expected", [*EDITS, *REMOVED])
 def test_a_missing_piece_is_noticed(
     expected: str, copied: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Remove one piece from a complete problem: the contract names it."""
-    PIECES[expected](copied)
+    file, old, new = EDITS.get(expected, (REMOVED.get(expected, ""), "", ""))
+    package = Path(copied.package.__file__ or "").parent
+    path = (package if file.endswith(".py") else copied.formulation) / file
+    if expected in EDITS:
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+    else:
+        path.unlink() if path.is_file() else shutil.rmtree(path)
     found = missing(read_anew(copied, monkeypatch))
     assert any(expected in sentence for sentence in found), found

@@ -374,16 +374,10 @@ def test_a_header_of_which_python_warns_is_refused_in_one_line(tmp_path: Path) -
     assert not said
 
 
-def written_of_count_csv(folder: Path, text: str, name: str = "usage.csv") -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
-
-
 def test_a_table_is_read(tmp_path: Path) -> None:
     """Comments, a share, rows in any order, experts that do not occur."""
     text = "# model x\nlayer,expert,count,frac_of_layer\n3,2,6,0.6\n3,0,4,0.4\n\n# more\n1,1,7,1\n"
-    counts = load_counts(written_of_count_csv(tmp_path, text))
+    counts = load_counts(written(tmp_path, "usage.csv", text))
     assert counts.counts.tolist() == [[[0, 7, 0], [4, 0, 6]]]
     assert counts.facts is not None
     assert counts.facts["layers"] == [1, 3]
@@ -394,12 +388,12 @@ def test_a_table_is_read(tmp_path: Path) -> None:
 def test_a_header_may_be_absent(header: str, tmp_path: Path) -> None:
     """Both spellings of it are known, and so are CR LF and a byte order mark."""
     text = "\ufeff" + header + "0,0,3\r\n0,1,4\r\n"
-    assert load_counts(written_of_count_csv(tmp_path, text)).counts.tolist() == [[[3, 4]]]
+    assert load_counts(written(tmp_path, "usage.csv", text)).counts.tolist() == [[[3, 4]]]
 
 
 def test_shared_experts_are_kept_apart(tmp_path: Path) -> None:
     """Expert -1 gets every token and is no part of the counts."""
-    counts = load_counts(written_of_count_csv(tmp_path, "0,-1,10\n0,0,3\n0,1,6\n"))
+    counts = load_counts(written(tmp_path, "usage.csv", "0,-1,10\n0,0,3\n0,1,6\n"))
     assert counts.counts.tolist() == [[[3, 6]]]
     assert counts.facts is not None
     assert counts.facts["shared_experts"] == {"0": 10}
@@ -407,8 +401,8 @@ def test_shared_experts_are_kept_apart(tmp_path: Path) -> None:
 
 def test_ranks_in_a_folder_are_summed(tmp_path: Path) -> None:
     """One file per rank, as SGLang's old recorder wrote them."""
-    written_of_count_csv(tmp_path, "layer_id,expert_id,count\n3,0,10\n3,1,20\n", "rank0.csv")
-    written_of_count_csv(tmp_path, "layer_id,expert_id,count\n3,1,5\n4,2,1\n", "rank1.csv")
+    written(tmp_path, "rank0.csv", "layer_id,expert_id,count\n3,0,10\n3,1,20\n")
+    written(tmp_path, "rank1.csv", "layer_id,expert_id,count\n3,1,5\n4,2,1\n")
     assert load_counts(tmp_path).counts.tolist() == [[[10, 25, 0], [0, 0, 1]]]
 
 
@@ -423,7 +417,7 @@ def test_a_compressed_table_is_read(tmp_path: Path) -> None:
 
 def test_experts_that_were_never_chosen_can_be_added(tmp_path: Path) -> None:
     """The model may have more than the table mentions, not fewer."""
-    path = written_of_count_csv(tmp_path, "0,0,3\n0,2,1\n")
+    path = written(tmp_path, "usage.csv", "0,0,3\n0,2,1\n")
     assert load_counts(path, experts=5).counts.tolist() == [[[3, 0, 1, 0, 0]]]
     with pytest.raises(Exception, match="expert 2 in a model of 2 experts"):
         load_counts(path, experts=2)
@@ -455,7 +449,7 @@ BAD = {
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
 def test_a_bad_table_is_named_with_line_and_field(text: str, tmp_path: Path) -> None:
     """One line, whatever the file contains."""
-    assert refusal(written_of_count_csv(tmp_path, text), load_counts).startswith(BAD[text])
+    assert refusal(written(tmp_path, "usage.csv", text), load_counts).startswith(BAD[text])
 
 
 def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -480,7 +474,7 @@ def test_lines_and_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_table_is_no_trace(tmp_path: Path) -> None:
     """Tokens cannot be recovered from counts."""
-    message = refusal(written_of_count_csv(tmp_path, "0,0,3\n"))
+    message = refusal(written(tmp_path, "usage.csv", "0,0,3\n"))
     takers = "`moeopt plan`, `generate placement` and `trace fit` take it, and load_counts"
     assert message == f"count-csv holds counts only, no tokens: {takers}"
 
@@ -490,7 +484,7 @@ LABELLED = "model,domain,layer,expert,count\nm,law,0,0,3\nm,code,0,0,5\nm,law,0,
 
 def test_further_columns_are_labels_to_choose_by(tmp_path: Path) -> None:
     """Rows of another label do not add up with the chosen ones."""
-    path = written_of_count_csv(tmp_path, LABELLED)
+    path = written(tmp_path, "usage.csv", LABELLED)
     assert load_counts(path, where={"domain": "law"}).counts.tolist() == [[[3, 1]]]
     assert load_counts(path, where={"domain": "code"}).counts.tolist() == [[[5]]]
     assert (load_counts(path, where={"domain": "law"}).facts or {})["where"] == {"domain": "law"}
@@ -508,7 +502,7 @@ def test_a_choice_that_cannot_be_made_is_named(
     where: dict[str, str], says: str, tmp_path: Path
 ) -> None:
     """Which label is at fault, and what there is."""
-    path = written_of_count_csv(tmp_path, LABELLED)
+    path = written(tmp_path, "usage.csv", LABELLED)
     assert says in refusal(path, lambda file: load_counts(file, where=where))
 
 

@@ -21,7 +21,7 @@ from benchmarks.real.hand_over import MATRICES, OVERRIDDEN, rpc_server
 from moeopt.cli.main import run
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.edit import plain_machine
-from moeopt.sim.machines.split_times import SplitOptions, split_times
+from moeopt.sim.machines.split_times import split_times
 from moeopt.sim.models.gguf.file import read_gguf
 from moeopt.sim.presets import get_model
 from tests.planner.test_plan_split import by_tensor, random_split
@@ -141,7 +141,7 @@ def test_ik_llama_cpp_shares_out_its_buffers(seed: int, root: Path, tmp_path: Pa
     instance, solution = random_split(seed)
     model, gpus = model_of(root, tmp_path, len(instance.layers)), len(instance.devices) - 1
     machine, shape = moeopt.get_machine("2xrtx3090+epyc-7002"), get_model(str(model))
-    made = split_times(machine, shape, SplitOptions(room=4096))
+    made = split_times(machine, shape, room=4096)
     sizes = zip(made.attention_bytes, made.experts_bytes, strict=True)
     changed = ({"attention_bytes": int(a), "experts_bytes": int(e)} for a, e in sizes)
     rows = zip(instance.layers, changed, strict=True)

@@ -177,10 +177,8 @@ def test_interleaved_sockets_explain_fiddlers_small_gain() -> None:
 
 def test_links_are_found_by_name() -> None:
     """PCIe in every machine, the others where they are."""
-    trimoe, host = get_machine("trimoe"), get_machine("ktransformers-a100")
+    trimoe = get_machine("trimoe")
     assert (trimoe.link("pcie").gb_s, trimoe.link("dimm_link").gb_s) == (64, 25)
-    assert host.link("cross_socket").gb_s == 125
-    assert get_machine("cxl-ndp").link("cxl").gb_s == 32
     # 1 us + 64 MB at 64 GB/s
     assert get_machine("edge-gpu-ndp-2").link("pcie").transfer_s(64e6) == pytest.approx(1.001e-3)
 
@@ -188,8 +186,7 @@ def test_links_are_found_by_name() -> None:
 @pytest.mark.parametrize(
     ("machine", "ask", "says"),
     [
-        ("trimoe", lambda m: m.link("cxl"), "machine trimoe: links.cxl: is missing"),
-        ("trimoe", lambda m: m.link("cross_socket"), "machine trimoe: cpu.numa: is missing"),
+        ("cxl-ndp", lambda m: m.link("dimm_link"), "machine cxl-ndp: links.dimm_link: is missing"),
         ("cxl-ndp", lambda m: m.require_cpu(), "machine cxl-ndp: cpu: is missing"),
         ("cxl-ndp", lambda m: m.with_threads(4), "machine cxl-ndp: cpu: is missing"),
         ("rtx4090-7960x", lambda m: m.require_ndp(), "machine rtx4090-7960x: ndp: is missing"),

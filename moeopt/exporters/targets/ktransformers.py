@@ -82,8 +82,10 @@ def torch_file(tensors: Mapping[str, NDArray[np.int32]]) -> bytes:
 def _tensor(key: str, array: NDArray[np.int32]) -> bytes:
     """Return the instructions that rebuild a tensor of contiguous numbers from a storage."""
     strides = [math.prod(array.shape[axis + 1 :]) for axis in range(array.ndim)]
-    place = _MARK + _text("storage") + _STORAGE + _text(key) + _text("cpu") + _number(array.size)
-    arguments = _number(0) + _numbers(array.shape) + _numbers(strides) + _FALSE + _ORDERED_DICT
+    place = (
+        _MARK + _text("storage") + _STORAGE + _text(key) + _text("cpu") + pickled_int(array.size)
+    )
+    arguments = pickled_int(0) + _numbers(array.shape) + _numbers(strides) + _FALSE + _ORDERED_DICT
     return _REBUILD + _MARK + place + _TUPLE + _OUTSIDE + arguments + _TUPLE + _CALL
 
 
@@ -92,12 +94,13 @@ def _text(value: str) -> bytes:
     return b"X" + struct.pack("<I", len(content)) + content
 
 
-def _number(value: int) -> bytes:
+def pickled_int(value: int) -> bytes:
+    """Return the instruction that puts an integer."""
     return b"J" + struct.pack("<i", value)
 
 
 def _numbers(values: tuple[int, ...] | list[int]) -> bytes:
-    return _MARK + b"".join(map(_number, values)) + _TUPLE
+    return _MARK + b"".join(map(pickled_int, values)) + _TUPLE
 
 
 KEY = "logical_count"

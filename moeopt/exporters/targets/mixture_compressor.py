@@ -8,13 +8,14 @@ computed. The pickle is put together from the few instructions that build dicts 
 """
 
 import shlex
-import struct
 
 from moeopt.core.objective import entries
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.plans import best_restricted, hidden_layers
 from moeopt.exporters.target import Target, by_class, classes_of
 from moeopt.problems.bitwidth.instance import Instance, Solution
+
+from .ktransformers import pickled_int
 
 LOW, PLAIN, HIGH = 1, 2, 3
 """Codes for one bit less than ``--wbits``, as many, and one more."""
@@ -66,7 +67,7 @@ def middle_of(plan: Solution) -> int | None:
 
 def pickled(codes: Bits) -> bytes:
     """Return a pickle of a dict of dicts of integers."""
-    rows = (_int(number) + _dict(row) for number, row in codes.items())
+    rows = (pickled_int(number) + _dict(row) for number, row in codes.items())
     return b"\x80\x02}(" + b"".join(rows) + b"u."
 
 
@@ -133,12 +134,8 @@ def _unlisted(job: Job, bits: Bits, middle: int) -> tuple[str, ...]:
 
 
 def _dict(row: dict[int, int]) -> bytes:
-    items = b"".join(_int(key) + _int(value) for key, value in row.items())
+    items = b"".join(pickled_int(key) + pickled_int(value) for key, value in row.items())
     return b"}(" + items + b"u"
-
-
-def _int(value: int) -> bytes:
-    return b"J" + struct.pack("<i", value)
 
 
 TARGETS = (

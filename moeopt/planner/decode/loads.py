@@ -37,12 +37,6 @@ class Loads:
     tokens: Integers
     ids: Sequence[Integers] | None = None
 
-    def order(self, step: int, layer: int) -> list[int]:
-        """Return the active experts of a layer, by first mention or by number."""
-        active = np.flatnonzero(self.counts[step, layer])
-        mentions = self.first_mentions(step)[layer, active]
-        return [int(expert) for expert in active[mentions.argsort()]]
-
     def first_mentions(self, step: int) -> Integers:
         """Return where each expert is first mentioned, shape (layers, experts).
 

@@ -68,47 +68,26 @@ class Migrations:
         planned = [self._of_step.get(which, {}) for which in (None, step)]
         made: list[list[Transfer]] = [[] for _ in resident]
         for layer in sorted({layer for of in planned for layer in of}):
-            entries = sorted(
-                (entry for of in planned for entry in of.get(layer, ())), key=itemgetter(0)
-            )
-            made[layer] = self._before_layer(
-                entries, layer, resident[layer], dimm[layer], width[layer]
-            )
-        return made
-
-    def _before_layer(
-        self,
-        entries: list[tuple[int, Migration]],
-        layer: int,
-        resident: NDArray[np.bool_],
-        dimm: NDArray[np.int64],
-        width: NDArray[np.int64],
-    ) -> list[Transfer]:
-        """Execute what is planned before a layer; returns the transfers in order.
-
-        Parameters
-        ----------
-        resident, dimm, width
-            Of this layer's experts, shape (experts,). The first two are changed in place.
-        """
-        used: dict[str, int] = {}
-        made: list[Transfer] = []
-        for row, entry in entries:
-            if self._is_so(entry, row, resident, dimm):
-                self.needless += 1
-                continue
-            transfers = self._transfers(entry, int(dimm[entry.expert]), int(width[entry.expert]))
-            if not self._fit(transfers, used, layer):
-                self.missed += 1
-                continue
-            for transfer in transfers:
-                used[transfer.link] = used.get(transfer.link, 0) + transfer.duration_ns
-            made += transfers
-            self.done += 1
-            if entry.kind == "prefetch":
-                resident[entry.expert] = True
-            else:
-                dimm[entry.expert] = STRIPED if entry.dimm is None else entry.dimm
+            entries = [entry for of in planned for entry in of.get(layer, ())]
+            there, at, used = resident[layer], dimm[layer], dict[str, int]()
+            for row, entry in sorted(entries, key=itemgetter(0)):
+                if self._is_so(entry, row, there, at):
+                    self.needless += 1
+                    continue
+                transfers = self._transfers(
+                    entry, int(at[entry.expert]), int(width[layer, entry.expert])
+                )
+                if not self._fit(transfers, used, layer):
+                    self.missed += 1
+                    continue
+                for transfer in transfers:
+                    used[transfer.link] = used.get(transfer.link, 0) + transfer.duration_ns
+                made[layer] += transfers
+                self.done += 1
+                if entry.kind == "prefetch":
+                    there[entry.expert] = True
+                else:
+                    at[entry.expert] = STRIPED if entry.dimm is None else entry.dimm
         return made
 
     def _is_so(

@@ -11,7 +11,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
-from moeopt.sim.machines.split_times import Numa, SplitOptions, refuse_numa, split_times
+from moeopt.sim.machines.split_times import Numa, refuse_numa, split_times
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.source import Source
 
@@ -71,14 +71,12 @@ def generate(source: Source, options: Options) -> Instance:
     times = split_times(
         source.machine,
         model,
-        SplitOptions(
-            context=options.context,
-            room=max(options.room, options.context),
-            ubatch=options.ubatch,
-            runtime=options.runtime,
-            numa=options.numa,
-            quantum_ns=source.quantum_ns,
-        ),
+        context=options.context,
+        room=options.room,
+        ubatch=options.ubatch,
+        runtime=options.runtime,
+        numa=options.numa,
+        quantum_ns=source.quantum_ns,
     )
     count = len(times.names)
     ubatches = -(-options.prompt_tokens // options.ubatch)

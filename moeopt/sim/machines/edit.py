@@ -279,15 +279,7 @@ its unit, its default and where to find it. Printed by `moeopt machine fields`.
 
 TITLES = {
     "": "The machine",
-    "gpu": "`gpu`",
-    "cpu": "`cpu`",
     "cpu.few_token_kernels[]": "`cpu.few_token_kernels`: a list, each",
-    "cpu.numa": "`cpu.numa`",
-    "dram": "`dram`",
-    "ndp": "`ndp`",
-    "links": "`links`",
-    "links.dimm_link": "`links.dimm_link`",
-    "links.cxl": "`links.cxl`",
     "links.between[]": "`links`, or `links.between`: a list, each",
     "nodes[]": "`nodes`: a list, each",
     "time_tables[]": "`time_tables`: a list, each",

@@ -21,7 +21,7 @@ from moeopt.sim.machines.fields import about
 from moeopt.sim.machines.runtimes.terms import CalibratedRuntime
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
-LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
+LinkName = Literal["pcie", "dimm_link"]
 
 
 class Gpu(Frozen):
@@ -527,18 +527,11 @@ class Machine(Frozen):
 
     def link(self, name: LinkName) -> Link:
         """Return a link by name; InputError if the machine has none of it."""
-        found: Link | None
+        gb_s, found, place = self.pcie_gb_s, self.links.dimm_link, "links.dimm_link"
         if name == "pcie":
-            gb_s = self.pcie_gb_s
             found = None if gb_s is None else Link(gb_s=gb_s, latency_us=self.pcie_latency_us)
-        elif name == "cross_socket":
-            numa = None if self.cpu is None else self.cpu.numa
-            found = None if numa is None else Link(gb_s=numa.cross_socket_gb_s)
-        else:
-            found = self.links.dimm_link if name == "dimm_link" else self.links.cxl
+            place = "pcie_gb_s"
         if found is None:
-            places = {"cross_socket": "cpu.numa", "pcie": "pcie_gb_s"}
-            place = places.get(name, f"links.{name}")
             raise InputError(f"machine {self.name}: {place}: is missing; a cost on it is asked for")
         return found
 

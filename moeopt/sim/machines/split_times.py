@@ -79,23 +79,25 @@ class SplitTimes:
     source: int
 
 
-@dataclass(frozen=True)
-class SplitOptions:
-    """What runs: tokens in the KV cache and room for them, ubatch, runtime, NUMA setting.
-
-    `experts_used` is the number of experts per token if not the model's own.
-    """
-
-    context: int = 0
-    room: int = 0
-    ubatch: int = 512
-    runtime: str = "llama.cpp"
-    numa: Numa = "interleaved"
-    quantum_ns: int = 1000
-
-
-def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> SplitTimes:
+def split_times(
+    machine: Machine,
+    model: ModelShape,
+    *,
+    context: int = 0,
+    room: int = 0,
+    ubatch: int = 512,
+    runtime: str = "llama.cpp",
+    numa: Numa = "interleaved",
+    quantum_ns: int = 1000,
+) -> SplitTimes:
     """Return the times and sizes of a model's parts on every device of a machine.
+
+    Parameters
+    ----------
+    context, room
+        Tokens in the KV cache, and how many it has room for.
+    numa
+        How several nodes are used.
 
     Raises
     ------
@@ -103,45 +105,45 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
         If the machine has no CPU that computes experts, or the model lacks a size.
     """
     machine.require_cpu()
-    profile = get_runtime(options.runtime)
+    profile = get_runtime(runtime)
     gpus = [_with_one_gpu(machine, number) for number in range(len(machine.every_gpu))]
-    hosts = _hosts(machine, options.numa)
+    hosts = _hosts(machine, numa)
     names = (*machine.device_names[: len(gpus)], *(name for name, _, _ in hosts))
     layers, count = model.layers, len(names)
     moe = np.zeros(layers, dtype=bool)
     moe[list(model.moe_layers)] = True
-    sizes = _attention_bytes(model, max(options.room, options.context))
+    sizes = _attention_bytes(model, max(room, context))
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
     host = hosts[0][1]
     for number, one in enumerate(gpus):
         lone = one.model_copy(update={"cpu": host.cpu, "dram": host.dram})
-        attention[:, number] = _attention_us(lone, model, options, profile)
+        attention[:, number] = _attention_us(lone, model, context, profile)
         if number and machine.between("gpu0", f"gpu{number}") is None:
             attention[:, number] += LATER_GPU_LAYER_US
         experts[moe, number] = _experts_us(lone, model, profile, on_host=False)
     hand_over = _costs(host, model, profile)["host_layer_us"] / 2
     for number, (_, node, aware) in enumerate(hosts, start=len(gpus)):
         bare = node.model_copy(update={"gpu": None, "gpus": (), "pcie_gb_s": None})
-        attention[:, number] = _attention_us(bare, model, options, profile, aware=aware)
+        attention[:, number] = _attention_us(bare, model, context, profile, aware=aware)
         lone = node if gpus else bare
         experts[moe, number] = _experts_us(lone, model, profile, on_host=True, aware=aware)
         if gpus:
             experts[moe, number] -= 2 * hand_over
     hop = _hops(machine, names, len(gpus), model, 1, hand_over)
     own = [m for _, m, _ in hosts]
-    prompt = prompt_us(machine, own, model, options.runtime, options.ubatch, options.context)
-    prompt_hop = _hops(machine, names, len(gpus), model, options.ubatch, hand_over)
+    prompt = prompt_us(machine, own, model, runtime, ubatch, context)
+    prompt_hop = _hops(machine, names, len(gpus), model, ubatch, hand_over)
     capacity = [gpu.hbm_gb * GIB for gpu in machine.every_gpu]
     capacity += [host_gib(node) * GIB for _, node, _ in hosts]
     buffers = [
-        (gpu.reserve_mib or {}).get(options.runtime, CONTEXT_MIB) * MIB
-        + buffer_bytes(model, options.runtime, options.ubatch)
+        (gpu.reserve_mib or {}).get(runtime, CONTEXT_MIB) * MIB
+        + buffer_bytes(model, runtime, ubatch)
         for gpu in machine.every_gpu
     ]
 
     def to_ns(table: Floats) -> NDArray[np.int64]:
-        return np.asarray(to_quanta(np.asarray(table) * 1e3, options.quantum_ns), dtype=np.int64)
+        return np.asarray(to_quanta(np.asarray(table) * 1e3, quantum_ns), dtype=np.int64)
 
     return SplitTimes(
         names=names,
@@ -224,7 +226,7 @@ def _token_us(setting: Setting, profile: RuntimeProfile) -> float:
 def _attention_us(
     machine: Machine,
     model: ModelShape,
-    options: SplitOptions,
+    context: int,
     profile: RuntimeProfile,
     *,
     aware: bool = False,
@@ -232,14 +234,14 @@ def _attention_us(
     """Return each layer's time but for its experts; the step's own time is in the last layer."""
     bare = model.model_copy(update={"expert_intermediate_size": 1})
     calls = (0.0 if machine.gpu is not None else 1.0,) * len(model.moe_layers)
-    made = Setting(machine, bare, calls, options.context, aware or profile.numa_aware)
+    made = Setting(machine, bare, calls, context, aware or profile.numa_aware)
     headless = replace(made, model=bare.model_copy(update={"vocab_size": 1}))
     whole, body = _token_us(made, profile), _token_us(headless, profile)
     costs = _costs(machine, model, profile)
     body -= costs["token_us"]
     if machine.gpu is None:  # experts of one column: the hand-overs of a layer are its experts'
         body -= len(calls) * model.top_k * costs["host_expert_us"]
-    sizes = _attention_bytes(model, options.context)
+    sizes = _attention_bytes(model, context)
     rate = gpu_read_gb_s(machine) if machine.gpu is not None else host_read_gb_s(machine)
     sizes[-1] -= model.bytes_of("head")
     reading = sizes / (rate * 1e3)

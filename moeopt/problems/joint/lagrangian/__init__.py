@@ -213,8 +213,9 @@ __all__ = ["solve"]
 STEPS = 50
 """Steps of the volume algorithm between two looks at plans."""
 
-SMALL, FEW_ROUNDS = 400, 1
-"""CP-SAT closes instances with so few experts in all steps soonest, after so many rounds."""
+SMALL, FEW_ROUNDS = 400, 4
+"""CP-SAT closes instances with so few experts in all steps soonest, after so many rounds, twice as
+many where there may be caches."""
 
 LARGE = 4000
 """Above it CP-SAT gains nothing."""
@@ -225,8 +226,8 @@ AGAIN = 0.02
 WITHOUT_CACHES = 3
 """Rounds in which a relaxation without caches finds plans, and prices to begin with."""
 
-POWERS = range(-8, 5)
-"""Half powers of ten that first multipliers of the budgets may be, of all time over the budget."""
+TENTH = 0.1
+"""First multipliers of the budgets: this part of all time over the budget, if that is better."""
 
 PATIENCE = 0.75
 """Local search from the averages may take as long as the steps of the round, times this."""
@@ -276,6 +277,7 @@ class _Run:
         self.instance, self.search = instance, search
         self.arrays = Arrays.of(instance)
         self.grid = objective_grid(instance)
+        self.small = len(self.arrays.row) * len(instance.bits) <= SMALL
         self.contexts = [
             number
             for number, context in enumerate(instance.contexts)
@@ -310,20 +312,16 @@ class _Run:
         """Raise the lowest bound and look for better plans in turns."""
         open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
         rounds = 0
+        few = FEW_ROUNDS * len(open_ones) * (1 + (self.instance.max_ways > 0))
         while not (self.search.stopped or self.search.closed or self.near):
             pending = [c for c in open_ones if not c.done and c.bound_ns < self.best_ns]
-            if not pending or (self.small and rounds >= FEW_ROUNDS * len(open_ones)):
+            if not pending or (self.small and rounds >= few):
                 break
             context = min(pending, key=lambda c: (c.bound_ns, c.rounds, c.number))
             self.work_on(context)
             bound_ns = min(c.bound_ns for c in open_ones)
             self.search.prove(min(self.best_ns, -(-bound_ns // self.grid) * self.grid))
             rounds += 1
-
-    @property
-    def small(self) -> bool:
-        """Whether CP-SAT gets the instance after one round, which is with caches then."""
-        return len(self.arrays.row) * len(self.instance.bits) <= SMALL
 
     @property
     def near(self) -> bool:
@@ -335,11 +333,11 @@ class _Run:
     def ascent(self, number: int) -> Ascent:
         """Return the first multipliers of a context, from the incumbent's long paths."""
         relaxation = Relaxation(self.arrays, number)
-        relaxation.caches &= self.small
+        relaxation.caches = False
         first = _priced(relaxation, self.lengths.astype(np.float64))
         if StepRelaxation.suits(self.arrays):
             relaxation = StepRelaxation(self.arrays, number, self.grid)
-            relaxation.caches &= self.small
+            relaxation.caches = False
             first = replace(first, count=relaxation.counts_of(first))
         return Ascent(relaxation, first)
 
@@ -359,7 +357,7 @@ class _Run:
         context.rounds += 1
         over = ascent.converged or ascent.best.bound_ns >= self.best_ns
         if self.instance.max_ways and not relaxation.caches:
-            if over or context.rounds > WITHOUT_CACHES:
+            if over or self.small or context.rounds >= WITHOUT_CACHES:
                 context.ascent = _with_caches(relaxation, at)
         elif over:
             gained = ascent.best.bound_ns - context.marked_ns
@@ -387,20 +385,15 @@ class _Run:
 
 
 def _priced(relaxation: Relaxation, lengths: Floats) -> Multipliers:
-    """Return first multipliers with good ones of the budgets, one after the other."""
+    """Return first multipliers, those of the budgets 0 or `TENTH`."""
     i = relaxation.instance
-    best = first_multipliers(relaxation, lengths)
-    time_ns = float(lengths[:, 0].sum())
-    for budget, of_loss in ((i.max_loss, True), (i.host_bytes, False)):
-        if budget is None:
-            continue
-        tried = [best]
-        for k in POWERS:
-            value = time_ns / max(1, budget) * 10 ** (k / 2)
-            tried.append(replace(best, loss=value) if of_loss else replace(best, host=value))
-        values = [relaxation.evaluate(one).bound_ns for one in tried]
-        best = tried[int(np.argmax(values))]
-    return best
+    tried = [first_multipliers(relaxation, lengths)]
+    time_ns = TENTH * float(lengths[:, 0].sum())
+    if i.max_loss is not None:
+        tried += [replace(one, loss=time_ns / max(1, i.max_loss)) for one in tried]
+    if i.host_bytes is not None:
+        tried += [replace(one, host=time_ns / max(1, i.host_bytes)) for one in tried]
+    return max(tried, key=lambda one: relaxation.evaluate(one).bound_ns)
 
 
 def _with_caches(relaxation: Relaxation, at: Multipliers) -> Ascent:

@@ -30,6 +30,7 @@ makes the layer's part exact; in others any expert used before is found. Copies 
 """
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -170,9 +171,7 @@ class Relaxation:
         sets = 1 << i.experts if i.experts <= FEW_EXPERTS else 1
         ways = min(i.max_ways, i.experts if sets > 1 else 1)
         self._tables = (i.layers, sets, ways, self.widths, i.experts)
-        tables = 0 if not ways else CACHED * sets * ways * self.widths * self.cells
         self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
-        self.work += tables / CACHES
         frame, steps = self.frame, len(i.steps)
         times = (frame.attention_ns, frame.shared_ns, frame.idle_ns)
         self._of_rows = tuple(np.tile(of_layers, steps) for of_layers in times)
@@ -188,7 +187,7 @@ class Relaxation:
         20 at most.
         """
         i = self.instance
-        spend(self.work)
+        spend(self.work + self.caches * CACHED * prod(self._tables) / CACHES)
         at, whole = self._whole(at)
         summed = np.zeros(self.cells * self.states, dtype=np.int64)
         np.add.at(summed, self.slots, whole.price.ravel())
@@ -419,10 +418,14 @@ class StepRelaxation(Relaxation):
         longest = int(slowest[-max(1, self.instance.max_deferred) :].sum())
         self.bucket_ns = max(bucket_ns, -(-longest // MOST_BUCKETS))
         self.buckets = longest // self.bucket_ns + 1
-        self.sides = (3 if self.instance.max_ways else 2) * self.widths
         sizes = np.minimum(np.diff(arrays.steps.start), 20)
-        options = (self.sides**sizes).sum() * (self.instance.max_deferred + 1)
+        options = (self.states**sizes).sum() * (self.instance.max_deferred + 1)
         self.work += float(options) * (self.buckets + MOST_OPTIONS // 8) / OPTIONS
+
+    @property
+    def sides(self) -> int:
+        """How many sides an expert of a row may be on; see `kernels`."""
+        return (2 + self.caches) * self.widths
 
     @staticmethod
     def suits(arrays: Arrays) -> bool:

@@ -82,7 +82,7 @@ MODELS = 0.1
 """Relative error that a model's points share and no other model has: the terms' own error.
 
 So all points of a model together say as much of the machine as one point with this error would.
-Machines' points, whichever machine is left out, give 0.09 to 0.13 (docs/measured.md)."""
+Machines' points, whichever machine is left out, give 0.06 to 0.13 (docs/measured.md)."""
 
 BETWEEN_MACHINES = 0.5
 """A machine's costs differ from the profile's by this much of what was uncertain beforehand."""
