@@ -20,10 +20,10 @@ from .single_scenario import scenario_bounds
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
 
-FIRST_SHARE = 0.5
-"""Part of the time left for incumbents before the bound for all windows."""
+FIRST_SHARE, FIRST_MOST = 0.5, 6.0
+"""Part of the time left for incumbents before the bound for all windows, and the most units."""
 
-BOUND_SHARE = 0.5
+BOUND_SHARE = 0.8
 """Part of the time that is left then for that bound, before more of both."""
 
 ROUNDS = 8
@@ -48,7 +48,7 @@ def solve(instance: Instance, search: Search) -> Bounds:
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
     found.alone = scenario_bounds(instance, search, share_s)
     _prove(instance, search, sum(found.alone))
-    until_s = search.remaining_s * (1 - FIRST_SHARE)
+    until_s = search.remaining_s - min(FIRST_SHARE * search.remaining_s, FIRST_MOST)
     incumbents = _Incumbents(instance, search, until_s)
     incumbents.improve(until_s)
     shared = _shared(instance, search, found.alone)
