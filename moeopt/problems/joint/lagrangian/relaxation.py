@@ -197,7 +197,7 @@ class Relaxation:
         state = np.zeros(len(self.arrays.row), dtype=np.int64)
         rows = self._rows(whole, state)
         memory, units = total - gpu * self.gpu_room, self.gpu_room // self.unit_bytes
-        if exact and not self.caches and units * self.cells * self.states <= MOST_CELLS:
+        if exact and not self.caches and 0 <= units * self.cells * self.states <= MOST_CELLS:
             spend(units * self.cells * self.states / STATES)
             memory = least_within(cost, self.gpu_size[0] // self.unit_bytes, units)
         value = memory + rows.total - whole.host * (i.host_bytes or 0)
