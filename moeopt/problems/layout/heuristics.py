@@ -26,7 +26,7 @@ from .with_copies import COPIES
 MAX_WORK = 3 * 10**8
 """Scenarios x experts**2 x cold shares that a search over the shares may look at."""
 
-MOVES = 50_000
+MOVES = 100_000
 """Moves in a first round of `local_search`."""
 
 Packing = Callable[[NDArray[np.int64]], NDArray[np.int64]]
