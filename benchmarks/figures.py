@@ -87,13 +87,13 @@ def answers(problem: str, methods: list[str], work: float, open_first: bool) -> 
 
 
 def library(within: str) -> list[object]:
-    """Return the hashes and the best known values of the instances whose names begin so."""
+    """Return the files' hashes and the proven optima of the instances whose names begin so."""
     files = (LIBRARY / "SHA256SUMS").read_text().splitlines()
     found: list[object] = [line for line in files if line.split()[1].startswith(within)]
     for file in sorted(LIBRARY.glob("*/best_known.json")):
         for name, entry in json.loads(file.read_text()).items():
-            if f"{file.parent.name}/{name}".startswith(within):
-                found.append([name, entry["objective"], entry["bound"], entry["status"]])
+            if f"{file.parent.name}/{name}".startswith(within) and entry["status"] == "optimal":
+                found.append([name, entry["objective"]])
     return found
 
 
