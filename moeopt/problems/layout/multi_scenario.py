@@ -20,7 +20,7 @@ from .single_scenario import scenario_bounds
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
 
-FIRST_SHARE, FIRST_MOST = 0.5, 6.0
+FIRST_SHARE, FIRST_MOST = 0.75, 7.0
 """Part of the time left for incumbents before the bound for all windows, and the most units."""
 
 BOUND_SHARE = 0.8
