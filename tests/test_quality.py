@@ -11,6 +11,7 @@ MAX_LINES = 500
 ONE_CONCEPT = {
     "core/problem.py": "what a problem is: the parts that it offers, one class",
     "problems/joint/lagrangian/kernels.py": "compiled loops over rows, steps and plans",
+    "problems/joint/lagrangian/relaxation.py": "the relaxation, priced by its multipliers",
     "problems/layout/shared_layout.py": "bounds of one layout for all windows",
     "problems/placement/generate.py": "instances, and the steps of a trace that they serve",
     "problems/relayout/later.py": "decisions on later loads, and what they cost on futures",

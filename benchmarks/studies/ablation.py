@@ -180,7 +180,7 @@ ROWS: tuple[Row, ...] = (
     Row("layout: annealing", "bound-and-pack", SEVERAL,
         {f"{LAYOUT}._Incumbents.improve": _nothing}),
     Row("layout: annealing at several numbers of striped experts", "bound-and-pack", SEVERAL,
-        {"moeopt.problems.layout.annealing._with_striped": lambda _, __, state, ___: state}),
+        {"moeopt.problems.layout.rounds._with_striped": lambda _, __, state, ___: state}),
     Row("relayout: plans of DIMMs", "evacuation", MIGRATIONS,
         {f"{EVACUATION}.plan_model.PlanModel.applies": staticmethod(_never)}),
     Row("relayout: CP-SAT without targets", "evacuation", MIGRATIONS,

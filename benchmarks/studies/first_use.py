@@ -39,7 +39,7 @@ INSTANCES = {
     "tri_domain, searched": "tri_domain/channels/channels-deepseek-v2-batch256-seed0.json",
     "relayout": "relayout/esft-streams/streams-intent-layer11-batch32.json",
     "layout": "layout/esft-first-later/intent-layer4-window0.json",
-    "layout, two windows": "layout/esft-windows/law-layer12-windows2.json",
+    "layout, two windows, 1 unit": "layout/esft-windows/law-layer12-windows2.json",
     "deferral": "deferral/few-layers/deepseek-v3-bf16-layers1.json",
     "balance": "balance/decode-resident/decode-resident-mixtral-coding-layer8.json",
     "cache": "cache/synthetic/mixtral-8x22b-rtx4090-7960x.json.gz",
@@ -49,6 +49,9 @@ INSTANCES = {
     "replication": "replication/esft-moves/esft-law-moves0.json",
     "split": "split/two-gpus/2xrtx3090+epyc-7002-gpt-oss-120b-Q4_K_M.json",
 }
+UNITS, OPEN_UNITS = "5", {"layout, two windows, 1 unit": "1"}
+"""Limits of work; an instance that stays open uses all of it, with kernels at hand or without."""
+
 HEAVY = ("numba", "scipy.linalg", "ortools", "pandas", "networkx", "rich")
 
 RUN = """
@@ -82,7 +85,8 @@ def problems() -> Iterator[str]:
     yield "| problem | CPU s | of them again | kernels |\n|---|---:|---:|---:|"
     for name, file in INSTANCES.items():
         [method, *_] = PROBLEMS[name.partition(",")[0]].exact_methods
-        arguments = ("solve", str(LIBRARY / file), "--method", method, "--work-limit", "5")
+        limit = OPEN_UNITS.get(name, UNITS)
+        arguments = ("solve", str(LIBRARY / file), "--method", method, "--work-limit", limit)
         with tempfile.TemporaryDirectory() as cache:
             first, again = (run(*arguments, MOEOPT_CACHE_DIR=cache)[0] for _ in range(2))
             kernels = len(list(Path(cache).rglob("*.nbi")))

@@ -84,7 +84,7 @@ def local_search(instance: Instance) -> Solution:
         from .with_copies import improved
 
         return improved(instance)
-    from .annealing import in_turn  # compiled loops are imported when they are run
+    from .rounds import in_turn  # compiled loops are imported when they are run
 
     best, bound = best_of_rules(instance), lower_bound(instance)
     for found in in_turn(instance, best, 1, MOVES, out_of_time):

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 from moeopt.core.search import Search
 
-from .annealing import in_turn, units_per_move
+from .annealing import units_per_move
 from .bounds import lower_bound, objective_grid, unit_of
 from .check import objective
 from .heuristics import lpt
 from .instance import Instance, Solution, with_idle_localized
+from .rounds import in_turn
 from .shared_layout import SharedLayout
 from .single_scenario import scenario_bounds
 

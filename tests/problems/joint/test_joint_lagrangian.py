@@ -11,13 +11,8 @@ from moeopt.problems.joint import check
 from moeopt.problems.joint.bounds import objective_grid
 from moeopt.problems.joint.lagrangian import Ascent, first_multipliers
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
-from moeopt.problems.joint.lagrangian.kernels import (
-    Decisions,
-    cache_hits,
-    cached_layers,
-    least_within,
-    off_the_gpu,
-)
+from moeopt.problems.joint.lagrangian.gpu_memory import cached_layers, least_within, off_the_gpu
+from moeopt.problems.joint.lagrangian.kernels import Decisions, cache_hits
 from moeopt.problems.joint.lagrangian.local_search import changes
 from moeopt.problems.joint.lagrangian.relaxation import (
     Multipliers,

@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let annealing try few moves: on tiny instances that is where time goes."""
-    monkeypatch.setattr("moeopt.problems.layout.annealing.PER_EXPERT", 300)
+    monkeypatch.setattr("moeopt.problems.layout.rounds.PER_EXPERT", 300)

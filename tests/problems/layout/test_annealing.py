@@ -74,7 +74,7 @@ def test_books_are_kept_while_moving(fixed: bool) -> None:
         striped = at.held[0]
         by = Moves(*ANY[:3], fixed)
         annealing.anneal(rules, at, best, random, by, 1e3 * value_of(rules, at) + 1.0, 200)
-        again = annealing._loaded(instance, rules, at.lies, at.run)
+        again = annealing.loaded(instance, rules, at.lies, at.run)
         for name, kept in at._asdict().items():
             assert np.array_equal(kept, getattr(again, name)) or (
                 name == "worth" and np.allclose(kept, again.worth, rtol=1e-9)

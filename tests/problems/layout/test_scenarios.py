@@ -32,7 +32,7 @@ def test_there_are_enough_instances() -> None:
 )
 def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every single bound is at most the optimum, the plan at least, and closed means equal."""
-    monkeypatch.setattr("moeopt.problems.layout.annealing.PER_EXPERT", 50)
+    monkeypatch.setattr("moeopt.problems.layout.rounds.PER_EXPERT", 50)
     closed = 0
     for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
         least = optimum(instance)

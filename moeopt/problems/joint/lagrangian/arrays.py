@@ -7,6 +7,7 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.problems.joint.instance import Instance, Solution
 
+from .gpu_memory import others_since
 from .kernels import (
     ARCS,
     MOST_SWAPPED,
@@ -16,7 +17,6 @@ from .kernels import (
     Ints,
     Steps,
     cache_hits,
-    others_since,
     run_steps,
 )
 

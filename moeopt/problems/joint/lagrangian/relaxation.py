@@ -38,21 +38,8 @@ from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 
 from .arrays import Arrays
-from .kernels import (
-    ARCS,
-    BITS,
-    FEW_EXPERTS,
-    MOST_OPTIONS,
-    TOP,
-    Flags,
-    Floats,
-    Ints,
-    all_steps,
-    cached_layers,
-    least_within,
-    off_the_gpu,
-    solve_rows,
-)
+from .gpu_memory import BITS, FEW_EXPERTS, cached_layers, least_within, off_the_gpu
+from .kernels import ARCS, MOST_OPTIONS, TOP, Flags, Floats, Ints, all_steps, solve_rows
 
 ROUGH = 24
 """The multiplier of memory is found to so many binary places."""
