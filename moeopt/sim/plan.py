@@ -34,6 +34,7 @@ def _as_list(value: object) -> object:
 
 Layers = Field(min_length=1, max_length=MAX_LAYERS)
 Experts = Field(max_length=MAX_EXPERTS)
+Rows = Field(max_length=100_000)
 EachLayerNs = Annotated[tuple[Nanoseconds, ...], Layers, BeforeValidator(_as_list)]
 EachLayerCount = Annotated[tuple[Count, ...], Layers, BeforeValidator(_as_list)]
 Ids = Annotated[tuple[Count, ...], Experts]
@@ -116,7 +117,8 @@ class Plan(Frozen):
         "cpu-for-misses" (the default: residents on the GPU, the rest on the CPU), "threshold" (each
         layer's optimal schedule), or a heuristic of tri_domain by name.
     assignments
-        Domains that are fixed in advance; a later entry wins, and `policy` has the rest.
+        Domains that are fixed in advance, 100,000 entries at most; a later entry wins, and `policy`
+        has the rest.
     cache_ways
         Places of a layer's LRU cache on the GPU; by default 0, no cache.
     deferred
@@ -124,7 +126,7 @@ class Plan(Frozen):
     bits
         Bits per weight, per layer and expert (or one number for a layer); by default the model's.
     migrations
-        In order of priority.
+        In order of priority, 100,000 at most.
     window
         Which migrations fit: those whose time on each link adds up to at most the time of the
         layer's `attention_ns` and `other_ns` ("attention", the default), to `pcie_window_ns` and
@@ -143,14 +145,14 @@ class Plan(Frozen):
         tuple[Annotated[tuple[Count | None, ...], Experts], ...], Layers
     ] | None = None  # fmt: skip
     policy: Name = "cpu-for-misses"
-    assignments: tuple[Assignment, ...] = ()
+    assignments: Annotated[tuple[Assignment, ...], Rows] = ()
     cache_ways: EachLayerCount = (0,)
     deferred: EachLayerCount = (0,)
     bits: Annotated[
         tuple[Annotated[tuple[Bits, ...], Experts, BeforeValidator(_as_list)], ...],
         Layers,
     ] | None = None  # fmt: skip
-    migrations: tuple[Migration, ...] = ()
+    migrations: Annotated[tuple[Migration, ...], Rows] = ()
     window: Literal["attention", "given", "unlimited"] = "attention"
     pcie_window_ns: Nanoseconds = 0
     dimm_link_window_ns: Nanoseconds = 0
