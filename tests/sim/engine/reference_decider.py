@@ -9,6 +9,7 @@ import numpy as np
 from moeopt.core.settlements import split_name
 from moeopt.planner.decode.decide import Decider
 from moeopt.planner.decode.loads import Loads
+from moeopt.planner.decode.migrations import Transfer
 from moeopt.planner.decode.work import (
     CPU,
     GPU,
@@ -23,6 +24,7 @@ from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance
 from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.sim.plan import Migration
 
 COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
 COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")
@@ -93,6 +95,31 @@ class SlowDecider(Decider):
             self._policy = heuristic_policy(name, settled)
         self._lists = [Lru(ways) for ways in per_layer(plan.cache_ways, self._layers)]
 
+    def _migrated(
+        self, entries: list[tuple[int, Migration]], layer: int, resident: Any
+    ) -> list[Transfer]:
+        """Move one expert after the other, while each link has time."""
+        moves, dimm, used = self.migrations, self._dimm[layer], dict[str, int]()
+        made: list[Transfer] = []
+        for row, entry in entries:
+            if moves._is_so(entry, row, resident, dimm):
+                moves.needless += 1
+                continue
+            width = int(self._width[layer, entry.expert])
+            transfers = moves._transfers(entry, int(dimm[entry.expert]), width)
+            if not moves._fit(transfers, used, layer):
+                moves.missed += 1
+                continue
+            for transfer in transfers:
+                used[transfer.link] = used.get(transfer.link, 0) + transfer.duration_ns
+            made += transfers
+            moves.done += 1
+            if entry.kind == "prefetch":
+                resident[entry.expert] = True
+            else:
+                dimm[entry.expert] = STRIPED if entry.dimm is None else entry.dimm
+        return made
+
     def decide(self, step: int) -> StepWork:
         """Return what happens in a step."""
         counts, resident = self._loads.counts[step], self._resident.copy()
@@ -103,8 +130,7 @@ class SlowDecider(Decider):
                 for row, entry in enumerate(self._plan.migrations)
                 if entry.layer == layer and entry.step in (None, step)
             ]
-            here = resident[layer], self._dimm[layer], self._width[layer]
-            transfers.append(self.migrations._before_layer(entries, layer, *here))
+            transfers.append(self._migrated(entries, layer, resident[layer]))
         missed, hits = self._asked(step, resident)
         offer = self._offer(counts, resident)
         domain = np.where(counts > 0, self._policy(offer), NOWHERE)
