@@ -133,6 +133,9 @@ def model_at(
             raise InputError(f"{named}: must be from 0.5 to 64, not {value:g}")
     others = other_bits
     if average_bits is None:
+        if "," in str(bits):
+            reason = "a width or a quantisation's name, or widths of experts with average_bits"
+            raise InputError(f"bits: must be {reason}, not {shown(bits)}")
         model = model if bits is None else at_bits(model, bits)
     elif bits is not None and is_name(bits):
         reason = "widths of experts beside average_bits, not the name of a quantisation"
