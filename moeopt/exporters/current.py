@@ -34,7 +34,8 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
     if len(row) % devices:
         raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
     if wrong := [expert for expert in row if expert >= experts]:
-        raise InputError(f"{file}: layer {layer}: there is no expert {wrong[0]} of {experts}")
+        wrong_one = f"{wrong[0]!r:.40}"  # it may have thousands of digits
+        raise InputError(f"{file}: layer {layer}: there is no expert {wrong_one} of {experts}")
     return copies_of(by_device(row, devices), experts)
 
 

@@ -175,3 +175,13 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
     yaml.write_text("initial_global_assignments:\n  3: [0, 1]\n")
     with pytest.raises(InputError, match="has no layer 0"):
         read_copies(yaml, 0, 2, 6)
+
+
+def test_an_expert_of_many_digits_is_one_short_line(tmp_path: Path) -> None:
+    """Found by fuzzing: the number stood there whole."""
+    file = tmp_path / "map.json"
+    row = [0, 1, 2, 3, 0, 10**140]
+    file.write_text(json.dumps({"physical_to_logical_map": [row]}))
+    with pytest.raises(InputError, match="there is no expert 1000") as refused:
+        read_copies(file, 0, 2, 4)
+    assert "0" * 60 not in str(refused.value)
