@@ -308,6 +308,16 @@ def test_methods_without_a_proof_are_named() -> None:
     assert texts == ["threshold: 2 of 3", "milp: 0 of 4"]
 
 
+@pytest.mark.parametrize("times", [[0.0], [1e-5, 7e-5]])
+def test_proofs_shorter_than_the_axis_are_drawn(times: list[float]) -> None:
+    """A quick processor proves a small instance sooner than any time that the axis shows."""
+    drawn = proof_chart([Curve("enumerate", times, [1.0] * len(times))], {"enumerate": 2})
+    [axis] = drawn.axes
+    start, end = axis.get_xlim()
+    assert 0 < start < end
+    assert all(start <= x <= end for line in axis.lines for x in line.get_xdata())
+
+
 @pytest.mark.parametrize(
     ("words", "kind"),
     [

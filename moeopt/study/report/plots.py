@@ -157,6 +157,7 @@ LOG_FROM = 0.01
 of ten has."""
 
 LEAST_PROOF_S = 1e-4
+"""The shortest time that the axis of proofs shows; shorter ones stand at its left end."""
 
 MARKERS = {"none": "s", "before": "^", "step": "o", "hindsight": "D"}
 """What a rule knew of the loads -> its marker; see `moeopt.study.report.plots`."""
@@ -364,7 +365,8 @@ def proof_chart(curves: Sequence[Curve], asked: Mapping[str, int]) -> Figure:
     axis = figure.subplots()
     shortest = min((curve.x[0] for curve in curves), default=0.1)
     longest = max((curve.x[-1] for curve in curves), default=1.0)
-    start, end = (max(time, LEAST_PROOF_S) for time in (shortest / 1.3, longest * 1.3))
+    start = max(shortest / 1.3, LEAST_PROOF_S)
+    end = max(longest * 1.3, 2 * start)
     axis.set_xscale("log")
     most = max(asked.values(), default=1)
     ends: list[tuple[float, str, str]] = []
@@ -374,7 +376,8 @@ def proof_chart(curves: Sequence[Curve], asked: Mapping[str, int]) -> Figure:
         proven = len(curve.x) if curve else 0
         if curve:
             style = STYLES[(number + number // len(STYLES)) % len(STYLES)]
-            xs, ys = [start, *curve.x, end], [0.0, *curve.y, curve.y[-1]]
+            shown = [max(time, start) for time in curve.x]
+            xs, ys = [start, *shown, end], [0.0, *curve.y, curve.y[-1]]
             axis.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.5)
         ends.append((proven, f"{short(name, TITLE_SIGNS)}: {proven} of {count}", colour))
     heights = _apart([at for at, _, _ in ends], most)
