@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any
 
 
@@ -17,9 +18,13 @@ from typing import Any
 def native_stdout_dropped() -> Iterator[None]:
     """Drop what native code prints on file descriptor 1, in any thread; Python's prints go on.
 
-    Enter it in the main thread. A solver that a time limit leaves behind in its thread prints
-    again once this has been left: a command line calls `drop_native_stdout` and never leaves.
+    In other threads it does nothing: one that outlives the solve that began it would put back a
+    stdout of that time, and close today's. A solver that a time limit leaves behind prints again
+    once this has been left: a command line calls `drop_native_stdout` and never leaves.
     """
+    if current_thread() is not main_thread():
+        yield
+        return
     before, native = sys.stdout, os.dup(1)
     drop_native_stdout()
     try:
@@ -42,13 +47,8 @@ def drop_native_stdout() -> None:
     except (AttributeError, OSError, ValueError):  # e.g. a notebook's or a test's stdout
         is_native = False
     if is_native:
-        sys.stdout = os.fdopen(
-            os.dup(1),
-            "w",
-            encoding=python.encoding,
-            errors=python.errors,
-            buffering=1 if python.line_buffering else -1,
-        )
+        buffering = 1 if python.line_buffering else -1
+        sys.stdout = os.fdopen(os.dup(1), "w", buffering, python.encoding, python.errors)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)

@@ -54,6 +54,30 @@ def test_inside_nothing_native_is_seen() -> None:
     assert done.stderr == ""
 
 
+def test_a_thread_that_is_left_behind_closes_nothing() -> None:
+    """It enters while the main thread is inside, and leaves after it, as a nested solve may."""
+    done = run("""
+        entered, left = threading.Event(), threading.Event()
+
+        def nested():
+            with native_stdout_dropped():
+                entered.set()
+                left.wait()
+
+        thread, before = threading.Thread(target=nested), sys.stdout
+        with native_stdout_dropped():
+            thread.start()
+            entered.wait()
+        left.set()
+        thread.join()
+        assert sys.stdout is before
+        with native_stdout_dropped():
+            print("inside")
+        print("after")
+    """)
+    assert done.stdout.splitlines() == ["inside", "after"]
+
+
 def test_once_and_for_all() -> None:
     """Whatever native code prints at any time, also at the very end and inside another guard."""
     done = run("""
