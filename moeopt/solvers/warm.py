@@ -21,6 +21,7 @@ from moeopt.core import compiled
 from moeopt.core.compiled import PACKAGE, kernel_folder
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.futures import Futures
 from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import PROBLEMS, AnyProblem, get_problem
 from moeopt.solvers import arguments
@@ -156,9 +157,10 @@ def _call_others() -> None:
 def solve_with_all(instance: InstanceEnvelope, home: AnyProblem) -> None:
     """Solve an instance with every method of its problem that may have kernels; bound it, too."""
     home.bounds.lower_bound(instance)
-    methods = [*home.heuristics.HEURISTICS, *home.exact_methods]
-    for method in methods + [ROBUST] * (home.robust is not None):
+    for method in (*home.heuristics.HEURISTICS, *home.exact_methods):
         solve(instance, method, time_limit_s=LIMIT_S)
+    if home.robust is not None:
+        solve(instance, ROBUST, time_limit_s=LIMIT_S, futures=Futures(samples=2))
 
 
 def _misses() -> int:

@@ -8,6 +8,7 @@ import pytest
 from moeopt.cli.main import run
 from moeopt.core.compiled import KERNELS, PACKAGE
 from moeopt.problems.registry import PROBLEMS
+from moeopt.problems.replication import annealing
 from moeopt.solvers import warm as module
 from moeopt.solvers.warm import warm
 
@@ -28,6 +29,15 @@ def test_every_kernel_is_in_the_cache() -> None:
     assert len(ours) > 90
     missing = sorted(name for name in ours if name.replace("<locals>", "_locals_") not in kept)
     assert not missing, "python -m tests.warm_instances finds instances for them, or says so"
+
+
+def test_it_comes_to_exchanges_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only large instances do; the folder may have their kernel from another test."""
+    exchange, calls = annealing.exchange, []
+    monkeypatch.setattr(annealing, "exchange", lambda *of: calls.append(exchange(*of)))
+    for instance in module.warm_instances("replication"):
+        module.solve_with_all(instance, PROBLEMS["replication"])
+    assert calls
 
 
 @pytest.fixture
