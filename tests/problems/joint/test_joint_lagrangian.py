@@ -11,8 +11,8 @@ from moeopt.problems.joint import check
 from moeopt.problems.joint.bounds import objective_grid
 from moeopt.problems.joint.lagrangian import Ascent, first_multipliers
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
-from moeopt.problems.joint.lagrangian.gpu_memory import cached_layers, least_within, off_the_gpu
-from moeopt.problems.joint.lagrangian.kernels import Decisions, cache_hits
+from moeopt.problems.joint.lagrangian.gpu_memory import cached_layers, least_within
+from moeopt.problems.joint.lagrangian.kernels import Decisions, Ints, cache_hits
 from moeopt.problems.joint.lagrangian.local_search import changes
 from moeopt.problems.joint.lagrangian.relaxation import (
     Multipliers,
@@ -39,7 +39,7 @@ def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Mult
         for limit in (i.host_bytes, i.max_loss)
     )
     count = 3000 * rng.normal(size=(len(flow) * i.layers, i.max_deferred + 1))
-    hit = 3000 * rng.exponential(size=len(price)) * (rng.random() < 0.5)
+    hit = 3000 * rng.exponential(size=len(price) + len(count)) * (rng.random() < 0.5)
     return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss, count, hit)
 
 
@@ -108,34 +108,50 @@ def test_caches_of_two_ways_are_bounded(seeds: range) -> None:
 
 
 def test_layers_with_caches_cost_least_of_all_plans() -> None:
-    """Against every plan of a layer, whose hits are those of its execution."""
+    """Against every plan of a layer, with the hits of its execution, and all ways to share room."""
     rng = np.random.default_rng(7)
     for seed in range(12):
         kind = ("caches", "caches and deferral")[seed % 2]
         instance = random_instance(seed, kind).model_copy(update={"max_ways": 2})
         arrays, (layers, experts) = Arrays.of(instance), (instance.layers, instance.experts)
-        size, gpu = rng.integers(1, 5, size=2), int(rng.integers(0, 20))
+        size, room = rng.integers(1, 5, size=2), int(rng.integers(0, 20))
         prices = rng.integers(-50, 50, size=(layers, experts, 4))
-        paid = np.where(arrays.steps.others < 0, -1, rng.integers(0, 30, size=len(arrays.row)))
-        away = np.zeros((layers, 1 << experts, 2, 2, experts), dtype=np.int64)
-        off_the_gpu(arrays.steps, prices, size, paid, away)
-        chosen, caches = np.zeros((layers, experts), np.int64), np.zeros((layers, 2), np.int64)
-        total, used = cached_layers(prices, size, gpu, away, chosen, caches)
-        least = np.full(layers, 10**6)
+        rows = layers * len(instance.steps)
+        paid = rng.integers(0, 30, size=len(arrays.row) + rows)
+        least, most = np.zeros((layers + 1, room + 1), np.int64), np.array([2, room])
+        chosen = np.zeros((layers, experts + 2), np.int64)
+        cached_layers(arrays.steps, prices, size, paid, most, least, chosen)
+        own = np.full((layers, room + 1), 10**6)
         for states, ways in product(product(range(4), repeat=experts), range(3)):
-            held, width = (np.array([row] * layers) for row in np.divmod(states, 2))
-            none = np.zeros(layers, dtype=np.int64)
-            hit = np.zeros(len(arrays.row), dtype=np.bool_)
-            plan = Decisions(held > 0, width, none + ways, none, hit)
-            cache_hits(arrays.steps, plan, np.full(held.shape, -1))
-            widest = size[width[0]][held[0] == 0].max(initial=0)
-            taken = int(size[width[0]][held[0] > 0].sum() + ways * widest)
-            found = np.bincount((arrays.row % layers)[hit], paid[hit], layers).astype(int)
-            own = prices[:, range(experts), states].sum(1)
-            least = np.minimum(least, own + gpu * taken - found)
-        assert total == least.sum(), seed
-        held_bytes = np.where(chosen > 1, size[chosen % 2], 0).sum()
-        assert used >= held_bytes + caches[:, 1].sum() * size.min()
+            taken, costs = _layers_cost(arrays, prices, size, paid, states, ways)
+            own[:, taken:] = np.minimum(own[:, taken:], costs[:, None])
+        for r in range(room + 1):
+            shares = product(range(r + 1), repeat=layers)
+            best = min(own[range(layers), parts].sum() for parts in shares if sum(parts) <= r)
+            assert least[-1, r] == best, seed
+        plans = [_layers_cost(arrays, prices, size, paid, row[:-2], row[-1]) for row in chosen]
+        assert sum(taken for taken, _ in plans) <= room
+        assert sum(costs[layer] for layer, (_, costs) in enumerate(plans)) == least[-1, room]
+
+
+def _layers_cost(
+    arrays: Arrays, prices: Ints, size: Ints, paid: Ints, states: Ints, ways: int
+) -> tuple[int, Ints]:
+    """Return the units that a layer takes with these states and ways, and what each layer costs."""
+    layers = len(prices)
+    held, width = (np.array([row] * layers) for row in np.divmod(states, 2))
+    none, hit = np.zeros(layers, dtype=np.int64), np.zeros(len(arrays.row), dtype=np.bool_)
+    plan = Decisions(held > 0, width, none + ways, none, hit)
+    for layer in range(layers):
+        cache_hits(arrays.steps, plan, layer, np.zeros(len(held[0]), dtype=np.int64))
+    widest = size[width[0]][held[0] == 0].max(initial=0)
+    taken = int(size[width[0]][held[0] > 0].sum() + ways * widest)
+    costs = prices[:, range(len(held[0])), states].sum(1)
+    np.subtract.at(costs, arrays.row[hit] % layers, paid[: len(hit)][hit])
+    there = hit | (held[arrays.row % layers, arrays.steps.expert] > 0)
+    alone = np.bincount(arrays.row[there], minlength=len(paid) - len(hit)) == 0
+    np.add.at(costs, np.flatnonzero(alone) % layers, paid[len(hit) :][alone])
+    return taken, costs
 
 
 def test_nothing_is_proven_where_caches_are_left_out() -> None:
@@ -201,7 +217,8 @@ def test_whole_steps_bound_the_optimum_no_worse_than_paths(seeds: range) -> None
             whole = StepRelaxation(arrays, number, objective_grid(instance))
             at = random_multipliers(rng, paths)
             by_paths = paths.evaluate(at).bound_ns
-            found = whole.evaluate(replace(at, count=whole.counts_of(at)))
+            hit = np.append(at.hit[: len(at.price)], np.zeros(len(at.count)))  # paths have no other
+            found = whole.evaluate(replace(at, count=whole.counts_of(at), hit=hit))
             assert found.bound_ns >= by_paths - 1e-3
             higher += found.bound_ns > by_paths + 1
             bounds.append(max(found.proven_ns, whole.evaluate(at).proven_ns))
@@ -229,7 +246,7 @@ def test_whole_steps_take_as_long_as_their_plan() -> None:
             host=0.0,
             loss=0.0,
             count=force * np.eye(most + 1)[deferred],
-            hit=np.zeros(len(own)),
+            hit=np.zeros(len(own) + len(deferred)),
         )
         found = relaxation.evaluate(at)
         assert (found.state // 3 == own).all()
@@ -261,24 +278,29 @@ def test_plans_cost_what_the_checker_says() -> None:
 
 
 def test_updateadd_what_they_say() -> None:
-    """Time and loss of single changes, where nothing is swapped and no cache is there."""
+    """Single changes, of caches too: time where nothing is swapped, and all that has a budget."""
     rng = random.Random(3)
-    seen = 0
+    seen = cached = 0
     for seed in range(60):
-        instance = random_instance(seed, KINDS[seed % 4])
+        instance = random_instance(seed, KINDS[seed % 6])
+        instance = instance.model_copy(update={"max_ways": 2 * instance.max_ways})
         arrays = Arrays.of(instance)
         plan = plan_of(instance, random_solution(rng, instance))
         before = cost(arrays, plan)
-        known = changes(arrays, plan, before.hit)
+        known = changes(arrays, plan)
         for n in range(len(known.layer)):
             after = cost(arrays, known.apply(plan, np.array([n])))
-            if not (before.swapped.any() or after.swapped.any()):
+            slow = max(of.copies_ns - of.total_ns for of in (before, after))
+            if not (before.swapped.any() or after.swapped.any() or slow == 0):
                 assert after.total_ns - before.total_ns == known.time_ns[n]
                 seen += 1
-            assert after.loss - before.loss == known.loss[n]
-            assert after.gpu_bytes - before.gpu_bytes == known.gpu[n]
-            assert after.host_bytes - before.host_bytes == known.host[n]
+                cached += bool(known.expert[n] == -2)
+            assert [
+                getattr(after, name) - getattr(before, name)
+                for name in ("gpu_bytes", "host_bytes", "loss", "copies_ns")
+            ] == known.used[:, n].tolist()
     assert seen > 100
+    assert cached > 100
 
 
 def test_flows_are_flows() -> None:

@@ -66,8 +66,8 @@ class Ascent:
     ----------
     best
         The highest value of the relaxation so far.
-    selected, deferred
-        The averages of the experts' states, shape (cells, states), and of the counts by layer.
+    mean
+        The averages of what `_seen` has.
     """
 
     def __init__(
@@ -76,17 +76,8 @@ class Ascent:
         self.relaxation, self._longest = relaxation, longest
         i = relaxation.instance
         self.shape = (len(i.steps), i.layers, 5)
-        self.deferral = i.max_deferred > 0
-        found = relaxation.evaluate(first)
-        self.best = self._now = found
-        self.selected = found.selected
-        self.most = i.max_deferred
-        self.deferred = self._counts(found)
-        self._copies = self._flags(found)
-        self._rows = self._row_counts(found)
-        self._lengths = found.lengths.astype(np.float64)
-        self._lost, self._host = found.lost, found.host_bytes
-        self._over = self._hits(found)
+        self.best = self._now = relaxation.evaluate(first)
+        self.mean = self._seen(self.best)
         self._step, self._failed = longest, 0
 
     @property
@@ -108,38 +99,32 @@ class Ascent:
 
     def _next(self, target_ns: int) -> Multipliers:
         now, relaxation = self._now, self.relaxation
-        selected = self.selected[relaxation.arrays.cell]
-        direction = selected - self._copies
+        mean, i = self.mean, relaxation.instance
+        direction = mean["selected"][relaxation.arrays.cell] - mean["copies"]
         length = float((direction * direction).sum())
-        over = np.where((now.at.hit > 0) | (self._over > 0), self._over, 0.0)
+        over = np.where((now.at.hit > 0) | (mean["over"] > 0), mean["over"], 0.0)
         length += float(over @ over)
-        agree = np.tile(self.deferred, (self.shape[0], 1)) - self._rows
+        agree = np.tile(mean["deferred"], (self.shape[0], 1)) - mean["rows"]
         if not relaxation.by_paths:
             length += float((agree * agree).sum())
         # A step that went astray would make the next one longer, and so on without end.
         gap = min(max(target_ns - now.bound_ns, 0.0), 2.0 * target_ns)
         factor = float(rounding.rounded(self._step * gap / length)) if length > 1e-12 else 0.0
-        price = now.at.price + factor * direction
-        hit = np.maximum(0.0, now.at.hit + factor * over)
+        at = replace(
+            now.at,
+            price=now.at.price + factor * direction,
+            hit=np.maximum(0.0, now.at.hit + factor * over),
+            loss=self._scaled(now.at.loss, float(mean["lost"]), i.max_loss),
+            host=self._scaled(now.at.host, float(mean["host"]), i.host_bytes),
+        )
         if not relaxation.by_paths:
-            return self._with_budgets(
-                replace(now.at, price=price, hit=hit, count=now.at.count + factor * agree)
-            )
-        lengths = self._lengths.reshape(self.shape)
+            return replace(at, count=now.at.count + factor * agree)
+        lengths = mean["lengths"].reshape(self.shape)
         mean_ns = float(rounding.rounded(lengths[:, :, 0].mean()))
         heat = COOLING * (self._step / LONGEST) * mean_ns + 1.0
-        towards = soft_flow(lengths, heat, self.deferral).reshape(-1, 5)
+        towards = soft_flow(lengths, heat, i.max_deferred > 0).reshape(-1, 5)
         moved = min(1.0, MOVED * self._step)
-        flow = (1 - moved) * now.at.flow + moved * towards
-        return self._with_budgets(replace(now.at, price=price, hit=hit, flow=flow))
-
-    def _with_budgets(self, at: Multipliers) -> Multipliers:
-        i = self.relaxation.instance
-        return replace(
-            at,
-            loss=self._scaled(at.loss, self._lost, i.max_loss),
-            host=self._scaled(at.host, self._host, i.host_bytes),
-        )
+        return replace(at, flow=(1 - moved) * now.at.flow + moved * towards)
 
     def _scaled(self, multiplier: float, used: float, budget: int | None) -> float:
         if budget is None:
@@ -158,34 +143,22 @@ class Ascent:
         if self._failed >= ASCENT_PATIENCE:
             self._step, self._failed = SHORTER * self._step, 0
             self._now = self.best
-        for name, new in (
-            ("selected", found.selected),
-            ("deferred", self._counts(found)),
-            ("_copies", self._flags(found)),
-            ("_rows", self._row_counts(found)),
-            ("_lengths", found.lengths),
-            ("_lost", found.lost),
-            ("_host", found.host_bytes),
-            ("_over", self._hits(found)),
-        ):
-            setattr(self, name, SHARE * new + (1 - SHARE) * getattr(self, name))
+        seen = self._seen(found)
+        self.mean = {name: SHARE * seen[name] + (1 - SHARE) * self.mean[name] for name in seen}
 
-    def _flags(self, found: Relaxed) -> Floats:
-        """Return the rows' copies of the experts' states, shape (entries, states)."""
-        flags = np.zeros(found.at.price.shape)
-        flags[np.arange(len(flags)), found.state // 3] = 1
-        return flags
-
-    def _hits(self, found: Relaxed) -> Floats:
-        """Return by entry whether its row finds it in a cache, less how far its layer's does."""
-        widths = self.relaxation.widths
-        return np.asarray(((found.state % 3 == 0) & (found.state // 3 < widths)) - found.within)
-
-    def _counts(self, found: Relaxed) -> Floats:
-        return np.eye(self.most + 1)[found.deferred]
-
-    def _row_counts(self, found: Relaxed) -> Floats:
-        return np.eye(self.most + 1)[found.row_deferred]
+    def _seen(self, found: Relaxed) -> dict[str, Floats]:
+        """Return what a solution decides, uses and breaks: flags of states, counts, sums."""
+        counts = np.eye(self.relaxation.instance.max_deferred + 1)
+        return {
+            "selected": found.selected,
+            "copies": np.eye(self.relaxation.states)[found.state // 3],
+            "deferred": counts[found.deferred],
+            "rows": counts[found.row_deferred],
+            "lengths": found.lengths.astype(np.float64),
+            "lost": np.asarray(found.lost),
+            "host": np.asarray(found.host_bytes),
+            "over": found.over,
+        }
 
 
 def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
@@ -205,7 +178,7 @@ def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
     on_gpu = own[:, :1] * arrays.steps.gpu_ns
     price = np.concatenate([on_cpu, on_gpu], axis=1)
     count = np.zeros((len(flow), i.max_deferred + 1))
-    return Multipliers(price, flow, 0.0, 0.0, 0.0, count, np.zeros(len(price)))
+    return Multipliers(price, flow, 0.0, 0.0, 0.0, count, np.zeros(len(price) + len(flow)))
 
 
 __all__ = ["solve"]
@@ -300,13 +273,11 @@ class _Run:
 
     def start(self, solutions: list[Solution]) -> None:
         """Offer what the heuristics found, and what local search makes of it."""
-        empty = np.zeros((0, 0))
-        none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty, empty)
         for solution in solutions:
             plan = plan_of(self.instance, solution)
             self.offer(plan, cost(self.arrays, plan))
         if self.best is not None:
-            self.improve(self.best, none, 0.1 * self.search.remaining_s)
+            self.improve(self.best, np.zeros(3), 0.1 * self.search.remaining_s)
 
     def raise_and_improve(self) -> None:
         """Raise the lowest bound and look for better plans in turns."""
@@ -351,9 +322,10 @@ class _Run:
         context.bound_ns = max(context.bound_ns, ascent.best.proven_ns, exact.proven_ns)
         limit_s = PATIENCE * (self.search.clock.now() - begin)
         at = ascent.best.at
-        plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred)
+        mean, number = ascent.mean, context.number
+        plan = rounded(self.arrays, number, mean["selected"], mean["deferred"])
         if plan is not None:
-            self.improve(plan, at, limit_s)
+            self.improve(plan, np.array([at.gpu, at.host, at.loss]), limit_s)
         context.rounds += 1
         over = ascent.converged or ascent.best.bound_ns >= self.best_ns
         if self.instance.max_ways and not relaxation.caches:
@@ -365,7 +337,7 @@ class _Run:
             context.marked_ns = ascent.best.bound_ns
             context.done = gap <= 0 or gained < AGAIN * gap or not ascent.again()
 
-    def improve(self, plan: Choice, at: Multipliers, limit_s: float) -> None:
+    def improve(self, plan: Choice, at: Floats, limit_s: float) -> None:
         """Offer what local search makes of a plan within some seconds."""
         until = self.search.clock.now() + limit_s
         self.offer(
@@ -400,5 +372,6 @@ def _with_caches(relaxation: Relaxation, at: Multipliers) -> Ascent:
     """Return an ascent where caches are allowed: a hit is worth what residence is."""
     relaxation.caches = True
     away, there = np.split(at.price, 2, axis=1)
-    hit = np.maximum(0.0, away - there).max(axis=1)
+    hit = at.hit.copy()
+    hit[: len(away)] = np.maximum(0.0, away - there).max(axis=1)
     return Ascent(relaxation, replace(at, hit=hit), CACHES_LONGEST)

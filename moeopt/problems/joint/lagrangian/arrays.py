@@ -1,5 +1,6 @@
 """What the algorithm computes with: an instance with one of its contexts, as arrays."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +11,13 @@ from moeopt.problems.joint.instance import Instance, Solution
 from .gpu_memory import others_since
 from .kernels import (
     ARCS,
+    LOST,
     MOST_SWAPPED,
     Decisions,
     Flags,
     Frame,
     Ints,
     Steps,
-    cache_hits,
     run_steps,
 )
 
@@ -121,13 +122,7 @@ class Choice:
 
     def copy(self) -> "Choice":
         """Return a copy that can be changed."""
-        return Choice(
-            self.context,
-            self.held.copy(),
-            self.width.copy(),
-            self.ways.copy(),
-            self.deferred.copy(),
-        )
+        return deepcopy(self)
 
     def decisions(self, hit: Flags) -> Decisions:
         """Return the same as compiled functions take it, with what the caches hold."""
@@ -140,22 +135,20 @@ class Cost:
 
     Attributes
     ----------
-    total_ns, loss, gpu_bytes, host_bytes
+    total_ns, copies_ns, loss, gpu_bytes, host_bytes
         As the checker counts them.
     swapped
         Entries that run on the CPU though the GPU holds them, shape (entries,).
-    hit
-        Entries that a cache holds when they are used, shape (entries,).
     lengths
         Of the five arcs of every row, shape (rows, 5), as `kernels` has them.
     """
 
     total_ns: int
+    copies_ns: int
     loss: int
     gpu_bytes: int
     host_bytes: int
     swapped: Flags
-    hit: Flags
     lengths: Ints
 
 
@@ -165,32 +158,37 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
     spend(RUN_WORK + len(arrays.row) / ENTRIES)
     context = i.contexts[plan.context]
     frame, decisions = arrays.frames[plan.context], plan.decisions(arrays.nowhere())
-    copies_ns = 0
-    if plan.ways.any():
-        copies_ns = cache_hits(arrays.steps, decisions, np.full(plan.held.shape, -1))
-    moved, swapped, arcs = scratch(arrays)
-    steps_ns = run_steps(arrays.steps, frame, decisions, moved, swapped, arcs)
+    used, moved, swapped, arcs = scratch(arrays)
+    steps_ns, copies_ns = run_steps(arrays.steps, frame, decisions, used, moved, swapped, arcs)
     lengths = arcs[:-1, :ARCS]
     idle = np.flatnonzero(lengths[:, 3] < 0)
     lengths[idle, 3] = frame.attention_ns[idle % i.layers]
-    size = arrays.size[plan.width]
-    largest = np.where(plan.held, 0, size).max(axis=1)
-    lost = np.take_along_axis(arrays.loss, plan.width[:, :, None], axis=2)
+    gpu_bytes, host_bytes, lost = uses(arrays, np.arange(i.layers), decisions).sum(axis=1).tolist()
     return Cost(
         total_ns=max(steps_ns, copies_ns),
-        loss=context.kv_loss + int(lost.sum() + arcs[:, ARCS].sum()),
-        gpu_bytes=context.kv_bytes + int(size[plan.held].sum() + (plan.ways * largest).sum()),
-        host_bytes=int(size.sum() if i.host_copy else size[~plan.held].sum()),
+        copies_ns=copies_ns,
+        loss=context.kv_loss + lost + int(arcs[:-1, LOST].sum()),
+        gpu_bytes=context.kv_bytes + gpu_bytes,
+        host_bytes=host_bytes,
         swapped=swapped,
-        hit=decisions.hit,
         lengths=lengths,
     )
 
 
-def scratch(arrays: Arrays) -> tuple[Ints, Flags, Ints]:
-    """Return what `run_steps` and `gains` write on."""
-    arcs = np.zeros((len(arrays.steps.start), ARCS + 1), dtype=np.int64)
-    return np.zeros((MOST_SWAPPED, 2), dtype=np.int64), arrays.nowhere(), arcs
+def uses(arrays: Arrays, layer: Ints, plan: Decisions) -> Ints:
+    """Return bytes on GPU and host and the widths' loss of layers' decisions, shape (3, layers)."""
+    size = arrays.size[plan.width]
+    gpu = (size * plan.held).sum(axis=1) + plan.ways * (size * ~plan.held).max(axis=1)
+    host = size.sum(axis=1) if arrays.instance.host_copy else (size * ~plan.held).sum(axis=1)
+    lost = np.take_along_axis(arrays.loss[layer], plan.width[:, :, None], axis=2).sum(axis=(1, 2))
+    return np.stack([gpu, host, lost])
+
+
+def scratch(arrays: Arrays) -> tuple[Ints, Ints, Flags, Ints]:
+    """Return what `run_steps` and `outcomes` write on."""
+    used, moved = np.zeros(arrays.instance.experts, np.int64), np.zeros((MOST_SWAPPED, 2), np.int64)
+    arcs = np.zeros((len(arrays.steps.start), ARCS + 3), dtype=np.int64)
+    return used, moved, arrays.nowhere(), arcs
 
 
 def fits(arrays: Arrays, found: Cost) -> bool:

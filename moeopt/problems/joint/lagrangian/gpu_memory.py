@@ -56,31 +56,86 @@ def others_since(steps: Steps, layers: int, experts: int, others: Ints) -> None:
 
 
 @compiled
-def off_the_gpu(steps: Steps, cost: Ints, size: Ints, paid: Ints, away: Ints) -> None:
-    """Set what experts cost that are no residents, for each cache that their layer may have.
+def cached_layers(
+    steps: Steps, cost: Ints, size: Ints, paid: Ints, most: Ints, least: Ints, chosen: Ints
+) -> None:
+    """Choose all layers' residents and caches within the GPU's memory, at the least cost.
+
+    A dynamic program over layers and units of memory; in each over residents and their widths.
 
     Parameters
     ----------
     cost, size
         Of experts in their states, shape (layers, experts, 2 x widths), without the GPU's memory,
-        and bytes by width.
+        and units of memory by width.
     paid
-        What a row pays for finding an entry, shape (entries,).
-    away
-        Output, by layer, set of residents, ways less 1, the widest that is no resident, and expert.
+        What a row pays for finding an entry, then what it is paid if its layer holds none of its
+        experts, shape (entries + rows,).
+    most
+        Ways and units of memory, shape (2,).
+    least
+        Output: of the first layers in so many units, shape (layers + 1, units + 1).
+    chosen
+        Output: each expert's state, then set and ways of the layer's cache, (0, 0) without one;
+        shape (layers, experts + 2).
     """
-    layers, sets, most_ways, widths, experts = away.shape
-    for layer in range(layers):
-        for j in range(widths):
-            for e in range(experts):
-                away[layer, :, :, j, e] = cost[layer, e, _narrower(cost[layer, e], size, j)]
+    (layers, experts, _), widths, room = cost.shape, len(size), most[1]
+    sets, units = 1 << experts, min(room, (experts + most[0]) * size.max())
+    beside = np.zeros((layers, sets, most[0] + 1), dtype=np.int64)
     for row in range(len(steps.start) - 1):
-        layer = row % layers
-        for p in range(steps.start[row], steps.start[row + 1]):
-            others = steps.others[p]
-            for residents in range(sets if others >= 0 else 0):
-                for ways in range(BITS[others & ~residents], most_ways):
-                    away[layer, residents, ways, :, steps.expert[p]] -= paid[p]
+        for residents in range(sets):
+            alone = most[0] + 1
+            for p in range(steps.start[row], steps.start[row + 1]):
+                if residents >> steps.expert[p] & 1:
+                    alone = 0
+                elif steps.others[p] >= 0:
+                    ways = BITS[steps.others[p] & ~residents] + 1
+                    alone = min(alone, ways)
+                    for more in range(ways, most[0] + 1):
+                        beside[row % layers, residents, more] -= paid[p]
+            for ways in range(alone):
+                beside[row % layers, residents, ways] += paid[len(steps.expert) + row]
+    held, own = np.empty((sets, units + 1), dtype=np.int64), np.empty(units + 1, dtype=np.int64)
+    columns = np.zeros((layers, units + 1, 3), dtype=np.int64)
+    taken = np.zeros((layers, room + 1), dtype=np.int64)
+    for layer in range(layers):
+        _residents(cost[layer], size, held)
+        for m in range(units + 1):
+            own[m] = TOP
+        for residents in range(sets):
+            for j in range(widths):
+                away = 0
+                for e in range(experts):
+                    if not residents >> e & 1:
+                        away += cost[layer, e, _narrower(cost[layer, e], size, j)]
+                for ways in range(most[0] + 1):
+                    value, taking = away + beside[layer, residents, ways], ways * size[j]
+                    for m in range(taking, units + 1):
+                        if held[residents, m - taking] < min(TOP, own[m] - value):
+                            own[m] = held[residents, m - taking] + value
+                            columns[layer, m, 0], columns[layer, m, 1] = residents, ways
+                            columns[layer, m, 2] = j
+        for r in range(room + 1):
+            least[layer + 1, r] = TOP
+            for m in range(min(r, units) + 1):
+                if least[layer, r - m] + own[m] < least[layer + 1, r]:
+                    least[layer + 1, r], taken[layer, r] = least[layer, r - m] + own[m], m
+    for layer in range(layers - 1, -1, -1):
+        m = taken[layer, room]
+        room -= m
+        residents, ways, widest = columns[layer, m]
+        chosen[layer, experts], chosen[layer, experts + 1] = residents, ways
+        m -= ways * size[widest]
+        _residents(cost[layer], size, held)
+        for e in range(experts - 1, -1, -1):
+            chosen[layer, e] = _narrower(cost[layer, e], size, widest)
+            if residents >> e & 1:
+                left, at = residents - (1 << e), m
+                for j in range(widths):
+                    value = cost[layer, e, widths + j]
+                    if size[j] <= m and held[left, m - size[j]] + value == held[residents, m]:
+                        chosen[layer, e], at = widths + j, m - size[j]
+                residents, m = left, at
 
 
 @compiled
@@ -94,55 +149,15 @@ def _narrower(cost: Ints, size: Ints, widest: int) -> int:
 
 
 @compiled
-def cached_layers(
-    cost: Ints, size: Ints, gpu: int, away: Ints, chosen: Ints, caches: Ints
-) -> tuple[int, int]:
-    """Choose each layer's residents and cache; return what they cost, and bytes on the GPU.
-
-    Parameters
-    ----------
-    cost, size, gpu, away
-        As in `off_the_gpu`, and the price of a byte. With one set, any experts may be residents.
-    chosen, caches
-        Output: each expert's state, and each layer's set and ways, (0, 0) without a cache.
-    """
-    layers, experts, states = cost.shape
-    sets, most_ways, widths = away.shape[1:4]
-    total, used = 0, 0
-    there, place = np.empty(experts, dtype=np.int64), np.empty(experts, dtype=np.int64)
-    for layer in range(layers):
-        best, widest = 0, -1
-        for e in range(experts):
-            least, there[e] = TOP, TOP
-            for s in range(states):
-                value = cost[layer, e, s] + (gpu * size[s - widths] if s >= widths else 0)
-                if s >= widths and value < there[e]:
-                    there[e], place[e] = value, s
-                if value < least:
-                    least, chosen[layer, e] = value, s
-            best += least
-        caches[layer] = 0
-        for residents in range(sets):
-            for ways in range(most_ways):
-                for j in range(widths):
-                    value = gpu * (ways + 1) * size[j]
-                    for e in range(experts):
-                        off = away[layer, residents, ways, j, e]
-                        if sets == 1:
-                            value += min(off, there[e])
-                        else:
-                            value += there[e] if residents >> e & 1 else off
-                    if value < best:
-                        best, widest = value, j
-                        caches[layer, 0], caches[layer, 1] = residents, ways + 1
-        total += best
-        residents, ways = caches[layer, 0], caches[layer, 1]
-        used += ways * size[widest]
-        for e in range(experts):
-            if ways:
-                off = away[layer, residents, ways - 1, widest, e]
-                inside = residents >> e & 1 or (sets == 1 and there[e] < off)
-                chosen[layer, e] = place[e] if inside else _narrower(cost[layer, e], size, widest)
-            if chosen[layer, e] >= widths:
-                used += size[chosen[layer, e] - widths]
-    return total, used
+def _residents(cost: Ints, size: Ints, held: Ints) -> None:
+    """Set what sets of a layer's residents cost in so many units; `TOP`: they need more."""
+    for m in range(held.shape[1]):
+        held[0, m] = 0
+    for e in range(len(cost)):
+        for before in range(1 << e):
+            for m in range(held.shape[1]):
+                best = TOP
+                for j in range(len(size)):
+                    if size[j] <= m and held[before, m - size[j]] < TOP:
+                        best = min(best, held[before, m - size[j]] + cost[e, len(size) + j])
+                held[before + (1 << e), m] = best

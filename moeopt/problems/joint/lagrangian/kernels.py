@@ -130,7 +130,8 @@ def solve_rows(
     price, flow, loss_price
         The multipliers: shape (entries, 2 x widths), (rows, arcs), and of deferral's loss.
     hit
-        What the GPU pays for an expert that a cache holds, shape (entries,); -1 where none does.
+        What the GPU pays for an expert that a cache holds, -1 where none does; then what rows are
+        paid that run all on the CPU, which `all_steps` looks at alone. Shape (entries + rows,).
     best, table, origin
         For own use: shape (longest row, 6), (longest row + 1, counts + 1) twice.
     alone, some
@@ -277,6 +278,8 @@ def row_options(
                 on_cpu += 1
             if not known:
                 continue
+            if on_cpu == last - first:
+                cost -= hit[len(price) + row]
             missed, at = min(on_cpu, 1), 0
             while at < found and (
                 options[at, GPU] != gpu_ns
@@ -387,26 +390,34 @@ MOST_SWAPPED = 8
 
 NO_ARC = -(2**60)
 
+LOST, START_A, START_C = ARCS, ARCS + 1, ARCS + 2
+"""What else is known of a row besides its arcs: the loss deferred, and the clocks before it."""
+
 
 @compiled
 def run_steps(
-    steps: Steps, frame: Frame, plan: Decisions, moved: Ints, swapped: Flags, arcs: Ints
-) -> int:
-    """Execute a plan, and return the time of all steps; see `_serve_row` for the outputs."""
+    steps: Steps, frame: Frame, plan: Decisions, used: Ints, moved: Ints, swapped: Flags, arcs: Ints
+) -> tuple[int, int]:
+    """Execute a plan, and return the time of all steps and of all copies.
+
+    See `_serve_row` for the outputs, and `cache_hits` for `used` and what caches hold.
+    """
     layers = len(frame.attention_ns)
-    total, a, c = 0, 0, 0
+    total, copies, a, c = 0, 0, 0, 0
+    for layer in range(layers):
+        if plan.ways[layer]:
+            copies += cache_hits(steps, plan, layer, used)
     for row in range(len(steps.start) - 1):
-        layer = row % layers
-        if layer == 0:
+        if row % layers == 0:
             total += a
             a, c = frame.step_ns, NO_ARC
-        apart, count = c - a - frame.attention_ns[layer], plan.deferred[layer]
-        _serve_row(steps, frame, plan, row, count, -1, 0, apart, moved, swapped, arcs, row)
+        arcs[row, START_A], arcs[row, START_C] = a, c
+        _serve_row(steps, frame, plan, row, moved, swapped, arcs, row)
         a, c = (
             max(a + max(arcs[row, 0], arcs[row, 1]), c + arcs[row, 2]),
             max(a + arcs[row, 3], c + arcs[row, 4]),
         )
-    return total + a
+    return total + a, copies
 
 
 @compiled
@@ -415,41 +426,33 @@ def _serve_row(
     frame: Frame,
     plan: Decisions,
     row: int,
-    count: int,
-    who: int,
-    state: int,
-    apart: int,
     moved: Ints,
     swapped: Flags,
     arcs: Ints,
     at: int,
 ) -> None:
-    """Set a row's arcs if `count` experts are deferred, with one expert in another state.
+    """Set a row's arcs.
 
     In layers that defer nothing the experts on the GPU that are better on the CPU go there, the
     best set of them: the layer ends as early as it can, and nobody waits for its CPU any longer.
 
     Parameters
     ----------
-    who, state
-        The expert, -1 for none.
-    apart
-        How much later than the end of attention the CPU is free.
     moved
         For own use, shape (MOST_SWAPPED, 2).
     swapped
         Output: which of the row's entries the GPU holds and the CPU runs.
     arcs
-        Output, at row `at`: the arcs, 3 is `NO_ARC` without experts on the CPU; the loss deferred.
+        The clocks before the row. Output, at row `at`: the arcs, 3 is `NO_ARC` without experts on
+        the CPU; the loss deferred.
     """
-    layer, widths = row % len(frame.attention_ns), steps.gpu_ns.shape[1]
+    layer = row % len(frame.attention_ns)
+    count, a = plan.deferred[layer], frame.attention_ns[layer]
+    apart = arcs[row, START_C] - arcs[row, START_A] - a
     gpu, now, late, misses, deferred, lost, movable = 0, 0, 0, 0, 0, 0, 0
     # from the last listed expert to the first: so many of those on the CPU are deferred
     for p in range(steps.start[row + 1] - 1, steps.start[row] - 1, -1):
-        e = steps.expert[p]
-        held, j = plan.held[layer, e], plan.width[layer, e]
-        if e == who:
-            held, j = state >= widths, state % widths
+        held, j = plan.held[layer, steps.expert[p]], plan.width[layer, steps.expert[p]]
         swapped[p] = False
         if held or plan.hit[p]:
             gpu += steps.gpu_ns[p, j]
@@ -464,7 +467,7 @@ def _serve_row(
             lost += steps.late_loss[p]
         else:
             now += steps.cpu_ns[p, j]
-    a, s, end = frame.attention_ns[layer], frame.hand_over_ns, frame.shared_ns[layer] + gpu
+    s, end = frame.hand_over_ns, frame.shared_ns[layer] + gpu
     back = max(s, apart) + s
     if count == 0 and end > max(apart + s, back + now if misses else 0):
         best, chosen = end, 0
@@ -487,110 +490,109 @@ def _serve_row(
     arcs[at, 2] = now + s
     arcs[at, 3] = a + s + now + late if misses else NO_ARC
     arcs[at, 4] = now + late
-    arcs[at, ARCS] = lost
+    arcs[at, LOST] = lost
 
 
 @compiled
-def cache_hits(steps: Steps, plan: Decisions, used: Ints) -> int:
-    """Set what the caches hold when it is used, and return the time of all copies.
+def cache_hits(steps: Steps, plan: Decisions, layer: int, used: Ints) -> int:
+    """Set what a layer's cache holds when it is used, and return the time of its copies.
 
     A cache holds an expert if since its last use fewer other non-residents were used than ways.
 
     Parameters
     ----------
     used
-        -1 for each expert, shape (layers, experts); for own use.
+        For own use, shape (experts,).
     """
     layers, experts = plan.held.shape
     copies = 0
-    for row in range(len(steps.start) - 1):
-        layer = row % layers
-        if plan.ways[layer] == 0:
-            continue
+    for e in range(experts):
+        used[e] = -1
+    for row in range(layer, len(steps.start) - 1, layers):
         for p in range(steps.start[row], steps.start[row + 1]):
             e = steps.expert[p]
-            if plan.held[layer, e]:
-                continue
             since = 0
             for f in range(experts):
-                if used[layer, f] > used[layer, e] and not plan.held[layer, f]:
+                if used[f] > used[e] and not plan.held[layer, f]:
                     since += 1
-            plan.hit[p] = used[layer, e] >= 0 and since < plan.ways[layer]
-            if not plan.hit[p]:
+            plan.hit[p] = used[e] >= 0 and since < plan.ways[layer] and not plan.held[layer, e]
+            if plan.ways[layer] and not (plan.hit[p] or plan.held[layer, e]):
                 copies += steps.copy_ns[p, plan.width[layer, e]]
         for p in range(steps.start[row], steps.start[row + 1]):
-            used[layer, steps.expert[p]] = p
+            used[steps.expert[p]] = p
     return copies
 
 
 @compiled
-def gains(
+def outcomes(
     steps: Steps,
     frame: Frame,
     plan: Decisions,
+    trial: Decisions,
+    layer: Ints,
+    other: Decisions,
+    used: Ints,
     moved: Ints,
     swapped: Flags,
     arcs: Ints,
-    by_state: Ints,
-    by_count: Ints,
+    added: Ints,
 ) -> None:
-    """Add up what single changes add to the time of all steps and to the loss of deferral.
-
-    Caches stay as they are, and swaps are chosen as if the CPU were free.
+    """Set what other decisions for a layer add, each alone; what later layers swap stays.
 
     Parameters
     ----------
-    moved, swapped, arcs
+    plan, trial
+        The plan, and a copy of it for own use.
+    layer, other
+        Layers, shape (changes,), and decisions in their place: each field has one row for each.
+    used, moved, swapped, arcs
         For own use; arcs have one row more than the steps.
-    by_state
-        Output, of an expert's change: time and loss, shape (2, layers, experts, states).
-    by_count
-        Output, of another number of deferred experts, shape (2, layers, most + 1).
+    added
+        Output: the time of all steps, loss deferred and time of copies, shape (changes, 3).
     """
-    layers, widths, rows = len(frame.attention_ns), steps.gpu_ns.shape[1], len(steps.start) - 1
-    for row in range(rows):
-        count = plan.deferred[row % layers]
-        _serve_row(steps, frame, plan, row, count, -1, 0, NO_ARC, moved, swapped, arcs, row)
-    a, c = 0, NO_ARC
-    for row in range(rows):
-        layer = row % layers
-        if layer == 0:
-            a, c = 0, NO_ARC
-        count = plan.deferred[layer]
-        end, lost = _end_of_step(arcs, layers, row, row, a, c), arcs[row, ARCS]
-        for p in range(steps.start[row], steps.start[row + 1]):
-            e = steps.expert[p]
-            own = plan.width[layer, e] + (widths if plan.held[layer, e] else 0)
-            for state in range(2 * widths):
-                if state != own:
-                    _serve_row(
-                        steps, frame, plan, row, count, e, state, NO_ARC, moved, swapped, arcs, rows
-                    )
-                    by_state[0, layer, e, state] += (
-                        _end_of_step(arcs, layers, row, rows, a, c) - end
-                    )
-                    by_state[1, layer, e, state] += arcs[rows, ARCS] - lost
-        if layer < layers - 1:
-            for other in range(by_count.shape[2]):
-                if other != count:
-                    _serve_row(
-                        steps, frame, plan, row, other, -1, 0, NO_ARC, moved, swapped, arcs, rows
-                    )
-                    by_count[0, layer, other] += _end_of_step(arcs, layers, row, rows, a, c) - end
-                    by_count[1, layer, other] += arcs[rows, ARCS] - lost
-        a, c = (
-            max(a + max(arcs[row, 0], arcs[row, 1]), c + arcs[row, 2]),
-            max(a + arcs[row, 3], c + arcs[row, 4]),
-        )
+    (layers, experts), rows = plan.held.shape, len(steps.start) - 1
+    run_steps(steps, frame, trial, used, moved, swapped, arcs)
+    run_steps(steps, frame, plan, used, moved, swapped, arcs)
+    copies = np.zeros(layers, dtype=np.int64)
+    for at in range(layers):
+        if plan.ways[at]:
+            copies[at] = cache_hits(steps, plan, at, used)
+    left = np.zeros((rows, 2), dtype=np.int64)
+    for row in range(rows - 1, -1, -1):
+        left[row, 0] = _end_of_step(arcs, layers, left, row, row, 0, NO_ARC)
+        left[row, 1] = _end_of_step(arcs, layers, left, row, row, NO_ARC, 0)
+    for n in range(len(layer)):
+        at = layer[n]
+        for e in range(experts):
+            trial.held[at, e], trial.width[at, e] = other.held[n, e], other.width[n, e]
+        trial.ways[at], trial.deferred[at] = other.ways[n], other.deferred[n]
+        if plan.ways[at] or trial.ways[at]:
+            added[n, 2] = cache_hits(steps, trial, at, used) - copies[at]
+        for row in range(at, rows, layers):
+            same = trial.deferred[at] == plan.deferred[at]
+            for p in range(steps.start[row], steps.start[row + 1]):
+                e = steps.expert[p]
+                same &= trial.held[at, e] == plan.held[at, e] and trial.hit[p] == plan.hit[p]
+                same &= trial.width[at, e] == plan.width[at, e]
+            if same:
+                continue
+            _serve_row(steps, frame, trial, row, moved, swapped, arcs, rows)
+            a, c = arcs[row, START_A], arcs[row, START_C]
+            end = _end_of_step(arcs, layers, left, row, row, a, c)
+            added[n, 0] += _end_of_step(arcs, layers, left, row, rows, a, c) - end
+            added[n, 1] += arcs[rows, LOST] - arcs[row, LOST]
+        for e in range(experts):
+            trial.held[at, e], trial.width[at, e] = plan.held[at, e], plan.width[at, e]
+        trial.ways[at], trial.deferred[at] = plan.ways[at], plan.deferred[at]
+        for row in range(at, rows, layers):
+            for p in range(steps.start[row], steps.start[row + 1]):
+                trial.hit[p] = plan.hit[p]
 
 
 @compiled
-def _end_of_step(arcs: Ints, layers: int, row: int, at: int, a: int, c: int) -> int:
-    """Return when a step ends whose layer `row` begins at these clocks, with the arcs of `at`."""
-    for later in range(row, row + layers - row % layers):
-        n = at if later == row else later
-        a, c = (
-            max(a + max(arcs[n, 0], arcs[n, 1]), c + arcs[n, 2]),
-            max(a + arcs[n, 3], c + arcs[n, 4]),
-        )
-    return a
+def _end_of_step(arcs: Ints, layers: int, left: Ints, row: int, at: int, a: int, c: int) -> int:
+    """Return when a step ends: `row` begins at these clocks, has the arcs of `at`, then `left`."""
+    end: int = max(a + max(arcs[at, 0], arcs[at, 1]), c + arcs[at, 2])
+    if row % layers < layers - 1:
+        end = max(end + left[row + 1, 0], max(a + arcs[at, 3], c + arcs[at, 4]) + left[row + 1, 1])
+    return end

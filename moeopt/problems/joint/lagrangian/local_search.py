@@ -8,23 +8,26 @@ multipliers of the budgets, choose the changes that pairs are made of.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, combinations
 
 import numpy as np
 
 from moeopt.core.clock import spend
 
-from .arrays import Arrays, Choice, Cost, cost, fits, scratch
-from .kernels import Flags, Floats, Ints, gains
-from .relaxation import Multipliers
+from .arrays import Arrays, Choice, Cost, cost, fits, scratch, uses
+from .gpu_memory import FEW_EXPERTS
+from .kernels import Decisions, Flags, Floats, Ints, outcomes
 
 PAIRED = 150
 """Changes of least reduced cost that pairs are made of, for each budget and direction."""
 
-CHANGES_WORK, ARCS = 2e-3, 1e8
-"""Units of work that looking at all changes takes besides, and arcs followed in one of them."""
+CHANGES_WORK, ARCS, CACHE_ARCS = 2e-3, 1e8, 10
+"""Units of work that looking at all changes takes besides, arcs followed in one of them, and what a
+layer with another cache counts for in a step."""
 
-TRIES = 30
-"""Pairs that are computed anew before changes are looked at again."""
+TRIES, FLIPPED = 30, 2
+"""Pairs that are computed anew before changes are looked at again; experts that become residents,
+or cease to be, with another number of ways, at most."""
 
 
 @dataclass(frozen=True)
@@ -33,73 +36,71 @@ class Changes:
 
     Attributes
     ----------
-    layer, expert, value
-        Expert -1: the layer's number of deferred experts becomes `value`; else the expert's state.
-    time_ns, gpu, host, loss
-        What a change adds.
+    layer, expert
+        Where; -1: not one expert, but the layer's number of deferred ones; -2: its cache.
+    decisions
+        The layer's, after it.
+    time_ns, used
+        What it adds: to the time of all steps; and bytes on GPU and host, loss and the time of
+        copies, shape (4, changes).
     """
 
     layer: Ints
     expert: Ints
-    value: Ints
+    decisions: Decisions
     time_ns: Ints
-    gpu: Ints
-    host: Ints
-    loss: Ints
+    used: Ints
 
     def apply(self, plan: Choice, numbers: Ints) -> Choice:
         """Return a plan after some of the changes."""
         changed = plan.copy()
-        for n in numbers:
-            layer, e, value = (int(of[n]) for of in (self.layer, self.expert, self.value))
-            if e < 0:
-                changed.deferred[layer] = value
-            else:
-                widths = self.widths
-                changed.held[layer, e], changed.width[layer, e] = value >= widths, value % widths
+        for name in ("held", "width", "ways", "deferred"):
+            before, after, new = (getattr(of, name) for of in (plan, changed, self.decisions))
+            for n in numbers:
+                at = self.layer[n]
+                after[at] = np.where(new[n] != before[at], new[n], after[at])
         return changed
 
-    widths: int
 
-
-def changes(arrays: Arrays, plan: Choice, hit: Flags) -> Changes:
-    """Return all single changes of a plan, with what its caches hold."""
+def changes(arrays: Arrays, plan: Choice) -> Changes:
+    """Return all single changes of a plan."""
     i = arrays.instance
     layers, experts, widths = arrays.loss.shape
-    states = 2 * widths
-    most = i.max_deferred
-    ends = len(arrays.row) * states + len(i.steps) * layers * (most + 1)
-    spend(CHANGES_WORK + ends * (layers + 8) / ARCS)
-    by_state = np.zeros((2, layers, experts, states), dtype=np.int64)
-    by_count = np.zeros((2, layers, most + 1), dtype=np.int64)
-    frame = arrays.frames[plan.context]
-    gains(arrays.steps, frame, plan.decisions(hit), *scratch(arrays), by_state, by_count)
-    size = np.tile(arrays.size, 2)
-    held = np.arange(states) >= widths
-    gpu = size * held
-    host = size * (~held | i.host_copy)
     own = plan.width + widths * plan.held
-    lost = np.tile(arrays.loss, 2)
-    by_state[1] += lost - np.take_along_axis(lost, own[:, :, None], axis=2)
-    other = np.arange(states) != own[:, :, None]
-    at = np.nonzero(other)
-    counts = np.nonzero(np.arange(most + 1) != plan.deferred[:, None])
-    counts = tuple(part[counts[0] < layers - 1] for part in counts)
-    none = np.zeros(len(counts[0]), dtype=np.int64)
-    return Changes(
-        layer=np.concatenate([at[0], counts[0]]),
-        expert=np.concatenate([at[1], none - 1]),
-        value=np.concatenate([at[2], counts[1]]),
-        time_ns=np.concatenate([by_state[0][at], by_count[0][counts]]),
-        gpu=np.concatenate([(gpu - gpu[own][:, :, None])[at], none]),
-        host=np.concatenate([(host - host[own][:, :, None])[at], none]),
-        loss=np.concatenate([by_state[1][at], by_count[1][counts]]),
-        widths=widths,
-    )
+    at = np.nonzero(np.arange(2 * widths) != own[:, :, None])
+    counts = np.nonzero(np.arange(i.max_deferred + 1) != plan.deferred[:-1, None])
+    flips = _flips(experts if i.max_ways and experts <= FEW_EXPERTS else 0, experts)
+    other = np.arange(i.max_ways + 1) != plan.ways[:, None, None]
+    cached = np.nonzero(other | (flips.sum(axis=1) > 1)[:, None])
+    n, last = np.arange(len(at[0])), len(at[0]) + len(counts[0])
+    layer = np.concatenate([at[0], counts[0], cached[0]])
+    held, width = plan.held[layer], plan.width[layer]
+    ways, deferred = plan.ways[layer], plan.deferred[layer]
+    held[n, at[1]], width[n, at[1]] = at[2] >= widths, at[2] % widths
+    deferred[len(n) : last], ways[last:] = counts[1], cached[2]
+    held[last:] ^= flips[cached[1]]
+    new = Decisions(held, width, ways, deferred, arrays.nowhere())
+    there, trial = (of.decisions(arrays.nowhere()) for of in (plan, plan.copy()))
+    ends = len(arrays.row) * 2 * widths + len(i.steps) * layers * (i.max_deferred + 1)
+    spend(CHANGES_WORK + (ends * (layers + 8) + len(cached[0]) * len(i.steps) * CACHE_ARCS) / ARCS)
+    added = np.zeros((len(layer), 3), dtype=np.int64)
+    frame = arrays.frames[plan.context]
+    outcomes(arrays.steps, frame, there, trial, layer, new, *scratch(arrays), added)
+    used = uses(arrays, layer, new) - uses(arrays, np.arange(layers), there)[:, layer]
+    used[2] += added[:, 1]
+    kinds = np.repeat([-1, -2], [len(counts[0]), len(cached[0])])
+    expert = np.concatenate([at[1], kinds])
+    return Changes(layer, expert, new, added[:, 0].copy(), np.vstack([used, added[:, 2]]))
+
+
+def _flips(most: int, experts: int) -> Flags:
+    """Return sets of up to `FLIPPED` of the first experts, as flags."""
+    sets = chain.from_iterable(combinations(range(most), size) for size in range(FLIPPED + 1))
+    return np.array([[e in chosen for e in range(experts)] for chosen in sets])
 
 
 def descend(
-    arrays: Arrays, plan: Choice, at: Multipliers, stopped: Callable[[], bool]
+    arrays: Arrays, plan: Choice, at: Floats, stopped: Callable[[], bool]
 ) -> tuple[Choice, Cost]:
     """Return a plan that neither a single change nor a pair looked at improves.
 
@@ -108,7 +109,7 @@ def descend(
     plan
         One that keeps the budgets.
     at
-        Multipliers of the budgets.
+        Multipliers of GPU and host memory and loss.
     """
     found = cost(arrays, plan)
     while not stopped():
@@ -119,20 +120,17 @@ def descend(
     return plan, found
 
 
-def _better(
-    arrays: Arrays, plan: Choice, found: Cost, at: Multipliers
-) -> tuple[Choice, Cost] | None:
+def _better(arrays: Arrays, plan: Choice, found: Cost, at: Floats) -> tuple[Choice, Cost] | None:
     """Return a better plan, after one batch of changes in different layers or one pair."""
-    known = changes(arrays, plan, found.hit)
-    room = _room(arrays, found)
-    used = np.stack([known.gpu, known.host, known.loss])
+    known = changes(arrays, plan)
+    room, used = _room(arrays, found), known.used
     single = np.flatnonzero((used <= room[:, None]).all(axis=0) & (known.time_ns < 0))
     order = single[np.argsort(known.time_ns[single], kind="stable")]
-    batch = _batch(known, used, room, order)
+    batch = _batch(known, room, order[:, None])
     for numbers in (batch, batch[:1]):
         if len(numbers) and (better := _accepted(arrays, known.apply(plan, numbers), found)):
             return better
-    reduced = known.time_ns + at.gpu * known.gpu + at.host * known.host + at.loss * known.loss
+    reduced = known.time_ns + at @ used[:3]
     kinds = [np.argsort(reduced, kind="stable")]
     for use in used:
         for sign in (1, -1):
@@ -142,14 +140,14 @@ def _better(
     first, second = np.triu_indices(len(pool), 1)
     first, second = pool[first], pool[second]
     apart = (known.layer[first] != known.layer[second]) | (
-        known.expert[first] != known.expert[second]
+        (known.expert[first] != known.expert[second]) & (known.expert[second] > -2)
     )
     time_ns = known.time_ns[first] + known.time_ns[second]
     together = used[:, first] + used[:, second]
     good = np.flatnonzero(apart & (time_ns < 0) & (together <= room[:, None]).all(axis=0))
     order = good[np.argsort(time_ns[good], kind="stable")]
     pairs = np.stack([first[order], second[order]], axis=1)
-    batch = _pairs(known, used, room, pairs)
+    batch = _batch(known, room, pairs[: 4 * PAIRED])
     if len(batch) > 2 and (better := _accepted(arrays, known.apply(plan, batch), found)):
         return better
     for pair in pairs[:TRIES]:
@@ -159,39 +157,28 @@ def _better(
 
 
 def _room(arrays: Arrays, found: Cost) -> Floats:
-    """Return what is left of GPU memory, host memory and loss."""
+    """Return what is left of GPU memory, host memory, loss and time for copies."""
     i = arrays.instance
     return np.array(
         [
             i.gpu_bytes - found.gpu_bytes,
             np.inf if i.host_bytes is None else i.host_bytes - found.host_bytes,
             np.inf if i.max_loss is None else i.max_loss - found.loss,
+            found.total_ns - found.copies_ns,
         ]
     )
 
 
-def _batch(known: Changes, used: Ints, room: Floats, order: Ints) -> Ints:
-    """Return changes of different layers that keep the budgets together, the first ones first."""
-    left, taken, layers = room.copy(), [], set()
-    for n in order.tolist():
-        layer = int(known.layer[n])
-        if layer not in layers and (used[:, n] <= left).all():
-            layers.add(layer)
-            left = left - used[:, n]
-            taken.append(n)
-    return np.array(taken, dtype=np.int64)
-
-
-def _pairs(known: Changes, used: Ints, room: Floats, pairs: Ints) -> Ints:
-    """Return the changes of pairs in layers of their own that keep the budgets together."""
+def _batch(known: Changes, room: Floats, groups: Ints) -> Ints:
+    """Return groups in layers of their own that keep the budgets together, the first ones first."""
     left, taken, layers = room.copy(), [], set[int]()
-    for pair in pairs[: 4 * PAIRED].tolist():
-        own = {int(known.layer[n]) for n in pair}
-        need = used[:, pair].sum(axis=1)
+    for group in groups.tolist():
+        own = {int(known.layer[n]) for n in group}
+        need = known.used[:, group].sum(axis=1)
         if not own & layers and (need <= left).all():
             layers |= own
             left = left - need
-            taken += pair
+            taken += group
     return np.array(taken, dtype=np.int64)
 
 
@@ -237,16 +224,17 @@ def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) ->
 
 def repaired(arrays: Arrays, plan: Choice) -> Choice | None:
     """Return a plan that keeps the budgets, by changes that cost least time for what they free."""
+    i = arrays.instance
     for _ in range(20):
-        found = cost(arrays, plan)
-        room = _room(arrays, found)
+        room = _room(arrays, cost(arrays, plan))
         if (room >= 0).all():
             return plan
-        known = changes(arrays, plan, found.hit)
-        used = np.stack([known.gpu, known.host, known.loss])
-        over = int(np.argmin(np.where(np.isfinite(room), room, 0) / _sizes(arrays)))
+        known = changes(arrays, plan)
+        used = known.used
+        sizes = [max(1, most or 1) for most in (i.gpu_bytes, i.host_bytes, i.max_loss, None)]
+        over = int(np.argmin(np.where(np.isfinite(room), room, 0) / sizes))
         frees = np.flatnonzero(used[over] < 0)
-        others = np.delete(np.arange(3), over)
+        others = np.delete(np.arange(4), over)
         keeps = (used[others][:, frees] <= np.maximum(room[others], 0)[:, None]).all(axis=0)
         frees = frees[keeps]
         rate = known.time_ns[frees] / np.maximum(-used[over][frees], 1)
@@ -261,8 +249,3 @@ def repaired(arrays: Arrays, plan: Choice) -> Choice | None:
             return None
         plan = known.apply(plan, np.array(taken))
     return None
-
-
-def _sizes(arrays: Arrays) -> Floats:
-    i = arrays.instance
-    return np.array([max(1, i.gpu_bytes), max(1, i.host_bytes or 1), max(1, i.max_loss or 1)])

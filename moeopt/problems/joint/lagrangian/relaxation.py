@@ -26,11 +26,12 @@ Caches. A cache of w ways finds an expert that is no resident if, since its last
 others were used that are none either. So rows may run on the GPU what was used before, and pay
 `hit` for each; a layer with a cache is paid these for what it finds of its non-residents, and pays
 for w times its widest non-resident. In layers of few experts all sets of residents are tried, which
-makes the layer's part exact; in others any expert used before is found. Copies cost nothing.
+makes the layer's part exact, by units of memory; in others any expert used before is found. And a
+row that runs something on the GPU has an expert there: the row pays for the first, its layer is
+paid for the second. Copies cost nothing.
 """
 
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
@@ -38,24 +39,21 @@ from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 
 from .arrays import Arrays
-from .gpu_memory import BITS, FEW_EXPERTS, cached_layers, least_within, off_the_gpu
+from .gpu_memory import BITS, FEW_EXPERTS, cached_layers, least_within
 from .kernels import ARCS, MOST_OPTIONS, TOP, Flags, Floats, Ints, all_steps, solve_rows
 
 ROUGH = 24
-"""The multiplier of memory is found to so many binary places."""
-
-CACHED = 12
-"""As `ROUGH`, where there are caches."""
+"""The multiplier of memory is found to so many binary places, half as many where caches are."""
 
 MOST_CELLS = 2**27
 """Steps of the dynamic program over the GPU's memory: more take too long."""
 
-MOST_BUCKETS = 512
+MOST_BUCKETS, MOST_UNITS = 512, 1024
+"""Of time in a step, and of the GPU's memory where there are caches."""
 
-CALL_WORK, STATES, OPTIONS, CACHES = 1e-3, 7e8, 3e9, 6e8
+CALL_WORK, STATES, OPTIONS = 1e-3, 7e8, 3e9
 """Units of work that an evaluation takes besides its loops, and how many states, of an entry or of
-an expert, transitions from a bucket by an option, and experts beside a cache a core looks at in a
-second."""
+an expert, and transitions from a bucket by an option, a core looks at in a second."""
 
 LARGEST = 2**60
 
@@ -75,7 +73,8 @@ class Multipliers:
     count
         Of deferred counts, shape (rows, most + 1): what `StepRelaxation` has in place of flows.
     hit
-        Of what a cache holds, shape (entries,), not negative.
+        Of what a cache holds, and of rows that run experts on the GPU without one there, shape
+        (entries + rows,), not negative.
     """
 
     price: Floats
@@ -107,8 +106,8 @@ class Relaxed:
         Of the arcs of every row.
     lost, host_bytes
         What the solution uses of these budgets.
-    within
-        By entry, whether its layer's cache finds it, from 0 to 1.
+    over
+        By how much it breaks what `hit` pays for, where there are caches.
     """
 
     bound_ns: float
@@ -121,7 +120,7 @@ class Relaxed:
     lengths: Ints
     lost: float
     host_bytes: float
-    within: Floats
+    over: Floats
 
 
 class Relaxation:
@@ -155,15 +154,18 @@ class Relaxation:
         self.caches = i.max_ways > 0
         most = i.max_deferred + 1
         of_rows = len(arrays.row) * self.states * (most + 1) * most
-        sets = 1 << i.experts if i.experts <= FEW_EXPERTS else 1
-        ways = min(i.max_ways, i.experts if sets > 1 else 1)
-        self._tables = (i.layers, sets, ways, self.widths, i.experts)
+        self.unit = max(self.unit_bytes, -(-self.gpu_room // MOST_UNITS))
         self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
         frame, steps = self.frame, len(i.steps)
         times = (frame.attention_ns, frame.shared_ns, frame.idle_ns)
         self._of_rows = tuple(np.tile(of_layers, steps) for of_layers in times)
         self.layer = arrays.row % i.layers
         self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
+
+    @property
+    def linked(self) -> bool:
+        """Whether layers decide what their caches find: those of few experts."""
+        return self.caches and self.instance.experts <= FEW_EXPERTS
 
     def evaluate(self, at: Multipliers, *, exact: bool = False) -> Relaxed:
         """Evaluate the relaxation in integers, with the best multiplier of the GPU's memory.
@@ -174,7 +176,9 @@ class Relaxation:
         20 at most.
         """
         i = self.instance
-        spend(self.work + self.caches * CACHED * prod(self._tables) / CACHES)
+        units = (i.experts + i.max_ways) * int(self.arrays.size.max()) // self.unit
+        sets = i.layers * (self.widths << i.experts) * (1 + i.max_ways) if self.linked else 0
+        spend(self.work + sets * units / STATES)
         at, whole = self._whole(at)
         summed = np.zeros(self.cells * self.states, dtype=np.int64)
         np.add.at(summed, self.slots, whole.price.ravel())
@@ -202,7 +206,7 @@ class Relaxation:
             lengths=rows.lengths,
             lost=lost,
             host_bytes=float((selected * self.host_size).sum()),
-            within=within,
+            over=self._over(selected, within, state),
         )
 
     def _largest_sum(self, at: Multipliers) -> float:
@@ -246,7 +250,9 @@ class Relaxation:
             0 if limit is None else round(value * unit)
             for value, limit in ((at.host, i.host_bytes), (at.loss, i.max_loss))
         )
-        found = (self.arrays.steps.others >= 0) & self.caches
+        entries, paid = len(at.price), np.rint(at.hit * unit)
+        paid[:entries][(self.arrays.steps.others < 0) | (not self.caches)] = -1
+        paid[entries:] *= self.linked and not self.by_paths
         return at, _Whole(
             unit=unit,
             price=np.rint(at.price * unit).astype(np.int64),
@@ -254,58 +260,80 @@ class Relaxation:
             count=np.rint(at.count * unit).astype(np.int64),
             host=host,
             loss=loss,
-            hit=np.where(found, np.rint(at.hit * unit), -1).astype(np.int64),
+            hit=paid.astype(np.int64),
         )
 
     def _experts(self, cost: Ints, hit: Ints) -> tuple[int, Floats, int, Floats]:
-        """Return the best multiplier of the GPU's memory, the states, and their cost with it.
+        """Return the price of the GPU's memory, the experts' states, and their cost with it.
 
         And the entries that caches find.
         """
-        i, row = self.instance, np.arange(self.cells)
-        chosen, caches = row, np.zeros((i.layers, 2), dtype=np.int64)
-        by_layer = cost.reshape(i.layers, i.experts, -1)
-        away = np.zeros(self._tables if self.caches else (0,) * 5, dtype=np.int64)
-        if self.caches:
-            off_the_gpu(self.arrays.steps, by_layer, self.arrays.size, hit, away)
+        if self.linked:
+            return self._columns(cost, hit)
+        i, entries = self.instance, len(self.layer)
+        size, others = int(self.arrays.size.min()), self.arrays.steps.others
+        paid = np.zeros(cost.shape, dtype=np.int64)
+        np.add.at(paid[:, 0], self.arrays.cell, np.maximum(0, hit[:entries]))
+        paid = paid[:, :1] * (np.arange(self.states) < self.widths)
 
-        def at(gpu: int) -> tuple[int, int]:
-            nonlocal chosen
-            if self.caches:
-                chosen = np.zeros((i.layers, i.experts), dtype=np.int64)
-                result = cached_layers(by_layer, self.arrays.size, gpu, away, chosen, caches)
-                chosen = chosen.ravel()
-                return result
+        def at(gpu: int) -> tuple[Floats, Floats, int, int]:
             weighed = cost + gpu * self.gpu_size
-            chosen = weighed.argmin(axis=1)
-            return int(weighed[row, chosen].sum()), int(self.gpu_size[row, chosen].sum())
+            kinds = np.stack([weighed, weighed - paid] if self.caches else [weighed])
+            kinds = kinds.reshape(-1, i.layers, i.experts, self.states)
+            least = kinds.min(axis=3).sum(axis=2)
+            least[1:] += gpu * size  # one way finds whatever was used before
+            ways = least.argmin(axis=0)
+            state = kinds[ways, np.arange(i.layers)].argmin(axis=2).ravel()
+            flags = np.eye(self.states)[state]
+            used = int(self.gpu_size[0, state].sum() + ways.sum() * size)
+            within = ways[self.layer] * (others >= 0) * (state[self.arrays.cell] < self.widths)
+            return flags, within.astype(np.float64), int(least.min(axis=0).sum()), used
 
-        def flags() -> tuple[Floats, Floats]:
-            found, (residents, ways) = np.zeros((self.cells, self.states)), caches[self.layer].T
-            found[row, chosen] = 1
-            others = self.arrays.steps.others
-            within = (others >= 0) & (chosen[self.arrays.cell] < self.widths)
-            within &= BITS[np.maximum(0, others) & ~residents] < ways
-            return found, within.astype(np.float64)
-
-        total, used = at(0)
+        found, within, total, used = at(0)
         if used <= self.gpu_room:
-            return 0, flags()[0], total, flags()[1]
-        smallest = max(1, int(self.arrays.size.min()))
-        steepest = int(np.ptp(cost, axis=1).max(initial=0) - away.min(initial=0))
-        low, high = 0, steepest // smallest + 1
-        over, more = flags(), used
-        while high - low > 1 + (high >> (CACHED if self.caches else ROUGH)):
+            return 0, found, total, within
+        steepest = int(np.ptp(cost, axis=1).max(initial=0) + paid.sum())
+        low, high = 0, steepest // max(1, size) + 1
+        over, more = (found, within), used
+        while high - low > 1 + (high >> (ROUGH >> self.caches)):
             middle = (low + high) // 2
-            total, used = at(middle)
+            found, within, total, used = at(middle)
             if used > self.gpu_room:
-                low, over, more = middle, flags(), used
+                low, over, more = middle, (found, within), used
             else:
                 high = middle
-        total, used = at(high)
+        found, within, total, used = at(high)
         share = 0.0 if more <= used else max(0.0, min(1.0, (self.gpu_room - used) / (more - used)))
-        found, within = (share * a + (1 - share) * b for a, b in zip(over, flags(), strict=True))
-        return high, found, total, within
+        mixed = [share * a + (1 - share) * b for a, b in zip(over, (found, within), strict=True)]
+        return high, mixed[0], total, mixed[1]
+
+    def _columns(self, cost: Ints, hit: Ints) -> tuple[int, Floats, int, Floats]:
+        """Return the same where layers have few experts, with the GPU's memory as it is."""
+        i = self.instance
+        room, size = max(0, self.gpu_room) // self.unit, self.arrays.size // self.unit
+        least = np.zeros((i.layers + 1, room + 1), dtype=np.int64)
+        chosen = np.zeros((i.layers, i.experts + 2), dtype=np.int64)
+        most, by_layer = np.array([min(i.max_ways, i.experts), room]), (i.layers, i.experts, -1)
+        cached_layers(self.arrays.steps, cost.reshape(by_layer), size, hit, most, least, chosen)
+        step = min(room, int(size.max()))
+        gpu = int(least[-1, room - step] - least[-1, room]) // max(1, step * self.unit)
+        found, others = np.zeros(cost.shape), self.arrays.steps.others
+        state, residents, ways = chosen[:, :-2].ravel(), *chosen[self.layer, -2:].T
+        found[np.arange(self.cells), state] = 1
+        within = (others >= 0) & (state[self.arrays.cell] < self.widths)
+        within &= BITS[np.maximum(0, others) & ~residents] < ways
+        total = int(least[-1, room]) + gpu * self.gpu_room
+        return gpu, found, total, within.astype(np.float64)
+
+    def _over(self, selected: Floats, within: Floats, state: Ints) -> Floats:
+        """Return by entry whether rows find more than caches, and by row whether less is alone."""
+        on_gpu, away = state % 3 == 0, state // 3 < self.widths
+        held = selected[self.arrays.cell, self.widths :].sum(axis=1) + within
+        some = np.zeros((2, len(self._of_rows[0])))
+        np.maximum.at(some[0], self.arrays.row, on_gpu)
+        np.maximum.at(some[1], self.arrays.row, held)
+        alone = (some[0] - some[1]) * (self.linked and not self.by_paths)
+        return np.concatenate([((on_gpu & away) - within) * self.caches, alone])
 
     def _rows(self, whole: "_Whole", state: Ints) -> "_Rows":
         """Solve the rows, and set where every entry is."""
