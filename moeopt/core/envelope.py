@@ -224,9 +224,9 @@ class InstanceEnvelope(Data):
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy, as pydantic does, but one with changes forgets what was derived before."""
+        """Return a copy, as pydantic does; one of other data forgets what was derived before."""
         copied = super().model_copy(update=update, deep=deep)
-        if update:
+        if set(update or ()) - {"name", "provenance"}:
             for name in set(vars(copied)) - set(type(self).model_fields):
                 del vars(copied)[name]
         return copied

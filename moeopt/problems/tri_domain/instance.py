@@ -77,22 +77,19 @@ class Instance(HostMemory):
 
     @model_validator(mode="after")
     def _parts_of_all_or_none(self) -> Self:
-        two_parts = self.two_parts
-        for row, expert in enumerate(self.experts):
+        for row, expert in enumerate(self.experts if self.two_parts else ()):
             for name in ("gpu_calc_ns", "pcie_ns"):
-                if any((getattr(lie, name) is not None) != two_parts for lie in expert.lies):
+                if any(getattr(lie, name) is None for lie in expert.lies):
                     reason = "is missing: gpu_calc_ns and pcie_ns are given for all experts or none"
                     raise field_error(["experts", row, name], reason)
+        _ = self.has_copies, self.device_table  # made here, so that no solve waits for them
         return self
 
     @cached_property
     def two_parts(self) -> bool:
         """Whether runs on the GPU consist of computation and transfer."""
-        return any(
-            lie.gpu_calc_ns is not None or lie.pcie_ns is not None
-            for expert in self.experts
-            for lie in expert.lies
-        )
+        lies = [lie for expert in self.experts for lie in expert.lies]
+        return any(lie.gpu_calc_ns is not None or lie.pcie_ns is not None for lie in lies)
 
     @cached_property
     def has_copies(self) -> bool:
