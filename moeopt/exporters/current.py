@@ -4,6 +4,7 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
+from moeopt.core.wording import shown
 from moeopt.exporters.slots import Row, by_device, copies_of
 from moeopt.exporters.targets import sglang, tensorrt_llm, vllm
 from moeopt.problems.replication.instance import Copies
@@ -34,8 +35,8 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
     if len(row) % devices:
         raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
     if wrong := [expert for expert in row if expert >= experts]:
-        wrong_one = f"{wrong[0]!r:.40}"  # it may have thousands of digits
-        raise InputError(f"{file}: layer {layer}: there is no expert {wrong_one} of {experts}")
+        said = f"there is no expert {shown(wrong[0])} of {experts}"
+        raise InputError(f"{file}: layer {layer}: {said}")
     return copies_of(by_device(row, devices), experts)
 
 

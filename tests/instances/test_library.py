@@ -75,7 +75,7 @@ def test_every_optimum_is_proven_again(problem: str, every: bool, root: Path) ->
         if file in BY_CERTIFICATE:
             assert "certificate" in entry
             continue
-        result = moeopt.solve(instance, entry["method"], time_limit_s=600)
+        result = moeopt.solve(instance, entry["method"], work_limit=2000)
         assert (result.status, in_json(result.objective)) == ("optimal", entry["objective"]), file
         assert entry["bound"] == entry["objective"], file
 

@@ -142,7 +142,7 @@ def generate(source: Source, options: Options) -> Instance:
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same tokens under another value of a settlement; see `sim.resettle.made_again`."""
+    """Return the same tokens under another value of a settlement; see `sim.source.made_again`."""
     return made_again(
         instance,
         settlement,

@@ -255,7 +255,7 @@ def take(instance: Instance, slices: int, taken_first: str = "hot") -> Solution:
     slices
         How many in all, from 0 to all there are.
     taken_first
-        In which order, see `equations.taken_order`.
+        In which order, see `taken_order`.
     """
     rows: list[tuple[int, ...]] = [()] * len(instance.experts)
     for row in taken_order(instance, taken_first):

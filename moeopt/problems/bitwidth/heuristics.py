@@ -176,7 +176,7 @@ def greedy_marginal(instance: Instance) -> Solution | None:
 
     An upgrade goes to any wider width, which a table that is not convex needs. Ties go to the least
     bits, then to the first layer and expert. `min_count` is kept from the start, see
-    `greedy.least_columns`. Where the whole model has one width, that of least loss is taken.
+    `least_columns`. Where the whole model has one width, that of least loss is taken.
     Returns None exactly if nothing is feasible.
     """
     if instance.granularity == "model":

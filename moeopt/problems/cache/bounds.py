@@ -77,7 +77,7 @@ def objective_grid(instance: Instance) -> int:
 def lower_bound(instance: Instance) -> int:
     """Return the bound of the best weight of computing, and multiplier of the slots.
 
-    Proof. For weights p and q - p as in `lagrangian` and any multiplier m >= 0 per slot, q times
+    Proof. For weights p and q - p as above and any multiplier m >= 0 per slot, q times
     the objective of ways w is at least sum_l c_l(w_l) with c = p A + (q - p) G. Since
     sum_l w_l <= S, that is at least sum_l (c_l(w_l) + m w_l) - m S, and each layer's term at least
     its minimum over w_l. Any weight and multiplier give a valid bound; both are found by bisection

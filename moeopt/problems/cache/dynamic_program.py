@@ -1,12 +1,12 @@
 """dp: exact ways by dynamic programming over the layers, with bounds and dominance.
 
 A state is a partial plan of the first layers: slots, computing and copying so far. The Lagrangian
-relaxation (`lagrangian`) gives a lower bound and a plan, the incumbent. For targets between the
+relaxation (`bounds`) gives a lower bound and a plan, the incumbent. For targets between the
 two, a feasibility subproblem asks for a plan within the target.
 
 Proof. `within` keeps every state of the layers up to l unless (1) for one of a few weights p its
 weighted cost plus the least weighted cost of the other layers, with the slots that are left, is
-above the target: then so is, by the bound's proof in `lagrangian`, every plan that goes on from it;
+above the target: then so is, by the bound's proof in `bounds`, every plan that goes on from it;
 or (2) it is dominated: another one needs no more slots, no more computing and no more copying, and
 replacing the one by the other makes no plan worse; or (3) it gives a layer ways that fewer would
 serve as well on both sides: the same exchange. So the best state of the last layer is the best plan

@@ -8,7 +8,7 @@ Proceedings of the Fourth Berkeley Symposium 1, 1961). The order of tokens is ke
 again soon is what a cache lives on.
 
 `decide` looks for the least expected time over futures f. In each the later of two sides counts,
-computing and copying. The sum is bounded from below as `lagrangian` does for one: with weights p_f
+computing and copying. The sum is bounded from below as `bounds` does for one: with weights p_f
 between a future's sides,
 
     sum over f of max(A_f, G_f) >= sum over f of p_f A_f + (1 - p_f) G_f,

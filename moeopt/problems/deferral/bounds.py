@@ -173,7 +173,7 @@ class Stopped(Exception):  # noqa: N818 - no error
 
 
 class Finished(NamedTuple):
-    """A complete schedule: its objective, and how to build it (`pipeline.schedule`)."""
+    """A complete schedule: its objective, and how to build it (`heuristics.schedule`)."""
 
     makespan_ns: int
     penalty: int

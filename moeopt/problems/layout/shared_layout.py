@@ -117,7 +117,7 @@ class Column(NamedTuple):
 class Relaxation:
     """Windows with one layout; all times in units of their common divisor.
 
-    Experts alike in what matters within `most_work` are a class, and its cheapest reads are theirs.
+    Experts alike up to the room of a DIMM are a class, and its cheapest reads are theirs.
     """
 
     def __init__(self, instance: Instance, windows: list[int], box: Box) -> None:

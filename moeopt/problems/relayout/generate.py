@@ -161,7 +161,7 @@ def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same loads under another value of a settlement; see `sim.resettle.made_again`."""
+    """Return the same loads under another value of a settlement; see `sim.source.made_again`."""
     return made_again(
         instance, settlement, value, settled=SETTLED, options=Options, make=_from_record
     )

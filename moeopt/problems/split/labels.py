@@ -5,7 +5,7 @@ method's name is older: splits of the first layers, its labels, were extended by
 
 Proof. By Lemma 2 of the specification the model of runs has the optimum, and CP-SAT's bound on it
 is one in integers; with a known objective it holds better splits alone, so that "infeasible" says
-that there are none. Consecutive blocks and moves give splits, no bounds; the checker sees each. The
+that there are none. Moves give splits, no bounds; the checker sees each. The
 proof that the relaxation is a bound stands in `bounds`. The largest of these is the bound.
 """
 

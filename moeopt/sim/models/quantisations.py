@@ -1,6 +1,6 @@
 """Quantisations by name: Q4_K_M, MXFP4, AWQ and others -> bits per weight of each kind of tensor.
 
-Names of GGUF files' types are the mixes that ``llama-quantize`` makes (`gguf.mixes`): which tensors
+Names of GGUF files' types are the mixes that ``llama-quantize`` makes (`gguf.types`): which tensors
 get more bits depends on the model's layers, heads and experts, and a matrix whose rows are no whole
 number of blocks gets another type. Scales count in.
 """

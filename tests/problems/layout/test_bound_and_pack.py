@@ -221,7 +221,7 @@ def test_a_subproblem_without_gain_is_not_repeated_until_the_time_is_up() -> Non
     machine = {"dimms": 32, "hbm_slots": 6}
     table = {"table_noise": 0.03, "quantum_ns": 1}
     instance = paper_scale("deepseek-v2", batch=768, seed=1, **machine, **table)
-    result = moeopt.solve(instance, "bound-and-pack", time_limit_s=120)
+    result = moeopt.solve(instance, "bound-and-pack", work_limit=120)
     assert result.termination == "completed"
     assert result.objective - result.bound <= 0.005 * result.objective
 

@@ -44,6 +44,20 @@ def random_instance(seed: int, **fixed: Any) -> Instance:
     return Instance.model_validate(data | fixed)
 
 
+def exchanged(seed: int) -> Instance:
+    """Return 64 experts that exchanges place evenly: smaller instances come to none."""
+    rng = random.Random(seed)
+    loads = [rng.randint(1, 9) for _ in range(64)]
+    for expert in range(-sum(loads) % 16):
+        loads[expert] += 1
+    whole = {"windows": [{"loads": loads}], "name": f"exchanged-{seed}", "max_copies": 4}
+    return random_instance(1, devices=16, slots=4, split="even", **whole)
+
+
+ALSO_COMPILED = (exchanged,)
+"""What makes instances that other kernels are compiled for."""
+
+
 def hard_instance(seed: int, **fixed: Any) -> Instance:
     """Return an instance of any kind: idle groups, no load at all, huge and tiny loads, one expert.
 

@@ -2,10 +2,10 @@
 
 1. Bound (`relaxation`): a Lagrangian decomposition; every row (layer and distinct step) chooses its
    own experts for the GPU, and multipliers pay for agreement with the choice that keeps the slots.
-2. Multipliers (`volume`): the volume algorithm, a subgradient method, raises the bound.
+2. Multipliers (`relaxation`): the volume algorithm, a subgradient method, raises the bound.
 3. Incumbent (`local_search`): drop, add and swap moves from greedy placements, from the volume
    algorithm's rounded primal solution, and after random perturbations.
-4. Layers by themselves, where rows are large (`layer_trees`, `row_weights`): linear relaxations at
+4. Layers by themselves, where rows are large (`layer_trees`): linear relaxations at
    a price per slot, which begin the multipliers, tabu search, and branch and bound.
 5. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
    fixed; if few others are left, or the gap is small, CP-SAT solves the problem over them.
