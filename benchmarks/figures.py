@@ -42,7 +42,8 @@ PLAIN = str | bytes | int | float | complex
 HEAD = """# Sentences with a figure, then and now
 
 Of README, findings and costs against size. *Then* is 2026-11-22, "-" where the sentence did not
-exist; *run on* is when the command last gave what stands on the page. Written by `python
+exist; *run on* is when the command last gave what stands on the page. What is no result has no
+row: sizes of instances, names, options, and what would refute a finding. Written by `python
 benchmarks/figures.py table` from `figures.json`.
 
 | page | sentence | then | now | run on | command |

@@ -276,11 +276,17 @@ def _made(problem: str, arguments: Mapping[str, Any]) -> InstanceEnvelope:
     return moeopt.generate(problem, **given)
 
 
-def measured(instances: list[InstanceEnvelope], method: str, work: float, seed: int) -> Figures:
-    """Return what a method reaches within so much work on each instance."""
+def measured(
+    instances: list[InstanceEnvelope],
+    method: str,
+    work: float,
+    seed: int,
+    limit_s: float | None = None,
+) -> Figures:
+    """Return what a method reaches within so much work on each instance, and so many seconds."""
     gaps, proven, total, begin = [], 0, 0, time.process_time()
     for instance in instances:
-        result = moeopt.solve(instance, method, seed=seed, work_limit=work)
+        result = moeopt.solve(instance, method, time_limit_s=limit_s, work_limit=work, seed=seed)
         best, bound = result.objective, result.bound
         if isinstance(best, tuple):
             best, bound = best[0], bound[0] if isinstance(bound, tuple) else None
