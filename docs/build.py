@@ -53,12 +53,13 @@ ROOT = Path(__file__).parents[1]
 LOG = logging.getLogger("mkdocs.hooks.moeopt")  # a warning here fails a strict build
 
 MODELS = {
+    ROBUST: "decided for loads to come, on sampled futures of those seen",
     "cp-sat": "the model of section Formulation, solved by CP-SAT",
     "milp": "the same as a mixed-integer program, by HiGHS or another engine (`--engine`)",
     "mathprog": "the algebraic model, GNU MathProg, by GLPK",
     "brute-force": "every solution of a tiny instance, checked",
 }
-"""Exact methods that every problem has."""
+"""Methods that problems share."""
 
 TYPES = [
     *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
@@ -268,13 +269,12 @@ def methods(name: str) -> Iterator[str]:
                 about = f"{first_line(getdoc(getmodule(exact.model())))} Solved by {exact.solver}."
             else:
                 about = first_line(getdoc(exact.algorithm()))
-        elif method.name == ROBUST:
-            about = first_line(getdoc(getmodule(problem.robust().decide)))
         else:
             about = MODELS[method.name]
         rows.append(f"| `{method.name}` | {method.kind} | {about} |")
     yield "## Methods"
     yield "\n".join(rows)
+    yield "Without a method (`auto`) the first exact one runs, then `cp-sat` on what stays open."
 
 
 def options(name: str) -> Iterator[str]:
