@@ -64,11 +64,7 @@ def plan_command(
     """
     import moeopt
     from moeopt.cli.progress import solving
-    from moeopt.core.json_files import save
-    from moeopt.planner.fronts import fronts, table
-    from moeopt.planner.hand_over import hand_over
-    from moeopt.planner.page import page
-    from moeopt.planner.planned import check_file, check_folder
+    from moeopt.core.json_files import check_file, check_folder, save
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 
     if out is not None:  # before anything is solved for nothing
@@ -93,6 +89,10 @@ def plan_command(
     _check_front(pareto, points, picture)
     if not asked and options.runtime in (None, *WITH_GRAPH):
         return _plan_layers(owned, model, options, out, as_json)
+    from moeopt.planner.fronts import fronts, table
+    from moeopt.planner.hand_over import hand_over
+    from moeopt.planner.page import page
+
     with solving(f"planning {model} on {machine}", "placement"):
         planned = moeopt.plan(
             owned,
@@ -173,9 +173,9 @@ def _plan_layers(
 
 def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
     """Raise InputError unless the fronts can be made, and their picture written."""
+    from moeopt.core.json_files import check_file
     from moeopt.core.lazy import installed
     from moeopt.planner.fronts import check_points
-    from moeopt.planner.planned import check_file
 
     check_points(points)
     if not pareto and (picture is not None or points != POINTS):

@@ -187,6 +187,32 @@ def save(obj: BaseModel | Mapping[str, object], path: str | Path) -> None:
         raise InputError(f"{path}: cannot be written: {error}") from None
 
 
+def check_file(option: str, path: Path) -> None:
+    """Raise InputError unless a file can be written to its folder."""
+    _check_writable(option, path, path.parent)
+    if path.is_dir():
+        raise InputError(f"{option}: {path}: is a folder")
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Make a folder; raise InputError unless files can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option}: {folder}: {error.strerror}") from None
+    _check_writable(option, folder, folder)
+
+
+def _check_writable(option: str, path: Path, folder: Path) -> None:
+    """Write and remove a file: permissions do not tell what a file system takes."""
+    try:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    except OSError as error:
+        raise InputError(f"{option}: {path}: {error.strerror}") from None
+    os.close(handle)
+    Path(name).unlink()
+
+
 def write_bytes(payload: bytes, path: Path, mode: int = 0o644) -> None:
     """Replace `path` atomically: a reader sees the old bytes or the new ones, never a part.
 

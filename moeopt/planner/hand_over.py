@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from moeopt.core.errors import MoeoptError
-from moeopt.core.json_files import save, write_bytes
+from moeopt.core.json_files import check_folder, save, write_bytes
 from moeopt.exporters.exported import RUN_SUFFIX, OptionValue
 from moeopt.exporters.run import export
 from moeopt.exporters.target import Target
@@ -13,7 +13,7 @@ from moeopt.sim.machines.runtimes.command import running
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT
 from moeopt.sim.traces.workload import Workload
 
-from .planned import Planned, check_folder
+from .planned import Planned
 
 
 def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:

@@ -1,7 +1,5 @@
 """Making a plan from beginning to end: what is checked before anything is solved comes first."""
 
-import os
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,32 +73,6 @@ def check_trace(trace: Trace, model: ModelShape) -> None:
         own = f"{trace.layers} layers x {seen} experts (the highest number that occurs, plus one)"
         raise InputError(f"{trace.name}: {own} are not those of {model.name}: {layers} x {experts}")
     trace.check_fits(experts, model.top_k, layers)
-
-
-def check_file(option: str, path: Path) -> None:
-    """Raise InputError unless a file can be written to its folder."""
-    _check_writable(option, path, path.parent)
-    if path.is_dir():
-        raise InputError(f"{option}: {path}: is a folder")
-
-
-def check_folder(option: str, folder: Path) -> None:
-    """Make a folder; raise InputError unless files can be written to it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{option}: {folder}: {error.strerror}") from None
-    _check_writable(option, folder, folder)
-
-
-def _check_writable(option: str, path: Path, folder: Path) -> None:
-    """Write and remove a file: permissions do not tell what a file system takes."""
-    try:
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
-    except OSError as error:
-        raise InputError(f"{option}: {path}: {error.strerror}") from None
-    os.close(handle)
-    Path(name).unlink()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective, first_key
 from moeopt.core.view import Bar, Lane
 from moeopt.sim.engine.core import Executed
-from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
+from moeopt.sim.engine.critical_path import Links, critical_path, links, slack_ns
 from moeopt.sim.engine.timeline import Timeline
 
 from .registry import get_problem
@@ -74,6 +74,38 @@ def execute(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Executed:
         raise InputError(f"problem: {instance.problem} cannot be executed: {reason}")
     executed: Executed = problem.executor()(instance, solution)
     return executed
+
+
+@dataclass(frozen=True)
+class Task:
+    """What runs on a device; `of` has the numbers of its expert, layer, step and so on."""
+
+    device: str
+    kind: str
+    name: str
+    start_ns: int
+    end_ns: int
+    duration_ns: int
+    weight: int
+    slack_ns: int
+    of: dict[str, int]
+
+
+def tasks_of(executed: Executed) -> tuple[list[Task], list[int], Links]:
+    """Return the tasks, the numbers of those on a critical path, and what waits for what."""
+    timeline, found = executed.timeline, list[Task]()
+    known = links(timeline)
+    counts = executed.weights or (1,) * len(timeline.bundles)
+    places = [_places(bundle.label) for bundle in timeline.bundles]
+    columns = timeline.bundle, timeline.resource, timeline.start_ns, timeline.end_ns
+    rows = zip(*(column.tolist() for column in (*columns, slack_ns(timeline, known))), strict=True)
+    for task, (of, device, start, end, slack) in enumerate(rows):
+        bundle = timeline.bundles[of]
+        row, name = task - bundle.first, timeline.resources[device].name
+        number = _number(executed.numbers, bundle.number, row)
+        times = start, end, end - start, counts[of], slack
+        found.append(Task(name, bundle.kind, bundle.name(row), *times, places[of] | number))
+    return found, critical_path(timeline, known), known
 
 
 START, END = "start", "end"
@@ -149,67 +181,43 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
     >>> [graph.nodes[task]["name"] for task in graph.graph["critical_path"]]
     ['read 0', 'expert 2']
     """
-    checked(instance, solution)
-    return graph_of(instance, execute(instance, solution))
-
-
-def graph_of(instance: InstanceEnvelope, executed: Executed) -> "nx.DiGraph":
-    """Return the graph of a solution that was executed already; as `event_graph`."""
     import networkx as nx
 
-    timeline = executed.timeline
-    start, end = timeline.start_ns.tolist(), timeline.end_ns.tolist()
-    known = links(timeline)
-    slack = slack_ns(timeline, known).tolist()
-    counts = executed.weights or (1,) * len(timeline.bundles)
-    places = [_places(bundle.label) for bundle in timeline.bundles]
-    devices = [timeline.resources[row].name for row in timeline.resource.tolist()]
-    of = timeline.bundle.tolist()
-    weight = [counts[bundle] for bundle in of]
+    checked(instance, solution)
+    executed = execute(instance, solution)
+    tasks, path, known = tasks_of(executed)
     graph: nx.DiGraph = nx.DiGraph(
         problem=instance.problem,
         instance=instance.name,
         objective=first_key(executed.objective),
         unit=instance.minimises()[0].rpartition("_")[2],
-        critical_path=tuple(critical_path(timeline, known)),
+        critical_path=tuple(path),
     )
     graph.add_node(START, kind=START, start_ns=0, end_ns=0, duration_ns=0, slack_ns=0)
-    for task in range(len(start)):
-        bundle = timeline.bundles[of[task]]
-        graph.add_node(
-            task,
-            device=devices[task],
-            kind=bundle.kind,
-            name=bundle.name(task - bundle.first),
-            start_ns=start[task],
-            end_ns=end[task],
-            duration_ns=end[task] - start[task],
-            weight=weight[task],
-            slack_ns=slack[task],
-            **places[of[task]],
-            **_number(executed.numbers, bundle.number, task - bundle.first),
-        )
-    last = timeline.makespan_ns
+    for number, task in enumerate(tasks):
+        facts = vars(task) | task.of
+        del facts["of"]
+        graph.add_node(number, **facts)
+    last = executed.timeline.makespan_ns
     graph.add_node(END, kind=END, start_ns=last, end_ns=last, duration_ns=0, slack_ns=0)
-    lets = [0] * len(start)
+    lets = [0] * len(tasks)
     kinds = {False: "precedence", True: "device"}
     pairs = zip(known.before.tolist(), known.after.tolist(), known.device.tolist(), strict=True)
     for before, after, device in pairs:
-        lets[after] = max(lets[after], end[before])
+        lets[after] = max(lets[after], tasks[before].end_ns)
         if not (device and graph.has_edge(before, after)):
-            length = weight[before] * (end[before] - start[before])
+            length = tasks[before].weight * tasks[before].duration_ns
             graph.add_edge(before, after, kind=kinds[device], length=length)
-    for task in range(len(start)):
-        if not graph.in_degree(task) or start[task] > lets[task]:
-            graph.add_edge(START, task, kind="release", length=start[task])
-        if not graph.out_degree(task):
-            length = weight[task] * (end[task] - start[task])
-            graph.add_edge(task, END, kind=END, length=length)
+    for number, task in enumerate(tasks):
+        if not graph.in_degree(number) or task.start_ns > lets[number]:
+            graph.add_edge(START, number, kind="release", length=task.start_ns)
+        if not graph.out_degree(number):
+            graph.add_edge(number, END, kind=END, length=task.weight * task.duration_ns)
     return graph
 
 
-def on_critical_path(graph: "nx.DiGraph", *by: str) -> dict[str, int]:
-    """Return how much of the objective lies where on a graph's critical path, most first.
+def on_path(tasks: Sequence[Task], path: Sequence[int], *by: str) -> dict[str, int]:
+    """Return how much of the objective lies where on a critical path, most first.
 
     Parameters
     ----------
@@ -217,10 +225,9 @@ def on_critical_path(graph: "nx.DiGraph", *by: str) -> dict[str, int]:
         Attributes of the tasks that say where: "device", or "device" and "kind".
     """
     found: dict[str, int] = {}
-    for task in graph.graph["critical_path"]:
-        data = graph.nodes[task]
-        if length := data["weight"] * data["duration_ns"]:
-            where = ": ".join(data[name] for name in by)
+    for task in (tasks[number] for number in path):
+        if length := task.weight * task.duration_ns:
+            where = ": ".join(getattr(task, name) for name in by)
             found[where] = found.get(where, 0) + length
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -259,11 +266,11 @@ def critical_lanes(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Dr
     if problem.lanes is None:
         return None
     lanes = tuple(problem.lanes(instance, solution))
-    graph = graph_of(instance, execute(instance, solution))
-    caption = f"critical path: {_shares(graph)}"
+    tasks, path, _ = tasks_of(execute(instance, solution))
+    caption = f"critical path: {_shares(on_path(tasks, path, 'device'))}"
     if problem.lanes_are_sums:
         return Drawn(lanes, f"{caption}; bars are sums over all steps")
-    without_slack, begins = _spans(graph)
+    without_slack, begins = _spans(tasks)
     marked = []
     for lane in lanes:
         found = re.fullmatch(r"scenario (\d+): (.*)", lane.device)
@@ -275,18 +282,17 @@ def critical_lanes(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Dr
 
 
 def _spans(
-    graph: "nx.DiGraph",
+    tasks: Sequence[Task],
 ) -> tuple[dict[tuple[int | None, str], list[Span]], dict[int | None, int]]:
     """Return when tasks without slack run, by window and device, and when each window begins."""
     spans: dict[tuple[int | None, str], list[Span]] = {}
     begins: dict[int | None, int] = {None: 0}
-    for _, task in graph.nodes(data=True):
-        window = task.get("window")
+    for task in tasks:
+        window = task.of.get("window")
         if window is not None:
-            begins[window] = min(begins.get(window, task["start_ns"]), task["start_ns"])
-        if "device" in task and not task["slack_ns"] and task["duration_ns"]:
-            span = task["start_ns"], task["end_ns"]
-            spans.setdefault((window, task["device"]), []).append(span)
+            begins[window] = min(begins.get(window, task.start_ns), task.start_ns)
+        if not task.slack_ns and task.duration_ns:
+            spans.setdefault((window, task.device), []).append((task.start_ns, task.end_ns))
     return spans, begins
 
 
@@ -296,9 +302,8 @@ def _marked(bar: Bar, begin_ns: int, spans: Sequence[Span]) -> Bar:
     return replace(bar, critical=any(a < end and start < b for a, b in spans))
 
 
-def _shares(graph: "nx.DiGraph") -> str:
+def _shares(on: dict[str, int]) -> str:
     """Return the devices on the critical path with their shares, the largest first."""
-    on = on_critical_path(graph, "device")
     whole = sum(on.values())
     shares = [
         f"{name} {100 * part / whole:.0f} %" if 200 * part >= whole else f"{name} below 1 %"

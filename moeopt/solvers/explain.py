@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from moeopt.core.clock import spend
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import Objective, below, difference, entries
-from moeopt.problems.execute import checked, execute, graph_of, on_critical_path
+from moeopt.problems.execute import checked, execute, on_path, tasks_of
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline
@@ -224,14 +224,10 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
     parts: dict[str, int] = {}
     tied: tuple[str, ...] = ()
     if "executor" not in problem.absent:
-        graph = graph_of(instance, execute(instance, solution))
-        devices = on_critical_path(graph, "device")
-        parts = on_critical_path(graph, "device", "kind")
-        free = {
-            data["device"]: None
-            for _, data in graph.nodes(data=True)
-            if "device" in data and data["duration_ns"] and not data["slack_ns"]
-        }
+        tasks, path, _ = tasks_of(execute(instance, solution))
+        devices = on_path(tasks, path, "device")
+        parts = on_path(tasks, path, "device", "kind")
+        free = dict.fromkeys(t.device for t in tasks if t.duration_ns and not t.slack_ns)
         tied = tuple(name for name in free if name not in devices)
     best: dict[Objective, Change] = {}
     tried, complete = 0, True

@@ -282,8 +282,12 @@ for command in (
     assert run(command) == 0, command
 rich = "rich" in sys.modules
 assert run(("gap", made, "--methods", "trimoe,monde,threshold")) == 0
-heavy = {"numba", "scipy.linalg", "scipy.optimize", "ortools", "pandas", "networkx", "matplotlib"}
-print("loaded", *(heavy & set(sys.modules)), "rich" * rich)
+heavy = {"numba", "scipy.linalg", "scipy.optimize", "pandas", "networkx", "matplotlib"}
+loaded = {"ortools", *heavy} & set(sys.modules)
+for command in (("explain", made), ("plan", *machine, "--context", "8k")):
+    assert run(command) == 0, command
+loaded |= heavy & set(sys.modules)
+print("loaded", *loaded, "rich" * rich)
 """
 
 
@@ -294,6 +298,29 @@ def test_small_work_imports_nothing_heavy(file: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", SMALL, *arguments], capture_output=True, text=True, timeout=600
     )
     assert done.stdout.splitlines()[-1:] == ["loaded "], done.stderr
+
+
+SERIES = """
+import sys
+from moeopt.core.formulation import cp_model
+assert "pandas" not in sys.modules
+if sys.argv[1] == "named first":
+    cp_model.pd.DataFrame
+import pandas
+model = cp_model.CpModel()
+found = model.new_int_var_series("x", pandas.Index(["a", "b"]), 1, 2)
+model.add(sum(found) == 4)
+solver = cp_model.CpSolver()
+solver.solve(model)
+print(type(found) is pandas.Series, *solver.values(found))
+"""
+
+
+@pytest.mark.parametrize("order", ["named first", "imported first"])
+def test_pandas_is_there_for_who_uses_it(order: str) -> None:
+    """CP-SAT's interface is imported without it, and has its series all the same."""
+    done = subprocess.run([sys.executable, "-c", SERIES, order], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "2", "2"], done.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:

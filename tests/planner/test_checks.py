@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.planner.planned import check_file, check_folder, check_trace
+from moeopt.core.json_files import check_file, check_folder
+from moeopt.planner.planned import check_trace
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.trace import Trace
 from tests.planner.small_plans import MODEL, planned_for, trace_of

@@ -11,10 +11,9 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters import targets
 from moeopt.exporters.exported import Exported
 from moeopt.exporters.target import Target
-from moeopt.exporters.targets import all_targets, targets_of
+from moeopt.exporters.targets import all_targets, targets_of, vllm
 from moeopt.planner.candidates import Candidate, best_of
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
@@ -240,7 +239,7 @@ def test_hand_over_asks_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyP
     new = Target(
         "new", "a new consumer", ("placement",), ".new", lambda job: Exported(b"x"), "all", "none"
     )
-    monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, new))
+    monkeypatch.setattr(vllm, "TARGETS", (*vllm.TARGETS, new))
     all_targets.cache_clear()
     try:
         lines = hand_over(quickly(small()), tmp_path)

@@ -6,33 +6,24 @@ from moeopt.core.errors import InputError
 from moeopt.core.wording import meant, unknown
 from moeopt.exporters.target import Target
 
-from . import (
-    cache_trace,
-    exact_model,
-    ktransformers,
-    llama_cpp,
-    mixture_compressor,
-    sglang,
-    tensorrt_llm,
-    vllm,
-)
-
-TARGETS = (
-    *cache_trace.TARGETS,
-    *exact_model.TARGETS,
-    *ktransformers.TARGETS,
-    *llama_cpp.TARGETS,
-    *mixture_compressor.TARGETS,
-    *sglang.TARGETS,
-    *tensorrt_llm.TARGETS,
-    *vllm.TARGETS,
-)
-
 
 @cache
 def all_targets() -> dict[str, Target]:
     """Return name -> target, by problem and name, those for any problem last."""
-    order = sorted(TARGETS, key=lambda one: (not one.problems, one.problems, one.name))
+    from . import (
+        cache_trace,
+        exact_model,
+        ktransformers,
+        llama_cpp,
+        mixture_compressor,
+        sglang,
+        tensorrt_llm,
+        vllm,
+    )
+
+    runtimes = ktransformers, llama_cpp, mixture_compressor, sglang, tensorrt_llm, vllm
+    every = [one for module in (cache_trace, exact_model, *runtimes) for one in module.TARGETS]
+    order = sorted(every, key=lambda one: (not one.problems, one.problems, one.name))
     return {target.name: target for target in order}
 
 

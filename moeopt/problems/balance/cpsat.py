@@ -6,10 +6,7 @@ One method per constraint ID (`formulations/balance/spec.md`).
 from collections.abc import Callable
 from typing import ClassVar
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar
-
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, cp_model
 
 from .bounds import objective_grid
 from .instance import Instance, Solution

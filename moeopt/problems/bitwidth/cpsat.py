@@ -4,11 +4,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import ClassVar
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
-
 from moeopt.core.errors import InputError
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .instance import Instance, Solution
 

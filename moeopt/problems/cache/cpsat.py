@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
-
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .bounds import objective_grid
 from .instance import Instance, Solution, read_off

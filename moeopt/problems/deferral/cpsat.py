@@ -4,11 +4,8 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import ClassVar
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr, LinearExprT
-
 from moeopt.core.errors import InputError
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, LinearExprT, cp_model
 
 from .bounds import second_key_radix
 from .instance import Instance, Solution, StartTimes

@@ -4,10 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
-
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .check import layer_runs
 from .instance import Instance, Solution

@@ -7,10 +7,8 @@ from math import gcd
 from typing import ClassVar
 
 import numpy as np
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
 
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of

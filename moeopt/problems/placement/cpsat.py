@@ -5,10 +5,8 @@ from itertools import chain
 from typing import ClassVar
 
 import numpy as np
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
 
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .bounds import objective_grid
 from .instance import Instance, Solution, dispatched, held_of

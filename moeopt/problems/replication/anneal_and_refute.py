@@ -12,9 +12,9 @@ their proofs. An incumbent that meets a bound is optimal.
 """
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from moeopt.core.clock import spend
+from moeopt.core.formulation import cp_model
 from moeopt.core.search import Search
 
 from .annealing import HOT, Arrays

@@ -5,10 +5,8 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
 
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .bounds import objective_grid, objective_limit, time_grid
 from .instance import Instance, Solution

@@ -4,10 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import ClassVar, TypeVar
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar
-
-from moeopt.core.formulation import Formulation
+from moeopt.core.formulation import Formulation, IntVar, cp_model
 
 from .bounds import objective_grid
 from .instance import Instance, Layer, Solution

@@ -26,9 +26,8 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 
 import numpy as np
-from ortools.sat.python import cp_model
 
-from moeopt.core.formulation import limit, spent
+from moeopt.core.formulation import cp_model, limit, spent
 
 from .paths import FAR, Ints, Paths
 

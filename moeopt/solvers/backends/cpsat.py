@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil, ulp
 from typing import Literal
 
-from ortools.sat.python import cp_model
-
 from moeopt.core import formulation
 from moeopt.core.errors import ModelMismatchError
+from moeopt.core.formulation import cp_model
 from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.task import Outcome, Task, Trace
 

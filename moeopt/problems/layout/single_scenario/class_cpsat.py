@@ -1,9 +1,9 @@
 """The subproblems of `classes` and `arc_flow` in CP-SAT: in integers, as a nanosecond decides."""
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from moeopt.core import formulation
+from moeopt.core.formulation import cp_model
 from moeopt.core.search import Feasibility
 
 from .arc_flow import Graph, Packing, decompose

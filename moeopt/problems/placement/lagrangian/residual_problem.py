@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moeopt.core.formulation import limit, spent
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags
 
@@ -68,7 +67,7 @@ def solve_residual(
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[int, Flags | None]:
     """Return a lower bound on the objective, at most the incumbent's, and a placement if found."""
-    from ortools.sat.python import cp_model
+    from moeopt.core.formulation import cp_model, limit, spent
 
     if residual.impossible:
         return incumbent_ns, None

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar, LinearExpr
-
 from moeopt.core import formulation
 from moeopt.core.clock import counts_work, spend
+from moeopt.core.formulation import IntVar, LinearExpr, cp_model
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
 from moeopt.problems.relayout.migrations import link_use
