@@ -376,19 +376,14 @@ def proof_chart(curves: Sequence[Curve], asked: Mapping[str, int]) -> Figure:
         proven = len(curve.x) if curve else 0
         if curve:
             style = STYLES[(number + number // len(STYLES)) % len(STYLES)]
-            shown = [max(time, start) for time in curve.x]
-            xs, ys = [start, *shown, end], [0.0, *curve.y, curve.y[-1]]
+            xs = [start, *(max(time, start) for time in curve.x), end]
+            ys = [0.0, *curve.y, curve.y[-1]]
             axis.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.5)
         ends.append((proven, f"{short(name, TITLE_SIGNS)}: {proven} of {count}", colour))
     heights = _apart([at for at, _, _ in ends], most)
     for high, (_, text, colour) in zip(heights, ends, strict=True):
-        axis.text(
-            *(1.03, high, text),
-            transform=axis.get_yaxis_transform(),
-            color=colour,
-            va="center",
-            fontsize=8.5,
-        )
+        at = axis.get_yaxis_transform()
+        axis.text(1.03, high, text, transform=at, color=colour, va="center", fontsize=8.5)
     axis.set_xlim(start, end)
     axis.set_ylim(0, 1.03 * most)
     axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
