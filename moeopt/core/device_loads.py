@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled, short
+from moeopt.core.compiled import compiled, inner, short
 from moeopt.core.host_memory import HostMemory
 
 GPU, CPU, NDP = 0, 1, 2
@@ -92,7 +92,7 @@ def table_for(
     return experts
 
 
-@compiled
+@inner
 def empty_table(rows: int, columns: int) -> Ints:
     """Return a table without values; Numba compiles `empty` anew for each constant in a shape."""
     return np.empty((rows, columns), np.int64)
@@ -139,7 +139,7 @@ def loads_of(experts: Ints, domain: Ints, dimms: int) -> Ints:
     return load
 
 
-@compiled
+@inner
 def busiest(load: Ints, begin: int, end: int) -> int:
     """Return the first of the largest of the entries from `begin` to before `end`, as an index."""
     found = begin
@@ -210,7 +210,7 @@ def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool
         domain[row] = to
 
 
-@compiled
+@inner
 def _bottleneck(load: Ints, dimms: int, makespan: int) -> tuple[int, int]:
     """Return the first of GPU (or its PCIe link), CPU, NDP and channels that is the bottleneck.
 
@@ -241,7 +241,7 @@ def put(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int)
             load[link] += sign * experts[PCIE, row]
 
 
-@compiled
+@inner
 def _path_cost(experts: Ints, row: int, domain: int) -> Any:
     """Return what an expert's path costs (Eq. 1-4)."""
     if domain == NDP:
@@ -251,7 +251,7 @@ def _path_cost(experts: Ints, row: int, domain: int) -> Any:
     return experts[domain, row]
 
 
-@compiled
+@inner
 def _costliest(experts: Ints, domain: Ints, device: int, place: int, tried: int) -> int:
     """Return the costliest expert on a device, -1 if none: a host, or the NDP unit at `place`.
 
@@ -275,7 +275,7 @@ def _costliest(experts: Ints, domain: Ints, device: int, place: int, tried: int)
     return found
 
 
-@compiled
+@inner
 def _best_domain(
     experts: Ints, load: Ints, dimms: int, row: int, now: int, makespan: int, by_growth: bool
 ) -> int:

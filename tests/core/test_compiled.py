@@ -12,7 +12,7 @@ import pytest
 
 import moeopt
 from moeopt.core.clock import solving_clock
-from moeopt.core.compiled import KEPT, KERNELS, Kernel, compiled, short
+from moeopt.core.compiled import KEPT, KERNELS, Kernel, compiled, inner, short
 from tests.problems.deferral.random_schedules import random_instance as random_schedule
 from tests.problems.tri_domain.random_instances import random_instance as random_layer
 
@@ -47,6 +47,19 @@ def test_constants_compile_nothing_anew() -> None:
     assert total(5) == 55
     assert scaled(5, 1, True) == 10
     assert len(scaled.dispatcher.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_inner_ones_are_compiled_for_kernels_alone() -> None:
+    """Python's calls are Python's."""
+    steps = inner(collatz_steps)
+
+    @compiled
+    def total(number: int) -> int:
+        return steps(number) + steps(7)
+
+    assert (total(7), steps(7)) == (32, 16)
+    [kernel] = (one for one in KERNELS if one is steps)
+    assert len(kernel.dispatcher.signatures) == 1
 
 
 def test_short_ones_wait_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:

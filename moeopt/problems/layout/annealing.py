@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 from moeopt.core.device_loads import (
     CHANNEL,
     CPU,
@@ -183,7 +183,7 @@ def loaded(instance: Instance, rules: Rules, lies: Flags, run: Ints) -> State:
     return State(lies, run, load, worth_of(load, instance.dimms), held)
 
 
-@compiled
+@inner
 def uniform(random: NDArray[np.uint64]) -> float:
     """Return a number in [0, 1) by xorshift (Marsaglia 2003); the seed must not be 0."""
     x = random[0]
@@ -194,7 +194,7 @@ def uniform(random: NDArray[np.uint64]) -> float:
     return float(x >> np.uint64(11)) / 9007199254740992.0
 
 
-@compiled
+@inner
 def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
     """Let an expert run otherwise, or not at all."""
     dimms = rules.limits[0]
@@ -206,7 +206,7 @@ def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
             at.run[s, i] = run
 
 
-@compiled
+@inner
 def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> Any:
     """Return how an expert that is taken away runs best, with the makespan and its value then.
 
@@ -268,7 +268,7 @@ def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> 
     return found, best_span, best
 
 
-@compiled
+@inner
 def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     """Return how long PCIe or the busiest channel is busy if an expert runs so, besides others."""
     pcie, every, own, at = load[link], load[link + 1], 0.0, table[CHANNEL, row]
@@ -284,7 +284,7 @@ def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     return max(pcie, every + own)
 
 
-@compiled
+@inner
 def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     """Tell whether limits are kept: of an expert's copies, and of the places that a move enters."""
     limits, dimms, copies = rules.limits, rules.limits[0], 0
@@ -303,7 +303,7 @@ def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     return True
 
 
-@compiled
+@inner
 def some_place(at: State, i: int, there: bool, random: NDArray[np.uint64]) -> int:
     """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
     places = at.lies.shape[1]
@@ -315,7 +315,7 @@ def some_place(at: State, i: int, there: bool, random: NDArray[np.uint64]) -> in
     return NOBODY
 
 
-@compiled
+@inner
 def flip(at: State, i: int, j: int, flips: Ints) -> None:
     """Make or take back a move: two places of i, and two of j, each entered or left."""
     for n in range(4):
@@ -417,7 +417,7 @@ def anneal(
         flip(at, i, j, flips)
 
 
-@compiled
+@inner
 def note(rules: Rules, at: State, best: State, after: Floats) -> None:
     """Take a move; keep the state if its weighted makespans are less than any before."""
     total = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import checkpoint
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -71,7 +71,7 @@ def best_dispatch(
     return unproven
 
 
-@compiled
+@inner
 def _by_subsets(
     first: int, end: int, gpu_ns: Ints, offload_ns: Ints, gpu: int, off: int, on: Flags, runs: Flags
 ) -> None:
@@ -97,7 +97,7 @@ def _by_subsets(
             runs[place[bit]] = False
 
 
-@compiled
+@inner
 def _by_sums(
     first: int, end: int, gpu_ns: Ints, offload_ns: Ints, gpu: int, off: int, on: Flags, runs: Flags
 ) -> bool:
@@ -114,7 +114,7 @@ def _by_sums(
         unit = -(-gpu // CELLS)
     cells = gpu // unit + 1
     far = np.int64(2**61)
-    least = np.full(cells, far)
+    least = np.full(cells, far, np.int64)
     least[0] = 0
     given = np.zeros((end - first, cells), dtype=np.bool_)
     for i in range(first, end):

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import checkpoint, spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 from moeopt.core.device_loads import (
     CHANNEL,
     CPU,
@@ -174,7 +174,7 @@ def _spans(columns: Ints, state: Ints, changes: Ints, dimms: int) -> Ints:
     return spans
 
 
-@compiled
+@inner
 def _put(table: Ints, columns: Ints, i: int, resident: int, dimm: int) -> None:
     """Write an expert's column for where it is."""
     kind = resident

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 
 from .kernels import TOP, Ints, Steps
 
@@ -43,7 +43,7 @@ def others_since(steps: Steps, layers: int, experts: int, others: Ints) -> None:
     A cache finds what is no resident if fewer others than its ways are none either. With more than
     `FEW_EXPERTS` they are left out, as if all of them were residents.
     """
-    used = np.full((layers, experts), -1)
+    used = np.full((layers, experts), -1, dtype=np.int64)
     for row in range(len(steps.start) - 1):
         last = used[row % layers]
         for p in range(steps.start[row], steps.start[row + 1]):
@@ -80,7 +80,9 @@ def cached_layers(
         shape (layers, experts + 2).
     """
     (layers, experts, _), widths, room = cost.shape, len(size), most[1]
-    sets, units = 1 << experts, min(room, (experts + most[0]) * size.max())
+    sets, units = 1 << experts, 0
+    for j in range(widths):
+        units = max(units, min(room, (experts + most[0]) * size[j]))
     beside = np.zeros((layers, sets, most[0] + 1), dtype=np.int64)
     for row in range(len(steps.start) - 1):
         for residents in range(sets):
@@ -138,7 +140,7 @@ def cached_layers(
                 residents, m = left, at
 
 
-@compiled
+@inner
 def _narrower(cost: Ints, size: Ints, widest: int) -> int:
     """Return the best width of an expert that is no resident, up to the widest."""
     at = widest
@@ -148,7 +150,7 @@ def _narrower(cost: Ints, size: Ints, widest: int) -> int:
     return at
 
 
-@compiled
+@inner
 def _residents(cost: Ints, size: Ints, held: Ints) -> None:
     """Set what sets of a layer's residents cost in so many units; `TOP`: they need more."""
     for m in range(held.shape[1]):

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -217,7 +217,7 @@ on the GPU, on the CPU, or, with caches, on the GPU that finds it in one, `width
 """
 
 
-@compiled
+@inner
 def row_options(
     steps: Steps,
     price: Ints,
@@ -420,7 +420,7 @@ def run_steps(
     return total + a, copies
 
 
-@compiled
+@inner
 def _serve_row(
     steps: Steps,
     frame: Frame,
@@ -589,7 +589,7 @@ def outcomes(
                 trial.hit[p] = plan.hit[p]
 
 
-@compiled
+@inner
 def _end_of_step(arcs: Ints, layers: int, left: Ints, row: int, at: int, a: int, c: int) -> int:
     """Return when a step ends: `row` begins at these clocks, has the arcs of `at`, then `left`."""
     end: int = max(a + max(arcs[at, 0], arcs[at, 1]), c + arcs[at, 2])

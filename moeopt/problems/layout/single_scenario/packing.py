@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 from moeopt.problems.layout.paths import Path
 
 from .scenario import LOCAL_READS, STRIPED_READS, Assignment, Branch, SingleScenario, Times
@@ -82,7 +82,7 @@ def repair(
     return False
 
 
-@compiled
+@inner
 def divide(
     sizes: Ints, count: int, total: int, goal: int, most: int, slots: int, draw: int, own: Ints
 ) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 from moeopt.problems.placement.layer_steps import Ints, LayerSteps
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ def row_subproblems(
     return total
 
 
-@compiled
+@inner
 def by_enumeration(
     gpu_ns: Ints, offload_ns: Ints, fixed_ns: int, multiplier: Floats, first: int, end: int
 ) -> tuple[float, int]:
@@ -80,7 +80,7 @@ def by_enumeration(
     return best, best_subset
 
 
-@compiled
+@inner
 def by_weighting(
     gpu_ns: Ints,
     offload_ns: Ints,
@@ -134,7 +134,7 @@ def by_weighting(
     return best
 
 
-@compiled
+@inner
 def weighted_row(
     gpu_ns: Ints,
     offload_ns: Ints,
@@ -214,7 +214,7 @@ def certified_row_bounds(
         bound[row] = least
 
 
-@compiled
+@inner
 def weighted_row_in_integers(
     gpu_ns: Ints,
     offload_ns: Ints,

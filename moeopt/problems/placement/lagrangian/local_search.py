@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 from moeopt.core.rounding import least
 from moeopt.problems.placement.bounds import Capacity
 from moeopt.problems.placement.layer_steps import Flags, Ints
@@ -304,7 +304,7 @@ def dispatched_changes(
     return total
 
 
-@compiled
+@inner
 def _costs_of_sets(
     first: int, end: int, gpu_ns: Ints, offload_ns: Ints, fixed_ns: int, cost: Ints
 ) -> None:
@@ -324,7 +324,7 @@ def _costs_of_sets(
                 cost[subset] = min(cost[subset], cost[subset ^ 1 << bit])
 
 
-@compiled
+@inner
 def _greedy(
     first: int,
     end: int,

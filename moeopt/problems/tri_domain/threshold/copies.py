@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, inner
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -89,7 +89,7 @@ def improve(
     return best
 
 
-@compiled
+@inner
 def score(load: Ints, dimms: int) -> Any:
     """Return the makespan, smoothed by the devices' mean square: relief counts before it shows."""
     makespan = makespan_of(load, dimms)
@@ -99,7 +99,7 @@ def score(load: Ints, dimms: int) -> Any:
     return makespan + SMOOTHING * squares / ((dimms + 2) * max(makespan, 1))
 
 
-@compiled
+@inner
 def _descend(experts: Ints, first: Ints, domain: Ints, load: Ints, dimms: int) -> None:
     """Move single experts while that helps, then pairs with one expert of the busiest device."""
     size = len(first) - 1
@@ -139,7 +139,7 @@ def _descend(experts: Ints, first: Ints, domain: Ints, load: Ints, dimms: int) -
                 break
 
 
-@compiled
+@inner
 def _best_run(
     experts: Ints, first: Ints, domain: Ints, load: Ints, dimms: int, i: int, value: float
 ) -> float:
@@ -164,7 +164,7 @@ def _best_run(
     return best
 
 
-@compiled
+@inner
 def _run(
     experts: Ints, first: Ints, domain: Ints, load: Ints, dimms: int, i: int, column: int, to: int
 ) -> None:
@@ -176,7 +176,7 @@ def _run(
     domain[column] = to
 
 
-@compiled
+@inner
 def _column(first: Ints, domain: Ints, i: int) -> Any:
     """Return the column of the copy that an expert is run from."""
     for k in range(first[i], first[i + 1]):
@@ -185,7 +185,7 @@ def _column(first: Ints, domain: Ints, i: int) -> Any:
     return first[i]
 
 
-@compiled
+@inner
 def _is_busy(
     experts: Ints, first: Ints, domain: Ints, load: Ints, dimms: int, i: int, makespan: int
 ) -> Any:

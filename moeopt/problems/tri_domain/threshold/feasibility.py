@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, rising
+from moeopt.core.compiled import compiled, inner, rising
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -59,7 +59,7 @@ class HostChoice(NamedTuple):
     work: int
 
 
-@compiled
+@inner
 def lagrangian_value(modes: Ints, start: Ints, multiplier: int, scale: int) -> tuple[int, int, int]:
     """Return ``scale`` times the Lagrangian value of a multiplier, and the two hosts' times there.
 
@@ -187,7 +187,7 @@ def schedule_hosts(
     return HostChoice(host_ns, chosen, exact, work)
 
 
-@compiled
+@inner
 def reduced_costs(modes: Ints, start: Ints, multiplier: int, scale: int) -> tuple[Ints, Ints, Ints]:
     """Return each mode's reduced cost, each group's cheapest mode and its second, negated.
 
@@ -211,7 +211,7 @@ def reduced_costs(modes: Ints, start: Ints, multiplier: int, scale: int) -> tupl
     return reduced, chosen, falling
 
 
-@compiled
+@inner
 def extended(
     modes: Ints, begin: int, end: int, states: Ints, size: int, reduced: Ints, allowed: int
 ) -> tuple[Ints, int, int]:
@@ -248,7 +248,7 @@ def extended(
     return grown, grown_size, seen
 
 
-@compiled
+@inner
 def thinned(states: Ints, size: int, width: int) -> Ints:
     """Return `width` of the states: of each run of neighbours the one of least reduced cost."""
     out = empty_table(5, width)
@@ -262,7 +262,7 @@ def thinned(states: Ints, size: int, width: int) -> Ints:
     return out
 
 
-@compiled
+@inner
 def longer(nodes: Ints, size: int) -> Ints:
     """Return a copy that can hold so many nodes."""
     out = empty_table(2, size)
@@ -271,7 +271,7 @@ def longer(nodes: Ints, size: int) -> Ints:
     return out
 
 
-@compiled
+@inner
 def best_pair(left: Ints, left_size: int, right: Ints, right_size: int) -> tuple[int, int, int]:
     """Return when the later host is free at the earliest, and the two states (-1 if none).
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, rising
+from moeopt.core.compiled import compiled, inner, rising
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -125,7 +125,7 @@ def pareto_labels(
     return Labels(table, nodes, start[: heavy + 1], True)
 
 
-@compiled
+@inner
 def merge_all(
     experts: Ints, mobile: Ints, offset: int, relieved: int, upper: int, nodes: Ints, used: int
 ) -> tuple[Ints, int, int]:
@@ -175,7 +175,7 @@ def merge_all(
     return labels, size, used
 
 
-@compiled
+@inner
 def undominated(labels: Ints, runs: Ints) -> tuple[Ints, int]:
     """Return the labels that no other one dominates in all of GPU time, CPU time and load.
 

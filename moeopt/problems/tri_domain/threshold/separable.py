@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled, rising
+from moeopt.core.compiled import compiled, inner, rising
 from moeopt.core.device_loads import CPU, DRAM, GPU, PLACE, STRIPED_READS, Ints, empty_table
 
 from .pareto import undominated
@@ -110,7 +110,7 @@ def labels_of(experts: Ints, first: Ints, group: Ints, groups: int, most: int) -
     return Groups(table, nodes, start, True)
 
 
-@compiled
+@inner
 def _undominated(labels: Ints, size: int) -> tuple[Ints, int]:
     """Return the labels that no other one dominates in all four, by rising GPU time."""
     order = rising(labels[GPU, :size])
@@ -172,8 +172,9 @@ def multipliers(modes: Ints, start: Ints, limit: Ints) -> tuple[Floats, float]:
     Loads are counted in units of their limits, and the multipliers sum to 1: the weighted sum of
     the chosen modes is then at most 1 in whatever is within the limits. Multiplicative updates.
     """
-    weight, best = np.full(3, 1.0 / 3.0), np.full(3, 1.0 / 3.0)
-    best_value, load = -1.0, np.zeros(3)
+    weight, best, load, best_value = np.zeros(3), np.zeros(3), np.zeros(3), -1.0
+    for row in range(3):
+        weight[row] = best[row] = 1.0 / 3.0
     for step in range(ROUNDS):
         value = 0.0
         for row in range(3):
