@@ -3,40 +3,40 @@
 Branch on how many experts are striped, and on the makespans: a box of them says how much work of
 its own a DIMM may have in each scenario, and so which sets of experts may share one. These sets,
 the *patterns*, are the columns of a linear relaxation, generated as its dual values ask for them.
+What a pattern does beyond a box's least makespan raises the makespan, expert by expert.
 The linear program only guides: its dual values, rounded to integers, are multipliers of a
 Lagrangian relaxation, which is computed in integers over all patterns. Proofs stand in
 `formulations/layout/spec.md`, section "Several scenarios".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, linprog
-from scipy.sparse import csc_array
+from ortools.linear_solver import pywraplp
 
 from moeopt.core.clock import spend
+from moeopt.core.compiled import compiled
 
 from .bounds import unit_of
 from .instance import Instance
 from .paths import Path
 
-FIRST_PATTERNS, MOST_PATTERNS = 20_000, 320_000
-"""Beyond so many sets the experts that are smallest in a box share what capacity is left.
+PARTS = 10
+"""The next target is above the bound by what is open divided by this."""
 
-Four times as many are permitted where a box cannot be divided any more.
-"""
+FEW, NODES, MOST = 30_000, 1_000_000, 4_000_000
+"""Sets that a search for patterns looks at: first, if that finds none, in a box (a point: 16 x)."""
 
-KEPT = 20
-"""Enumerations of patterns that are kept: a smaller box has some of a larger one's."""
+SMALL, FEWER = 0.75, 0.4
+"""Share of the classes that are small at first, and what is left of them if that is too weak."""
 
-ENTERING = 60
-"""Patterns that enter the linear program at once."""
+WIDEST, STEPS, ROUNDS = 40, 20, 60
+"""Members of a set, steps to the prices of rooms, programs of a box; each at most."""
 
-ROUNDS = 30
 MAX_SCALE = 2**24
 MAX_SUM = 2**60
 NEVER = 2**56
@@ -45,13 +45,8 @@ NEVER = 2**56
 TOLERANCE = 1e-6
 """Relative gain from which a column enters."""
 
-PROGRAM_WORK, PATTERN_WORK, SET_WORK = 8e-6, 3e-8, 2e-9
-"""Units of work for a column of a linear program; per window for a pattern that is priced, and for
-one expert more that a set is tried with.
-"""
-
-NO_PRESOLVE = {"presolve": False}
-"""Programs are small: without it they take two thirds of the time."""
+PIVOT_WORK, COLUMN_WORK, SET_WORK = 1e-7, 2e-6, 1.4e-8
+"""Units of work for a pivot by row, a column of a program, and, per window, a set looked at."""
 
 Ints = NDArray[np.int64]
 
@@ -65,53 +60,48 @@ class Box(NamedTuple):
     most: tuple[int, ...]
 
 
-class Patterns(NamedTuple):
-    """Sets of classes of experts.
+class Room(NamedTuple):
+    """Per window: a DIMM's time for its own work, within the least makespan; hosts' reads."""
 
-    Attributes
-    ----------
-    members
-        Shape (patterns, largest): classes in order, the number of classes where there is none.
-    loads
-        Shape (windows, patterns, 1 + largest): the DIMM's work where hosts read so many of them.
-    counted
-        Whether it fills a DIMM; otherwise it is a single small expert anywhere.
-    """
+    most: Ints
+    least: Ints
+    reads: Ints
 
-    members: Ints
-    loads: Ints
-    counted: NDArray[np.bool_]
+
+class Pattern(NamedTuple):
+    """Classes of experts on one DIMM, or a small one anywhere; reads and loads per window."""
+
+    counted: bool
+    members: tuple[int, ...]
+    reads: tuple[int, ...]
+    loads: tuple[int, ...]
+
+
+class Striped(NamedTuple):
+    """A class of striped experts, and whether the GPU runs it in each window."""
+
+    member: int
+    by_gpu: tuple[bool, ...]
 
 
 class Multipliers(NamedTuple):
-    """Integers >= 0, but for `striped`: per window, then per class, then of the number striped."""
+    """Integers >= 0, but for `striped`: per window, both, per class; of striped ones, a DIMM."""
 
     dimm: Ints
     gpu: Ints
     cpu: Ints
     read: Ints
     work: Ints
+    excess: Ints
     cover: Ints
     striped: int
+    each: int
 
 
-class Prices(NamedTuple):
-    """A bound, what columns gain at its multipliers, and how: reads, or whether by the GPU."""
-
-    bound: int
-    gain: Ints
-    reads: Ints
-    striped_gain: Ints
-    by_gpu: NDArray[np.bool_]
-
-
-class Column(NamedTuple):
-    """A column of the linear program, a pattern's loads, and who fills no DIMM, or -1."""
-
-    rows: Ints
-    values: NDArray[np.float64]
-    loads: Ints
-    single: int
+Entry = tuple[pywraplp.Constraint, float]
+Column = Pattern | Striped
+Start = tuple[Multipliers, list[Column]]
+"""What the parts of a box begin with: multipliers, and the columns in use."""
 
 
 class Relaxation:
@@ -144,25 +134,22 @@ class Relaxation:
         local = np.where(self.active, least[[Path.GPU_LOCAL, Path.CPU_LOCAL]], NEVER)
         self.gpu_read, self.cpu_read = local.min(axis=2)
         self.idle = (~self.active * self.size).sum(axis=1)
-        sums = float(self.weight.sum()) * self.largest * len(at) * 16
+        sums = float(self.weight.sum()) * self.largest * len(at) * max(16, 4 * len(windows))
         self.scale = max(1, min(MAX_SCALE, int(MAX_SUM // sums)))
-        self.limit = FIRST_PATTERNS
-        self._kept: list[tuple[Ints, Patterns]] = []
-        self._fixed = self._first_columns()
-        self._columns: dict[object, Column] = {
-            of: self._striped(of, np.zeros(len(windows), dtype=np.bool_)) for of in range(len(size))
-        }
+        self._enough = int(TOLERANCE * self.scale * self.largest)
+        self._theta = np.zeros(len(windows))
 
-    def room(self, box: Box) -> Ints:
-        """Return how much work of its own a DIMM has time for in each window."""
-        return np.asarray(box.most - self.striped * np.maximum(0, box.first - self.idle))
+    def room(self, box: Box) -> Room:
+        """Return what a box leaves for patterns."""
+        striped = np.maximum(0, box.first - self.idle)
+        most, least = (np.array(of) - self.striped * striped for of in (box.most, box.least))
+        return Room(most, least, self._most_reads(box, striped))
 
-    def most_reads(self, box: Box) -> Ints:
+    def _most_reads(self, box: Box, striped: Ints) -> Ints:
         """Return how many localized experts the hosts have time to read besides striped ones."""
         found, every = np.zeros(len(self.weight), dtype=np.int64), int(self.size.sum())
         gpu, cpu = (np.where(self.active, of, NEVER).min(axis=1) for of in (self.gpu, self.cpu))
-        for s, makespan in enumerate(box.most):
-            least = max(0, box.first - int(self.idle[s]))
+        for s, (makespan, least) in enumerate(zip(box.most, striped, strict=True)):
             on_gpu = np.arange(least + 1)
             left = makespan - self.base - on_gpu * gpu[s], makespan - (least - on_gpu) * cpu[s]
             each = self.gpu_read[s], self.cpu_read[s]
@@ -170,410 +157,422 @@ class Relaxation:
             found[s] = np.where(np.minimum(*left) >= 0, sum(reads), 0).max()
         return found
 
-    def patterns(self, room: Ints) -> Patterns:
-        """Return the sets of experts that may share a DIMM."""
-        for larger, kept in reversed(self._kept):
-            if (room <= larger).all():
-                fits = (kept.loads.min(axis=2) <= room[:, None]).all(axis=0)
-                if kept.counted.all() or 2 * int(fits.sum()) > self.limit:
-                    return Patterns(kept.members[fits], kept.loads[:, fits], kept.counted[fits])
-                break
-        least = np.minimum(self.ndp, self.local)
-        order = np.argsort(-(least / np.maximum(room, 1)[:, None]).sum(axis=0), kind="stable")
-        large = len(order)
-        while (members := self._sets(np.sort(order[:large]), least, room)) is None:
-            large = large * 4 // 5
-        alone = np.sort(order[large:])
-        single = np.full((len(alone), members.shape[1]), len(self.size))
-        single[:, 0] = alone
-        rows = np.concatenate([members, single])
-        found = Patterns(rows, self._loads(rows), np.arange(len(rows)) < len(members))
-        self._kept = [*self._kept[-KEPT:], (room, found)]
-        return found
+    def prices(
+        self, by: Multipliers, box: Box, room: Room, small: Ints, most: int
+    ) -> tuple[int, list[Column], int]:
+        """Return the Lagrangian bound of a box, columns that gain, and sets looked at, of `most`.
 
-    def refined(self, box: Box) -> bool:
-        """Permit more patterns; False if that changes nothing in a box, or they are too many."""
-        complete = self.patterns(self.room(box)).counted.all()
-        self.limit *= 4
-        return self.limit <= MOST_PATTERNS and not complete
-
-    def _sets(self, classes: Ints, least: Ints, room: Ints) -> Ints | None:
-        """Return all sets of some classes that fit with the least work of each; None if many."""
-        of, absent = least[:, classes].T, len(self.size)
-        sets, work = np.zeros((1, 0), dtype=np.int64), np.zeros((1, len(room)), dtype=np.int64)
-        found, total = list[Ints](), 0
-        while len(sets) and sets.shape[1] < self.most_members:
-            spend(SET_WORK * len(room) * len(classes) * len(sets))
-            fits = np.ones((len(sets), len(classes)), dtype=np.bool_)
-            for s in range(len(room)):
-                fits &= work[:, s, None] + of[:, s] <= room[s]
-            if sets.shape[1]:
-                last = sets[:, -1]
-                again = (sets == last[:, None]).sum(axis=1) < self.size[last]
-                fits &= (last[:, None] < classes) | ((last[:, None] == classes) & again[:, None])
-            before, added = np.nonzero(fits)
-            if (total := total + len(added)) > self.limit:
-                return None
-            sets = np.column_stack([sets[before], classes[added]])
-            work = work[before] + of[added]
-            found.append(sets)
-        widest = max((len(sets.T) for sets in found if len(sets)), default=1)
-        every = np.full((total, widest), absent)
-        end = 0
-        for sets in found:
-            if len(sets):
-                every[end : end + len(sets), : len(sets.T)] = sets
-            end += len(sets)
-        return every
-
-    def _loads(self, members: Ints) -> Ints:
-        """Return `Patterns.loads`: hosts read those with most work first, if that is less."""
-        work = np.pad(self.ndp, ((0, 0), (0, 1)))[:, members]
-        work = -np.sort(-work, axis=2)
-        saved = np.maximum(work - self.local, 0)
-        zero = np.zeros((*work.shape[:2], 1), dtype=np.int64)
-        less = np.concatenate([zero, np.cumsum(saved, axis=2)], axis=2)
-        return np.asarray(work.sum(axis=2, keepdims=True) - less)
-
-    def prices(self, by: Multipliers, box: Box, patterns: Patterns) -> Prices:
-        """Return the Lagrangian bound of a box and what columns would gain."""
-        room, windows = self.room(box), len(self.weight)
-        spend(PATTERN_WORK * windows * len(patterns.counted))
-        reads = np.arange(patterns.loads.shape[2])
-        cost = by.read[:, None, None] * reads + by.work[:, None, None] * patterns.loads
-        cost = np.where(patterns.loads <= room[:, None, None], cost, NEVER)
-        mode = cost.argmin(axis=2)
-        least = np.take_along_axis(cost, mode[:, :, None], 2)[:, :, 0].sum(axis=0)
-        gain = np.append(by.cover, 0)[patterns.members].sum(axis=1) - least
+        Classes that are `small` lie anywhere.
+        """
+        worth, reads = self._worth(by, room)
+        columns: list[Column] = [
+            self._pattern(False, [i], reads[:, i].astype(np.int64).tolist())
+            for i in small[worth[small] > self._enough].tolist()
+        ]
+        at = np.setdiff1d(np.flatnonzero(worth > 0), small)
+        top, patterns, used = self._patterns(by, room, at, most)
         gpu, cpu = by.gpu[:, None] * self.gpu, by.cpu[:, None] * self.cpu
         striped = by.dimm[:, None] * self.striped + np.minimum(gpu, cpu)
-        striped_gain = by.cover + by.striped - np.where(self.active, striped, 0).sum(axis=0)
-        total = by.striped * (box.first if by.striped >= 0 else box.last) + int(
-            by.cover @ self.size
-        )
+        gain = by.cover + by.striped - np.where(self.active, striped, 0).sum(axis=0)
+        columns += [
+            Striped(i, tuple((gpu < cpu)[:, i].tolist()))
+            for i in np.flatnonzero(gain > self._enough).tolist()
+        ]
+        total = by.striped * (box.first if by.striped >= 0 else box.last)
         best = np.sort(np.repeat(by.cover, np.minimum(self.size, self.slots)))[::-1]
-        total -= int(best[: self.slots].sum()) + int(np.maximum(striped_gain, 0) @ self.size)
-        total -= self.dimms * max(0, int(gain[patterns.counted].max(initial=0)))
-        small = ~patterns.counted
-        total -= int(np.maximum(gain[small], 0) @ self.size[patterns.members[small, 0]])
+        total += int(by.cover @ self.size) - int(best[: self.slots].sum()) - self.dimms * top
+        total -= int(np.maximum(gain, 0) @ self.size)
+        total -= int(np.maximum(worth, 0)[small] @ self.size[small])
         host = np.minimum(by.gpu * self.gpu_read, by.cpu * self.cpu_read)
-        total -= int(np.maximum(by.read - host, 0) @ self.most_reads(box))
+        total -= int(np.maximum(by.read - host, 0) @ room.reads)
         total += int(by.gpu.sum()) * self.base
-        for s in range(windows):
-            left = int(self.weight[s]) * self.scale - int(by.dimm[s] + by.gpu[s] + by.cpu[s])
-            total += left * (box.least if left >= 0 else box.most)[s]
-            total += min(0, int(by.dimm[s]) - self.dimms * int(by.work[s])) * int(room[s])
-        return Prices(-(-total // self.scale), gain, mode, striped_gain, gpu < cpu)
+        for s in range(len(self.weight)):
+            excess = int(by.excess[s] @ self.size)
+            left = int(self.weight[s]) * self.scale - excess
+            left -= int(by.dimm[s] + by.gpu[s] + by.cpu[s])
+            total += left * (box.least if left >= 0 else box.most)[s] + excess * box.least[s]
+            total += min(0, int(by.dimm[s]) - self.dimms * int(by.work[s])) * int(room.most[s])
+        return -(-total // self.scale), patterns + columns, used
+
+    def _worth(self, by: Multipliers, room: Room) -> tuple[Ints, NDArray[np.bool_]]:
+        """Return what classes gain by themselves, -1 if nowhere, and where hosts read them."""
+        own = by.work[:, None] * self.ndp
+        read = (by.read + by.work * self.local)[:, None]
+        may = (room.reads > 0)[:, None] & (self.ndp > self.local)
+        reads = may & ((read < own) | (self.ndp > room.most[:, None]))
+        never = (np.where(reads, self.local, self.ndp) > room.most[:, None]).any(axis=0)
+        return np.where(never, -1, by.cover - np.where(reads, read, own).sum(axis=0)), reads
+
+    def _loads(self, room: Room) -> Ints:
+        """Return the least work of a DIMM with each class."""
+        return np.where((room.reads > 0)[:, None], np.minimum(self.ndp, self.local), self.ndp)
+
+    def _pattern(self, counted: bool, members: list[int], reads: list[int]) -> Pattern:
+        """Return a pattern; hosts read those with most work first."""
+        own = -np.sort(-self.ndp[:, members], axis=1)
+        saved = np.maximum(own - self.local, 0)
+        saved *= np.arange(len(members)) < np.array(reads)[:, None]
+        loads = tuple((own - saved).sum(axis=1).tolist())
+        return Pattern(counted, tuple(sorted(members)), tuple(reads), loads)
+
+    def _patterns(
+        self, by: Multipliers, room: Room, at: Ints, most: int
+    ) -> tuple[int, list[Column], int]:
+        """Return what a pattern gains at most, those that gain more than a DIMM is worth."""
+        base, value, theta = self._values(by, room, at)
+        order = np.argsort(-value, kind="stable")
+        at, value = at[order], value[order]
+        rest = (np.maximum(value, 0) * self.size[at])[::-1].cumsum()[::-1]
+        windows = len(room.most)
+        loads = np.sort(np.repeat(self._loads(room), self.size, axis=1), axis=1).cumsum(axis=1)
+        members = min(self.most_members, int((loads <= room.most[:, None]).sum(axis=1).min()))
+        found = np.full((len(at), 1 + windows + min(members, WIDEST)), by.each)
+        top, used = best_patterns(
+            np.stack([value, rest, by.cover[at], self.size[at], at]),
+            np.ascontiguousarray(self.ndp[:, at]),
+            np.ascontiguousarray(by.excess[:, at]),
+            np.stack([*room, by.read, by.work, theta]),
+            np.array([base, self.local, members, by.each, most]),
+            found,
+        )
+        spend(SET_WORK * windows * used)
+        rows = np.unique(found[found[:, 0] > by.each], axis=0)[::-1, 1:].tolist()
+        split = [(row[:windows], [i for i in row[windows:] if i >= 0]) for row in rows]
+        return top, [self._pattern(True, of, reads) for reads, of in split], used
+
+    def _values(self, by: Multipliers, room: Room, at: Ints) -> tuple[int, Ints, Ints]:
+        """Return a bound on what a pattern gains, base and classes' values, and rooms' prices."""
+        own, size = np.minimum(self.ndp[:, at], room.most[:, None] + 1), self.size[at]
+        may = (room.reads > 0)[:, None] & (own > self.local)
+        step, best = 0.3, (NEVER * NEVER, 0, own[0], room.most)
+        theta = self._theta if self._theta.any() else by.each / (room.most + 1) / len(own)
+        most = 4 * (by.each + by.cover.max()) / (room.most + 1)
+        for _ in range(STEPS):
+            price = np.clip(theta, 0, most).astype(np.int64)
+            each = (by.work + price)[:, None] * own
+            read = (by.read + (by.work + price) * self.local)[:, None]
+            reads = may & (read < each)
+            value = by.cover[at] - np.where(reads, read, each).sum(axis=0)
+            bound = int(price @ room.most) + int(np.maximum(value, 0) @ size)
+            if bound < best[0]:
+                best, self._theta = (bound, int(price @ room.most), value, price), theta
+            load = (np.where(reads, self.local, own) * ((value > 0) * size)).sum(axis=1)
+            over = np.clip(load / np.maximum(room.most, 1) - 1, -1, 2)
+            theta, step = np.maximum(theta, 1.0) * (1 + step * over), 0.9 * step
+        return best[1:]
 
     def bound(
-        self, box: Box, known: int, enough: int, start: Multipliers | None
-    ) -> tuple[int, Multipliers | None, list[float]]:
-        """Return a bound on a box, with its multipliers and the relaxation's makespans.
+        self, box: Box, known: int, enough: int, start: Start | None
+    ) -> tuple[int, Start | None, list[float]]:
+        """Return a bound on a box, with what its parts begin with and the relaxation's makespans.
 
-        It is enough to reach `enough`, and no use below `known`; `start` has multipliers of a box
-        around.
+        It is enough to reach `enough`, and no use below `known`; `start` is of a box around.
         """
-        room = self.room(box)
-        if (room < 0).any():
-            return enough, start, []
-        patterns, best, ends = self.patterns(room), known, list[float]()
+        room, best, ends, looks = self.room(box), known, list[float](), FEW
+        if (room.most < 0).any() or min(box.most) < self.base:
+            return enough, start, ends
+        share = (self._loads(room) / np.maximum(room.most, 1)[:, None]).sum(axis=0)
+        small = share.argsort(kind="stable")[: int(SMALL * len(share))]
         if start is not None:
-            best = max(best, self.prices(start, box, patterns).bound)
+            best = max(best, self.prices(start[0], box, room, small, FEW)[0])
+        left = MOST * (1 if box.least < box.most else 16)
+        program = Program(self, box, room, start[1] if start else [])
+        program.permit(small)
         for _ in range(ROUNDS):
-            found = None if best >= enough else self._program(box, room, patterns)
-            if found is None or found.x is None:
+            if best >= enough or left <= 0 or (value := program.solve()) is None:
                 break
-            ends = (found.x[: len(self.weight)] * self.largest).tolist()
-            by, per_dimm = self._multipliers(found)
-            prices = self.prices(by, box, patterns)
-            if prices.bound > best:
-                best, start = prices.bound, by
-            if found.fun * self.largest <= best or not self._enter(prices, patterns, per_dimm):
-                break
+            ends, start = program.found()
+            if value <= enough - 1:  # it will not be reached
+                if not len(small) or box.first < box.last:
+                    break
+                small, looks = small[: int(FEWER * len(small))], FEW
+                program.permit(small)
+                continue
+            reached, columns, used = self.prices(start[0], box, room, small, looks)
+            best, left = max(best, reached), left - used
+            if not program.enter(columns):
+                if used < looks or looks == NODES or box.first < box.last:
+                    break
+                looks = NODES
         return best, start, ends
 
-    def _program(self, box: Box, room: Ints, patterns: Patterns) -> OptimizeResult:
-        """Solve the linear relaxation over the columns that have entered."""
-        windows, classes, unit = len(self.weight), len(self.size), 1 / self.largest
-        cover, fixed = 6 * windows, 4 * windows + 2 * classes
-        loads = np.array([column.loads for column in self._columns.values()])
-        single = np.array([column.single for column in self._columns.values()])
-        small = np.append(np.zeros(classes, dtype=np.bool_), True)
-        small[patterns.members[~patterns.counted, 0]] = True
-        fits = (loads <= room).all(axis=1) & small[single]
-        columns = [column for column, of in zip(self._columns.values(), fits, strict=True) if of]
-        columns = [*self._fixed, *columns]
-        cost, lower = np.zeros(len(columns)), np.zeros(len(columns))
-        upper = np.full(len(columns), np.inf)
-        cost[:windows], lower[:windows] = self.weight, np.array(box.least) * unit
-        upper[windows : 2 * windows] = room * unit
-        upper[4 * windows : 4 * windows + classes] = self.size
-        cost[4 * windows + classes : fixed] = 2 * self.weight.sum()  # covered by nothing else
-        limits = np.zeros(cover + classes + 4)
-        limits[windows : 2 * windows] = -self.base * unit
-        limits[5 * windows : cover] = self.most_reads(box)
-        limits[cover:-4] = -self.size
-        limits[-4:] = self.dimms, self.slots, -box.first, box.last
-        starts = np.cumsum([0, *(len(column.rows) for column in columns)])
-        rows = np.concatenate([column.rows for column in columns])
-        values = np.concatenate([column.values for column in columns])
-        matrix = csc_array((values, rows, starts), shape=(len(limits), len(columns)))
-        spend(PROGRAM_WORK * (len(columns) + 200))
-        bounds = np.column_stack([lower, upper])
-        solve: Any = linprog  # its types know neither sparse rows nor bounds as an array
-        found: OptimizeResult = solve(
-            cost, matrix, limits, bounds=bounds, method="highs-ds", options=NO_PRESOLVE
+
+class Program:
+    """The linear relaxation of a box, over the columns that have entered."""
+
+    def __init__(self, relaxation: Relaxation, box: Box, room: Room, columns: list[Column]) -> None:
+        self._of, self._least, self._room = relaxation, box.least, room
+        of, unit = relaxation, 1 / relaxation.largest
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._solver.SetSolverSpecificParametersAsString("use_preprocessing: false")
+        self._unit, self._inf = unit, self._solver.infinity()
+        self._columns: dict[Column, pywraplp.Variable] = {}
+        windows, no = range(len(of.weight)), (False,) * len(of.weight)
+        self._dimm, self._cpu, self._read, self._work = (
+            [self._row(0) for _ in windows] for _ in range(4)
         )
-        return found
+        self._gpu = [self._row(-of.base * unit) for _ in windows]
+        reads = [self._row(most) for most in room.reads]
+        self._cover = [self._row(-size) for size in of.size]
+        self._each, slots = self._row(of.dimms), self._row(of.slots)
+        self._first, self._last = self._row(-box.first), self._row(box.last)
+        self._excess: dict[tuple[int, int], pywraplp.Constraint] = {}
+        self._makespan = []
+        for s in windows:
+            rows = [(of[s], -1.0) for of in (self._dimm, self._gpu, self._cpu)]
+            column = self._column(rows, box.least[s] * unit, box.most[s] * unit)
+            self._solver.Objective().SetCoefficient(column, float(of.weight[s]))
+            self._makespan.append(column)
+            rows = [(self._dimm[s], 1.0), (self._work[s], -of.dimms)]
+            self._column(rows, 0, room.most[s] * unit)
+            for host, times in ((self._gpu, of.gpu_read), (self._cpu, of.cpu_read)):
+                self._column([(self._read[s], -1), (host[s], times[s] * unit), (reads[s], 1)])
+        for i, row in enumerate(self._cover):
+            self._column([(row, -1), (slots, 1)], 0, of.size[i])
+        for row in (*self._cover, self._first):  # if by nothing else
+            column = self._column([(row, -1)])
+            self._solver.Objective().SetCoefficient(column, 2.0 * float(of.weight.sum()))
+        self.enter([*(Striped(i, no) for i in range(len(of.size))), *columns])
 
-    def _first_columns(self) -> list[Column]:
-        """Return the makespans, DIMMs' own work, hosts' reads, residents, and what is too dear.
-
-        Rows: of each window the DIMMs, the GPU, the CPU, the reads, all own work, the most reads;
-        each class; the DIMMs, the slots, the least and the most striped experts.
-        """
-        windows, classes, unit = len(self.weight), len(self.size), 1 / self.largest
-        dimm, gpu, cpu, read, work, most = np.arange(6 * windows).reshape(6, windows)
-        cover = 6 * windows + np.arange(classes)
-        makespans = [([dimm[s], gpu[s], cpu[s]], [-1, -1, -1]) for s in range(windows)]
-        own = [([dimm[s], work[s]], [1, -self.dimms]) for s in range(windows)]
-        reads = [
-            ([read[s], host[s], most[s]], [-1, min(int(times[s]), NEVER) * unit, 1])
-            for host, times in ((gpu, self.gpu_read), (cpu, self.cpu_read))
-            for s in range(windows)
-        ]
-        residents = [([of, cover[-1] + 2], [-1, 1]) for of in cover]
-        entries: list[Any] = [*makespans, *own, *reads, *residents, *(([of], [-1]) for of in cover)]
-        return [self._column(rows, values) for rows, values in entries]
+    def _row(self, most: float) -> pywraplp.Constraint:
+        return self._solver.Constraint(-self._inf, float(most))
 
     def _column(
-        self, rows: Sequence[Any], values: Sequence[Any], loads: Ints | None = None, of: int = -1
-    ) -> Column:
-        loads = np.zeros(len(self.weight), dtype=np.int64) if loads is None else loads
-        return Column(np.array(rows), np.array(values, dtype=np.float64), loads, of)
+        self, entries: Iterable[Entry], least: float = 0, most: float = np.inf
+    ) -> pywraplp.Variable:
+        column = self._solver.NumVar(float(least), float(most), "")
+        for row, value in entries:
+            row.SetCoefficient(column, float(value))
+        return column
 
-    def _striped(self, of: int, by_gpu: NDArray[np.bool_]) -> Column:
-        """Return the column of a striped expert that the GPU or the CPU runs in each window."""
-        windows, last = len(self.weight), 6 * len(self.weight) + len(self.size) + 3
-        at = np.flatnonzero(self.active[:, of])
-        times = np.where(by_gpu, self.gpu[:, of], self.cpu[:, of])[at] / self.largest
-        rows = [6 * windows + of, last - 1, last, *at, *(at + np.where(by_gpu, 1, 2)[at] * windows)]
-        return self._column(rows, [-1, -1, 1, *([self.striped / self.largest] * len(at)), *times])
-
-    def _pattern(self, members: list[int], counted: bool, reads: Ints, loads: Ints) -> Column:
-        """Return the column of a pattern; the hosts read so many of it in each window."""
-        windows, classes = len(self.weight), sorted(set(members))
-        rows = [6 * windows + of for of in classes] + list(range(3 * windows, 5 * windows))
-        values = [-members.count(of) for of in classes] + [*reads, *(loads / self.largest)]
-        if counted:
-            return self._column([*rows, 6 * windows + len(self.size)], [*values, 1], loads)
-        return self._column(rows, values, loads, members[0])
-
-    def _multipliers(self, found: OptimizeResult) -> tuple[Multipliers, float]:
-        """Return the dual values as integers, and that of a DIMM."""
-        dual = np.maximum(-found.ineqlin.marginals, 0) * self.scale
-        windows = len(self.weight)
-        dimm, gpu, cpu, read, work, _ = dual[: 6 * windows].reshape(6, windows)
-        cover, (per_dimm, _, at_least, at_most) = dual[6 * windows : -4], dual[-4:]
-        rest = (read * self.largest, work, cover * self.largest)
-        striped = round(float(at_least - at_most) * self.largest)
-        ints = [np.floor(of).astype(np.int64) for of in (dimm, gpu, cpu, *rest)]
-        by = Multipliers(ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], striped)
-        return by, float(per_dimm) * self.largest
-
-    def _enter(self, prices: Prices, patterns: Patterns, per_dimm: float) -> bool:
-        """Let the columns that gain most enter; tell whether there are any new ones."""
-        before, windows = len(self._columns), np.arange(len(self.weight))
-        enough = TOLERANCE * self.scale * self.largest
-        over = prices.gain - np.where(patterns.counted, per_dimm, 0) - enough
-        at = np.flatnonzero(over > 0)
-        for p in at[np.argsort(-over[at], kind="stable")][:ENTERING].tolist():
-            members = [m for m in patterns.members[p].tolist() if m < len(self.size)]
-            reads, counted = prices.reads[:, p], bool(patterns.counted[p])
-            key = (tuple(members), counted, *reads.tolist())
-            if key not in self._columns:
-                loads = patterns.loads[windows, p, reads]
-                self._columns[key] = self._pattern(members, counted, reads, loads)
-        for of in np.flatnonzero(prices.striped_gain > enough).tolist():
-            by_gpu = prices.by_gpu[:, of]
-            self._columns.setdefault((of, *by_gpu.tolist()), self._striped(of, by_gpu))
+    def enter(self, columns: Iterable[Column]) -> bool:
+        """Let columns enter that the box has room for; tell whether there are any new ones."""
+        before, room = len(self._columns), [*self._room.most.tolist(), *self._room.reads.tolist()]
+        for column in columns:
+            if column in self._columns:
+                continue
+            if isinstance(column, Striped):
+                self._columns[column] = self._column(self._striped(column))
+            elif all(map(int.__le__, column.loads + column.reads, room)):
+                self._columns[column] = self._column(self._pattern(column))
         return len(self._columns) > before
 
+    def _striped(self, of: Striped) -> Iterator[Entry]:
+        yield from ((self._cover[of.member], -1), (self._first, -1), (self._last, 1))
+        for s in np.flatnonzero(self._of.active[:, of.member]).tolist():
+            yield self._dimm[s], self._of.striped * self._unit
+            host, times = (self._gpu, self._of.gpu) if of.by_gpu[s] else (self._cpu, self._of.cpu)
+            yield host[s], times[s, of.member] * self._unit
 
-class Tree:
-    """Boxes of makespans of some windows, for numbers of striped experts between two limits.
+    def _pattern(self, of: Pattern) -> Iterator[Entry]:
+        many = {i: of.members.count(i) for i in of.members}
+        yield from ((self._cover[i], -n) for i, n in many.items())
+        yield from zip(self._read, of.reads, strict=True)
+        yield from ((row, n * self._unit) for row, n in zip(self._work, of.loads, strict=True))
+        if of.counted:
+            yield self._each, 1
+            over = np.maximum(of.loads - self._room.least, 0) * self._unit
+            for s in np.flatnonzero(over).tolist():
+                yield from ((self._over(s, i), n * over[s]) for i, n in many.items())
 
-    Attributes
-    ----------
-    windows, box
-        What it is about; every solution of interest is in the box.
-    parts
-        How many windows each part has, and a bound on its weighted sum of makespans.
-    bound
-        The least weighted sum of makespans, in units.
-    steps
-        How many boxes were looked at.
-    stuck
-        Whether a box of least bound cannot be divided.
+    def _over(self, s: int, i: int) -> pywraplp.Constraint:
+        if (s, i) not in self._excess:
+            size = float(self._of.size[i])
+            self._excess[s, i] = self._row(-size * self._least[s] * self._unit)
+            self._excess[s, i].SetCoefficient(self._makespan[s], -size)
+        return self._excess[s, i]
+
+    def permit(self, small: Ints) -> None:
+        """Let only these classes lie anywhere."""
+        for key, column in self._columns.items():
+            if isinstance(key, Pattern) and not key.counted:
+                column.SetUb(self._inf if key.members[0] in small else 0.0)
+
+    def solve(self) -> float | None:
+        """Return the least value; None if it was not found."""
+        done = self._solver.Solve() == pywraplp.Solver.OPTIMAL
+        pivots = self._solver.iterations() * self._solver.NumConstraints()
+        spend(PIVOT_WORK * pivots + COLUMN_WORK * len(self._columns))
+        return float(self._solver.Objective().Value()) * self._of.largest if done else None
+
+    def found(self) -> tuple[list[float], Start]:
+        """Return the makespans, in units, multipliers, and the columns without reduced cost."""
+        ends = [float(of.solution_value()) * self._of.largest for of in self._makespan]
+        used = [key for key, column in self._columns.items() if column.reduced_cost() < 1e-9]
+        return ends, (self._multipliers(), used)
+
+    def _multipliers(self) -> Multipliers:
+        """Return the dual values as integers."""
+        of, whole = self._of, self._of.largest
+
+        def ints(rows: Iterable[pywraplp.Constraint], unit: int = 1) -> Ints:
+            dual = [max(0.0, -row.dual_value()) for row in rows]
+            return np.asarray((np.array(dual) * (of.scale * unit)).astype(np.int64))
+
+        excess = np.zeros(of.ndp.shape, dtype=np.int64)
+        for (s, i), value in zip(self._excess, ints(self._excess.values()), strict=True):
+            excess[s, i] = min(int(value), 2 * int(of.weight.sum()) * of.scale)
+        striped = self._last.dual_value() - self._first.dual_value()
+        dimm, gpu, cpu, work = map(ints, (self._dimm, self._gpu, self._cpu, self._work))
+        read, cover, each = (ints(r, whole) for r in (self._read, self._cover, [self._each]))
+        per = round(striped * of.scale * whole)
+        return Multipliers(dimm, gpu, cpu, read, work, excess, cover, per, int(each[0]))
+
+
+VALUE, REST, COVER, SIZE, NUMBER = range(5)
+ROOM, LEAST, READS, READ, WORK, THETA = range(6)
+BASE, LOCAL, MEMBERS, EACH, LOOKS = range(5)
+"""Rows of `classes`, of `window` and entries of `limits` in `best_patterns`: REST is the sum of the
+positive values from there on, THETA the price of room in values, EACH a gain of no interest.
+"""
+
+
+@compiled
+def best_patterns(
+    classes: Ints, own: Ints, excess: Ints, window: Ints, limits: Ints, found: Ints
+) -> tuple[int, int]:
+    """Return what a set gains at most, if more than is of no interest, and sets looked at.
+
+    Depth first, classes by falling value: a set gains at most its members' and the base. `own` and
+    `excess` are work, and the price of what is beyond the least, per window and class; `found` gets
+    of the best set with each class its gain, reads, and members, or -1 for none.
     """
-
-    def __init__(
-        self, instance: Instance, windows: list[int], box: Box, parts: list[tuple[int, int]]
-    ) -> None:
-        self.windows, self.box, self.parts = windows, box, parts
-        self.bound = sum(bound for _, bound in parts)
-        self.steps, self.stuck = 0, False
-        self.relaxation = Relaxation(instance, windows, box)
-        self._weight = self.relaxation.weight.tolist()
-        self._heap: list[tuple[int, int, Box, Multipliers | None]] = [(self.bound, 0, box, None)]
-
-    def step(self, enough: int) -> None:
-        """Bound the box of least bound and divide it; boxes of `enough` are done."""
-        bound, _, box, start = heappop(self._heap)
-        self.steps += 1
-        if (spare := enough - 1 - self._least(box)) >= 0:
-            box = box._replace(most=tuple(map(min, box.most, self._most(box, spare))))
-            bound, start, ends = self.relaxation.bound(box, bound, enough, start)
-            if bound < enough:
-                self._divide(bound, box, start, ends)
-        self.bound = min(self._heap[0][0], enough) if self._heap else enough
-
-    def _least(self, box: Box) -> int:
-        """Return a bound on a box by its least makespans and by the parts."""
-        return sum(max(bound, least) for bound, least, _ in self._of_parts(box))
-
-    def _most(self, box: Box, spare: int) -> Iterator[int]:
-        """Yield what each makespan is at most if the bound may rise by `spare`."""
-        for bound, least, windows in self._of_parts(box):
-            for s in windows:
-                yield box.least[s] + (spare + max(0, bound - least)) // self._weight[s]
-
-    def _of_parts(self, box: Box) -> Iterator[tuple[int, int, range]]:
-        """Yield each part's bound, its weighted least makespans, and its windows."""
-        begin = 0
-        for count, bound in self.parts:
-            windows = range(begin, begin := begin + count)
-            yield bound, sum(self._weight[s] * box.least[s] for s in windows), windows
-
-    def _divide(self, bound: int, box: Box, start: Multipliers | None, ends: list[float]) -> None:
-        least, most = box.least, box.most
-        if least == most:
-            self.stuck = not self.relaxation.refined(box)
-            heappush(self._heap, (bound, -self.steps, box, start))
-            return
-        from_ = [max(a, int(b)) for a, b in zip(least, ends or least, strict=True)]
-        s = max(
-            (s for s in range(len(least)) if least[s] < most[s]),
-            key=lambda s: self._weight[s] * (most[s] - from_[s]),
-        )
-        middle = min((from_[s] + most[s]) // 2, most[s] - 1)
-        for part, (a, b) in enumerate(((least[s], middle), (middle + 1, most[s]))):
-            low, high = (*least[:s], a, *least[s + 1 :]), (*most[:s], b, *most[s + 1 :])
-            of = Box(box.first, box.last, low, high)
-            heappush(self._heap, (max(bound, self._least(of)), 2 * self.steps + part, of, start))
-
-
-@dataclass
-class Branch:
-    """So many striped experts, from `least` to `most`: trees for windows, in their order."""
-
-    least: int
-    most: int
-    trees: list[Tree]
-
-    @property
-    def bound(self) -> int:
-        """The least weighted sum of all makespans."""
-        return sum(tree.bound for tree in self.trees)
-
-    @property
-    def ended(self) -> list[int]:
-        """Numbers of trees that are stuck as the next one is: those two may become one."""
-        trees = self.trees
-        return [k for k in range(0, len(trees) - 1, 2) if trees[k].stuck and trees[k + 1].stuck]
+    windows, count = own.shape
+    width, local = found.shape[1] - 1 - windows, limits[LOCAL]
+    top, looks, depth = limits[EACH], 0, 0
+    begin, chosen, again, cover, value = np.zeros((5, width + 2), dtype=np.int64)
+    load, price = np.zeros((2, width + 2, windows), dtype=np.int64)
+    reads = np.zeros(windows, dtype=np.int64)
+    value[0] = limits[BASE]
+    while depth >= 0:
+        j = begin[depth]
+        bound = value[depth]
+        if j < count:
+            bound += classes[REST, j] if classes[VALUE, j] > 0 else classes[VALUE, j]
+        if j >= count or bound <= limits[EACH] or depth >= width or looks >= limits[LOOKS]:
+            if j < count and depth < limits[MEMBERS]:
+                top = max(top, bound)
+            depth -= 1
+            continue
+        begin[depth] = j + 1
+        same = again[depth] if depth > 0 and chosen[depth - 1] == j else 0
+        if same >= classes[SIZE, j]:
+            continue
+        looks += 1
+        chosen[depth] = j
+        again[depth + 1] = same + 1
+        cover[depth + 1] = cover[depth] + classes[COVER, j]
+        least, gain, bound = np.int64(0), cover[depth + 1], value[depth] + classes[VALUE, j]
+        for s in range(windows):
+            left = load[depth, s] + own[s, j]
+            dear = price[depth, s] + excess[s, j]
+            load[depth + 1, s], price[depth + 1, s] = left, dear
+            dearer = min(window[THETA, s], dear) - min(window[THETA, s], price[depth, s])
+            bound -= dearer * (window[ROOM, s] - window[LEAST, s])
+            least, k, equal, last = np.int64(-1), 0, 0, np.int64(2**62)
+            while True:  # with ever more of the longest read by hosts
+                over = max(0, left - window[LEAST, s]) * dear
+                if left <= window[ROOM, s]:
+                    cost = window[READ, s] * k + window[WORK, s] * left + over
+                    if least < 0 or cost < least:
+                        least, reads[s] = cost, k
+                if equal > 0:
+                    equal -= 1
+                else:
+                    largest = np.int64(-1)
+                    for m in range(depth + 1):
+                        work = own[s, chosen[m]]
+                        if largest < work < last:
+                            largest, equal = work, 0
+                        elif work == largest:
+                            equal += 1
+                    last = largest
+                less = last - local
+                if k >= window[READS, s] or less <= 0:
+                    break
+                if least >= 0 and over == 0 and window[READ, s] >= window[WORK, s] * less:
+                    break
+                left -= less
+                k += 1
+            if least < 0:
+                break
+            gain -= least
+        if least < 0:
+            continue
+        depth += 1
+        value[depth], begin[depth] = bound, j
+        top = max(top, gain)
+        for m in range(depth):
+            row = chosen[m]
+            if gain > found[row, 0]:
+                found[row, 0] = gain
+                for s in range(windows):
+                    found[row, 1 + s] = reads[s]
+                for n in range(width):
+                    found[row, 1 + windows + n] = classes[NUMBER, chosen[n]] if n < depth else -1
+    return top, looks
 
 
 @dataclass
 class SharedLayout:
-    """All windows of an instance; times in units of their common divisor.
-
-    Attributes
-    ----------
-    least
-        A bound on the makespan of each window by itself.
-    enough
-        An objective that is known.
-    """
+    """All windows of an instance, bounds on each by itself, an objective; in units of times."""
 
     instance: Instance
     least: list[int]
     enough: int
 
-    def __post_init__(self) -> None:
-        times = self.instance.path_times
-        self.weight, self._active = times.weight.tolist(), times.active
-        self._some = np.flatnonzero(times.active.any(axis=1)).tolist()
-        idle = np.flatnonzero(~times.active.any(axis=1)).tolist()
-        self._idle = sum(self.weight[s] * self.least[s] for s in idle)
-
     def bounds(self) -> Iterator[int]:
         """Yield higher and higher bounds on the objective, up to `enough`."""
-        heap: list[tuple[int, int, Branch]] = []
-
-        def push(branch: Branch) -> None:
-            heappush(heap, (branch.bound + self._idle, branch.most, branch))
-
-        push(self._branch(0, int(self._active.any(axis=0).sum()), self.least))
-        while heap:
-            bound, _, branch = heappop(heap)
-            yield min(bound, self.enough)
-            if bound >= self.enough:
+        times, number = self.instance.path_times, 0
+        some = np.flatnonzero(times.active.any(axis=1)).tolist()
+        weight = times.weight[some].tolist()
+        least = tuple(self.least[s] for s in some)
+        bound = _sum(weight, least)
+        idle = _sum(times.weight.tolist(), self.least) - bound
+        yield min(bound + idle, self.enough)
+        enough = self.enough - idle
+        if bound >= enough or not some:
+            return
+        most = tuple(t + (enough - bound) // w for w, t in zip(weight, least, strict=True))
+        box = Box(0, int(times.active.any(axis=0).sum()), least, most)
+        relaxation, target = Relaxation(self.instance, some, box), bound
+        heap: list[tuple[int, int, Box, Start | None]] = [(bound, 0, box, None)]
+        while bound < enough:
+            if bound >= target:
+                target = bound + max(1, (enough - bound) // PARTS)
+            _, _, box, start = heappop(heap)
+            spare, value, ends = target - 1 - _sum(weight, box.least), target, list[float]()
+            room = [a + spare // w for w, a in zip(weight, box.least, strict=True)]
+            within = box._replace(most=tuple(map(min, box.most, room)))
+            if spare >= 0:
+                value, start, ends = relaxation.bound(within, bound, target, start)
+            parts = [box] if value >= target else _parts(box, within, ends, weight)
+            if not parts:
                 return
-            if branch.least < branch.most and all(tree.steps for tree in branch.trees):
-                middle = (branch.least + branch.most) // 2
-                least = list(self.least)
-                for of in branch.trees:  # of one window each
-                    least[of.windows[0]] = -(-of.bound // self.weight[of.windows[0]])
-                push(self._branch(branch.least, middle, least))
-                push(self._branch(middle + 1, branch.most, least))
-                continue
-            for first in branch.ended[::-1] if branch.least == branch.most else ():
-                branch.trees[first : first + 2] = [self._joined(branch, first)]
-            tree = min(branch.trees, key=lambda tree: (tree.steps > 0, tree.stuck, tree.steps))
-            if tree.stuck:
-                return
-            tree.step(self.enough - bound + tree.bound)
-            push(branch)
+            for part in parts:
+                number -= 1
+                reached = max(min(value, target), _sum(weight, part.least))
+                heappush(heap, (reached, number, part, start))
+            bound = heap[0][0]
+            yield min(bound + idle, self.enough)
 
-    def _branch(self, first: int, last: int, least: list[int]) -> Branch:
-        """Return a branch with a tree for each window."""
-        trees = []
-        spare = self.enough - sum(w * t for w, t in zip(self.weight, least, strict=True))
-        for s in self._some:
-            most = least[s] + max(0, spare) // self.weight[s]
-            box = Box(*self._striped([s], first, last), (least[s],), (most,))
-            trees.append(Tree(self.instance, [s], box, [(1, self.weight[s] * least[s])]))
-        return Branch(first, last, trees)
 
-    def _joined(self, branch: Branch, first: int) -> Tree:
-        """Return one tree for the windows of two."""
-        two = branch.trees[first : first + 2]
-        windows = [s for tree in two for s in tree.windows]
-        spare = max(0, self.enough - branch.bound - self._idle)
-        least, most = list[int](), list[int]()
-        for tree in two:
-            single = len(tree.windows) == 1
-            begin = (-(-tree.bound // self.weight[tree.windows[0]]),) if single else tree.box.least
-            rise = spare + tree.bound
-            rise -= sum(self.weight[s] * t for s, t in zip(tree.windows, begin, strict=True))
-            least += begin
-            most += (t + rise // self.weight[s] for s, t in zip(tree.windows, begin, strict=True))
-        striped = self._striped(windows, branch.least, branch.most)
-        parts = [(len(tree.windows), tree.bound) for tree in two]
-        return Tree(self.instance, windows, Box(*striped, tuple(least), tuple(most)), parts)
+def _sum(weight: Sequence[int], times: Sequence[int]) -> int:
+    return sum(w * t for w, t in zip(weight, times, strict=True))
 
-    def _striped(self, windows: list[int], first: int, last: int) -> tuple[int, int]:
-        """Return how many of the experts with tokens in some windows are striped."""
-        experts = int(self._active[windows].any(axis=0).sum())
-        elsewhere = int(self._active.any(axis=0).sum()) - experts
-        return max(0, first - elsewhere), min(last, experts)
+
+def _parts(box: Box, within: Box, ends: list[float], weight: list[int]) -> list[Box]:
+    """Return two parts of a box, divided where most of what is within is open; none of a point."""
+    if box.first < box.last:
+        middle = (box.first + box.last) // 2
+        return [box._replace(last=middle), box._replace(first=middle + 1)]
+    least, most = within.least, within.most
+    from_ = [max(a, int(b)) for a, b in zip(least, ends or least, strict=True)]
+    some = [s for s in range(len(least)) if least[s] < most[s]]
+    if not some:
+        return []
+    s = max(some, key=lambda s: weight[s] * (most[s] - from_[s]))
+    middle = min((from_[s] + most[s]) // 2, most[s] - 1)
+    low, high = list(box.most), list(box.least)
+    low[s], high[s] = middle, middle + 1
+    return [box._replace(most=tuple(low)), box._replace(least=tuple(high))]

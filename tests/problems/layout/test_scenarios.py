@@ -1,7 +1,9 @@
 """Several scenarios: no bound above the optimum, no plan below it, and claims that hold."""
 
-from itertools import islice
+from collections import Counter
+from itertools import combinations_with_replacement, islice
 
+import numpy as np
 import pytest
 
 from moeopt.core.search import Search
@@ -9,7 +11,14 @@ from moeopt.problems.layout import check
 from moeopt.problems.layout.bounds import unit_of
 from moeopt.problems.layout.instance import Instance, Scenario
 from moeopt.problems.layout.multi_scenario import solve
-from moeopt.problems.layout.shared_layout import SharedLayout
+from moeopt.problems.layout.shared_layout import (
+    Box,
+    Multipliers,
+    Pattern,
+    Relaxation,
+    Room,
+    SharedLayout,
+)
 from moeopt.problems.layout.single_scenario import scenario_bounds
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
@@ -49,6 +58,64 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
         assert search.bound <= least <= search.objective, instance.name
         closed += search.closed
     assert closed > len(INSTANCES) // (6 * SHARES)  # so that the claims are put to the test
+
+
+def test_patterns_that_gain_most() -> None:
+    """The search over sets finds the best of all, at any multipliers; cut short, a bound on it."""
+    rng = np.random.default_rng(0)
+    for instance in of_every_kind(INSTANCES, slice(0, None, 3)):
+        unit, windows = unit_of(instance), range(len(instance.scenarios))
+        some = [s for s in windows if instance.path_times.active[s].any()]
+        if not some:
+            continue
+        makespan = (
+            max(max(of.ndp_ns) for of in instance.scenarios) // unit * int(rng.integers(1, 4))
+        )
+        least, most = [rng.integers(0, makespan + 1, len(some)).tolist() for _ in range(2)]
+        least, most = np.sort([least, most], axis=0).tolist()
+        relaxation = Relaxation(instance, some, box := Box(0, 2, tuple(least), tuple(most)))
+        room, size = relaxation.room(box), len(relaxation.size)
+        dimm, gpu, cpu, work = rng.integers(0, 10, (4, len(some)))
+        read = rng.integers(0, 1 + 10 * makespan, len(some))
+        excess = rng.integers(0, 9, (len(some), size))
+        cover = rng.integers(0, 1 + 30 * makespan, size)
+        by = Multipliers(dimm, gpu, cpu, read, work, excess, cover, 0, int(rng.integers(0, 99)))
+        worth, _ = relaxation._worth(by, room)
+        at = np.flatnonzero(worth > 0)
+        gains = dict(_gains(relaxation, by, room, at.tolist()))
+        top, found, looks = relaxation._patterns(by, room, at, 10**6)
+        assert looks < 10**6
+        assert top == max(by.each, *gains.values(), 0), instance.name
+        for of in found:
+            assert isinstance(of, Pattern)
+            assert gains[of.members] > by.each
+        for few in (1, 2, 5):
+            assert relaxation._patterns(by, room, at, few)[0] >= top
+
+
+def _gains(
+    relaxation: Relaxation, by: Multipliers, room: Room, classes: list[int]
+) -> list[tuple[tuple[int, ...], int]]:
+    """Return all sets that a DIMM has room for, and what they gain."""
+    found = []
+    for count in range(1, relaxation.most_members + 1):
+        for members in combinations_with_replacement(classes, count):
+            if any(n > relaxation.size[i] for i, n in Counter(members).items()):
+                continue
+            costs = []
+            for s, own in enumerate(relaxation.ndp[:, list(members)].tolist()):
+                each, ways = sum(by.excess[s, i] for i in members), list[int]()
+                for k in range(min(count, room.reads[s]) + 1):
+                    own.sort(reverse=True)
+                    load = sum(min(n, relaxation.local) for n in own[:k]) + sum(own[k:])
+                    if load <= room.most[s]:
+                        over = each * max(0, load - room.least[s])
+                        ways.append(int(by.read[s] * k + by.work[s] * load + over))
+                costs.append(min(ways, default=None))
+            if None not in costs:
+                gain = int(sum(by.cover[i] for i in members)) - sum(c for c in costs if c)
+                found.append((members, gain))
+    return found
 
 
 def test_pieces_are_not_divided() -> None:
