@@ -4,7 +4,7 @@ from math import gcd
 
 import numpy as np
 
-from .instance import Instance, Ints
+from .instance import LARGEST_SUM, Instance, Ints
 
 
 def objective_grid(instance: Instance) -> int:
@@ -66,10 +66,11 @@ def window_bounds(instance: Instance) -> Ints:
     than there are slots for all of them, or for those of a group and its node, T is refuted. What
     is not refuted is monotone in T, so that bisection finds the least.
 
-    With kernel times a device has room for so many tokens in T, and it reads at most T / read_ns
-    experts: the tokens that all devices have room for are at least all tokens, and the copies of
-    experts with tokens that they read are at least the copies that such experts need. Reading and
-    what tokens take besides follow each other: in all devices' T together there is room for both.
+    (3) With kernel times a device that reads n experts has room for so many tokens in T, a_g(n):
+    computing, or reading and what tokens take besides, may take no longer. Experts with tokens need
+    R copies that are read, each of a device's own room for one reading, so that for every price
+    q >= 0 the tokens and q R together are at most the sum over devices of max_n a_g(n) + q n. Any
+    prices will do; these are what further readings take of the first device's room.
     """
     bound = _kernel_bound if instance.work == "kernel" else _window_bound
     return np.array([bound(instance, row) for row in instance.loads_units], dtype=np.int64)
@@ -91,35 +92,43 @@ def _kernel_bound(instance: Instance, loads: Ints) -> int:
     if not loads.any():
         return 0
     token = np.array(instance.scaled_token_ns, dtype=np.int64)
-    link = np.array(instance.scaled_link_ns, dtype=np.int64)
     low, high = 1, int(loads.sum() * token.max()) + instance.scaled_read_ns * instance.experts
     while low < high:
         middle = (low + high) // 2
         # Times are multiplied by the scale: with links they are rounded up to it.
-        peak = middle * instance.scale
-        tokens = peak // token
-        if _reachable(instance, loads, tokens, _readings(instance, peak, link), peak):
+        if _reachable(instance, loads, middle * instance.scale):
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _readings(instance: Instance, peak: int, link: Ints) -> Ints:
-    """Return how many experts each device reads in a time: each has a token that comes there."""
-    return np.minimum(peak // (instance.scaled_read_ns + link), instance.slots)
-
-
-def _reachable(instance: Instance, loads: Ints, tokens: Ints, readings: Ints, peak: int) -> bool:
-    """Tell whether devices with room for so many tokens and readings may serve all experts."""
-    if int(tokens.sum()) < int(loads.sum()):
+def _reachable(instance: Instance, loads: Ints, peak: int) -> bool:
+    """Tell whether devices may serve all experts in a time; see `window_bounds`, (3)."""
+    token = np.array(instance.scaled_token_ns, dtype=np.int64)[:, None]
+    besides = np.array(instance.scaled_link_ns, dtype=np.int64)[:, None]
+    read = instance.scaled_read_ns
+    # Each expert that a device reads has a token there.
+    numbers = np.minimum(np.arange(instance.slots + 1), peak // np.maximum(read + besides, token))
+    most, total = int(numbers.max()), int(loads.sum())
+    if most == 0:
         return False
-    needed = _needed(loads, int(tokens.max()))
-    read = int(needed[loads > 0].sum())
-    if not _enough_slots(instance, needed) or read > int(readings.sum()):
+    left = (peak - read * numbers) // np.maximum(1, besides)
+    room = np.minimum(peak // token, np.where(besides > 0, left, total))
+    needed = _needed(loads, int(room[:, 1].max()))
+    copies = int(needed[loads > 0].sum())
+    if not _enough_slots(instance, needed) or copies > int(numbers.max(axis=1).sum()):
         return False
-    besides = min(instance.scaled_link_ns) * int(loads.sum())
-    return instance.scaled_read_ns * read + besides <= peak * instance.devices
+    middle, first = copies // instance.devices, room[0].tolist()
+    prices = [(0, 1), (read, int(besides.min()))]
+    for i in range(max(0, middle - 1), min(most, middle + 1)):
+        for j in range(middle + 1, min(most, middle + 2) + 1):
+            prices.append((first[i] - first[j], j - i))
+    return all(
+        sum((each * room + price * numbers).max(axis=1).tolist()) >= each * total + price * copies
+        for price, each in prices
+        if price * most + each * total < LARGEST_SUM
+    )
 
 
 def _needed(loads: Ints, peak: int) -> Ints:
