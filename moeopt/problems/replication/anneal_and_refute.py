@@ -28,7 +28,7 @@ from .bounds import (
 )
 from .check import objective
 from .dispatch import best_shares
-from .eplb import placed, within_nodes
+from .eplb import placed, rebalance, within_nodes
 from .heuristics import HEURISTICS
 from .instance import Instance, Ints, Solution
 
@@ -42,8 +42,8 @@ HEATS = (1e-3, 3e-3, 1e-2)
 """First temperatures in turn: short runs from the incumbent, colder and hotter ones."""
 
 FIRST_UNITS, FAR_LONGER = 0.01, 4.0
-"""Units of work for exchanges in a round from a start, and how much longer each round after them is
-with several windows."""
+"""Units of work for exchanges in the first round, and how much longer each is with several
+windows."""
 
 WHOLE = 100
 """Tokens a copy from which remainders matter little."""
@@ -101,9 +101,26 @@ def _starts(instance: Instance, search: Search) -> list[Solution]:
     return solutions
 
 
+def _by_most(instance: Instance) -> Solution:
+    """Return EPLB's placement for each expert's most tokens in any window.
+
+    One with a peak in a single window needs copies. With one window no expert has many: of parts of
+    tokens most devices then have none.
+    """
+    most = (instance.loads_units.max(axis=0) // instance.units_per_token).tolist()
+    copies, slots = instance.most_copies, instance.devices * instance.slots
+    if len(instance.windows) == 1:
+        copies = min(copies, max(2, -(-max(most) * instance.devices // max(1, sum(most)))))
+    held = rebalance(most, slots, 1, 1, instance.devices, copies)
+    return best_shares(instance, placed(held, most, instance.devices, True))
+
+
 def _improve(instance: Instance, search: Search, starts: list[Solution], rounds: int) -> None:
     """Anneal in rounds, most of them from the incumbent or what is as good."""
     arrays, here, exchanges = Arrays.of(instance), search.solution, _has_exchanges(instance)
+    several = len(instance.windows) > 1
+    # Exchanges keep the numbers of copies, so they start from several.
+    turns = [_by_most(instance), *starts[:2]] if exchanges else starts
 
     def ended() -> bool:
         return search.stopped or search.closed or _near_enough(search)
@@ -112,8 +129,8 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
         if ended():
             return
         if exchanges:
-            start = starts[number] if number < len(starts) else here
-            length = _length(instance, number + 1 - len(starts), search.remaining_s)
+            start = turns[0] if several else [*turns, here][number % (len(turns) + 1)]
+            length = _length(several, number, search.remaining_s)
             here = _offered(instance, search, arrays.exchanged(start, length, search), here)
             if ended():
                 return
@@ -140,10 +157,9 @@ def _size(instance: Instance) -> int:
     return instance.experts * instance.devices * instance.most_copies
 
 
-def _length(instance: Instance, number: int, left: float) -> float:
+def _length(several: bool, number: int, left: float) -> float:
     """Return the units of work of a round of exchanges; over several windows the last takes all."""
-    several = len(instance.windows) > 1
-    length: float = FIRST_UNITS * (FAR_LONGER if several else LONGER) ** max(0, number)
+    length: float = FIRST_UNITS * (FAR_LONGER if several else LONGER) ** number
     return left if several and length * FAR_LONGER > left else length
 
 

@@ -1,9 +1,8 @@
 """Simulated annealing over placements with an even split, compiled.
 
 A *state* is `slot`, the expert in each slot of each device (-1: none). Changes: two slots of
-different devices change contents, often those of experts with about as many tokens a copy; or a
-slot takes a copy of another expert, which then has one more, in place of one whose expert has
-others, or of none; or a slot is left empty.
+different devices change contents; or a slot takes a copy of another expert, which then has one
+more, in place of one whose expert has others, or of none; or a slot is left empty.
 
 Peaks alone do not lead: few changes lower one. So what devices have above a target between bound
 and peak counts, too, squared.
@@ -37,18 +36,19 @@ SMOOTH, STEEP, TARGET = 0.5, 20.0, 3
 """What squares count beside the peaks, of one window's times and of several windows' excess over a
 target; and the target's part of the way from bound to peak."""
 
-LIKE = 3
-"""Of eight changes so many exchange copies that have about as many tokens."""
-
 CHUNK = 5e7
 """Steps between two looks at the clock, times windows and a constant: some 50 ms."""
 
-PART = 0.62
+PART = 0.75
 """The targets' part of the way from bounds to peaks."""
 
-MIDDLE, SLOPE = 0.13, 0.6
-"""Temperature of exchanges halfway, as a share of the way to the targets squared, and how much of
-its logarithm lies before and after, most of it early and late."""
+MIDDLE, SLOPE = 0.1, 2.0
+"""Temperature of exchanges halfway, as a share of the way to the targets squared, and half of its
+logarithm before and after, most of it early and late."""
+
+SPLIT = 40
+"""What tokens that a device has a part of count with one window, in squares of the way to targets:
+such parts have to fit, and few copies have any."""
 
 PARTS, LOOKED = 64, 0.05
 """Temperatures at least, and units of work of each at most."""
@@ -68,7 +68,6 @@ def anneal(
     share: Ints,
     extra: Ints,
     weight: Ints,
-    order: Ints,
     slot: Ints,
     moved: Ints,
     best: Ints,
@@ -89,8 +88,6 @@ def anneal(
         (experts, most + 1, windows).
     weight, bounds
         Of the windows, and a bound on the slowest device's time in each, shape (windows,).
-    order
-        Experts by tokens a copy, and the place of each in this, shape (2, experts).
     slot, best
         The state, and the best one, overwritten: shape (devices, slots).
     moved
@@ -165,18 +162,6 @@ def anneal(
         h = g // per_node * per_node + int(random >> np.uint64(16) & np.uint64(0x1FFFF)) % per_node
         t = int(random >> np.uint64(4) & np.uint64(0xFFF)) % slots
         a = slot[g, s]
-        if windows > 1 and kind < LIKE and a != EMPTY:
-            far = 2 << int(random >> np.uint64(10)) % 6
-            place = order[1, a] + int(random >> np.uint64(20) & np.uint64(0xFFFF)) % (2 * far) - far
-            if place < 0 or place >= order.shape[1]:
-                continue
-            b = order[0, place]
-            h = where[b, int(random >> np.uint64(37) & np.uint64(0xFF)) % count[b]]
-            if h // per_node != g // per_node:
-                continue
-            t = 0
-            while slot[h, t] != b:
-                t += 1
         b = slot[h, t]
         # A change: `a` leaves g for h where it is not EMPTY, and b leaves h for g. Or `added` has
         # one copy more, in `place` of device `at`, and `dropped` one less there; either is EMPTY.
@@ -348,12 +333,14 @@ def exchange(
     slot, best, level
         The state, the one with the least cost, and tokens, then readings, by device: overwritten.
     fixed
-        Weights, targets and, of reading, computing and what comes besides, costs: rows.
+        Weights, targets and, of reading, computing and what comes besides, costs; then what makes a
+        token, and what half a token off counts twice: rows.
     state
         Temperature, steps, random number, least cost and least sum of squares, overwritten.
     """
     (devices, slots), windows, mask = slot.shape, now.shape[1], np.uint64(0xFFFF)
     single, read, compute, way = devices * slots, fixed[2, 0], fixed[2, 1], fixed[2, 2]
+    token, dear = fixed[2, 3], fixed[2, 4]
     each, random, total = len(ranks) // single - 1, np.uint64(state[2]), 0.0
     place, key, size = ranks.copy(), np.zeros(len(ranks)), np.zeros(len(now))
     on, energy, chance = np.zeros((len(now), devices)), np.zeros(devices), np.zeros(256)
@@ -370,6 +357,7 @@ def exchange(
         for w in range(windows):
             time = max(read * level[devices + g, w], compute * level[g, w]) + way * level[g, w]
             energy[g] += fixed[0, w] * max(0.0, time - fixed[1, w]) ** 2
+            energy[g] += dear * abs(level[g, w] / token - np.rint(level[g, w] / token))
         total += energy[g]
     for g in range(devices):
         on[EMPTY, g] = 0
@@ -411,7 +399,12 @@ def exchange(
         worse, mended = -energy[g] - energy[h], 0.0
         for w in range(windows):
             more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
-            one, two = compute * (level[g, w] + more), compute * (level[h, w] - more)
+            one, two = level[g, w] + more, level[h, w] - more
+            if dear > 0.0:
+                split = dear * abs(one / token - np.rint(one / token))
+                mended += split
+                worse += split + dear * abs(two / token - np.rint(two / token))
+            one, two = compute * one, compute * two
             if read > 0.0:
                 seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
                 seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
@@ -515,9 +508,6 @@ class Arrays:
         i = self.instance
         here = slots_of(i, start)
         found, best, least = here, here.copy(), None
-        sizes = (i.weights @ i.loads_units) // [len(row) for row in start.copies]
-        order = np.argsort(-sizes, kind="stable")
-        order = np.stack([order, np.argsort(order)])
         step = i.devices * len(i.windows) + STEP
         at_once = max(1, int(CHUNK / step))
         cooling = (COLD / heat) ** (1 / steps)
@@ -526,7 +516,7 @@ class Arrays:
             if stopped():
                 break
             numbers[1] = part = min(at_once, steps - done)
-            state = (self.share, self.extra, i.weights, order, here, self.moved, best)
+            state = (self.share, self.extra, i.weights, here, self.moved, best)
             factors = np.array([heat * cooling**done, cooling])
             cost = anneal(*state, self.costs, self.bounds, numbers, factors)
             spend(part * step / STEPS_PER_UNIT)
@@ -547,9 +537,10 @@ class Arrays:
         peaks = (np.maximum(read * reads, compute * tokens) + way * tokens).max(axis=0)
         gap = max(0.0, PART * (weight @ peaks / max(1.0, bound) - 1))
         unit = weight @ (gap * self.bounds) ** 2 / len(weight)
-        fixed = np.zeros((3, max(3, len(weight))))
+        fixed = np.zeros((3, max(5, len(weight))))
         fixed[0, : len(weight)], fixed[1, : len(weight)] = weight, self.bounds * (1 + gap)
-        fixed[2, :3] = costs
+        split = len(weight) == 1 and i.work == "tokens"
+        fixed[2, :5] = *costs, i.units_per_token, SPLIT * unit * split
         each = min(i.slots // 2, MOST_PAIRS // slots)
         places = [(g, s) for g in range(i.devices) for s in range(i.slots)]
         pairs = [(g, s, (s + k) % i.slots) for g, s in places for k in range(1, each + 1)]
@@ -558,7 +549,7 @@ class Arrays:
         steps = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
         state = np.array([0.0, steps, 2 * search.seed + 1, np.inf, np.inf])
         ranks, begin = np.arange(len(sets)), search.remaining_s
-        while state[3] > bound and begin - search.remaining_s < units and not search.stopped:
+        while state[4] > 0 and begin - search.remaining_s < units and not search.stopped:
             x = 1 - 2 * (begin - search.remaining_s) / units
             state[0] = unit * MIDDLE * np.exp(SLOPE * x * (1 + x * x))
             exchange(now, sets, ranks, here, best, level, fixed, state)
