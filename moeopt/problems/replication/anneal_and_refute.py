@@ -102,11 +102,7 @@ def _starts(instance: Instance, search: Search) -> list[Solution]:
 
 
 def _by_most(instance: Instance) -> Solution:
-    """Return EPLB's placement for each expert's most tokens in any window.
-
-    One with a peak in a single window needs copies. With one window no expert has many: of parts of
-    tokens most devices then have none.
-    """
+    """Return EPLB's placement by most tokens in any window; of one, with few parts of tokens."""
     most = (instance.loads_units.max(axis=0) // instance.units_per_token).tolist()
     copies, slots = instance.most_copies, instance.devices * instance.slots
     if len(instance.windows) == 1:
@@ -120,7 +116,7 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
     arrays, here, exchanges = Arrays.of(instance), search.solution, _has_exchanges(instance)
     several = len(instance.windows) > 1
     # Exchanges keep the numbers of copies, so they start from several.
-    turns = [_by_most(instance), *starts[:2]] if exchanges else starts
+    turns = [_by_most(instance), *starts] if exchanges else starts
 
     def ended() -> bool:
         return search.stopped or search.closed or _near_enough(search)

@@ -39,16 +39,12 @@ target; and the target's part of the way from bound to peak."""
 CHUNK = 5e7
 """Steps between two looks at the clock, times windows and a constant: some 50 ms."""
 
-PART = 0.75
-"""The targets' part of the way from bounds to peaks."""
+PART, MIDDLE, SLOPE = (0.62, 0.75), 0.13, (0.6, 2.0)
+"""The targets' part of the way from bounds to peaks, with one window and with several; temperature
+of exchanges halfway, as a share of that way squared, and half of its logarithm before and after."""
 
-MIDDLE, SLOPE = 0.1, 2.0
-"""Temperature of exchanges halfway, as a share of the way to the targets squared, and half of its
-logarithm before and after, most of it early and late."""
-
-SPLIT = 40
-"""What tokens that a device has a part of count with one window, in squares of the way to targets:
-such parts have to fit, and few copies have any."""
+SPLIT = 8
+"""What half a token on a device counts twice with one window, in squares of the way to targets."""
 
 PARTS, LOOKED = 64, 0.05
 """Temperatures at least, and units of work of each at most."""
@@ -535,12 +531,13 @@ class Arrays:
         tokens, reads = self._levels(search.solution)[2].reshape(2, i.devices, -1)
         read, compute, way = costs = self.costs[[0, 1, 3]].astype(float)
         peaks = (np.maximum(read * reads, compute * tokens) + way * tokens).max(axis=0)
-        gap = max(0.0, PART * (weight @ peaks / max(1.0, bound) - 1))
+        several = int(len(weight) > 1)
+        gap = max(0.0, PART[several] * (weight @ peaks / max(1.0, bound) - 1))
         unit = weight @ (gap * self.bounds) ** 2 / len(weight)
         fixed = np.zeros((3, max(5, len(weight))))
         fixed[0, : len(weight)], fixed[1, : len(weight)] = weight, self.bounds * (1 + gap)
-        split = len(weight) == 1 and i.work == "tokens"
-        fixed[2, :5] = *costs, i.units_per_token, SPLIT * unit * split
+        split = SPLIT * unit * (not several and i.work == "tokens")
+        fixed[2, :5] = *costs, i.units_per_token, split
         each = min(i.slots // 2, MOST_PAIRS // slots)
         places = [(g, s) for g in range(i.devices) for s in range(i.slots)]
         pairs = [(g, s, (s + k) % i.slots) for g, s in places for k in range(1, each + 1)]
@@ -551,7 +548,7 @@ class Arrays:
         ranks, begin = np.arange(len(sets)), search.remaining_s
         while state[4] > 0 and begin - search.remaining_s < units and not search.stopped:
             x = 1 - 2 * (begin - search.remaining_s) / units
-            state[0] = unit * MIDDLE * np.exp(SLOPE * x * (1 + x * x))
+            state[0] = unit * MIDDLE * np.exp(SLOPE[several] * x * (1 + x * x))
             exchange(now, sets, ranks, here, best, level, fixed, state)
             spend(part)
         return solution_of(i, best)

@@ -69,34 +69,25 @@ def window_bounds(instance: Instance) -> Ints:
     (3) With kernel times a device that reads n experts has room for so many tokens in T, a_g(n):
     computing, or reading and what tokens take besides, may take no longer. Experts with tokens need
     R copies that are read, each of a device's own room for one reading, so that for every price
-    q >= 0 the tokens and q R together are at most the sum over devices of max_n a_g(n) + q n. Any
-    prices will do; these are what further readings take of the first device's room.
+    q >= 0 the tokens and q R together are at most the sum over devices of max_n a_g(n) + q n. These
+    prices are what further readings take of the first device's room.
     """
-    bound = _kernel_bound if instance.work == "kernel" else _window_bound
-    return np.array([bound(instance, row) for row in instance.loads_units], dtype=np.int64)
+    rows = instance.loads_units
+    return np.array([_window_bound(instance, row) for row in rows], dtype=np.int64)
 
 
 def _window_bound(instance: Instance, loads: Ints) -> int:
-    low = max(-(-int(loads.sum()) // instance.devices), 0)
+    total, kernel = int(loads.sum()), instance.work == "kernel"
+    low = -(-total // instance.devices)
     high = max(low, int(loads.max()))
-    while low < high:
-        middle = (low + high) // 2
-        if _enough_slots(instance, _needed(loads, middle)):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _kernel_bound(instance: Instance, loads: Ints) -> int:
-    if not loads.any():
-        return 0
-    token = np.array(instance.scaled_token_ns, dtype=np.int64)
-    low, high = 1, int(loads.sum() * token.max()) + instance.scaled_read_ns * instance.experts
+    if kernel:
+        slowest = max(instance.scaled_token_ns)
+        low, high = 0, (total > 0) * (total * slowest + instance.scaled_read_ns * len(loads))
     while low < high:
         middle = (low + high) // 2
         # Times are multiplied by the scale: with links they are rounded up to it.
-        if _reachable(instance, loads, middle * instance.scale):
+        fits = kernel and _reachable(instance, loads, middle * instance.scale)
+        if fits or (not kernel and _enough_slots(instance, _needed(loads, middle))):
             high = middle
         else:
             low = middle + 1
@@ -120,10 +111,9 @@ def _reachable(instance: Instance, loads: Ints, peak: int) -> bool:
     if not _enough_slots(instance, needed) or copies > int(numbers.max(axis=1).sum()):
         return False
     middle, first = copies // instance.devices, room[0].tolist()
-    prices = [(0, 1), (read, int(besides.min()))]
-    for i in range(max(0, middle - 1), min(most, middle + 1)):
-        for j in range(middle + 1, min(most, middle + 2) + 1):
-            prices.append((first[i] - first[j], j - i))
+    low, high = range(max(0, middle - 1), min(most, middle + 1)), range(middle + 1, middle + 3)
+    prices = [(first[i] - first[j], j - i) for i in low for j in high if j <= most]
+    prices += [(0, 1), (read, int(besides.min()))]
     return all(
         sum((each * room + price * numbers).max(axis=1).tolist()) >= each * total + price * copies
         for price, each in prices
