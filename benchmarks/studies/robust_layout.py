@@ -59,7 +59,7 @@ BATCHES = (64, 128, 256, 512, 1024)
 RULES = ("lpt", "windows seen, optimised", "robust", "hindsight")
 SAMPLE_RULE, TUNED, _, HINDSIGHT = RULES
 HINDSIGHT_WORK = 10.0
-"""Units for an incumbent; with 30 the first cell's layouts are the same, as only bounds gain."""
+"""Units for an incumbent; with 30 the first cell's layouts are the same: bounds gain."""
 OPTIMUM_S = 30.0
 PAGE = Path(__file__).parents[2] / "docs" / "later.md"
 
