@@ -191,8 +191,8 @@ def _settlements(
     ctx: typer.Context, paths: Sequence[Path], options: GapOptions, kept: "Path | Store"
 ) -> int:
     """Solve under every reading, print the table and write what is asked for."""
+    from moeopt.cli.campaign_progress import showing
     from moeopt.cli.gap_tables import print_settlements
-    from moeopt.cli.progress import showing
     from moeopt.cli.report import write_report
     from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
@@ -229,7 +229,7 @@ def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Runn
 
 def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
     """Solve on a grid of all settlements and print each rule's range with its ends."""
-    from moeopt.cli.progress import showing
+    from moeopt.cli.campaign_progress import showing
     from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
 
@@ -321,7 +321,7 @@ def _run(
     campaign: "Campaign", store: "Path | Store", options: GapOptions
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
-    from moeopt.cli.progress import showing
+    from moeopt.cli.campaign_progress import showing
     from moeopt.cli.report import shown_live
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign
