@@ -22,7 +22,7 @@ def check_command(
         Path, typer.Argument(help="Solution file, or another solver's answer (.sol).")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the solution that a .sol file holds.")
+        Path | None, typer.Option(help="Write the solution that a .sol file holds.")
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -55,7 +55,7 @@ def _export(
             metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
         ),
     ],
-    to: Annotated[str, typer.Option("--to", help="See `moeopt list targets`.", show_default=False)],
+    to: Annotated[str, typer.Option(help="See `moeopt list targets`.", show_default=False)],
     options: ExportOptions,
     more: Mapping[str, int | str | Path | None] = MappingProxyType({}),
     as_json: Json = False,

@@ -72,7 +72,7 @@ def gantt_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
     solutions: Annotated[list[Path], typer.Argument(help="Solution files, drawn in this order.")],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Picture: .svg, .png or .pdf.")
     ] = None,
 ) -> None:
     """Draw the schedules of solutions below each other, on one time axis, with critical paths."""

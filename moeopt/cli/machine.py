@@ -41,7 +41,7 @@ def build_app() -> typer.Typer:
 
 
 def detect_command(
-    out: Annotated[Path, typer.Option("--out", help="Machine file; its stem is the name.")],
+    out: Annotated[Path, typer.Option(help="Machine file; its stem is the name.")],
     measure: Annotated[
         bool,
         typer.Option("--measure/--no-measure", help="Measure bandwidths and rates (some seconds)."),
@@ -79,7 +79,7 @@ def set_command(
         ),
     ],
     out: Out = None,
-    source: Annotated[str | None, typer.Option("--source", help="Where the values stand.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where the values stand.")] = None,
 ) -> int:
     """Change fields of a machine; a number makes a flat curve, null takes a field out."""
     from moeopt.sim.machines.edit import BY_USER, set_machine
@@ -96,8 +96,7 @@ def import_command(
         Path, typer.Argument(metavar="FILE", help="JSON of a bandwidth tool.", show_default=False)
     ],
     machine: Annotated[
-        str | None,
-        typer.Option("--machine", metavar="M", help="The machine that was measured."),
+        str | None, typer.Option(metavar="M", help="The machine that was measured.")
     ] = None,
     out: Out = None,
 ) -> int:
@@ -279,7 +278,7 @@ def calibrate_command(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Machine file to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Machine file to write.", show_default=False)],
     model: Annotated[
         str, typer.Option(help="The model, where the points do not name it.", show_default=False)
     ] = "",

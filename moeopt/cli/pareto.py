@@ -34,7 +34,7 @@ def pareto_command(
     ] = None,
     options: LimitOptions,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Picture: .svg, .png or .pdf.")
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -41,10 +41,8 @@ def plan_command(
     ] = None,
     options: PlanOptions,
     several: SeveralOptions,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the plan's file.")] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", help="Folder for the runtimes' files.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plan's file.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Folder for the runtimes' files.")] = None,
     pareto: Annotated[
         bool, typer.Option("--pareto", help="Tokens/s against loss and against memory as well.")
     ] = False,
