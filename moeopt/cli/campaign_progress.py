@@ -11,7 +11,7 @@ from moeopt.solvers.result import Result
 from moeopt.study.attempt import Failure, Watch
 from moeopt.study.plan import Job, Key
 
-from .options import GRAVEST_FIRST, INTERRUPTED, print_error, rich_console, rich_text
+from .options import GRAVEST_FIRST, INTERRUPTED, print_error, rich_console, rich_text, warn
 from .progress import known
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class Shown(Watch):
 
     def spared(self, solves: int, doubts: Sequence[str]) -> None:
         """Say what is not solved, and which claims of libraries are not believed."""
-        for doubt in doubts:
-            print(f"moeopt: warning: {doubt}", file=sys.stderr)
+        warn(*doubts)
         self.left_out = solves
 
     def started(self, job: Job) -> None:

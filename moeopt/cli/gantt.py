@@ -113,7 +113,6 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
 
 
 def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
-
     with drawing(out):
         from moeopt.study.pictures import Panel, save_gantt
 

@@ -12,7 +12,7 @@ import typer
 from moeopt.core.errors import InputError
 from moeopt.core.wording import terminal_text
 
-from .options import Json, group, stem
+from .options import Json, group, print_table, stem
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
@@ -188,7 +188,6 @@ def write_machine(machine: "Machine", out: Path) -> None:
 
 
 def _print(machine: "Machine", as_json: bool) -> None:
-
     from moeopt.sim.machines.edit import absent_fields, machine_rows
 
     rows = machine_rows(machine)
@@ -225,8 +224,6 @@ def profile_command(
     from moeopt.sim.machines.profile import TOKENS, Settings, profile
     from moeopt.sim.presets import get_machine, get_model
 
-    from .options import stem
-
     check_place(out)
     settings = Settings(
         device=device,  # type: ignore[arg-type]  # checked by profile()
@@ -253,7 +250,6 @@ def profile_command(
 
 
 def _tokens(text: str) -> tuple[int, ...]:
-
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -292,8 +288,6 @@ def calibrate_command(
     from moeopt.sim.machines.runtimes.measurements import read_measurements
     from moeopt.sim.presets import get_machine
 
-    from .options import stem
-
     found = get_machine(machine)
     check_place(out)
     measured = read_measurements(points, model=model, bits=bits)
@@ -323,8 +317,6 @@ def _as_dict(found: "Calibrated") -> dict[str, object]:
 
 
 def _print_calibrated(found: "Calibrated") -> None:
-    from .options import print_table
-
     rows = []
     for one in found.residuals:
         point = one.measurement

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Where, check_picture, command, read_counts
+from moeopt.cli.options import Json, Where, check_picture, command, read_counts, warn
 from moeopt.core.errors import InputError
 from moeopt.planner.options import PlanOptions, SeveralOptions
 
@@ -147,8 +147,7 @@ def _plan_split(
     if out is not None:
         save(plan.solution, out)
     print(json.dumps(plan.to_dict()) if as_json else split_page(plan))
-    for note in plan.notes:
-        print(f"moeopt: warning: {note}", file=sys.stderr)
+    warn(*plan.notes)
     return 0
 
 
@@ -164,8 +163,7 @@ def _plan_layers(
     if out is not None:
         save(found.plan, out)
     print(json.dumps(found.to_dict()) if as_json else page(found))
-    for note in found.chosen.notes:
-        print(f"moeopt: warning: {note}", file=sys.stderr)
+    warn(*found.chosen.notes)
     return 0
 
 

@@ -26,7 +26,6 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from moeopt.sim.traces.fitting import Fit
     from moeopt.sim.traces.repeats import Repeats
     from moeopt.sim.traces.statistics.routing import Routing
     from moeopt.sim.traces.statistics.summary import Summary
@@ -81,27 +80,18 @@ def fit_command(
     if out is not None:
         save(fit.workload.facts(), out)
     if as_json:
-        _print_json(fit)
-    else:
-        _print_table(fit)
-    return 0
-
-
-def _print_json(fit: "Fit") -> None:
-
-    rows = [
-        {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
-    ]
-    print(json.dumps({"workload": fit.workload.facts(), "figures": rows}))
-
-
-def _print_table(fit: "Fit") -> None:
+        figures = [
+            {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
+        ]
+        print(json.dumps({"workload": fit.workload.facts(), "figures": figures}))
+        return 0
     title = f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it"
     rows = (
         (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
         for row in fit.rows
     )
     print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)
+    return 0
 
 
 POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")

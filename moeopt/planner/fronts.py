@@ -7,7 +7,7 @@ proven of plans between the points.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
@@ -63,7 +63,7 @@ class Point:
             "gpu_memory_bytes": self.planned.memory["total"],
             "expert_memory_bytes": self.planned.memory["experts"],
             "residents": sum(map(len, plan.resident or ())),
-            "losses": None if losses is None else losses.to_dict(),
+            "losses": None if losses is None else asdict(losses),
             "tokens_per_s": {
                 "kept": self.decided_on,
                 "later": self.later,

@@ -158,7 +158,8 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
         ('{"physical_to_logical_map": []}', "must be lists of experts"),
         ('{"physical_to_logical_map": [[0, 1, 2]]}', "3 slots for 2 devices"),
         ('{"physical_to_logical_map": [[0, 9]]}', "there is no expert 9 of 6"),
-        ('{"moe_layer_count": 1, "layer_list": [{}]}', "device_list: must be a list of devices"),
+        ('{"physical_to_logical_map": [[0, 1], [0]]}', "equally many slots in every layer"),
+        ('{"physical_to_logical_map": [[0, -1]]}', "must be lists of experts"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=reason):
