@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import command, human, keyword, read_counts
+from moeopt.cli.options import Model, command, human, keyword, read_counts
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
@@ -86,7 +86,7 @@ def _generate(
     problem: str,
     *,
     machine: Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.")],
-    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+    model: Model,
     options: GenerateOptions,
     more: dict[str, Any],
 ) -> int:

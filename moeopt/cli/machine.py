@@ -12,7 +12,7 @@ import typer
 from moeopt.core.errors import InputError
 from moeopt.core.wording import terminal_text
 
-from .options import Json, group, print_table, stem
+from .options import Json, Model, group, print_table, stem
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
@@ -208,7 +208,7 @@ def _print(machine: "Machine", as_json: bool) -> None:
 
 def profile_command(
     machine: Annotated[str, typer.Option(help="Preset or JSON file to start from.")],
-    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+    model: Model,
     out: Annotated[Path, typer.Option(help="Machine file to write; its stem is the name.")],
     device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: torch's.")] = None,

@@ -29,6 +29,10 @@ Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
 ]
+Model = Annotated[
+    str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
+]
+Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="Picture: .svg, .png or .pdf.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 

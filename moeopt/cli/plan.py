@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Where, check_picture, command, read_counts, warn
+from moeopt.cli.options import Json, Model, Where, check_picture, command, read_counts, warn
 from moeopt.core.errors import InputError
 from moeopt.planner.options import PlanOptions, SeveralOptions
 
@@ -26,9 +26,7 @@ Named = Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.", show
 def plan_command(
     *,
     machine: Named,
-    model: Annotated[
-        str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
-    ],
+    model: Model,
     trace: Annotated[
         Path | None, typer.Option(help="Routing trace, or counts.", show_default=False)
     ] = None,

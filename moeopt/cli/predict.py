@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, command, warn
+from moeopt.cli.options import Json, Model, command, warn
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
@@ -25,9 +25,7 @@ def predict_command(
         list[str],
         typer.Option(help="Preset, GPU+HOST or file; several make a table.", show_default=False),
     ],
-    model: Annotated[
-        str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
-    ],
+    model: Model,
     bits: Annotated[
         list[str] | None,
         typer.Option(help="Bits of all weights, or Q4_K_M etc.; several make a table."),

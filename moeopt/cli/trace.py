@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from moeopt.sim.traces.trace import Trace
 
 
+Experts = Annotated[
+    int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
+]
+
+
 def fit_command(
     file: Annotated[
         Path | None, typer.Argument(help="A routing trace, or counts.", show_default=False)
@@ -43,9 +48,7 @@ def fit_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the workload to this JSON file.")] = None,
     name: Annotated[str | None, typer.Option(help="Of the workload; default: the file's.")] = None,
-    experts: Annotated[
-        int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
-    ] = None,
+    experts: Experts = None,
     evaluations: Annotated[int, typer.Option(metavar="N", help="Synthetic traces tried.")] = 60,
     seed: Seed = 0,
     as_json: Json = False,
@@ -101,9 +104,7 @@ def info_command(
     file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
     layer: Annotated[int | None, typer.Option(metavar="L", help="Only this layer, from 0.")] = None,
     batch: Annotated[int, typer.Option(metavar="B", help="Tokens per decode step.")] = 256,
-    experts: Annotated[
-        int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
-    ] = None,
+    experts: Experts = None,
     where: Where = None,
     as_json: Json = False,
 ) -> int:
