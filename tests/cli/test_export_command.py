@@ -214,8 +214,8 @@ WITH_MODEL = "plan.json --model model.json --to"
 REFUSED = {
     "plan.json --to nothing": "--to: 'nothing' is unknown; for placement there are: ",
     "plan.json --to libcachesim": "--to: libcachesim does not take placement; for placement there "
-    "are: ktransformers, ktransformers-yaml, llama.cpp-profile, sglang, vllm-ascend, vllm-eplb, "
-    "ik_llama.cpp, llama.cpp, lp, mps",
+    "are: ktransformers, llama.cpp-profile, sglang, vllm-ascend, vllm-eplb, "
+    "ik_llama.cpp, ktransformers-yaml, llama.cpp, lp, mps",
     "'some name.json' --to sglang": "--to: sglang holds a plan: give a solution, not an instance",
     "plan.json --to sglang": "--model: is missing",
     "plan.json --to sglang --model no": "model: 'no' is neither a file nor",

@@ -23,11 +23,11 @@ def rules(text: str) -> list[Rule]:
     return found
 
 
-def matched(text: str, name: str) -> Rule | None:
-    """Return the first rule that is found in a module's name and asks for no class."""
+def matched(text: str, name: str, kind: str | None = None) -> Rule | None:
+    """Return the first rule that is found in a module's name and asks for no other class."""
     for rule in rules(text):
         asks = rule["match"]
-        if "class" not in asks and re.search(asks["name"], name):
+        if asks.get("class") in (None, kind) and re.search(asks["name"], name):
             return rule
     return None
 

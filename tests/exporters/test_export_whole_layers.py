@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import NoPlanError, OptionValue
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.machines.runtimes.command import override
@@ -236,3 +237,65 @@ def test_another_restriction_makes_way() -> None:
     assert exported.loss is not None
     free = instance(0, 8)
     assert exported.loss.exported == best_whole(free)
+
+
+@pytest.mark.parametrize("model_class", ["DeepseekV3ForCausalLM", "Qwen2MoeForCausalLM"])
+def test_a_split_is_a_whole_rule_file(model_class: str) -> None:
+    """Each layer with its attention's GPU, experts there or on the CPU, and where GPUs change."""
+    attention, experts = (0, 0, 0, 1, 1, 2), (-1, 0, 3, 3, 1, 2)
+    given = split_instance(experts)
+    solution = moeopt.split.Solution(instance="x", attention=attention, experts=experts)
+    told = {"model_class": model_class}
+    text = moeopt.export(solution, given, to="ktransformers-yaml", options=told).text
+    for layer, (gpu, home) in enumerate(zip(attention, experts, strict=True)):
+        for module, kind in (("self_attn", None), ("self_attn.q_proj", "torch.nn.Linear")):
+            rule = matched(text, f"model.layers.{layer}.{module}", kind)
+            assert rule is not None
+            assert rule["replace"]["kwargs"]["generate_device"] == f"cuda:{gpu}"
+        found = matched(text, f"model.layers.{layer}.mlp.experts")
+        assert found is not None
+        if home >= 0:
+            arguments = found["replace"]["kwargs"]
+            assert arguments["generate_device"] == ("cpu" if home == 3 else f"cuda:{home}")
+            assert arguments["prefill_device"] == arguments["out_device"] == f"cuda:{gpu}"
+    model, head = matched(text, "model"), matched(text, "lm_head")
+    assert model is not None
+    assert model["replace"]["kwargs"]["transfer_map"] == {"3": "cuda:1", "5": "cuda:2"}
+    assert head is not None
+    assert head["replace"]["kwargs"]["generate_device"] == "cuda:2"
+
+
+@pytest.mark.parametrize(
+    ("attention", "experts", "model_class", "words"),
+    [
+        ((0, 1), (3, 3), "OlmoeForCausalLM", "rule files for several GPUs are known of"),
+        ((1, 0), (3, 3), "DeepseekV3ForCausalLM", "must lie on gpu0, gpu1, ... in that order"),
+        ((3, 0), (3, 3), "DeepseekV3ForCausalLM", "must lie on gpu0, gpu1, ... in that order"),
+        ((0, 1), (1, 3), "DeepseekV3ForCausalLM", "with their attention or on the host"),
+    ],
+)
+def test_splits_that_rules_cannot_say(
+    attention: tuple[int, ...], experts: tuple[int, ...], model_class: str, words: str
+) -> None:
+    """One line."""
+    solution = moeopt.split.Solution(instance="x", attention=attention, experts=experts)
+    told = {"model_class": model_class}
+    with pytest.raises(InputError, match=words):
+        moeopt.export(solution, split_instance(experts), to="ktransformers-yaml", options=told)
+
+
+def split_instance(experts: tuple[int, ...]) -> moeopt.split.Instance:
+    """Return layers on three GPUs and a host, the ones below 0 without experts."""
+    made = moeopt.split.Instance.from_arrays(
+        name="x",
+        attention_ns=[[1] * 4] * len(experts),
+        attention_bytes=[1] * len(experts),
+        experts_ns=[[1 if home >= 0 else -1] * 4 for home in experts],
+        experts_bytes=[1] * len(experts),
+        hop_ns=[[0] * 4] * 4,
+        capacity=[100] * 4,
+        source=3,
+    )
+    names = ("gpu0", "gpu1", "gpu2", "host")
+    devices = tuple(moeopt.split.Device(name=name, capacity=100) for name in names)
+    return made.model_copy(update={"devices": devices})
