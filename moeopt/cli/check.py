@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import BAD_INPUT, DONE, Json, shown
+from moeopt.cli.options import BAD_INPUT, DONE, Json, shown, warn
 from moeopt.core.errors import InputError, about
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def check_command(
         Path, typer.Argument(help="Solution file, or another solver's answer (.sol).")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the solution that a .sol file holds.")
+        Path | None, typer.Option(help="Write the solution that a .sol file holds.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -46,8 +46,7 @@ def check_command(
     with about(solution):
         verdict = moeopt.check(problem, decision)
     if answer is not None and answer.differs(problem, verdict.objective):
-        claim = f"{answer.writer} says {answer.claim:,.0f}"
-        print(f"moeopt: warning: {solution}: {claim}, the checker another", file=sys.stderr)
+        warn(f"{solution}: {answer.writer} says {answer.claim:,.0f}, the checker another")
     best = _best_known(instance, problem) if verdict.valid else None
     if as_json:
         report = {
@@ -78,7 +77,7 @@ def _best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
     try:
         known = Libraries().known(file, instance)
     except InputError as error:
-        print(f"moeopt: warning: {error}", file=sys.stderr)
+        warn(error)
         return None
     return None if known is None else known.objective
 

@@ -21,11 +21,9 @@ def explain_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
     solution: Annotated[
         Path | None,
-        typer.Option(
-            "--solution", metavar="FILE", help="What to look at; default: the best found."
-        ),
+        typer.Option(metavar="FILE", help="What to look at; default: the best found."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="cp-sat, milp or mathprog.")] = "cp-sat",
+    method: Annotated[str, typer.Option(help="cp-sat, milp or mathprog.")] = "cp-sat",
     options: SolvingOptions,
     as_json: Json = False,
 ) -> int:

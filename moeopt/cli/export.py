@@ -1,7 +1,6 @@
 """``moeopt export``: hand a plan to the runtime that carries it out."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, LimitOptions, command, keyword, shown
+from moeopt.cli.options import Json, LimitOptions, command, keyword, shown, warn
 from moeopt.core.errors import InputError
 from moeopt.core.options import option
 
@@ -55,7 +54,7 @@ def _export(
             metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
         ),
     ],
-    to: Annotated[str, typer.Option("--to", help="See `moeopt list targets`.", show_default=False)],
+    to: Annotated[str, typer.Option(help="See `moeopt list targets`.", show_default=False)],
     options: ExportOptions,
     more: Mapping[str, int | str | Path | None] = MappingProxyType({}),
     as_json: Json = False,
@@ -126,12 +125,10 @@ def _print_notes(exported: "Exported") -> None:
         print(f"moeopt: note: {loss}: {given} becomes {found}", file=sys.stderr)
     if exported.same_as is not None:
         print(f"moeopt: note: the same: {exported.same_as}", file=sys.stderr)
-    for warning in exported.warnings:
-        print(f"moeopt: warning: {warning}", file=sys.stderr)
+    warn(*exported.warnings)
 
 
 def _print_json(exported: "Exported", path: Path | None) -> None:
-
     files = {"file": None if path is None else str(path)}
     if path is None:
         files["content"] = exported.text
@@ -150,12 +147,13 @@ def _find_instance(solution: "SolutionEnvelope", file: Path) -> "InstanceEnvelop
         If there is none, or several.
     """
     from moeopt import load
+    from moeopt.core.json_files import file_stem
 
     folder = file.absolute().parent
     found = [path for path in _json_files(folder) if _holds(path, solution)]
     if not found:
-        stem = re.sub(r"[^\w.-]+", "-", solution.instance).lstrip(".")
-        below = (LIBRARY / solution.problem).glob(f"*/{stem}.json*")
+        files = f"*/{file_stem(solution.instance)}.json*"
+        below = (LIBRARY / solution.problem).glob(files)
         found = [path for path in sorted(below) if _holds(path, solution)]
     if not found:
         places = f"neither {folder} nor {LIBRARY / solution.problem} holds it"

@@ -11,7 +11,7 @@ import typer
 
 from moeopt.core.errors import InputError, about
 
-from .options import check_picture, drawing, in_ms
+from .options import Picture, check_picture, drawing, in_ms
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -71,9 +71,7 @@ def _bar(bar: Bar, length: int) -> str:
 def gantt_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
     solutions: Annotated[list[Path], typer.Argument(help="Solution files, drawn in this order.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
-    ] = None,
+    out: Picture = None,
 ) -> None:
     """Draw the schedules of solutions below each other, on one time axis, with critical paths."""
     import moeopt
@@ -113,7 +111,6 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
 
 
 def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
-
     with drawing(out):
         from moeopt.study.pictures import Panel, save_gantt
 

@@ -1,9 +1,7 @@
 """``moeopt gap``: methods against the optimum, as tables, CSV and Parquet."""
 
 import json
-import re
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from moeopt.cli.options import OWN_RULES, command
+from moeopt.cli.options import OWN_RULES, command, method_names, warn
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
-
-COMMA = re.compile(r",(?![^\[]*\])")
-"""A comma between methods, not one between the settlements in a method's brackets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +89,6 @@ class GapOptions(Options):
         "With --settlements: the folder with the instances' traces, for other batches of them.",
         metavar="DIR",
     )
-
-    @property
-    def method_names(self) -> list[str] | None:
-        """The methods, None for the default ones."""
-        if self.methods is None:
-            return None
-        return [name.strip() for name in COMMA.split(self.methods)]
 
 
 SOLVING = ("methods", "time_limit", "work_limit", "seed", "workers")
@@ -191,14 +179,14 @@ def _settlements(
     ctx: typer.Context, paths: Sequence[Path], options: GapOptions, kept: "Path | Store"
 ) -> int:
     """Solve under every reading, print the table and write what is asked for."""
+    from moeopt.cli.campaign_progress import showing
     from moeopt.cli.gap_tables import print_settlements
-    from moeopt.cli.progress import showing
     from moeopt.cli.report import write_report
     from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
 
     with showing() as watch:
-        readings = sensitivity(paths, options.method_names, _running(options, kept, watch))
+        readings = sensitivity(paths, method_names(options.methods), _running(options, kept, watch))
     if options.csv is not None:
         write_bytes(to_csv(readings).encode(), options.csv)
     if options.markdown:
@@ -229,7 +217,7 @@ def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Runn
 
 def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
     """Solve on a grid of all settlements and print each rule's range with its ends."""
-    from moeopt.cli.progress import showing
+    from moeopt.cli.campaign_progress import showing
     from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
 
@@ -237,7 +225,9 @@ def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -
         raise InputError(f"--points: must be at least 1, not {options.points}")
     with showing() as watch:
         running = _running(options, kept, watch)
-        found, size = jointly(paths, options.method_names, points=options.points, running=running)
+        found, size = jointly(
+            paths, method_names(options.methods), points=options.points, running=running
+        )
     if options.csv is not None:
         write_bytes(joint_to_csv(found).encode(), options.csv)
     print("\n".join(joint_sentences(found, size)))
@@ -258,7 +248,7 @@ def _campaign(ctx: typer.Context, paths: Sequence[Path], options: GapOptions) ->
     else:
         seconds, work = _limits(options)
         settings = make_settings(
-            methods=options.method_names,
+            methods=method_names(options.methods),
             time_limits_s=seconds,
             work_limits=work,
             seeds=_numbers("--seed", options.seed, int),
@@ -321,7 +311,7 @@ def _run(
     campaign: "Campaign", store: "Path | Store", options: GapOptions
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
-    from moeopt.cli.progress import showing
+    from moeopt.cli.campaign_progress import showing
     from moeopt.cli.report import shown_live
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign
@@ -329,7 +319,7 @@ def _run(
     jobs, executor = options.jobs, options.executor
     warning = None if executor else oversubscribed(jobs, campaign.workers)
     if warning:
-        print(f"moeopt: warning: {warning}", file=sys.stderr)
+        warn(warning)
     with showing() as shown:
         live = options.watch and isinstance(store, Path)
         told = shown_live(store, shown) if live and isinstance(store, Path) else shown

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import command, file_name, human, keyword, read_counts
+from moeopt.cli.options import Model, command, human, keyword, read_counts
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
@@ -86,7 +86,7 @@ def _generate(
     problem: str,
     *,
     machine: Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.")],
-    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+    model: Model,
     options: GenerateOptions,
     more: dict[str, Any],
 ) -> int:
@@ -145,6 +145,6 @@ def _twins(
 
 
 def _save(instance: "InstanceEnvelope", out: Path) -> None:
-    import moeopt
+    from moeopt.core.json_files import file_stem, save
 
-    moeopt.save(instance, out / file_name(instance.name) if out.is_dir() else out)
+    save(instance, out / f"{file_stem(instance.name)}.json" if out.is_dir() else out)

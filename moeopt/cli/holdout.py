@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import OWN_RULES, Json, command, print_lines, print_table, shown
+from moeopt.cli.options import (
+    OWN_RULES,
+    Json,
+    command,
+    method_names,
+    print_lines,
+    print_table,
+    shown,
+)
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
@@ -72,15 +80,13 @@ def holdout_command(
     Exit 2 if the later files are no later loads of the same, or no method decided anything.
     """
     import moeopt
-    from moeopt.cli.gap import COMMA
 
     if options.schedule not in SCHEDULES:
         raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {options.schedule!r}")
-    methods = options.methods
     found = moeopt.holdout(
         moeopt.load(observed),
         [moeopt.load(path) for path in later],
-        None if methods is None else [name.strip() for name in COMMA.split(methods)],
+        method_names(options.methods),
         beside=options.rules or (),
         schedule=SCHEDULES[options.schedule],
         sample_rule=options.sample_rule,

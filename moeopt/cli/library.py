@@ -41,8 +41,7 @@ def build_app() -> typer.Typer:
 
 def check_command(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Solutions: .json, or a solver's .sol."),
+        list[Path], typer.Argument(metavar="FILE...", help="Solutions: .json, or a solver's .sol.")
     ],
     library: Where = INSTANCES,
     instance: InstanceFile = None,
@@ -106,14 +105,12 @@ def verify_command(
 
 def certify_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="The certificate.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The certificate.", show_default=False)],
     library: Where = INSTANCES,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", min=0, help="Seconds for branching.")
+        float, typer.Option(metavar="S", min=0, help="Seconds for branching.")
     ] = 60.0,
-    nodes: Annotated[
-        int, typer.Option("--nodes", min=1, max=2**16, help="Most nodes of the tree.")
-    ] = 1001,
+    nodes: Annotated[int, typer.Option(min=1, max=2**16, help="Most nodes of the tree.")] = 1001,
 ) -> int:
     """Make a certificate of a lower bound by linear relaxations and branching."""
     import moeopt
@@ -142,7 +139,7 @@ def certify_command(
 
 def model_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="The model.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The model.", show_default=False)],
     certificate: Annotated[
         Path | None,
         typer.Option("--for", metavar="FILE", help="A certificate: the model that it is about."),

@@ -16,9 +16,7 @@ KINDS = (
 
 def list_command(
     kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.", show_default=False)],
-    path: Annotated[Path, typer.Option("--path", help="Folder of the instance library.")] = Path(
-        "instances"
-    ),
+    path: Annotated[Path, typer.Option(help="Folder of the instance library.")] = Path("instances"),
 ) -> int:
     """List what there is; `--machine` takes one of machines, GPU+HOST, or HOST alone."""
     from moeopt.sim.presets import names, parts

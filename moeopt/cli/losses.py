@@ -39,23 +39,21 @@ def convert_command(
 
 def measure_command(
     weights: Annotated[
-        Path,
-        typer.Argument(help="safetensors file, folder of them, or npz.", show_default=False),
+        Path, typer.Argument(help="safetensors file, folder of them, or npz.", show_default=False)
     ],
     out: Out,
-    bits: Annotated[str, typer.Option("--bits", help="Widths, comma-separated.")] = "1,2,3,4",
+    bits: Annotated[str, typer.Option(help="Widths, comma-separated.")] = "1,2,3,4",
     method: Annotated[
-        Literal["gptq", "rtn"], typer.Option("--method", help="Error-compensated, or rounding.")
+        Literal["gptq", "rtn"], typer.Option(help="Error-compensated, or rounding.")
     ] = "gptq",
     activations: Annotated[
-        Path | None,
-        typer.Option("--activations", help="npz with `hidden`; by default normal numbers."),
+        Path | None, typer.Option(help="npz with `hidden`; by default normal numbers.")
     ] = None,
     tokens: Annotated[
-        int, typer.Option("--tokens", min=1, max=2**16, help="Rows of the normal numbers.")
+        int, typer.Option(min=1, max=2**16, help="Rows of the normal numbers.")
     ] = 256,
     layers: Annotated[
-        int | None, typer.Option("--layers", min=1, help="The first ones only; all if absent.")
+        int | None, typer.Option(min=1, help="The first ones only; all if absent.")
     ] = None,
     seed: Seed = 0,
 ) -> int:

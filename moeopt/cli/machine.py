@@ -12,7 +12,7 @@ import typer
 from moeopt.core.errors import InputError
 from moeopt.core.wording import terminal_text
 
-from .options import Json, group, stem
+from .options import Json, Model, group, print_table, stem
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
@@ -41,7 +41,7 @@ def build_app() -> typer.Typer:
 
 
 def detect_command(
-    out: Annotated[Path, typer.Option("--out", help="Machine file; its stem is the name.")],
+    out: Annotated[Path, typer.Option(help="Machine file; its stem is the name.")],
     measure: Annotated[
         bool,
         typer.Option("--measure/--no-measure", help="Measure bandwidths and rates (some seconds)."),
@@ -79,7 +79,7 @@ def set_command(
         ),
     ],
     out: Out = None,
-    source: Annotated[str | None, typer.Option("--source", help="Where the values stand.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where the values stand.")] = None,
 ) -> int:
     """Change fields of a machine; a number makes a flat curve, null takes a field out."""
     from moeopt.sim.machines.edit import BY_USER, set_machine
@@ -96,8 +96,7 @@ def import_command(
         Path, typer.Argument(metavar="FILE", help="JSON of a bandwidth tool.", show_default=False)
     ],
     machine: Annotated[
-        str | None,
-        typer.Option("--machine", metavar="M", help="The machine that was measured."),
+        str | None, typer.Option(metavar="M", help="The machine that was measured.")
     ] = None,
     out: Out = None,
 ) -> int:
@@ -189,7 +188,6 @@ def write_machine(machine: "Machine", out: Path) -> None:
 
 
 def _print(machine: "Machine", as_json: bool) -> None:
-
     from moeopt.sim.machines.edit import absent_fields, machine_rows
 
     rows = machine_rows(machine)
@@ -210,7 +208,7 @@ def _print(machine: "Machine", as_json: bool) -> None:
 
 def profile_command(
     machine: Annotated[str, typer.Option(help="Preset or JSON file to start from.")],
-    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+    model: Model,
     out: Annotated[Path, typer.Option(help="Machine file to write; its stem is the name.")],
     device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: torch's.")] = None,
@@ -225,8 +223,6 @@ def profile_command(
     from moeopt.core.json_files import save
     from moeopt.sim.machines.profile import TOKENS, Settings, profile
     from moeopt.sim.presets import get_machine, get_model
-
-    from .options import stem
 
     check_place(out)
     settings = Settings(
@@ -254,7 +250,6 @@ def profile_command(
 
 
 def _tokens(text: str) -> tuple[int, ...]:
-
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -279,7 +274,7 @@ def calibrate_command(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Machine file to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Machine file to write.", show_default=False)],
     model: Annotated[
         str, typer.Option(help="The model, where the points do not name it.", show_default=False)
     ] = "",
@@ -292,8 +287,6 @@ def calibrate_command(
     from moeopt.sim.machines.runtimes.calibration import calibrate
     from moeopt.sim.machines.runtimes.measurements import read_measurements
     from moeopt.sim.presets import get_machine
-
-    from .options import stem
 
     found = get_machine(machine)
     check_place(out)
@@ -324,8 +317,6 @@ def _as_dict(found: "Calibrated") -> dict[str, object]:
 
 
 def _print_calibrated(found: "Calibrated") -> None:
-    from .options import print_table
-
     rows = []
     for one in found.residuals:
         point = one.measurement

@@ -29,6 +29,10 @@ Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
 ]
+Model = Annotated[
+    str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
+]
+Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="Picture: .svg, .png or .pdf.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 
@@ -152,6 +156,13 @@ def human(name: str, kind: object) -> Callable[[str], object] | None:
     return None
 
 
+def method_names(methods: str | None) -> list[str] | None:
+    """Return the methods that an option names; a comma in a method's brackets is its own."""
+    if methods is None:
+        return None
+    return [name.strip() for name in re.split(r",(?![^\[]*\])", methods)]
+
+
 def labels(where: list[str] | None) -> dict[str, str]:
     """Return what ``--where`` says, label -> value."""
     pairs = [entry.partition("=") for entry in where or []]
@@ -232,6 +243,12 @@ def print_error(message: str) -> None:
     print("moeopt: error:", " ".join(message.splitlines()), file=sys.stderr)
 
 
+def warn(*messages: object) -> None:
+    """Print warnings on stderr, a line each."""
+    for message in messages:
+        print(f"moeopt: warning: {message}", file=sys.stderr)
+
+
 def shown(problem: str, objective: "Objective | None") -> str:
     """Return an objective for people, each entry with its unit, or a dash if unknown."""
     from moeopt.solvers.result import with_unit
@@ -268,11 +285,6 @@ def drawing(file: Path) -> Iterator[None]:
         raise InputError(f"--out: {file}: pictures need matplotlib, the extra 'report'") from None
     except OSError as error:
         raise InputError(f"--out: {file}: {error.strerror}") from None
-
-
-def file_name(name: str) -> str:
-    """Return a file name for an instance, whose own name may come from an untrusted file."""
-    return re.sub(r"[^\w.-]+", "-", name).lstrip(".") + ".json"
 
 
 def stem(path: Path) -> str:

@@ -12,6 +12,7 @@ from moeopt.cli.options import (
     NO_SOLUTION,
     Json,
     LimitOptions,
+    Picture,
     check_picture,
     command,
     drawing,
@@ -33,9 +34,7 @@ def pareto_command(
         typer.Option(metavar="SHARE", help="Only points within this share of the best first key."),
     ] = None,
     options: LimitOptions,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
-    ] = None,
+    out: Picture = None,
     as_json: Json = False,
 ) -> int:
     """List every undominated objective, exactly; the last one within a tolerance costs least."""

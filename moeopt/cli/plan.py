@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Where, check_picture, command, read_counts
+from moeopt.cli.options import Json, Model, Where, check_picture, command, read_counts, warn
 from moeopt.core.errors import InputError
 from moeopt.planner.options import PlanOptions, SeveralOptions
 
@@ -26,9 +26,7 @@ Named = Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.", show
 def plan_command(
     *,
     machine: Named,
-    model: Annotated[
-        str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
-    ],
+    model: Model,
     trace: Annotated[
         Path | None, typer.Option(help="Routing trace, or counts.", show_default=False)
     ] = None,
@@ -41,10 +39,8 @@ def plan_command(
     ] = None,
     options: PlanOptions,
     several: SeveralOptions,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the plan's file.")] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", help="Folder for the runtimes' files.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plan's file.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Folder for the runtimes' files.")] = None,
     pareto: Annotated[
         bool, typer.Option("--pareto", help="Tokens/s against loss and against memory as well.")
     ] = False,
@@ -149,8 +145,7 @@ def _plan_split(
     if out is not None:
         save(plan.solution, out)
     print(json.dumps(plan.to_dict()) if as_json else split_page(plan))
-    for note in plan.notes:
-        print(f"moeopt: warning: {note}", file=sys.stderr)
+    warn(*plan.notes)
     return 0
 
 
@@ -166,8 +161,7 @@ def _plan_layers(
     if out is not None:
         save(found.plan, out)
     print(json.dumps(found.to_dict()) if as_json else page(found))
-    for note in found.chosen.notes:
-        print(f"moeopt: warning: {note}", file=sys.stderr)
+    warn(*found.chosen.notes)
     return 0
 
 

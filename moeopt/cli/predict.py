@@ -2,14 +2,14 @@
 
 import json
 import shlex
-import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, command
+from moeopt.cli.options import Json, Model, command, warn
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
@@ -25,9 +25,7 @@ def predict_command(
         list[str],
         typer.Option(help="Preset, GPU+HOST or file; several make a table.", show_default=False),
     ],
-    model: Annotated[
-        str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
-    ],
+    model: Model,
     bits: Annotated[
         list[str] | None,
         typer.Option(help="Bits of all weights, or Q4_K_M etc.; several make a table."),
@@ -72,8 +70,7 @@ def predict_command(
         print(page(found, machine[0], model, widths[0]))
     else:
         print(split_page(found))
-    for note in found.notes:
-        print(f"moeopt: warning: {note}", file=sys.stderr)
+    warn(*found.notes)
     return 0
 
 
@@ -112,29 +109,21 @@ def _table(
         more = f" {'prompt/s':>9}" if prompts else ""
         head = f"{'tokens/s':>9} {'80 %':>17}{more} {'on CPU':>7}  bottleneck"
         print(f"{'machine':32} {'bits':10} {head}")
-    for machine in machines:
-        for bits in widths:
-            row: dict[str, object] = {"machine": machine, "bits": bits}
-            try:
-                found = _one(machine, model, replace(wanted, bits=bits), flags)
-            except NoRoomError as error:
-                said = f"does not fit: {error}"
-                print(
-                    json.dumps(row | {"error": str(error)})
-                    if as_json
-                    else f"{machine:32} {bits or '-':10} {said}"
-                )
-                continue
+    for machine, bits in product(machines, widths):
+        data: dict[str, object]
+        try:
+            found = _one(machine, model, replace(wanted, bits=bits), flags)
+        except NoRoomError as error:
+            data, text = {"error": str(error)}, f"does not fit: {error}"
+        else:
             fitting += 1
             blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
             within = f"{found.low:g} to {found.high:g}"
             more = f" {found.prompt_tokens_per_s:9g}" if prompts else ""
-            print(
-                json.dumps(row | found.to_dict())
-                if as_json
-                else f"{machine:32} {bits or '-':10} {found.tokens_per_s:9g} {within:>17}"
-                f"{more} {blocks:>7}  {found.bottleneck}"
-            )
+            data = found.to_dict()
+            text = f"{found.tokens_per_s:9g} {within:>17}{more} {blocks:>7}  {found.bottleneck}"
+        row = {"machine": machine, "bits": bits} | data
+        print(json.dumps(row) if as_json else f"{machine:32} {bits or '-':10} {text}")
     return 0 if fitting else 3
 
 

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 def report_command(
     stores: Annotated[list[Path], typer.Argument(help="Stores of campaigns.", show_default=False)],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write the report and gap.csv into a folder."),
+        Path | None, typer.Option(metavar="DIR", help="Write the report and gap.csv into a folder.")
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Show the stores in a browser, until Ctrl-C.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", help="Of --serve; 0: any that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="Of --serve; 0: any that is free.")] = 0,
     as_json: Json = False,
 ) -> int:
     """Write the report of a store, or show stores live: read-only, on the loopback address."""

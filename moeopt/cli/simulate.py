@@ -1,12 +1,11 @@
 """``moeopt simulate``: execute a plan on a trace, or a problem's solution, through the engine."""
 
 import json
-import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moeopt.cli.options import DONE, MISMATCH, Json, command, shown
+from moeopt.cli.options import DONE, MISMATCH, Json, command, shown, warn
 from moeopt.core.errors import InputError, about
 from moeopt.core.options import option
 from moeopt.core.units import tokens_of
@@ -86,13 +85,10 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
     from moeopt.sim.models.quantisations import at_bits
     from moeopt.sim.presets import get_machine, get_model
 
-    machine, model, runtime = (
-        get_machine(options.machine),
-        get_model(options.model),
-        options.runtime,
-    )
+    machine, model = get_machine(options.machine), get_model(options.model)
+    runtime = options.runtime
     if machine.taken_as_one is not None:
-        print(f"moeopt: warning: {machine.taken_as_one}", file=sys.stderr)
+        warn(machine.taken_as_one)
     model = model if options.bits is None else at_bits(model, options.bits)
     plan, layers = _plan(options), options.layers
     if instance is not None and solution is not None:

@@ -170,7 +170,6 @@ def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
 
 
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
-
     from moeopt.cli.gantt import draw
     from moeopt.problems.execute import critical_lanes
 

@@ -26,37 +26,30 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from moeopt.sim.traces.fitting import Fit
     from moeopt.sim.traces.repeats import Repeats
     from moeopt.sim.traces.statistics.routing import Routing
     from moeopt.sim.traces.statistics.summary import Summary
     from moeopt.sim.traces.trace import Trace
 
 
+Experts = Annotated[
+    int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
+]
+
+
 def fit_command(
     file: Annotated[
         Path | None, typer.Argument(help="A routing trace, or counts.", show_default=False)
     ] = None,
-    counts: Annotated[
-        Path | None, typer.Option("--counts", help="Instead: tokens per expert.")
-    ] = None,
+    counts: Annotated[Path | None, typer.Option(help="Instead: tokens per expert.")] = None,
     where: Where = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", metavar="K", help="Experts per token, for counts.")
+        int | None, typer.Option(metavar="K", help="Experts per token, for counts.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Save the workload to this JSON file.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Of the workload; default: the file's.")
-    ] = None,
-    experts: Annotated[
-        int | None,
-        typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
-    ] = None,
-    evaluations: Annotated[
-        int, typer.Option("--evaluations", metavar="N", help="Synthetic traces tried.")
-    ] = 60,
+    out: Annotated[Path | None, typer.Option(help="Save the workload to this JSON file.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the workload; default: the file's.")] = None,
+    experts: Experts = None,
+    evaluations: Annotated[int, typer.Option(metavar="N", help="Synthetic traces tried.")] = 60,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
@@ -90,27 +83,18 @@ def fit_command(
     if out is not None:
         save(fit.workload.facts(), out)
     if as_json:
-        _print_json(fit)
-    else:
-        _print_table(fit)
-    return 0
-
-
-def _print_json(fit: "Fit") -> None:
-
-    rows = [
-        {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
-    ]
-    print(json.dumps({"workload": fit.workload.facts(), "figures": rows}))
-
-
-def _print_table(fit: "Fit") -> None:
+        figures = [
+            {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
+        ]
+        print(json.dumps({"workload": fit.workload.facts(), "figures": figures}))
+        return 0
     title = f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it"
     rows = (
         (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
         for row in fit.rows
     )
     print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)
+    return 0
 
 
 POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
@@ -118,16 +102,9 @@ POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
 
 def info_command(
     file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
-    layer: Annotated[
-        int | None, typer.Option("--layer", metavar="L", help="Only this layer, from 0.")
-    ] = None,
-    batch: Annotated[
-        int, typer.Option("--batch", metavar="B", help="Tokens per decode step.")
-    ] = 256,
-    experts: Annotated[
-        int | None,
-        typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
-    ] = None,
+    layer: Annotated[int | None, typer.Option(metavar="L", help="Only this layer, from 0.")] = None,
+    batch: Annotated[int, typer.Option(metavar="B", help="Tokens per decode step.")] = 256,
+    experts: Experts = None,
     where: Where = None,
     as_json: Json = False,
 ) -> int:
@@ -256,10 +233,10 @@ def convert_command(
     ],
     out: Out,
     format: Annotated[
-        str | None, typer.Option("--format", help="Its format; by default told from the file.")
+        str | None, typer.Option(help="Its format; by default told from the file.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", help="Experts per token, where the file does not say.")
+        int | None, typer.Option(help="Experts per token, where the file does not say.")
     ] = None,
 ) -> int:
     """Convert a trace of any known format to npz."""
@@ -270,18 +247,13 @@ def convert_command(
 
 
 def record_command(
-    model: Annotated[
-        Path, typer.Option("--model", help="Model folder or config.json.", show_default=False)
-    ],
+    model: Annotated[Path, typer.Option(help="Model folder or config.json.", show_default=False)],
     prompts: Annotated[
-        Path,
-        typer.Option(
-            "--prompts", help="One prompt per line; .jsonl: token ids.", show_default=False
-        ),
+        Path, typer.Option(help="One prompt per line; .jsonl: token ids.", show_default=False)
     ],
     out: Out,
     max_new_tokens: Annotated[
-        int, typer.Option("--max-new-tokens", metavar="N", min=0, max=100_000, help="Per prompt.")
+        int, typer.Option(metavar="N", min=0, max=100_000, help="Per prompt.")
     ] = 64,
     random_weights: Annotated[
         bool, typer.Option("--random-weights", help="Make the weights up, to try things out.")
@@ -310,7 +282,7 @@ def dedupe_command(
     file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
     out: Out,
     min_run: Annotated[
-        int, typer.Option("--min-run", metavar="N", min=1, help="Fewest equal tokens in a row.")
+        int, typer.Option(metavar="N", min=1, help="Fewest equal tokens in a row.")
     ] = 20,
     as_json: Json = False,
 ) -> int:

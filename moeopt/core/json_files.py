@@ -152,6 +152,11 @@ def _has_long_number(text: str) -> bool:
     return bool(NINE_DIGITS.search(text[::100]) and LONG_NUMBER.search(text))
 
 
+def file_stem(name: str) -> str:
+    """Return what a file of an instance is called, whose own name a stranger may have chosen."""
+    return re.sub(r"[^\w.-]+", "-", name).lstrip(".")
+
+
 def save(obj: BaseModel | Mapping[str, object], path: str | Path) -> None:
     """Write an instance, a solution or a JSON object, whole or not at all.
 

@@ -6,7 +6,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.wording import shown
 from moeopt.exporters.slots import Row, by_device, copies_of
-from moeopt.exporters.targets import sglang, tensorrt_llm, vllm
+from moeopt.exporters.targets import sglang, vllm
 from moeopt.problems.replication.instance import Copies
 
 
@@ -16,7 +16,7 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
     Parameters
     ----------
     path
-        A map of SGLang or vllm-ascend, ``.json``, or TensorRT-LLM's ``.yaml``.
+        A map of SGLang or vllm-ascend.
     layer
         The layer's number as the format counts: vllm-ascend counts those with experts only.
     devices, experts
@@ -42,8 +42,6 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
 
 def _rows(file: Path) -> dict[int, Row]:
     """Return the slots of the layers, by the format's own number of each."""
-    if file.suffix in (".yaml", ".yml"):
-        return tensorrt_llm.rows_by_layer(file)
     if sglang.KEY in read_object(file):
         return sglang.rows_by_layer(file)
     layers = vllm.read_vllm_ascend_rows(file)

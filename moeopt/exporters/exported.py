@@ -1,6 +1,5 @@
 """What an exporter is given and what it hands back."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptError
-from moeopt.core.json_files import save, write_bytes
+from moeopt.core.json_files import file_stem, save, write_bytes
 from moeopt.core.objective import Objective, relative
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.solvers.arguments import Limits
@@ -212,7 +211,7 @@ def destination(out: Path, name: str, suffix: str, strict: bool) -> Path:
         If there is no such folder, or the runtime insists on another suffix.
     """
     if out.is_dir():
-        return out / (re.sub(r"[^\w.-]+", "-", name).lstrip(".") + suffix)
+        return out / (file_stem(name) + suffix)
     if not out.parent.is_dir():
         raise InputError(f"--out: {out.parent} is not a folder")
     if strict and not out.name.endswith(suffix):

@@ -260,12 +260,6 @@ def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
     )
 
 
-def check_devices(job: Job, why: str) -> None:
-    """Raise an InputError where a placement is spread over devices that nobody has counted."""
-    if job.number("ep_size") is None and job.instance.problem == "placement":
-        raise InputError(f"--ep-size: is missing: {why}")
-
-
 def _copies(job: Job, experts: int, devices: int) -> int:
     """Return how many copies each layer gets."""
     asked = job.number("redundant_experts")

@@ -40,7 +40,6 @@ class Classes(TypedDict):
     consumer: str
     read: str
     yes: list[str]
-    no: NotRequired[list[str]]
     others: Honoured
     experts: NotRequired[dict[str, str]]
     serving: NotRequired[dict[str, str]]
@@ -60,9 +59,7 @@ def by_class(target: str) -> Callable[[Job], Honoured]:
         known, of = classes_of(target), job.model_class
         if of in known["yes"]:
             return "yes"
-        if of is None:
-            return "unknown"
-        return "no" if of in known.get("no", ()) else known["others"]
+        return "unknown" if of is None else known["others"]
 
     return honoured
 

@@ -1,7 +1,7 @@
 """How many bits the weights get; each expert by the problem bitwidth, one budget for the model."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moeopt.core.errors import InputError
@@ -46,10 +46,6 @@ class Losses:
     uniform_bits: int
     uniform: float
     table: str
-
-    def to_dict(self) -> dict[str, float | int | str]:
-        """Return the numbers as JSON values."""
-        return asdict(self)
 
 
 def widths_of(bits: str | None) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ proven of plans between the points.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
@@ -63,7 +63,7 @@ class Point:
             "gpu_memory_bytes": self.planned.memory["total"],
             "expert_memory_bytes": self.planned.memory["experts"],
             "residents": sum(map(len, plan.resident or ())),
-            "losses": None if losses is None else losses.to_dict(),
+            "losses": None if losses is None else asdict(losses),
             "tokens_per_s": {
                 "kept": self.decided_on,
                 "later": self.later,
@@ -182,8 +182,7 @@ def _by_memory(base: Request, points: int) -> Iterator[Request]:
 def table(front: Front) -> str:
     """Return a front as text, a line for each point; a star marks those on it."""
     own = {"loss": "expected loss", "memory": "GPU MiB"}[front.axis]
-    held_out = [point.planned.comparisons[0].held_out for point in front.points[:1]]
-    others = "held out" if any(held_out) else "drawn anew"
+    others = next((point.planned.comparisons[0].others for point in front.points), "drawn anew")
     lines = [
         f"tokens/s against {front.axis}; * no other point is better in one and as good in both",
         f"  {own:>13} {'bits':>6} {'residents':>9}   {'decided on':>10} {others:>10}"

@@ -26,6 +26,9 @@ def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
         "threads": how.threads,
         "sockets": how.pools,
     }
+    for decision in planned.chosen.decisions:
+        if decision.name == "deferral":
+            values["deferral"] = decision.solution, decision.instance
     asked = {option.name for option in target.options}
     return {name: v for name, v in values.items() if name in asked and v is not None}
 

@@ -29,6 +29,7 @@ from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.workload import Workload
 
 from .options import PlanOptions
+from .request import ORDERLESS
 
 CACHES = (16.0, 8.5)
 """Bits of caches that are tried where none are asked for: f16, and q8_0, which costs little."""
@@ -144,8 +145,7 @@ def _counting(
     profile, speeds, laws = get_runtime("ktransformers"), [], []
     for name in names("workloads"):
         law = find("workloads", Workload, name)
-        plain = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
-        law = law.model_copy(update=plain)
+        law = law.model_copy(update=ORDERLESS)
         made = routing_trace(law, model.routed_experts, model.top_k, DRAWN_LAYERS, DRAWN, 0)
         seen, later = made.step_counts(DRAWN // 2, experts=model.routed_experts).counts
         kept = round(share * model.routed_experts)

@@ -74,7 +74,7 @@ def _decisions(planned: Planned) -> Iterator[str]:
     says = planned.request.model.bits_in_words(experts=planned.average_bits)
     yield f"{'bits':10} {says}"
     if (lost := planned.losses) is not None:
-        others = _others(planned)
+        others = planned.comparisons[0].others
         yield (
             f"{'loss':10} {lost.expected:.4g} expected, {lost.held_out:.4g} {others};"
             f" all experts with {lost.uniform_bits} bits: {lost.uniform:.4g} {others}"
@@ -101,7 +101,7 @@ def _bound(together: Jointly, planned: Planned) -> Iterator[str]:
 
 def _latencies(planned: Planned) -> Iterator[str]:
     width = max(len(comparison.plan.name) for comparison in planned.comparisons)
-    yield f"{'':{width}}   {'decided on':>22}   {_others(planned):>33}"
+    yield f"{'':{width}}   {'decided on':>22}   {planned.comparisons[0].others:>33}"
     head = f"{'median ms':>10} {'tokens/s':>11}   {'median ms':>10} {'p95 ms':>10} {'tokens/s':>11}"
     yield f"{'':{width}}   {head}"
     for comparison in planned.comparisons:
@@ -112,12 +112,13 @@ def _latencies(planned: Planned) -> Iterator[str]:
 
 def _bottleneck(planned: Planned) -> Iterator[str]:
     """Yield what the plan waits for most: the resource that is busy most of the time."""
-    busy = sorted(planned.comparisons[0].later.busy.items(), key=lambda item: -item[1])
+    mine = planned.comparisons[0]
+    busy = sorted(mine.later.busy.items(), key=lambda item: -item[1])
     if not busy:
         return
     (name, share), *others = busy[:3]
     rest = "".join(f", {other} {part:.0%}" for other, part in others if part > 0)
-    what = f"{planned.comparisons[0].plan.name}: bottleneck {_others(planned)}"
+    what = f"{mine.plan.name}: bottleneck {mine.others}"
     yield f"{what}: {name}, busy {share:.0%} of the time{rest}"
 
 
@@ -145,7 +146,7 @@ def _worth(planned: Planned) -> Iterator[str]:
     if found is None:
         return
     best, name = found.best, planned.comparisons[0].plan.name
-    where = f"on steps {_others(planned)}"
+    where = f"on steps {planned.comparisons[0].others}"
     said = {
         "faster": f"faster than every default {where}; the best is {best.plan.name}",
         "even": f"even with {best.plan.name} {where}: take that, it is simpler",
@@ -162,11 +163,6 @@ def _worth(planned: Planned) -> Iterator[str]:
         other = found.elsewhere.default.runtime
         yield f"another runtime, by the times of {other}: {found.elsewhere.plan.name}"
         yield f"  tokens/s: {found.elsewhere.later.tokens_per_s:.1f}, {found.brings} over {name}"
-
-
-def _others(planned: Planned) -> str:
-    """Return what the steps are that were not decided on."""
-    return "held out" if planned.comparisons[0].held_out is not None else "drawn anew"
 
 
 def mib(size: int) -> str:

@@ -1,6 +1,6 @@
 """Making a plan from beginning to end: what is checked before anything is solved comes first."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from moeopt.core.errors import InputError
@@ -160,7 +160,7 @@ class Planned:
             "deferred": self.chosen.deferred,
             "bits": r.model.bits_in_words(experts=self.average_bits),
             "quality_loss": r.quality_loss,
-            "losses": None if self.losses is None else self.losses.to_dict(),
+            "losses": None if self.losses is None else asdict(self.losses),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "joint": None if self.together is None else self.together.to_dict(self.chosen.kept),

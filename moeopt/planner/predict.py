@@ -209,30 +209,29 @@ class Comparison:
 
     Attributes
     ----------
-    held_out, drawn_anew
-        On the held-out part of a trace; on steps drawn anew where there is none. The other is None.
+    kept, later
+        On the steps decided on, and on others: of the held-out part of a trace, or drawn anew.
+    drawn
+        Whether those are drawn anew, as there is no trace.
     default
         The runtime whose own plan it is, with its flags; None for a plan of ours.
     """
 
     plan: Plan
     kept: Predicted
-    held_out: Predicted | None
-    drawn_anew: Predicted | None = None
+    later: Predicted
+    drawn: bool = False
     default: Default | None = None
 
     @property
-    def later(self) -> Predicted:
-        """On the steps that were not decided on, held out or drawn anew."""
-        found = self.drawn_anew if self.held_out is None else self.held_out
-        if found is None:
-            raise RuntimeError(f"{self.plan.name}: executed on no other steps")
-        return found
+    def others(self) -> str:
+        """What the steps are that were not decided on."""
+        return "drawn anew" if self.drawn else "held out"
 
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON values; what there is none of is null, as flags of a plan of ours."""
-        executed = {"held_out": self.held_out, "drawn_anew": self.drawn_anew}
-        on_others = {name: None if of is None else of.to_dict() for name, of in executed.items()}
+        on_others: dict[str, object] = {"held_out": None, "drawn_anew": None}
+        on_others["drawn_anew" if self.drawn else "held_out"] = self.later.to_dict()
         flags = None if self.default is None else self.default.flags
         known: dict[str, object] = {"name": self.plan.name, "kept": self.kept.to_dict()}
         return known | on_others | {"flags": flags}
@@ -249,6 +248,4 @@ def compared(
         times = times_of_model(own.machine, own.model, own.batch, own.context, request.quantum_ns)
         request, plan = own, plan.model_copy(update={"times": times})
     kept, others = predicted(request, plan, loads), predicted(request, plan, later)
-    if isinstance(request.trace, Trace):
-        return Comparison(plan, kept, held_out=others, default=default)
-    return Comparison(plan, kept, held_out=None, drawn_anew=others, default=default)
+    return Comparison(plan, kept, others, not isinstance(request.trace, Trace), default)

@@ -35,6 +35,10 @@ COUNTED = 4096
 """Tokens that are drawn of a workload to see how often each expert is used."""
 
 
+ORDERLESS = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
+"""Changes that leave of a workload how popular experts are."""
+
+
 def routing_of(
     trace: Routing | str | Path | None,
     counts: Counts | str | Path | None,
@@ -89,8 +93,7 @@ def drawn_parts(
 
 
 def _counted(workload: Workload, model: ModelShape, seed: int) -> Counts:
-    orderless = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
-    law, experts = workload.model_copy(update=orderless), model.routed_experts
+    law, experts = workload.model_copy(update=ORDERLESS), model.routed_experts
     made = routing_trace(law, experts, model.top_k, len(model.moe_layers), COUNTED, seed)
     counts = made.step_counts(COUNTED, experts=experts)
     return replace(counts, facts={"workload": workload.facts(), "drawn_tokens": COUNTED})

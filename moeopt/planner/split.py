@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from pydantic import ValidationError
-
+from moeopt.core.envelope import validated
 from moeopt.core.errors import InputError
 from moeopt.core.units import MIB, tokens_of
-from moeopt.core.wording import describe
 from moeopt.exporters.targets.llama_cpp import (
     BACKENDS,
     CUDA,
@@ -249,10 +247,8 @@ def predict_wanted(
     }
     if wanted.n_cpu_moe is not None:
         words = [*(words or ()), "--n-cpu-moe", str(wanted.n_cpu_moe)]
-    try:
+    with validated():
         options = Options.model_validate(asked | told(words or ()))
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
     path, shape = (model if model.endswith(".gguf") else None), get_model(model)
     try:
         return predict_split(machine, shape, options, words, path)
@@ -388,10 +384,8 @@ def wished(options: PlanOptions, several: SeveralOptions) -> Options:
         "runtime": options.runtime or "llama.cpp",
     }
     named = ("ubatch", "numa", "prompt_tokens", "reply_tokens", "granularity")
-    try:
+    with validated():
         return Options.model_validate(asked | {name: getattr(several, name) for name in named})
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
 
 
 def split_page(plan: SplitPlan) -> str:

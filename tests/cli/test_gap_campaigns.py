@@ -128,7 +128,7 @@ def test_progress_on_a_terminal(campaign: str, monkeypatch: pytest.MonkeyPatch) 
     """Counts, rate, time left, and what is running with its incumbent; markup in names is text."""
     from rich.console import Console
 
-    from moeopt.cli.progress import Shown
+    from moeopt.cli.campaign_progress import Shown
     from moeopt.study.campaign import read_campaign
     from moeopt.study.plan import Job, make_plan
 

@@ -3,8 +3,8 @@
 import pytest
 from rich.console import Console
 
+from moeopt.cli.campaign_progress import Shown
 from moeopt.cli.gap_tables import WIDTH, print_tables
-from moeopt.cli.progress import Shown
 from tests.study.rows_made import made_row
 
 Capture = pytest.CaptureFixture[str]

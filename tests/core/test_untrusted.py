@@ -17,7 +17,6 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import FREE_BYTES, MIB, expanded, expanded_limit, inside, read_bytes
 from moeopt.core.wording import meant
-from moeopt.exporters.targets.tensorrt_llm import rows_by_layer
 from moeopt.sim.machines.bandwidth_files import read_bandwidths
 from moeopt.sim.models.loss_table import load_loss_table
 from moeopt.study.campaign import read_campaign
@@ -138,17 +137,6 @@ def test_longer_floats_are_no_warning(tmp_path: Path) -> None:
     huge = np.array([[[np.longdouble("1e4000")]]])
     np.savez(tmp_path / "l.npz", bits=np.array([1]), loss=huge)
     assert "must be finite" in refused(load_loss_table, tmp_path / "l.npz")
-
-
-@pytest.mark.parametrize("row", ["1" * 5000, "1 2 3", "1, , 2", "-1"])
-def test_maps_of_experts_have_plain_numbers(row: str, tmp_path: Path) -> None:
-    """Numbers of thousands of digits, and blanks for commas."""
-    file = tmp_path / "m.yaml"
-    file.write_text(f"initial_global_assignments:\n  0: [{row}]\n")
-    with pytest.raises(InputError, match="has no layer on one line"):
-        rows_by_layer(file)
-    file.write_text("initial_global_assignments:\n  0: [0, 2, 1]\n")
-    assert rows_by_layer(file) == {0: [0, 2, 1]}
 
 
 BLOBS = [None, "text", b"x", *map(gzip.compress, (ZEROS, b"{", b"[" * 9**5, b"\xff"))]

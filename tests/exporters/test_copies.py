@@ -48,7 +48,7 @@ def test_no_copy_fits() -> None:
         full_slots(both, longest_first(both))
 
 
-TARGETS = {"sglang": "map.json", "vllm-ascend": "ascend.json", "tensorrt-llm": "balancer.yaml"}
+TARGETS = {"sglang": "map.json", "vllm-ascend": "ascend.json"}
 
 NAMED = {"vllm-eplb": {"model_class": "Tiny"}}
 
@@ -82,10 +82,6 @@ def test_every_format_is_read_back(to: str, tmp_path: Path) -> None:
         rows = json.loads(file.read_text())
         assert list(rows) == ["physical_to_logical_map"]  # any other key is an error there
         assert rows["physical_to_logical_map"][0] == [0, 1, 2, 3, 4, 5, 0, 1]
-    if to == "tensorrt-llm":
-        lines = file.read_text().splitlines()
-        head = ["num_slots: 8", "layer_updates_per_iter: 0", "initial_global_assignments:"]
-        assert lines[:3] == head
 
 
 @pytest.mark.parametrize("to", [*TARGETS, "vllm-eplb"])
@@ -162,19 +158,15 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
         ('{"physical_to_logical_map": []}', "must be lists of experts"),
         ('{"physical_to_logical_map": [[0, 1, 2]]}', "3 slots for 2 devices"),
         ('{"physical_to_logical_map": [[0, 9]]}', "there is no expert 9 of 6"),
-        ('{"moe_layer_count": 1, "layer_list": [{}]}', "device_list: must be a list of devices"),
+        ('{"physical_to_logical_map": [[0, 1], [0]]}', "equally many slots in every layer"),
+        ('{"physical_to_logical_map": [[0, -1]]}', "must be lists of experts"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=reason):
             read_copies(file, 0, 2, 6)
-    yaml = tmp_path / "balancer.yaml"
-    for text in ("num_slots: 8\n", "initial_global_assignments:\n  0: []\n"):
-        yaml.write_text(text)
-        with pytest.raises(InputError, match="has no layer on one line"):
-            read_copies(yaml, 0, 2, 6)
-    yaml.write_text("initial_global_assignments:\n  3: [0, 1]\n")
-    with pytest.raises(InputError, match="has no layer 0"):
-        read_copies(yaml, 0, 2, 6)
+    file.write_text('{"physical_to_logical_map": [[0, 1]]}')
+    with pytest.raises(InputError, match="has no layer 3"):
+        read_copies(file, 3, 2, 6)
 
 
 def test_an_expert_of_many_digits_is_one_short_line(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
+from moeopt.core.objective import entries
+from moeopt.exporters.exported import Loss
 from moeopt.exporters.targets.ktransformers import torch_file
 from moeopt.problems.deferral.heuristics import uniform
+from moeopt.problems.deferral.instance import Instance, Solution
 from moeopt.sim.machines.runtimes.command import ratio_of
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.exporters.ktransformers_rules import gpu_masks
@@ -72,22 +75,16 @@ def test_everything_and_nothing(tmp_path: Path) -> None:
         assert masks[1:] == [[bool(row)] * EXPERTS] * LAYERS
 
 
-@pytest.mark.parametrize(
-    ("dense", "warned"), [((), 0), ((0,), 0), ((0, 1), 0), ((0, 2, 4), 1), ((1, 3), 1), ((4,), 1)]
-)
-def test_layers_that_the_runtime_cannot_find_are_said(dense: tuple[int, ...], warned: int) -> None:
+def test_layers_that_the_runtime_cannot_find_are_said() -> None:
     """It knows leading layers without experts, and every n-th with, from a multiple of n on."""
     given = instance(0)
-    found = moeopt.export(random_plan(given, 0), given, to="ktransformers", model=shape(dense))
-    assert len(found.warnings) == warned
-
-
-def test_every_second_layer_is_found() -> None:
-    """Layers 2, 4, 6 and 8 of ten have experts: a first of 2, and a frequency of 2."""
-    given = instance(0)
-    for dense, warned in (((0, 1, 3, 5, 7, 9), 0), ((0, 2, 4, 6, 8), 1)):
+    every_second = {(0, 1, 3, 5, 7, 9): 0, (0, 2, 4, 6, 8): 1}
+    for dense, warned in {
+        **{(): 0, (0,): 0, (0, 1): 0, (0, 2, 4): 1, (1, 3): 1, (4,): 1},
+        **every_second,
+    }.items():
         found = moeopt.export(random_plan(given, 0), given, to="ktransformers", model=shape(dense))
-        assert len(found.warnings) == warned
+        assert len(found.warnings) == warned, dense
 
 
 @pytest.mark.parametrize("total", [1, 7, 29, 49, 98, 103, 1664, 14848, 99991])
@@ -114,17 +111,13 @@ def test_it_is_told_what_predict_prints() -> None:
     assert made.flags(Path("x.pt")).endswith(f" {said} --kt-threadpool-count 1")
 
 
-def test_the_flag_of_a_deferral_plan_goes_along() -> None:
-    """The count of a uniform plan, or the best uniform one; only for this target."""
+def test_a_deferral_plan_goes_along_with_this_target_only() -> None:
+    """As a solution of that problem."""
     given = instance(0)
     solution = random_plan(given, 0)
     deferral = random_deferral(0, layers=3)
     pair = (uniform(deferral, 0), deferral)
-    exported = moeopt.export(
-        solution, given, to="ktransformers", model=shape(), options={"deferral": pair}
-    )
-    assert exported.flags is not None
-    assert exported.flags(Path("x.pt")).endswith(" --kt-max-deferred-experts-per-token 0")
+    assert exported_with(*pair) == (0, None)
     with pytest.raises(InputError, match="--deferral: sglang has no such option; it has: "):
         moeopt.export(solution, given, to="sglang", model=shape(), options={"deferral": pair})
     with pytest.raises(InputError, match="must be a solution of deferral, not of placement"):
@@ -137,29 +130,63 @@ def test_the_flag_of_a_deferral_plan_goes_along() -> None:
         )
 
 
-def test_what_a_uniform_count_costs_is_said() -> None:
-    """The loss is that of the deferral plan; the placement loses nothing."""
+def exported_with(schedule: Solution, deferral: Instance) -> tuple[int, Loss | None]:
+    """Return the count in the flag that a deferral plan adds, and what it costs."""
     given = instance(0)
-    solution = random_plan(given, 0)
+    made = moeopt.export(
+        random_plan(given, 0),
+        given,
+        to="ktransformers",
+        model=shape(),
+        options={"deferral": (schedule, deferral)},
+    )
+    assert made.flags is not None
+    flag, count = made.flags(Path("x.pt")).split()[-2:]
+    assert flag == "--kt-max-deferred-experts-per-token"
+    return int(count), made.loss
+
+
+@pytest.mark.parametrize("kind", ["mixed layers", "nothing must be immediate", "zero times"])
+def test_the_deferral_flag_is_the_best_uniform_count(kind: str) -> None:
+    """A plan with another count somewhere loses to it what the checker says, never less.
+
+    Some of these instances tell the best count from the one that saturates.
+    """
     losses = []
-    for seed in range(12):
-        deferral = random_deferral(seed, layers=4)
-        result = moeopt.solve(deferral, "dp")
-        assert result.solution is not None
-        exported = moeopt.export(
-            solution,
-            given,
-            to="ktransformers",
-            model=shape(),
-            options={"deferral": (result.solution, deferral)},
-        )
-        alone = moeopt.export(result.solution, deferral, to="ktransformers-flags")
-        assert exported.flags is not None
-        assert exported.flags(Path("x.pt")).endswith(f" {alone.text.strip()}")
-        assert exported.loss == alone.loss
-        losses += [alone.loss] * (alone.loss is not None)
-    assert losses
+    for seed in range(19):
+        deferral = random_deferral(seed, kind, layers=4)
+        schedule = moeopt.solve(deferral, "dp").solution
+        assert isinstance(schedule, Solution)
+        count, loss = exported_with(schedule, deferral)
+        assert 0 <= count <= deferral.top_k
+        if loss is None:
+            assert set(schedule.deferred[:-1]) == {count}
+            continue
+        tried = [uniform(deferral, d) for d in range(deferral.max_deferred + 1)]
+        verdicts = [moeopt.check(deferral, plan).objective for plan in tried]
+        best = min(entries(found) for found in verdicts if found is not None)
+        assert loss.exported == best == verdicts[count]
+        assert entries(loss.exported) >= entries(loss.given)
+        losses.append(loss)
     assert {loss.problem for loss in losses} == {"deferral"}
+
+
+def test_a_uniform_deferral_plan_is_taken_as_it_is() -> None:
+    """Whatever its count; in the last layer nothing is deferred, and a single layer has count 0."""
+    deferral = random_deferral(0, layers=3)
+    deferral = Instance(**deferral.model_dump() | {"max_total_penalty": None})
+    for count in range(deferral.max_deferred + 1):
+        assert exported_with(uniform(deferral, count), deferral) == (count, None)
+    single = random_deferral(0, layers=1)
+    assert exported_with(uniform(single, 0), single) == (0, None)
+
+
+def test_a_loss_on_nothing_has_no_share() -> None:
+    """An objective of 0 that becomes positive; one that stays is a loss of 0 %."""
+    made_positive = Loss("cache", "f", 0, 3, True)
+    assert str(made_positive) == "f: the best such plan makes an objective of 0 positive"
+    assert made_positive.percent is None
+    assert str(Loss("cache", "f", 0, 0, False)).endswith("found changes the objective by +0.000 %")
 
 
 def test_the_pickle_is_harmless() -> None:

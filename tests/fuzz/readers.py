@@ -372,11 +372,6 @@ READERS: dict[str, Reader] = {
     "campaign": Reader("c.toml", lambda: _CAMPAIGN, read_campaign),
     "store": Reader("s.db", _store, _read_store),
     "map-json": Reader("e.json", lambda: _json(_SGLANG), lambda path: read_copies(path, 0, 2, 4)),
-    "map-yaml": Reader(
-        "e.yaml",
-        lambda: b"num_slots: 6\ninitial_global_assignments:\n  0: [0, 1, 2, 3, 0, 1]\n",
-        lambda path: read_copies(path, 0, 2, 4),
-    ),
     "sol": Reader("x.sol", lambda: _SOL, read_sol),
     "plan": Reader("plan.json", lambda: _json(_PLAN), moeopt.load_plan),
     "sol-highs": Reader("x.sol", _highs, _read_answer),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported
 from moeopt.exporters.target import Target
 from moeopt.exporters.targets import all_targets, targets_of, vllm
@@ -88,8 +87,7 @@ def test_prediction_is_what_the_engine_says_on_held_out_steps() -> None:
     found = moeopt.simulate(
         planned.chosen.plan, r.machine, r.model, held_out, steps=12, quantum_ns=r.quantum_ns
     )
-    said = planned.comparisons[0].held_out
-    assert said is not None
+    said = planned.comparisons[0].later
     assert said.steps == found.steps
     end_ns = max(found.makespan_ns, int(found.step_ns.sum()))
     past_ns = end_ns - int(found.step_ns[0])  # the first step has empty caches and stands apart
@@ -172,22 +170,6 @@ def test_the_default_plans_fit_the_same_room() -> None:
     for comparison in planned.comparisons:
         residents = comparison.plan.resident or ()
         assert sum(map(len, residents)) <= planned.placement.gpu_slots
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"machine": get_machine("cxl-ndp")}, "cpu: is missing"),
-        ({"batch": 0}, "batch: must be at least 1"),
-        ({"steps": 0}, "steps: must be at least 1"),
-        ({"max_deferred": -1}, "max_deferred: must be at least 0"),
-        ({"time_limit_s": 0.0}, "time_limit_s: must be above 0"),
-    ],
-)
-def test_what_cannot_be_planned(changes: dict[str, object], reason: str) -> None:
-    """One line says what is wrong."""
-    with pytest.raises(InputError, match=reason):
-        request(**changes)
 
 
 def candidate(mean_ms: float, deferred: int, share: float) -> Candidate:

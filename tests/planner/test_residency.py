@@ -11,39 +11,21 @@ from moeopt.planner.request import Request
 from moeopt.planner.simulate import simulate
 from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.placement.instance import Instance, Solution, held_of
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.presets import get_machine
+from tests.planner import small_plans
+from tests.planner.small_plans import trace_of
 
-LAYERS, EXPERTS, TOP_K = 4, 16, 4
+MODEL = small_plans.MODEL.model_copy(update={"layers": 4, "dense_layers": 0})
 
-MODEL = ModelShape.model_validate(
-    get_model("mixtral-8x7b").model_dump(exclude_none=True)
-    | {
-        "name": "four layers",
-        "layers": LAYERS,
-        "routed_experts": EXPERTS,
-        "top_k": TOP_K,
-        "expert_intermediate_size": 2048,
-    }
-)
-
-
-def routed(tokens: int, seed: int = 0) -> Trace:
-    """Return tokens whose experts are drawn by a power law, in an order of each layer's own."""
-    rng = np.random.default_rng(seed)
-    ids = np.empty((tokens, LAYERS, TOP_K), dtype=np.int64)
-    for layer in range(LAYERS):
-        order, weight = rng.permutation(EXPERTS), np.arange(1, EXPERTS + 1.0) ** -1.3
-        keys = rng.exponential(size=(tokens, EXPERTS)) / weight
-        ids[:, layer] = order[np.argsort(keys, axis=1)[:, :TOP_K]]
-    return Trace("drawn", ids)
+LAYERS, EXPERTS, TOP_K = MODEL.layers, MODEL.routed_experts, MODEL.top_k
 
 
 def search(expert_gib: float, machine: str = "rtx4090-7960x", **changes: object) -> Search:
     """Return the planner's search with so much of the GPU's memory for experts."""
     known = get_machine(machine)
-    made = Request(machine=known, model=MODEL, trace=routed(60), steps=20, reserved_gib=0.0)
+    made = Request(
+        machine=known, model=MODEL, trace=trace_of(MODEL, 60, skew=1.3), steps=20, reserved_gib=0.0
+    )
     made = replace(made, **changes)  # type: ignore[arg-type]
     gpu = known.require_gpu()
     kv = made.model.layers * made.batch * made.model.kv_bytes(made.context)

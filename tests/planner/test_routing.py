@@ -71,8 +71,7 @@ def test_counts_predict_the_trace_they_were_taken_from() -> None:
     asked = replace(planned.request, steps=400)
     plan = planned.chosen.plan
     real = predicted(asked, plan, loads_of(asked, rest))
-    said = planned.comparisons[0].drawn_anew
-    assert said is not None
+    said = planned.comparisons[0].later
     assert said.mean_ms == pytest.approx(real.mean_ms, rel=0.02)
     _, at_random = (
         predicted(asked, other, loads_of(asked, rest))
@@ -180,7 +179,7 @@ def test_without_anything_the_models_default_workload_is_planned_for() -> None:
     made = by_default()
     assert made.notes[0].startswith("no trace: default workload esft-deepseek-v2-lite; source: ")
     assert made.notes[1] == WORKLOAD
-    assert made.comparisons[0].held_out is None
+    assert made.comparisons[0].drawn
     assert set(made.chosen.plan.cache_ways) == {0}
     _, says = default_workload(get_model("glm-4.5-air"))
     assert "measured on deepseek-v2-lite, not on glm-4.5-air; source: " in says
@@ -227,7 +226,7 @@ def test_the_page_says_what_stands_apart() -> None:
     """A cold first step, and copies that outlast the steps."""
     planned = small()
     cold = Predicted(9, mean_ms=11.5, median_ms=7.0, p95_ms=7.6, tokens_per_s=87.0, first_ms=50.0)
-    first = replace(planned.comparisons[0], drawn_anew=cold)
+    first = replace(planned.comparisons[0], later=cold)
     text = page(replace(planned, comparisons=(first, *planned.comparisons[1:])))
     assert "plan: first step, caches empty: 50.00 ms, not counted above" in text
     assert "copies into the caches outlast the steps: 11.50 ms per step with them" in text

@@ -17,11 +17,10 @@ def all_targets() -> dict[str, Target]:
         llama_cpp,
         mixture_compressor,
         sglang,
-        tensorrt_llm,
         vllm,
     )
 
-    runtimes = ktransformers, llama_cpp, mixture_compressor, sglang, tensorrt_llm, vllm
+    runtimes = ktransformers, llama_cpp, mixture_compressor, sglang, vllm
     every = [one for module in (cache_trace, exact_model, *runtimes) for one in module.TARGETS]
     order = sorted(every, key=lambda one: (not one.problems, one.problems, one.name))
     return {target.name: target for target in order}

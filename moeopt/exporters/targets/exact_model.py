@@ -19,6 +19,8 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -64,26 +66,22 @@ def _exported(job: Job, write: Callable[[pulp.LpProblem, str], object]) -> Expor
     return Exported(payload, None, notes)
 
 
+model_target = partial(Target, problems=(), holds="the whole instance", plan=False)
+
 TARGETS = (
-    Target(
+    model_target(
         "lp",
         "the exact MILP model, CPLEX LP format",
-        (),
-        ".lp",
-        export_lp,
-        holds="the whole instance",
+        suffix=".lp",
+        export=export_lp,
         loses="digits beyond the 12th",
-        plan=False,
     ),
-    Target(
+    model_target(
         "mps",
         "the exact MILP model, free MPS format",
-        (),
-        ".mps",
-        export_mps,
-        holds="the whole instance",
+        suffix=".mps",
+        export=export_mps,
         loses="digits beyond the 13th",
-        plan=False,
     ),
 )
 
@@ -138,13 +136,13 @@ def read_sol(path: Path) -> SolvedValues:
     if first.strip() == "Model status":
         return _highs(path, lines)
     if first.startswith(("solution status:", "objective value:")):
-        return _plain(path, "SCIP", _chained(number, first, lines))
+        return _plain(path, "SCIP", chain([(number, first)], lines))
     if match := _CBC.match(first):
         if _CBC_WITHOUT.search(match[1]):
             _refuse(path, number, f"holds no solution: {shown(match[1])}")
         return _cbc(path, _number(path, number, match[2]), lines)
     if first.startswith("#"):
-        return _plain(path, "Gurobi", _chained(number, first, lines))
+        return _plain(path, "Gurobi", chain([(number, first)], lines))
     if first.strip() == "Columns":
         _refuse(path, number, "HiGHS wrote it for people: use write_solution_style 0, its default")
     forms = "HiGHS, SCIP, CBC or Gurobi"
@@ -196,13 +194,6 @@ def _plain(path: Path, writer: str, lines: Iterator[tuple[int, str]]) -> SolvedV
                 words = words[:2]
             _add(path, number, found, words)
     return _not_empty(path, found)
-
-
-def _chained(
-    number: int, first: str, lines: Iterator[tuple[int, str]]
-) -> Iterator[tuple[int, str]]:
-    yield number, first
-    yield from lines
 
 
 def _add(path: Path, number: int, found: SolvedValues, words: list[str]) -> None:

@@ -151,17 +151,10 @@ def _deferred(job: Job) -> tuple[int | None, Loss | None]:
     if solution.problem != "deferral":
         raise InputError(f"--deferral: must be a solution of deferral, not of {solution.problem}")
     objective = checked_objective(instance, solution)
-    return uniform_count(Job(instance, solution, objective, limits=job.limits))
+    return _uniform_count(Job(instance, solution, objective, limits=job.limits))
 
 
-def export_deferral(job: Job) -> Exported:
-    """Return the flag of a deferral plan."""
-    count, loss = uniform_count(job)
-    line = deferral_flag(count)
-    return Exported(f"{line}\n".encode(), lambda _: line, {"deferred": count}, loss)
-
-
-def uniform_count(job: Job) -> tuple[int, Loss | None]:
+def _uniform_count(job: Job) -> tuple[int, Loss | None]:
     """Return the plan's count, or the best uniform one and what it costs."""
     counts = {count or 0 for count in job.plan(Deferred).deferred[:-1]} or {0}
     if len(counts) == 1:
@@ -384,17 +377,6 @@ TARGETS = (
         honoured=lambda job: "no" if other_layers(job) else "unknown",
         warn=other_layers,
         start=f'"${{PYTHON:-python3}}" {SGLANG}',
-    ),
-    Target(
-        "ktransformers-flags",
-        "KTransformers (sglang-kt): the flag for deferred experts",
-        ("deferral",),
-        ".txt",
-        export_deferral,
-        holds="one count of deferred experts for every layer but the last",
-        loses="counts that differ between layers",
-        names_experts=False,
-        honoured=lambda _: "unknown",
     ),
     Target(
         YAML_TARGET,

@@ -34,7 +34,6 @@ from typing import NamedTuple
 
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.plans import placed, placed_whole, restricted
 from moeopt.exporters.target import Option, Target, by_class
 from moeopt.problems.split.heuristics import ik_places
 from moeopt.problems.split.instance import Instance as Split
@@ -77,6 +76,8 @@ def export(job: Job) -> Exported:
     """
     if isinstance(job.instance, Split):
         return _of_split(job, job.instance)
+    from moeopt.exporters.plans import placed_whole  # plans of splits load no placement
+
     plan, loss = placed_whole(job)
     off = plan.off_gpu
     line = complete(job, [*ALL_LAYERS, *override(off)])
@@ -129,6 +130,8 @@ def _running(job: Job, runtime: str | None = None) -> Running:
 
 def export_profile(job: Job) -> Exported:
     """Return the profile of a placement, brought to equal counts if it is not of that form."""
+    from moeopt.exporters.plans import placed, restricted
+
     plan, loss = placed(job), None
     if len(set(map(len, plan.gpu))) > 1:
         plan, loss = restricted(job, "equal-counts", EQUAL_COUNTS)

@@ -30,7 +30,6 @@ from moeopt.exporters.slots import (
     as_json,
     by_device,
     by_moe_layer,
-    check_devices,
     experts_in,
     not_followed,
     read_rows,
@@ -106,7 +105,8 @@ def export_ascend(job: Job) -> Exported:
     InputError
         If the number of devices is not given.
     """
-    check_devices(job, "with one device vllm-ascend drops the map")
+    if job.number("ep_size") is None and job.instance.problem == "placement":
+        raise InputError("--ep-size: is missing: with one device vllm-ascend drops the map")
 
     def rows_of(path: Path) -> dict[int, Row]:
         rows = [list(chain(*row)) for row in read_vllm_ascend_rows(path)]
