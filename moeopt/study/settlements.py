@@ -8,10 +8,11 @@ trace where the folder with the traces is given.
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -35,6 +36,8 @@ from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
 from moeopt.study.table import Summary, percent, shown_interval, summarise
 
+Key = TypeVar("Key", bound=Hashable)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -42,12 +45,8 @@ class Reading:
 
     Attributes
     ----------
-    settlement
-        What is settled; None for the row in which everything is as it is.
-    value
-        The reading that the row is about.
-    given
-        Whether the instances, or the method by default, are like that anyway.
+    settlement, value
+        What is settled, and how.
     skipped
         How many of the instances could not be made again under this value.
     method
@@ -58,7 +57,6 @@ class Reading:
 
     settlement: Settlement
     value: str
-    given: bool
     skipped: int
     method: str
     summary: Summary
@@ -70,7 +68,6 @@ class _Group:
 
     settlement: Settlement
     value: str
-    given: bool
     skipped: int
     instances: Sequence[InstanceEnvelope]
     methods: Mapping[str, str]
@@ -127,7 +124,7 @@ class Running:
 def sensitivity(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
-    running: "Running | None" = None,
+    running: Running | None = None,
 ) -> list[Reading]:
     """Return the excess of methods under every value of every settlement, one at a time.
 
@@ -197,21 +194,24 @@ def _groups(
             taken = [name for name in methods or [rule] if name in settlement.methods]
             taken = taken or list(settlement.methods if methods is None else ())
             for value in settlement.values if taken else ():
-                usual = value == settlement.default
-                called = {
-                    name if usual else settled_name(name, {settlement.name: value}): name
-                    for name in taken
-                }
-                yield _Group(settlement, value, usual, 0, instances, called)
+                own = {} if value == settlement.default else {settlement.name: value}
+                called = {settled_name(name, own): name for name in taken}
+                yield _Group(settlement, value, 0, instances, called)
             continue
         for value in settlement.values:
-            made = [resettled(instance, settlement.name, value, traces) for instance in instances]
-            there = [instance for instance in made if instance is not None]
-            given = there == [i for i, m in zip(instances, made, strict=True) if m is not None]
+            there = _remade(instances, settlement.name, value, traces)
             if there:
                 names = {name: name for name in methods or [rule]}
                 skipped = len(instances) - len(there)
-                yield _Group(settlement, value, given, skipped, there, names)
+                yield _Group(settlement, value, skipped, there, names)
+
+
+def _remade(
+    instances: Sequence[InstanceEnvelope], settlement: str, value: str, traces: Path | None
+) -> list[InstanceEnvelope]:
+    """Return those of the instances that can be made again, under a settlement's value."""
+    made = (resettled(instance, settlement, value, traces) for instance in instances)
+    return [instance for instance in made if instance is not None]
 
 
 BATCH = "batch"
@@ -313,7 +313,7 @@ def jointly(
     methods: Sequence[str] | None = None,
     *,
     points: int = 64,
-    running: "Running | None" = None,
+    running: Running | None = None,
 ) -> tuple[list[Joint], int]:
     """Return the excess of methods on a grid of all settlements at once.
 
@@ -351,8 +351,7 @@ def jointly(
         made = list(instances)
         for s, value in point:
             if not s.methods:
-                again = [resettled(one, s.name, value, running.traces) for one in made]
-                made = [one for one in again if one is not None]
+                made = _remade(made, s.name, value, running.traces)
         called = {}
         for method in chosen:
             own = {s.name: v for s, v in point if method in s.methods and v != s.default}
@@ -436,44 +435,40 @@ def _summaries(
 
 def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[Reading]:
     for _, method, summary in _summaries(group.instances, group.methods, by_hash):
-        yield Reading(group.settlement, group.value, group.given, group.skipped, method, summary)
+        yield Reading(group.settlement, group.value, group.skipped, method, summary)
 
 
-def span(readings: Sequence[Reading]) -> tuple[float, float] | None:
-    """Return the least and the greatest median excess of some readings; None if none is known."""
-    medians = [r.summary.excess_median for r in readings if r.summary.excess_median is not None]
-    return (min(medians), max(medians)) if medians else None
+def _ranges(
+    readings: Sequence[Reading], key: Callable[[Reading], Key]
+) -> dict[Key, tuple[float, float]]:
+    """Return the least and the greatest median excess that is known of each key's readings."""
+    medians: dict[Key, list[float]] = {}
+    for one in readings:
+        if one.summary.excess_median is not None:
+            medians.setdefault(key(one), []).append(one.summary.excess_median)
+    return {which: (min(of), max(of)) for which, of in medians.items()}
+
+
+def _range_words(ends: tuple[float, float]) -> str:
+    least, most = map(percent, ends)
+    return least if least == most else f"{least} to {most}"
 
 
 def spans(readings: Sequence[Reading]) -> dict[tuple[str, str], str]:
     """Return for each problem and method, as tables call it, its medians' range in words."""
-    groups: dict[tuple[str, str], list[Reading]] = {}
-    for r in readings:
-        label = labelled(r.summary.problem, r.method)
-        groups.setdefault((r.summary.problem, label), []).append(r)
-    found = {}
-    for which, group in groups.items():
-        if (spread := span(group)) is not None:
-            least, most = map(percent, spread)
-            found[which] = least if least == most else f"{least} to {most}"
-    return found
+    ranges = _ranges(readings, lambda r: (r.summary.problem, labelled(r.summary.problem, r.method)))
+    return {which: _range_words(ends) for which, ends in ranges.items()}
 
 
-def strongest(readings: Sequence[Reading]) -> list[tuple[str, str, Settlement, float, float]]:
-    """Return (problem, method, settlement, least, greatest median) of what moves each most."""
-    groups: dict[tuple[str, str, str], list[Reading]] = {}
-    for r in readings:
-        groups.setdefault((r.summary.problem, r.method, r.settlement.name), []).append(r)
-    best: dict[tuple[str, str], tuple[str, str, Settlement, float, float]] = {}
-    for (problem, method, _), group in groups.items():
-        spread = span(group)
-        if spread is None:
-            continue
-        low, high = spread
-        before = best.get((problem, method))
-        if before is None or high - low > before[4] - before[3]:
-            best[problem, method] = (problem, method, group[0].settlement, low, high)
-    return list(best.values())
+def strongest(readings: Sequence[Reading]) -> dict[tuple[str, str], tuple[str, float, float]]:
+    """Return (problem, method) -> what moves it most, with the least and the greatest median."""
+    best: dict[tuple[str, str], tuple[str, float, float]] = {}
+    ranges = _ranges(readings, lambda r: (r.summary.problem, r.method, r.settlement.name))
+    for (problem, method, settlement), (low, high) in ranges.items():
+        _, least, most = best.get((problem, method), ("", 0.0, -1.0))
+        if high - low > most - least:
+            best[problem, method] = settlement, low, high
+    return best
 
 
 HEADS = (
@@ -512,13 +507,12 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 def sentences(readings: Sequence[Reading]) -> list[str]:
     """Return one sentence per method: the range of its median, and on which settlement it hangs."""
     found = []
-    for problem, method, settlement, _, _ in strongest(readings):
-        mine = [r for r in readings if (r.summary.problem, r.method) == (problem, method)]
-        low, high = span(mine) or (0.0, 0.0)
-        least, most = percent(low), percent(high)
-        amount, moved = f"{least} to {most}", f"moved most by `{settlement.name}`"
-        if least == most:
-            amount, moved = least, "moved by none of these settlements"
+    whole = _ranges(readings, lambda r: (r.summary.problem, r.method))
+    for (problem, method), (settlement, *_) in strongest(readings).items():
+        amount = _range_words(whole[problem, method])
+        moved = f"moved most by `{settlement}`"
+        if " to " not in amount:
+            moved = "moved by none of these settlements"
         found.append(f"- {problem}, {labelled(problem, method)}: median excess {amount}, {moved}.")
     return found
 

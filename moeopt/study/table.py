@@ -6,10 +6,12 @@ the settlements' defaults and others: `summarise` is the one place that groups s
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import median
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.problem import NOTHING, THIS_STEP
@@ -194,19 +196,24 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, f
 
     None below `LEAST_CLUSTERS` clusters. The same values give the same interval everywhere.
     """
-    names = sorted(set(clusters))
+    names = {name: number for number, name in enumerate(sorted(set(clusters)))}
     if len(names) < LEAST_CLUSTERS:
         return None
     order = np.argsort(np.array(values), kind="stable")
     ranked = np.array(values, dtype=np.float64)[order]
-    owner = np.array([names.index(cluster) for cluster in clusters])[order]
-    picks = np.random.default_rng(0).integers(len(names), size=(DRAWS, len(names)))
-    times = np.stack([np.bincount(row, minlength=len(names)) for row in picks])
-    reached = np.cumsum(times[:, owner], axis=1)
+    owner = np.array([names[cluster] for cluster in clusters])[order]
+    reached = np.cumsum(_draws(len(names))[:, owner], axis=1)
     total = reached[:, -1:]
     low, high = (np.argmax(reached >= half, axis=1) for half in ((total + 1) // 2, total // 2 + 1))
     medians = np.sort((ranked[low] + ranked[high]) / 2)
     return float(medians[TAIL]), float(medians[-TAIL - 1])
+
+
+@lru_cache(maxsize=32)
+def _draws(clusters: int) -> NDArray[np.int64]:
+    """Return how often each cluster is in each draw: the same for all groups of so many."""
+    picks = np.random.default_rng(0).integers(clusters, size=(DRAWS, clusters))
+    return np.stack([np.bincount(row, minlength=clusters) for row in picks])
 
 
 def to_markdown(summaries: Sequence[Summary]) -> str:

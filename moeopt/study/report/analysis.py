@@ -77,15 +77,7 @@ FEW, PARTS = 8, 4
 
 @dataclass(frozen=True)
 class Dependence:
-    """The excess of one method against one field: a point per solve.
-
-    Attributes
-    ----------
-    name
-        What the field is called.
-    points
-        (the field's value, excess), by value.
-    """
+    """The excess of one method against one field: (value, excess) of each solve, by value."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -165,16 +157,9 @@ def _tokens(instance: object) -> list[int]:
 
 @dataclass(frozen=True)
 class Price:
-    """Two instances of which one has a restriction more.
+    """How much more an optimum costs than without a restriction, by first entries.
 
-    Attributes
-    ----------
-    restriction
-        The field and its value.
-    restricted, free
-        Names of the instances.
-    price
-        How much more the restricted one's optimum costs, by the first entries.
+    `restriction` is the field and its value, `restricted` and `free` are the instances' names.
     """
 
     restriction: str

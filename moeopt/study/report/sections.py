@@ -43,17 +43,7 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Listed:
-    """One instance.
-
-    Attributes
-    ----------
-    name, family
-        What it is called.
-    is_proven
-        Whether its optimum is.
-    excess
-        By label of the heuristic, the worst of its solves; those that are not known are missing.
-    """
+    """One instance; `excess` is by the heuristic's label, the worst of its solves that is known."""
 
     name: str
     family: str
@@ -63,16 +53,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Instances:
-    """A problem's instances, those on which its published rule loses most first.
+    """A problem's heuristics, by label, and its instances, `left_out` of them not among `rows`.
 
-    Attributes
-    ----------
-    methods
-        Labels of the heuristics.
-    rows
-        The first `MOST_ROWS`.
-    left_out
-        How many more there are.
+    Those on which the published rule loses most come first.
     """
 
     methods: Sequence[str]
@@ -107,16 +90,8 @@ MOST_CURVES = 9
 class Picture:
     """A figure and what is said about it.
 
-    Attributes
-    ----------
-    key
-        Its name: of files, and of the element in a page.
-    heading, caption
-        What stands above and below it.
-    title, description
-        What screen readers say.
-    draw
-        Makes the figure.
+    `key` names files, and the element in a page; `heading` and `caption` stand above and below it,
+    `title` and `description` are for screen readers.
     """
 
     key: str
@@ -134,18 +109,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Closeup:
-    """What is known of one heuristic: the published one, or a rule of one's own.
+    """What is known of one heuristic: the published one, or a rule of one's own (`is_rule`).
 
-    Attributes
-    ----------
-    takeaway
-        Its numbers in short; `takeaway.method` is its name.
-    dependence, fields
-        What its excess depends on, as a figure and in numbers.
-    cases
-        Where it loses most, each with both schedules.
-    is_rule
-        Whether it is a rule of one's own.
+    `dependence` and `fields` say what its excess depends on, as a figure and in numbers; `cases`
+    are where it loses most, each with both schedules.
     """
 
     takeaway: Takeaway

@@ -17,20 +17,10 @@ from moeopt.study.table import ALL
 
 @dataclass(frozen=True)
 class Study:
-    """All that a report shows.
+    """All that a report shows: rows, their instances by content hash, and solves without a result.
 
-    Attributes
-    ----------
-    rows
-        Solves against the best that is known.
-    instances
-        Content hash -> instance, of those that the rows are about.
-    failures
-        Solves without a result.
-    command
-        What makes the report again.
-    settled
-        Problem and method, as tables call it -> its median excess over the papers' settlements.
+    `command` makes the report again; `settled` has (problem, method as tables call it) -> its
+    median excess over the papers' settlements.
     """
 
     rows: Sequence[Row]
@@ -91,11 +81,6 @@ def as_one_family(rows: Iterable[Row]) -> list[Row]:
 
 def _kind(key: Key) -> tuple[object, ...]:
     return (key.method, *(getattr(key, name) for name in TOLD))
-
-
-def title(problem: str) -> str:
-    """Return what a problem decides."""
-    return get_problem(problem).title
 
 
 def is_exact(problem: str, method: str) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from moeopt.core.objective import Objective
+from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import with_unit
-from moeopt.study.report.study import Study, own_heuristic, title
+from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.rows import Row
 from moeopt.study.table import MEANING, Knew, kind_of, percent
 
@@ -17,26 +18,13 @@ SMALL = 0.001
 
 @dataclass(frozen=True)
 class Takeaway:
-    """What a problem's numbers come to.
+    """What the numbers of a method come to on one problem, of which `title` says what it decides.
 
-    Attributes
-    ----------
-    problem, title
-        Its name, and what it decides.
-    instances, proven
-        How many instances there are, and how many of them have a proven optimum.
-    method, paper
-        The published heuristic and its paper; None and empty where no heuristic ran. Or another
-        method, such as a rule of one's own, without a paper.
-    compared, optimal
-        On how many instances the heuristic can be compared, on how many it is optimal.
-    middle, worst
-        Median and largest excess.
-    worst_instance
-        Where it is largest.
-    knew, settled
-        By which information the heuristic decided on the instances that are compared, and whether
-        they are made under other settlements than the defaults.
+    `proven` counts the instances with a proven optimum, `compared` those on which the method can be
+    compared and `optimal` those on which it is; `middle` and `worst` are median and largest excess.
+    `method` is None where no heuristic ran, `paper` empty but for the published one. `knew` says by
+    which information it decided on the instances that are compared, and `settled` whether they are
+    made under other settlements than the defaults.
     """
 
     problem: str
@@ -70,7 +58,8 @@ def _takeaway(problem: str, rows: list[Row]) -> Takeaway:
 def _counted(problem: str, rows: Sequence[Row], method: str | None = None) -> Takeaway:
     instances = {row.key.instance for row in rows}
     proven = {row.key.instance for row in rows if row.optimum is not None}
-    return Takeaway(problem, title(problem), len(instances), len(proven), method)
+    title = get_problem(problem).title
+    return Takeaway(problem, title, len(instances), len(proven), method)
 
 
 def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
