@@ -82,14 +82,14 @@ def standing(objective: Objective, best: Objective) -> Standing:
     return "better" if below(objective, best) else "worse"
 
 
-def compared(problem: str, objective: Objective, best: Objective) -> str:
-    """Return in words how an objective compares with the best known."""
+def compared(problem: str, objective: Objective, best: Objective, known: str = "best known") -> str:
+    """Return in words how an objective compares with the best that is known."""
     how = standing(objective, best)
     if how == "equal":
-        return "equals best known"
+        return f"equals {known}"
     pair = (best, objective) if how == "better" else (objective, best)
     by = with_unit(problem, difference(*pair))
-    return f"{how} than best known by {by}"
+    return f"{how} than {known} by {by}"
 
 
 class Libraries:

@@ -8,11 +8,10 @@ trace where the folder with the traces is given.
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -31,12 +30,10 @@ from moeopt.solvers.rules import AUTO
 from moeopt.study.attempt import NO_LOADS, Watch
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
 from moeopt.study.plan import content_hash
-from moeopt.study.rows import Row, labelled
+from moeopt.study.rows import K, Row, grouped, labelled
 from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
 from moeopt.study.table import Summary, percent, shown_interval, summarise
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -105,10 +102,7 @@ class Running:
             jobs=self.jobs,
             watch=self.watch,
         )
-        found: dict[str, list[Row]] = {}
-        for row in rows:
-            found.setdefault(row.key.instance, []).append(row)
-        return found
+        return grouped(rows, lambda row: row.key.instance)
 
     def _part(self, instances: Sequence[InstanceEnvelope], methods: Iterable[str]) -> Part:
         settings = make_settings(
@@ -439,14 +433,15 @@ def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[R
 
 
 def _ranges(
-    readings: Sequence[Reading], key: Callable[[Reading], Key]
-) -> dict[Key, tuple[float, float]]:
+    readings: Sequence[Reading], key: Callable[[Reading], K]
+) -> dict[K, tuple[float, float]]:
     """Return the least and the greatest median excess that is known of each key's readings."""
-    medians: dict[Key, list[float]] = {}
-    for one in readings:
-        if one.summary.excess_median is not None:
-            medians.setdefault(key(one), []).append(one.summary.excess_median)
-    return {which: (min(of), max(of)) for which, of in medians.items()}
+    found = {}
+    for which, of in grouped(readings, key).items():
+        medians = [r.summary.excess_median for r in of if r.summary.excess_median is not None]
+        if medians:
+            found[which] = min(medians), max(medians)
+    return found
 
 
 def _range_words(ends: tuple[float, float]) -> str:

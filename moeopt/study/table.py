@@ -17,8 +17,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.core.wording import latex_text, markdown_code, markdown_table, markdown_text, unknown
 from moeopt.study.attempt import LAW
-from moeopt.study.plan import Key
-from moeopt.study.rows import Row, named
+from moeopt.study.rows import Row, each_once, grouped, named
 
 Knew = Literal["", "none", "before", "step", "hindsight"]
 """By which information about loads a rule decided; empty for exact methods and users' rules."""
@@ -102,10 +101,7 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
         which = (row.result.problem, row.family, label, kind, settled)
         groups.setdefault(which, []).append(row)
     # a solve that failed knew nothing that could be said: it counts where its method's others do
-    kinds: dict[tuple[str, str, str], list[tuple[str, str, str, Knew, bool]]] = {}
-    for which in groups:
-        kinds.setdefault(which[:3], []).append(which)
-    for several in kinds.values():
+    for several in grouped(groups, lambda which: which[:3]).values():
         told = [which for which in several if any(not row.failed for row in groups[which])]
         for which in [one for one in several if one not in told] if told else []:
             groups[told[0]] += groups.pop(which)
@@ -300,13 +296,8 @@ def _words(summaries: Sequence[Summary]) -> str:
 class Standing:
     """A rule on all instances of its problem, of one kind of information.
 
-    Attributes
-    ----------
-    problem, method, kind
-        Whose numbers these are.
-    defaults, others
-        On instances made under every settlement's default, and on the others; None where there is
-        none. Their `family` is `ALL`.
+    `defaults` are its numbers on instances made under every settlement's default, `others` those on
+    the others; None where there is none.
     """
 
     problem: str
@@ -317,20 +308,17 @@ class Standing:
 
 
 def standings(rows: Iterable[Row]) -> list[Standing]:
-    """Return every method's standings, each solve once, experiments under a second name left out.
-
-    Where all of a problem's experiments are repeated ones they count.
-    """
-    once: dict[str, dict[Key, Row]] = {}
-    again: dict[str, dict[Key, Row]] = {}
-    for row in rows:
-        of = again if "repeats" in row.facts else once
-        of.setdefault(row.result.problem, {}).setdefault(row.key, replace(row, family=ALL))
-    once |= {problem: found for problem, found in again.items() if problem not in once}
+    """Return every method's standings, each solve once, repeated experiments left out."""
+    once = each_once(rows, lambda row: "repeats" in row.facts)
     found: dict[tuple[str, str, Knew], list[Summary | None]] = {}
-    for s in summarise(row for of in once.values() for row in of.values()):
+    for s in summarise(as_one_family(row for of in once.values() for row in of)):
         found.setdefault((s.problem, s.method, s.kind), [None, None])[s.settled] = s
     return [Standing(*which, *pair) for which, pair in found.items()]
+
+
+def as_one_family(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows as if they were of one family."""
+    return [replace(row, family=ALL) for row in rows]
 
 
 def front_markdown(found: Sequence[Standing]) -> str:
@@ -415,10 +403,7 @@ def to_latex(summaries: Sequence[Summary]) -> str:
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     """Return the summaries of each family; its name has the problem's before it if need be."""
     several = len({s.problem for s in summaries}) > 1
-    groups: dict[str, list[Summary]] = {}
-    for s in summaries:
-        groups.setdefault(f"{s.problem}/{s.family}" if several else s.family, []).append(s)
-    return groups
+    return grouped(summaries, lambda s: f"{s.problem}/{s.family}" if several else s.family)
 
 
 def _excess_cell(s: Summary) -> str:

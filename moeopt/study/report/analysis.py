@@ -11,7 +11,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.objective import Objective, relative
 from moeopt.problems.registry import get_problem
 from moeopt.study.plan import Key
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, grouped
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,10 @@ def profiles(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
 
 def proof_times(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
     """Return for each label the number of solves that it proved optimal itself within x seconds."""
-    times: dict[str, list[float]] = {}
-    for row in rows:
-        if row.result.status == "optimal":
-            times.setdefault(labels[row.key], []).append(row.seconds)
+    proven = grouped((r for r in rows if r.result.status == "optimal"), lambda r: labels[r.key])
     return [
-        Curve(name, sorted(found), [float(i + 1) for i in range(len(found))])
-        for name, found in times.items()
+        Curve(name, sorted(row.seconds for row in of), [float(i + 1) for i in range(len(of))])
+        for name, of in proven.items()
     ]
 
 

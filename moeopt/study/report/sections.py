@@ -31,11 +31,11 @@ from moeopt.study.report.plots import (
     proof_chart,
     range_chart,
 )
-from moeopt.study.report.study import Study, as_one_family, is_exact, own_heuristic
+from moeopt.study.report.study import Study, is_exact, own_heuristic
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
-from moeopt.study.rows import Row
-from moeopt.study.table import Summary, percent, rank, summarise
+from moeopt.study.rows import Row, grouped
+from moeopt.study.table import Summary, as_one_family, percent, rank, summarise
 
 MOST_ROWS = 500
 """Instances of a problem that are listed; gap.csv has all."""
@@ -183,8 +183,8 @@ class Section:
 def sections(study: Study) -> list[Section]:
     """Return a section for each problem of a study."""
     once = [row for rows in study.problems.values() for row in rows]
-    overall = _by_problem(summarise(as_one_family(once)))
-    families = _by_problem(summarise(study.rows))
+    overall = grouped(summarise(as_one_family(once)), lambda s: s.problem)
+    families = grouped(summarise(study.rows), lambda s: s.problem)
     labels = study.labels
     return [
         _section(study, takeaway, overall[takeaway.problem], families[takeaway.problem], labels)
@@ -206,9 +206,7 @@ def _section(
     def order(s: Summary) -> tuple[bool, tuple[int, bool, float]]:
         return s.method not in own, rank(s)
 
-    families: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        families.setdefault(summary.family, []).append(summary)
+    families = grouped(summaries, lambda s: s.family)
     marked = _marked(problem, rows, labels)
     return Section(
         takeaway,
@@ -263,13 +261,6 @@ def _closeup(
         [(case, _schedules(f"{key}-case{n}", case)) for n, case in enumerate(cases, 1)],
         is_rule,
     )
-
-
-def _by_problem(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
-    found: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        found.setdefault(summary.problem, []).append(summary)
-    return found
 
 
 def _marked(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> set[str]:

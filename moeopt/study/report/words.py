@@ -9,7 +9,7 @@ from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import with_unit
 from moeopt.study.report.study import Study, own_heuristic
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, grouped
 from moeopt.study.table import MEANING, Knew, kind_of, percent
 
 SMALL = 0.001
@@ -88,18 +88,15 @@ def takeaway_of(
     are any: no hindsight where the rule has decided without, else where it has decided most often.
     """
     start = replace(_counted(problem, rows, method), paper=paper)
-    regimes: dict[tuple[bool, Knew], list[Row]] = {}
-    for row in mine:
-        if row.excess is not None:
-            which = (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", ""))))
-            regimes.setdefault(which, []).append(row)
+    regimes = grouped(
+        (row for row in mine if row.excess is not None),
+        lambda row: (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", "")))),
+    )
     if not regimes:
         return start
     settled, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
     start = replace(start, knew=knew, settled=settled)
-    solves: dict[str, list[Row]] = {}
-    for row in regimes[settled, knew]:
-        solves.setdefault(row.key.instance, []).append(row)
+    solves = grouped(regimes[settled, knew], lambda row: row.key.instance)
     excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
     worst = max(excesses, key=lambda at: excesses[at])
     return replace(
