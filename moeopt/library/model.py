@@ -52,19 +52,7 @@ Row = tuple[dict[int, Fraction], Fraction | None, Fraction | None, str]
 
 @dataclass(frozen=True)
 class NeutralModel:
-    """A model for `certificate`, and how to branch.
-
-    Attributes
-    ----------
-    data
-        The JSON object.
-    first
-        Variables that a sum of others fixes and that many rows depend on: worth branching on.
-    tighten
-        Whether bounds are to be tightened by rows at every node; None: if the model is small.
-    choice
-        The row to branch on before all else: which of its variables is 1.
-    """
+    """A model for `certificate`, as a JSON object, and how to branch, as `LemmaModel` says it."""
 
     data: dict[str, Any]
     first: list[int]

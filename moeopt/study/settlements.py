@@ -40,16 +40,8 @@ from moeopt.study.table import Summary, percent, shown_interval, summarise
 class Reading:
     """One method under one value of one settlement; everything else at its default.
 
-    Attributes
-    ----------
-    settlement, value
-        What is settled, and how.
-    skipped
-        How many of the instances could not be made again under this value.
-    method
-        The heuristic, without settlements.
-    summary
-        Excess over the proven optimum of the instances under this value.
+    `skipped` of the instances could not be made again under this value; `method` is the heuristic,
+    without settlements.
     """
 
     settlement: Settlement
@@ -153,7 +145,11 @@ def sensitivity(
     if not groups:
         raise InputError(f"{', '.join(instances)}: no settlements are listed")
     by_hash = running.solved((group.instances, group.methods) for group in groups)
-    return [reading for group in groups for reading in _readings(group, by_hash)]
+    return [
+        Reading(group.settlement, group.value, group.skipped, method, summary)
+        for group in groups
+        for method, summary in _summaries(group.instances, group.methods, by_hash)
+    ]
 
 
 def _loaded(paths: Iterable[Source]) -> dict[str, list[InstanceEnvelope]]:
@@ -282,24 +278,20 @@ def _made_anew(
 
 @dataclass(frozen=True)
 class Joint:
-    """One method under one value of every settlement at once.
+    """One method under one value of every settlement at once, as `Reading`.
 
-    Attributes
-    ----------
-    values
-        Settlement -> value, of those that are not at their default.
-    skipped
-        How many of the instances could not be made again like that.
-    method
-        The heuristic, without settlements.
-    summary
-        As in `Reading`.
+    `values` has those that are not at their default.
     """
 
     values: Mapping[str, str]
     skipped: int
     method: str
     summary: Summary
+
+    @property
+    def said(self) -> str:
+        """The values in words; empty for the defaults."""
+        return ", ".join(f"{name}={value}" for name, value in self.values.items())
 
 
 def jointly(
@@ -355,8 +347,8 @@ def jointly(
     found = []
     for point, made, called in groups:
         values = {s.name: value for s, value in point if value != s.default}
-        for _, method, summary in _summaries(made, called, by_hash):
-            found.append(Joint(values, len(instances) - len(made), method, summary))
+        skipped = len(instances) - len(made)
+        found += [Joint(values, skipped, *one) for one in _summaries(made, called, by_hash)]
     return found, size
 
 
@@ -390,8 +382,10 @@ def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
             f"- {label}: median excess {percent(medians[best])} to {percent(medians[worst])} over "
             f"{points} of {size:,} points; half of them up to "
             f"{percent(sorted(medians.values())[len(medians) // 2])}.",
-            f"  - best: {_point_words(found[best])}",
-            f"  - worst: {_point_words(found[worst])}",
+            *(
+                f"  - {end}: {one.said or 'the defaults'} ({one.summary.proven} instances)"
+                for end, one in (("best", found[best]), ("worst", found[worst]))
+            ),
         ]
     return lines
 
@@ -403,33 +397,23 @@ def joint_to_csv(found: Sequence[Joint]) -> str:
     ]
     for one in found:
         s = one.summary
-        said = ", ".join(f"{name}={value}" for name, value in one.values.items())
-        lines.append([one.method, one.skipped, s.proven, s.excess_median, s.excess_max, said])
+        numbers = [one.skipped, s.proven, s.excess_median, s.excess_max]
+        lines.append([one.method, *numbers, one.said])
     return csv_text(lines)
-
-
-def _point_words(one: Joint) -> str:
-    said = ", ".join(f"{name}={value}" for name, value in one.values.items()) or "the defaults"
-    return f"{said} ({one.summary.proven} instances)"
 
 
 def _summaries(
     instances: Sequence[InstanceEnvelope],
     methods: Mapping[str, str],
     by_hash: Mapping[str, Sequence[Row]],
-) -> Iterator[tuple[str, str, Summary]]:
-    """Yield what each method is called, its name, and its numbers, by what it knew."""
+) -> Iterator[tuple[str, Summary]]:
+    """Yield each method's name and its numbers, by what it knew."""
     hashes = dict.fromkeys(content_hash(instance) for instance in instances)
     rows = [row for digest in hashes for row in by_hash.get(digest, ())]
     for called, method in methods.items():
         mine = [row for row in rows if row.key.method == called]
         for summary in summarise(mine, by_settlement=False):
-            yield called, method, summary
-
-
-def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[Reading]:
-    for _, method, summary in _summaries(group.instances, group.methods, by_hash):
-        yield Reading(group.settlement, group.value, group.skipped, method, summary)
+            yield method, summary
 
 
 def _ranges(

@@ -226,21 +226,17 @@ def _section(
 def _closeups(study: Study, published: Takeaway, rows: Sequence[Row]) -> Iterator[Closeup]:
     """Yield one of each rule of one's own, of each state of its file, then the published one's."""
     problem = published.problem
-    rules = own_rules(rows)
     keys: set[str] = set()
-    for name, mine in rules.items():
-        method = mine[0].key.method
+    for name, mine in own_rules(rows).items():
         key = re.sub(r"[^A-Za-z0-9_]+", "-", f"{problem}-{name}")
         while key in keys:
             key += "_"
         keys.add(key)
-        others = [row for row in rows if row.key.method != method]
         takeaway = takeaway_of(problem, rows, name, mine)
-        yield _closeup(study, key, takeaway, mine, others, is_rule=True)
+        yield _closeup(study, key, takeaway, mine, rows, is_rule=True)
     mine = [row for row in rows if row.key.method == published.method]
     if mine and not mine[0].key.source_sha256:
-        others = [row for row in rows if row.key.method != published.method]
-        yield _closeup(study, problem, published, mine, others, is_rule=False)
+        yield _closeup(study, problem, published, mine, rows, is_rule=False)
 
 
 def _closeup(
@@ -248,12 +244,13 @@ def _closeup(
     key: str,
     takeaway: Takeaway,
     mine: Sequence[Row],
-    others: Sequence[Row],
+    rows: Sequence[Row],
     *,
     is_rule: bool,
 ) -> Closeup:
-    found = dependences(mine, study.instances)
-    cases = worst_cases([*mine, *others], mine[0].key.method, study.instances)
+    found, method = dependences(mine, study.instances), mine[0].key.method
+    others = [row for row in rows if row.key.method != method]  # no other states of its file
+    cases = worst_cases([*mine, *others], method, study.instances)
     return Closeup(
         takeaway,
         _dependence(key, takeaway, found) if found else None,
