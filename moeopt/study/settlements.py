@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 
 from moeopt.core.envelope import InstanceEnvelope
@@ -87,24 +88,24 @@ class Running:
         self, parts: Iterable[tuple[Sequence[InstanceEnvelope], Iterable[str]]]
     ) -> dict[str, list[Row]]:
         """Return the rows of instances with their methods and the optimum, by content hash."""
+        campaign = []
+        for instances, methods in parts:
+            settings = make_settings(
+                methods=(*methods, AUTO),
+                time_limits_s=None if self.time_limit_s is None else [self.time_limit_s],
+                work_limits=None if self.work_limit is None else [self.work_limit],
+                seeds=[0],
+                workers=1,
+            )
+            campaign.append(Part(list(instances), settings))
         rows = run_campaign(
-            Campaign([self._part(*one) for one in parts]),
+            Campaign(campaign),
             store=self.store,
             resume=self.resume,
             jobs=self.jobs,
             watch=self.watch,
         )
         return grouped(rows, lambda row: row.key.instance)
-
-    def _part(self, instances: Sequence[InstanceEnvelope], methods: Iterable[str]) -> Part:
-        settings = make_settings(
-            methods=(*methods, AUTO),
-            time_limits_s=None if self.time_limit_s is None else [self.time_limit_s],
-            work_limits=None if self.work_limit is None else [self.work_limit],
-            seeds=[0],
-            workers=1,
-        )
-        return Part(list(instances), settings)
 
 
 def sensitivity(
@@ -367,26 +368,21 @@ def _points(grid: Sequence[Settlement], count: int) -> list[_Point]:
 def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
     """Return for each method its range over the grid, with the worst and the best point named."""
     lines = []
-    for method in dict.fromkeys(one.method for one in found):
-        medians = {
-            number: one.summary.excess_median
-            for number, one in enumerate(found)
-            if one.method == method and one.summary.excess_median is not None
-        }
-        if not medians:
+    points = len({tuple(one.values.items()) for one in found})
+    for method, of in grouped(found, lambda one: one.method).items():
+        known = [(m, one) for one in of if (m := one.summary.excess_median) is not None]
+        if not known:
             continue
-        best, worst = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
-        label = labelled(found[0].summary.problem, method)
-        points = len({tuple(one.values.items()) for one in found})
-        lines += [
-            f"- {label}: median excess {percent(medians[best])} to {percent(medians[worst])} over "
-            f"{points} of {size:,} points; half of them up to "
-            f"{percent(sorted(medians.values())[len(medians) // 2])}.",
-            *(
-                f"  - {end}: {one.said or 'the defaults'} ({one.summary.proven} instances)"
-                for end, one in (("best", found[best]), ("worst", found[worst]))
-            ),
-        ]
+        medians = [percent(m) for m in sorted(m for m, _ in known)]
+        lines.append(
+            f"- {labelled(of[0].summary.problem, method)}: median excess {medians[0]} to "
+            f"{medians[-1]} over {points} of {size:,} points; half of them up to "
+            f"{medians[len(medians) // 2]}."
+        )
+        ends = {"best": min(known, key=itemgetter(0))[1], "worst": max(known, key=itemgetter(0))[1]}
+        for end, one in ends.items():
+            said = one.said or "the defaults"
+            lines.append(f"  - {end}: {said} ({one.summary.proven} instances)")
     return lines
 
 

@@ -221,13 +221,10 @@ def to_markdown(summaries: Sequence[Summary]) -> str:
     table of their own. The last counts the bottleneck devices of the schedules. Several problems
     have tables of their own, under headings, as their methods differ.
     """
-    problems = list(dict.fromkeys(s.problem for s in summaries))
-    if len(problems) == 1:
+    parts = grouped(summaries, lambda s: s.problem)
+    if len(parts) == 1:
         return _tables(summaries)
-    parts = [[s for s in summaries if s.problem == name] for name in problems]
-    return "\n".join(
-        f"### {name}\n\n{_tables(part)}" for name, part in zip(problems, parts, strict=True)
-    )
+    return "\n".join(f"### {name}\n\n{_tables(part)}" for name, part in parts.items())
 
 
 def _tables(summaries: Sequence[Summary]) -> str:

@@ -34,17 +34,12 @@ def profiles(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
     solution as well: they are never within any factor. (Dolan and Moré, Math. Program. 91, 2002,
     with the optimum in place of the best method.)
     """
-    factors: dict[str, list[float]] = {}
-    counted: dict[str, int] = {}
-    for row in rows:
-        if row.optimum is not None:
-            name = labels[row.key]
-            counted[name] = counted.get(name, 0) + 1
-            factors.setdefault(name, []).extend([] if row.excess is None else [1 + row.excess])
-    return [
-        Curve(name, sorted(found), [(i + 1) / counted[name] for i in range(len(found))])
-        for name, found in factors.items()
-    ]
+    found = []
+    proven = grouped((r for r in rows if r.optimum is not None), lambda r: labels[r.key])
+    for name, of in proven.items():
+        factors = sorted(1 + row.excess for row in of if row.excess is not None)
+        found.append(Curve(name, factors, [(i + 1) / len(of) for i in range(len(factors))]))
+    return found
 
 
 def proof_times(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:

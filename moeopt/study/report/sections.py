@@ -76,7 +76,7 @@ def instances_of(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -
         methods.setdefault(label, row.key.method)
         if row.excess is not None:
             one.excess[label] = max(row.excess, one.excess.get(label, 0.0))
-    own = own_heuristic(problem, list(rows))
+    own = own_heuristic(problem, rows)
     first = next((label for label, method in methods.items() if own and method == own[0]), "")
     listed = sorted(found.values(), key=lambda one: -one.excess.get(first, -1.0))
     return Instances(list(methods), listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS))
@@ -262,7 +262,7 @@ def _closeup(
 
 def _marked(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> set[str]:
     """Return the labels of the published heuristic and of rules of one's own."""
-    own = own_heuristic(problem, list(rows))
+    own = own_heuristic(problem, rows)
     return {
         labels[row.key]
         for row in rows

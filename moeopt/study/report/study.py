@@ -74,7 +74,7 @@ def is_exact(problem: str, method: str) -> bool:
     return method == AUTO or (found is not None and found.kind == "exact")
 
 
-def own_heuristic(problem: str, rows: list[Row]) -> tuple[str, str] | None:
+def own_heuristic(problem: str, rows: Sequence[Row]) -> tuple[str, str] | None:
     """Return the published heuristic and its paper, else the first heuristic with an empty paper.
 
     None where the rows have no heuristic.

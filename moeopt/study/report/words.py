@@ -44,22 +44,12 @@ class Takeaway:
 
 def takeaways(study: Study) -> list[Takeaway]:
     """Return one for each problem; an instance counts once whatever its families."""
-    return [_takeaway(problem, rows) for problem, rows in study.problems.items()]
-
-
-def _takeaway(problem: str, rows: list[Row]) -> Takeaway:
-    own = own_heuristic(problem, rows)
-    if own is None:
-        return _counted(problem, rows)
-    mine = [row for row in rows if row.key.method == own[0]]
-    return takeaway_of(problem, rows, own[0], mine, own[1])
-
-
-def _counted(problem: str, rows: Sequence[Row], method: str | None = None) -> Takeaway:
-    instances = {row.key.instance for row in rows}
-    proven = {row.key.instance for row in rows if row.optimum is not None}
-    title = get_problem(problem).title
-    return Takeaway(problem, title, len(instances), len(proven), method)
+    found = []
+    for problem, rows in study.problems.items():
+        method, paper = own_heuristic(problem, rows) or (None, "")
+        mine = [row for row in rows if row.key.method == method]
+        found.append(takeaway_of(problem, rows, method, mine, paper))
+    return found
 
 
 def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -80,14 +70,17 @@ def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def takeaway_of(
-    problem: str, rows: Sequence[Row], method: str, mine: Sequence[Row], paper: str = ""
+    problem: str, rows: Sequence[Row], method: str | None, mine: Sequence[Row], paper: str = ""
 ) -> Takeaway:
     """Return what the numbers of one method come to; `mine` are its solves among `rows`.
 
     Only solves of one kind of information are compared, under the settlements' defaults where there
     are any: no hindsight where the rule has decided without, else where it has decided most often.
     """
-    start = replace(_counted(problem, rows, method), paper=paper)
+    instances = {row.key.instance for row in rows}
+    proven = {row.key.instance for row in rows if row.optimum is not None}
+    title = get_problem(problem).title
+    start = Takeaway(problem, title, len(instances), len(proven), method, paper)
     regimes = grouped(
         (row for row in mine if row.excess is not None),
         lambda row: (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", "")))),
