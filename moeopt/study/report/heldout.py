@@ -82,16 +82,9 @@ class HeldOutRow:
 
 
 class OnTwin(NamedTuple):
-    """A decision on the loads it was made on and on one later twin.
+    """A decision's excess on the loads it was made on and on one later twin, over their optima.
 
-    Attributes
-    ----------
-    known, later
-        Its excess on both, over the optimum of each.
-    cost
-        What it costs on the twin, by the objective's first entry.
-    twin
-        The twin's content hash.
+    `cost` is what it costs on the twin, by the objective's first entry; `twin` is the content hash.
     """
 
     known: float
