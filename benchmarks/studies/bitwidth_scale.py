@@ -182,29 +182,6 @@ def _all_splits(losses: Sequence[Sequence[int]], bits: Sequence[int], total: int
             yield sum(row[j] for row, j in zip(losses, columns, strict=True))
 
 
-def scale_figures() -> tuple[str, str]:
-    """Return what a unit of loss costs where errors grow with depth: as it was, as it is."""
-    table, own = (rounding("growing with depth", scale) for scale in SCALES)
-    hidden = f"{100 * table.zeros[8]:.0f} % of 8-bit and {100 * table.zeros[16]:.0f} % of 16-bit"
-    return (
-        f"`dp` up to {100 * table.worst_layer:.1f} % above a layer's optimum by the table; "
-        f"{hidden} losses become 0",
-        f"up to {100 * own.worst_layer:.1g} %, at most {100 * (own.stated or 0):.1g} % by what "
-        "instances state; none become 0",
-    )
-
-
-def prefix_figures() -> tuple[str, str]:
-    """Return how splits on widths 2, 4, 8, 16 compare with the best ones: as it was, as it is."""
-    literal, fair = (splits(BITS, budget) for budget in ("largest sum", "equality"))
-    texts = (
-        f"{of.worse} of {of.layers} worse than the best prefix split, worst by "
-        + (f"{of.worst:.0f} times" if of.worst >= 2 else f"{100 * of.worst:.0f} %")
-        for of in (literal, fair)
-    )
-    return next(texts), next(texts)
-
-
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

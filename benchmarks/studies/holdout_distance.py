@@ -186,7 +186,8 @@ def measured(
     found = excesses(setting.problem, rows, study.instances, names)
     trace_of = {key: _trace(instance) for key, instance in study.instances.items()}
     result = []
-    for (decade, rule), decisions in found.items():
+    every = ((decade, *one) for decade, of in found.items() for one in of.items())
+    for decade, rule, decisions in every:
         parts: dict[str, list[float]] = {}
         for key, pairs in decisions.items():
             parts.setdefault(trace_of[key], []).append(median(one.later for one in pairs))

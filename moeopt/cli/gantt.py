@@ -112,6 +112,7 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
 
 def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
     with drawing(out):
-        from moeopt.study.pictures import Panel, save_gantt
+        from moeopt.study.pictures import Panel, draw_gantt, save_figure
 
-        save_gantt([Panel(title, drawn.lanes, drawn.caption) for title, drawn in charts], out)
+        panels = [Panel(title, drawn.lanes, drawn.caption) for title, drawn in charts]
+        save_figure(draw_gantt(panels), out)

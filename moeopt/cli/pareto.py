@@ -94,6 +94,7 @@ def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None
         if (solution := heuristic(problem)) is not None:
             named[name] = check.objective(problem, solution)
     with drawing(out):
-        from moeopt.study.pictures import save_front
+        from moeopt.study.pictures import draw_front, save_figure
 
-        save_front(problem.name, check.OBJECTIVE, [p.objective for p in points], named, out)
+        front = [p.objective for p in points]
+        save_figure(draw_front(problem.name, check.OBJECTIVE, front, named), out)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -35,7 +35,7 @@ EASY_CPU_S, MEDIUM_CPU_S = 1.0, 10.0
 
 Type = Literal["open", "closed", "hard", "medium", "easy"]
 
-TYPES: tuple[Type, ...] = ("open", "closed", "hard", "medium", "easy")
+TYPES: tuple[Type, ...] = get_args(Type)
 """The types of instances, the hardest first, as ``instances/README.md`` defines them."""
 
 
@@ -218,9 +218,6 @@ def write_best(folder: Path, key: str, fields: Mapping[str, Any]) -> None:
     save(best, folder / BEST)
 
 
-HARDEST_FIRST = {name: rank for rank, name in enumerate(TYPES)}
-
-
 def short_table(library: Path, problem: str | None) -> str:
     """Return what is known of a problem's instances, or of all open ones, for a terminal."""
     folders = [f for f in problem_folders(library) if problem in (None, f.name)]
@@ -258,7 +255,7 @@ def problem_table(folder: Path) -> str:
 
 
 def _hardest_first(folder: Path) -> list[Entry]:
-    return sorted(entries_of(folder), key=lambda e: HARDEST_FIRST[e.type])
+    return sorted(entries_of(folder), key=lambda e: TYPES.index(e.type))
 
 
 def open_table(library: Path) -> str:

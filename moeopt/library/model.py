@@ -24,6 +24,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.safe_bound import Ints
 from moeopt.library.lemmas import LEMMAS
+from moeopt.library.lemmas.rows import LemmaModel
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.engines import to_matrix
 
@@ -51,19 +52,7 @@ Row = tuple[dict[int, Fraction], Fraction | None, Fraction | None, str]
 
 @dataclass(frozen=True)
 class NeutralModel:
-    """A model for `certificate`, and how to branch.
-
-    Attributes
-    ----------
-    data
-        The JSON object.
-    first
-        Variables that a sum of others fixes and that many rows depend on: worth branching on.
-    tighten
-        Whether bounds are to be tightened by rows at every node; None: if the model is small.
-    choice
-        The row to branch on before all else: which of its variables is 1.
-    """
+    """A model for `certificate`, as a JSON object, and how to branch, as `LemmaModel` says it."""
 
     data: dict[str, Any]
     first: list[int]
@@ -143,21 +132,10 @@ def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> Neutr
     ]
     lines = [line for row in rows for line in _lines(row, step)]
     taken = _take_patterns(variables, lines, {j for j, _ in objective})
-    data = {
-        "format": "moeopt-model",
-        "version": 2,
-        "problem": instance.problem,
-        "instance": instance.name,
-        "instance_sha256": instance_hash(instance),
-        "lemmas": [PATTERNS] if taken else [],
-        "vars": variables,
-        "rows": lines,
-        "objective": [[j, int(c * unit * common)] for j, c in objective],
-        "constant": int(cost[-1] * unit * common),
-        "denominator": common,
-        "grid": problem.bounds.objective_grid(instance),
-    }
-    return NeutralModel(data, first)
+    costs = [[j, int(c * unit * common)] for j, c in objective]
+    constant = int(cost[-1] * unit * common)
+    made = LemmaModel("", variables, lines, costs, constant, common, first)
+    return _neutral(instance, [PATTERNS] if taken else [], made, {})
 
 
 def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
@@ -170,14 +148,20 @@ def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
             f" a number of steps, not {str(dict(form))[:80]}"
         )
     made = known[name](instance, below, form)
+    return _neutral(instance, [f"{name}: {made.lemma}"], made, {"below": below})
+
+
+def _neutral(
+    instance: InstanceEnvelope, lemmas: list[str], made: LemmaModel, below: dict[str, int]
+) -> NeutralModel:
     data = {
         "format": "moeopt-model",
         "version": 2,
         "problem": instance.problem,
         "instance": instance.name,
         "instance_sha256": instance_hash(instance),
-        "lemmas": [f"{name}: {made.lemma}"],
-        "below": below,
+        "lemmas": lemmas,
+        **below,
         "vars": made.variables,
         "rows": made.rows,
         "objective": made.objective,

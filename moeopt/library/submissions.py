@@ -7,7 +7,7 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.json_files import save
-from moeopt.core.objective import Objective, below, difference, entries, of_json
+from moeopt.core.objective import Objective, below, entries, of_json
 from moeopt.exporters.targets.exact_model import read_answer
 from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
@@ -169,14 +169,11 @@ class Certified:
 
     def sentence(self) -> str:
         """Return it in words."""
-        problem, known, bound = self.entry.problem, self.entry.bound, self.bound
+        known = self.entry.bound
         if known is None:
             return "the first bound"
-        if self.raises:
-            return f"better than best known bound by {with_unit(problem, difference(bound, known))}"
-        if entries(known) == entries(bound):
-            return "equals best known bound"
-        return f"worse than best known bound by {with_unit(problem, difference(known, bound))}"
+        # as an objective the one below would be the better one, and as a bound it is the worse one
+        return compared(self.entry.problem, known, self.bound, "best known bound")
 
 
 def certified(library: Path, file: Path, instance: Path | None = None) -> Certified:

@@ -323,6 +323,15 @@ class NowAndThen:
                 self._send(seconds, objective, bound)
 
 
+def attempt_telling(job: Job, send: Progress) -> Ended:
+    """Make one solve; news of it go out now and then, and never after its end."""
+    news = NowAndThen(send)
+    ended = attempt(job, news)
+    with news.sending:
+        news.over = True
+    return ended
+
+
 class Executor(Protocol):
     """Where solves are made."""
 

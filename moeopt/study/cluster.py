@@ -19,7 +19,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.objective import of_json
 from moeopt.core.untrusted import LONGEST_PLACE
 from moeopt.core.wording import shortened
-from moeopt.study.attempt import Ended, Failure, News, NowAndThen, Watch, attempt
+from moeopt.study.attempt import Ended, Failure, News, Watch, attempt_telling
 from moeopt.study.plan import Job, Key
 from moeopt.study.store import packed_instance, unpacked_instance
 
@@ -227,10 +227,7 @@ def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: 
         def send(*news: object, at: int = at) -> None:
             worker.log_event(topic, json.dumps([number, at, *news]))
 
-        tell = NowAndThen(send)
-        ended.append(attempt(job, tell))
-        with tell.sending:
-            tell.over = True
+        ended.append(attempt_telling(job, send))
     return ended
 
 

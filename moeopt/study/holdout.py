@@ -95,10 +95,9 @@ def hindsight_static(
     found, solution = _solved(whole, limits)
     bound = max(found.bound, own.bound)
     costs = [*known, *_costs(windows, solution)]
-    for rule in _rules_with_hindsight(whole.problem):
-        if min(costs, default=None) == bound:
-            break
-        costs += _costs(windows, solve(whole, rule, **limits.asked).solution)
+    for rule, knows in get_problem(whole.problem).knows.items():
+        if knows == HINDSIGHT and min(costs, default=None) != bound:
+            costs += _costs(windows, solve(whole, rule, **limits.asked).solution)
     return Bracket(min(costs, default=None), bound)
 
 
@@ -134,12 +133,6 @@ def _costs(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope | Non
         return []
     runs = [executed_on(one, separated(one, decision), EXACT) for one in windows]
     return [sum(first_key(run.objective) for run in runs)]
-
-
-def _rules_with_hindsight(problem: str) -> list[str]:
-    """Return the heuristics that decide by the loads they are measured on."""
-    knows = get_problem(problem).knows
-    return [name for name, what in knows.items() if what == HINDSIGHT]
 
 
 def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, SolutionEnvelope | None]:
@@ -268,17 +261,6 @@ class HeldOut:
         return [{"kind": "references", **head}, *({"kind": "row", **asdict(r)} for r in self.rows)]
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """What a method decided; without a solution, why not."""
-
-    method: str
-    solution: SolutionEnvelope | None
-    status: str
-    seconds: float
-    reason: str
-
-
 def holdout(
     observed: InstanceEnvelope,
     later: InstanceEnvelope | Sequence[InstanceEnvelope],
@@ -366,27 +348,26 @@ def holdout(
     whole = joined(windows)
     decisions = [_decide(observed, one, limit, seed, futures) for one in chosen]
     own = [optimum_of(window, reference_limit) for window in windows]
+    sample = decisions[0][0].method
     runs = [
-        (decision, by, _run(observed, windows, own, decision, by))
-        for decision in decisions
-        for by in schedules
+        _run(observed, windows, own, *decision, by) for decision in decisions for by in schedules
     ]
     total = own[0]
     for one in own[1:]:
         total += one
-    known = [run.later for _, _, run in runs if run.later is not None]
+    known = [run.later for run in runs if run.later is not None]
     hindsight = hindsight_static(whole, windows, total, known, reference_limit)
-    base = {run.schedule: run.later for one, _, run in runs if one.method == decisions[0].method}
+    base = {run.schedule: run.later for run in runs if run.method == sample}
     return HeldOut(
         problem=problem,
         observed=observed.name,
         later=tuple(one.name for one in instances),
         distance=distance,
         windows=len(windows),
-        sample_rule=decisions[0].method,
+        sample_rule=sample,
         own=total,
         hindsight=hindsight,
-        rows=tuple(_with_share(run, base[run.schedule], hindsight) for _, _, run in runs),
+        rows=tuple(_with_share(run, base[run.schedule], hindsight) for run in runs),
         notes=(FORECAST_NOTE,) if forecast_saw_later(observed) else (),
     )
 
@@ -428,30 +409,33 @@ def _methods(
 
 def _decide(
     observed: InstanceEnvelope, method: Method, limit: Limits, seed: int, futures: Futures | None
-) -> _Decision:
+) -> tuple[Row, SolutionEnvelope | None]:
+    """Return a method's row before its decision is executed, and the decision."""
     found = get_method(get_problem(observed.problem), method)
     begin = perf_counter()
     later = futures if found.backend == "robust" else None
     result = solve(observed, method, **limit.asked, seed=seed, futures=later)
     seconds = perf_counter() - begin
     reason = "" if result.solution is not None else f"{result.status}: {result.raw_status}"
-    return _Decision(result.method, result.solution, result.status, seconds, reason)
+    row = Row(result.method, NONE, seconds=seconds, status=result.status, reason=reason)
+    return row, result.solution
 
 
 def _run(
     observed: InstanceEnvelope,
     windows: Sequence[InstanceEnvelope],
     own: Sequence[Bracket],
-    decision: _Decision,
+    row: Row,
+    decision: SolutionEnvelope | None,
     schedule: Schedule,
 ) -> Row:
-    name = schedule_name(schedule) if is_scheduled(observed.problem) else NONE
-    row = Row(decision.method, name, seconds=decision.seconds, status=decision.status)
-    if decision.solution is None:
-        return replace(row, reason=decision.reason)
+    if is_scheduled(observed.problem):
+        row = replace(row, schedule=schedule_name(schedule))
+    if decision is None:
+        return row
     try:
-        here = executed_on(observed, decision.solution, schedule)
-        there = [executed_on(window, decision.solution, schedule) for window in windows]
+        here = executed_on(observed, decision, schedule)
+        there = [executed_on(window, decision, schedule) for window in windows]
     except InputError as error:
         return replace(row, status="failed", reason=f"does not fit the later loads: {error}")
     costs = [first_key(run.objective) for run in there]

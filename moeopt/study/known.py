@@ -8,6 +8,7 @@ the solution and counts the objective, and the bound is recorded as a method's t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -82,22 +83,21 @@ def standing(objective: Objective, best: Objective) -> Standing:
     return "better" if below(objective, best) else "worse"
 
 
-def compared(problem: str, objective: Objective, best: Objective) -> str:
-    """Return in words how an objective compares with the best known."""
+def compared(problem: str, objective: Objective, best: Objective, known: str = "best known") -> str:
+    """Return in words how an objective compares with the best that is known."""
     how = standing(objective, best)
     if how == "equal":
-        return "equals best known"
+        return f"equals {known}"
     pair = (best, objective) if how == "better" else (objective, best)
     by = with_unit(problem, difference(*pair))
-    return f"{how} than best known by {by}"
+    return f"{how} than {known} by {by}"
 
 
 class Libraries:
     """Looks instances up in the libraries that their files stand in; each index is read once."""
 
     def __init__(self) -> None:
-        self._read: dict[Path, _Indexes | None] = {}
-        self._of_folder: dict[Path, list[tuple[Path, str, _Indexes]]] = {}
+        self._indexes = cache(_indexes)
 
     def known(self, file: Path, instance: InstanceEnvelope) -> Known | None:
         """Return what the library of an instance's file knows; None if it stands in none.
@@ -107,8 +107,10 @@ class Libraries:
         InputError
             If there is an entry that does not hold; the message says why.
         """
-        for folder, prefix, (index, best) in self._around(file.parent):
-            key = prefix + file.name
+        inside = file.parent.resolve()
+        for folder in [inside, *inside.parents][:LEVELS]:
+            index, best = self._indexes(folder)
+            key = (inside / file.name).relative_to(folder).as_posix()
             if key in index and key in best:
                 try:
                     return _checked(folder, key, index[key], best[key], instance)
@@ -116,28 +118,11 @@ class Libraries:
                     raise InputError(f"{file}: {BEST} does not hold: {error}") from None
         return None
 
-    def _around(self, parent: Path) -> "list[tuple[Path, str, _Indexes]]":
-        """Return the libraries that a folder's files may stand in: folder, prefix of their keys."""
-        if parent not in self._of_folder:
-            inside = parent.resolve()
-            found = []
-            for folder in [inside, *inside.parents][:LEVELS]:
-                if folder not in self._read:
-                    self._read[folder] = _indexes(folder)
-                if (indexes := self._read[folder]) is not None:
-                    prefix = "" if folder == inside else f"{inside.relative_to(folder).as_posix()}/"
-                    found.append((folder, prefix, indexes))
-            self._of_folder[parent] = found
-        return self._of_folder[parent]
 
-
-_Indexes = tuple[Mapping[str, object], Mapping[str, object]]
-
-
-def _indexes(folder: Path) -> _Indexes | None:
-    """Return both indexes of a library, or None if the folder is none."""
+def _indexes(folder: Path) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """Return both indexes of a library, empty ones if the folder is none."""
     if not (folder / INDEX).is_file() or not (folder / BEST).is_file():
-        return None
+        return {}, {}
     return read_object(folder / INDEX), read_object(folder / BEST)
 
 

@@ -30,7 +30,7 @@ NAMES = (ADDRESS, "localhost")
 
 MOST_CONNECTIONS = 32
 MOST_SECONDS_TO_ASK, MOST_SECONDS = 10.0, 120.0
-"""How long a request may take to arrive, and with its answer."""
+"""How long a request may take to arrive, and to be answered."""
 
 REFRESH_S = 30
 """A page of a campaign that runs is read again so often at most."""
@@ -242,8 +242,7 @@ class Server(ThreadingHTTPServer):
         for path in stores:
             Store(path, read_only=True).close()
         self.pages = [Page(path, None if at else live) for at, path in enumerate(stores)]
-        self._asking: dict[socket.socket, float] = {}
-        self._answering: dict[socket.socket, float] = {}
+        self._until: dict[socket.socket, float] = {}  # when each connection is ended at the latest
         self._lock = threading.Lock()
         try:
             super().__init__((ADDRESS, port), Handler)
@@ -261,39 +260,34 @@ class Server(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True, name="moeopt live view").start()
 
     def verify_request(self, request: object, client_address: object) -> bool:
-        """Make room for a connection: the one that has been asking longest is ended."""
+        """Make room for a connection: the one with the least time left is ended, who asks first."""
         if isinstance(request, socket.socket):
             with self._lock:
-                if len(self._asking) + len(self._answering) >= MOST_CONNECTIONS:
-                    open_ones = self._asking or self._answering
-                    oldest = next(iter(open_ones))
-                    del open_ones[oldest]
-                    _end(oldest)
-                self._asking[request] = monotonic()
+                if len(self._until) >= MOST_CONNECTIONS:
+                    first = min(self._until, key=self._until.__getitem__)
+                    del self._until[first]
+                    _end(first)
+                self._until[request] = monotonic() + MOST_SECONDS_TO_ASK
         return True
 
     def heard(self, request: socket.socket) -> None:
-        """Take note that a connection's request has arrived."""
+        """Give a connection whose request has arrived the time for an answer."""
         with self._lock:
-            self._answering[request] = self._asking.pop(request, monotonic())
+            self._until[request] = monotonic() + MOST_SECONDS
 
     def service_actions(self) -> None:
         """End what takes too long; called twice a second."""
         now = monotonic()
         with self._lock:
-            for waiting, most in (
-                (self._asking, MOST_SECONDS_TO_ASK),
-                (self._answering, MOST_SECONDS),
-            ):
-                for connection in [one for one, began in waiting.items() if now - began > most]:
+            for connection, until in self._until.items():
+                if now > until:
                     _end(connection)
 
     def shutdown_request(self, request: object) -> None:
         """Forget a connection, and close it."""
         if isinstance(request, socket.socket):
             with self._lock:
-                self._asking.pop(request, None)
-                self._answering.pop(request, None)
+                self._until.pop(request, None)
             super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:

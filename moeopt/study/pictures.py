@@ -58,14 +58,6 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(path, dpi=150, metadata=undated)
 
 
-def save_gantt(panels: Sequence[Panel], path: Path) -> None:
-    """Draw the panels below each other and write them as SVG, PNG or PDF, by the file's suffix.
-
-    The same schedules give the same SVG byte for byte.
-    """
-    save_figure(draw_gantt(panels), path)
-
-
 def draw_gantt(panels: Sequence[Panel]) -> Figure:
     """Return the panels below each other, with one time axis."""
     rows = [max(len(panel.lanes), 1) for panel in panels]
@@ -143,20 +135,6 @@ MARKERS = "sD^vPX"
 
 LINE = 0.055
 """How far lines of labels are apart, as a share of the height of a front's axes."""
-
-
-def save_front(
-    title: str,
-    names: Sequence[str],
-    points: Sequence[tuple[int, int]],
-    heuristics: Mapping[str, tuple[int, int]],
-    path: Path,
-) -> None:
-    """Draw undominated pairs and write them as SVG, PNG or PDF, by the file's suffix.
-
-    The same front gives the same SVG byte for byte.
-    """
-    save_figure(draw_front(title, names, points, heuristics), path)
 
 
 def draw_front(

@@ -135,11 +135,6 @@ class Solves:
     spared: int = 0
     doubts: Sequence[str] = ()
 
-    @property
-    def size(self) -> int:
-        """The number of rows: solves by family."""
-        return sum(len(entry.keys) for entry in self.entries)
-
     def jobs(self) -> Iterator[Job]:
         """Yield every solve once, in order."""
         return (self.job(entry, key) for entry, keys in self.solves() for key in keys)
@@ -204,13 +199,15 @@ def make_plan(campaign: Campaign) -> Solves:
             solves += len(chosen) * part.settings.times
             if solves > MOST_SOLVES:
                 raise InputError(f"campaign: asks for more than {MOST_SOLVES:,} solves")
-            spared |= {key for key, _ in _solves(digest, part.settings, chosen, spared=True)}
-            for key, rule in _solves(digest, part.settings, chosen, spared=False):
+            for key, one in _solves(digest, part.settings, chosen):
+                if one.spared:
+                    spared.add(key)
+                    continue
                 keys[key] = None
-                if rule is not None:
-                    first = rules.setdefault((key.method, key.source_sha256), rule)
+                if one.rule is not None:
+                    first = rules.setdefault((key.method, key.source_sha256), one.rule)
                     if first.spec is None:  # registered in this process, and loaded from a file
-                        rules[key.method, key.source_sha256] = rule
+                        rules[key.method, key.source_sha256] = one.rule
         for rule in own.values():
             if rule.problem is not None and rule.problem not in problems:
                 raise InputError(f"{rule.name}: a rule for {rule.problem}, of which there is none")
@@ -276,17 +273,15 @@ class _Chosen(NamedTuple):
 
 
 def _solves(
-    digest: str, settings: Settings, chosen: Sequence[_Chosen], *, spared: bool
-) -> Iterator[tuple[Key, Rule | None]]:
-    meant = [one for one in chosen if one.spared == spared]
-    for (seconds, work), seed, (name, options, rule, _) in product(
-        settings.limits, settings.seeds, meant
-    ):
-        source = "" if rule is None else rule.source_sha256 or NO_SOURCE
-        limit = seconds or 0.0
+    digest: str, settings: Settings, chosen: Sequence[_Chosen]
+) -> Iterator[tuple[Key, _Chosen]]:
+    for (seconds, work), seed, one in product(settings.limits, settings.seeds, chosen):
+        source = "" if one.rule is None else one.rule.source_sha256 or NO_SOURCE
+        options = one.options
         if work is not None:
             options = json.dumps(json.loads(options) | {"work_limit": work}, sort_keys=True)
-        yield Key(digest, name, seed, limit, settings.workers, options, version(), source), rule
+        asked = (one.name, seed, seconds or 0.0, settings.workers, options, version(), source)
+        yield Key(digest, *asked), one
 
 
 def _chosen(

@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnProcess
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.solvers.rules import Rule
-from moeopt.study.attempt import Ended, Failure, News, NowAndThen, Solved, Watch, attempt
+from moeopt.study.attempt import Ended, Failure, News, Solved, Watch, attempt_telling
 from moeopt.study.plan import Job, Key
 
 Ready = None
@@ -55,20 +55,11 @@ def serve(connection: "Connection[Message, Asked]") -> None:
         job = Job(key, instance, rule)
         before = set(threading.enumerate())
         try:
-            _solve(connection, job)
+            connection.send(attempt_telling(job, lambda *news: connection.send(news)))
         except OSError:  # nobody listens any more
             return
         if _left_behind(before):
             os._exit(RETIRED)
-
-
-def _solve(connection: "Connection[Message, Asked]", job: Job) -> None:
-    """Solve one job; news of it go out now and then, and never after its result."""
-    news = NowAndThen(lambda *news: connection.send(news))
-    ended = attempt(job, news)
-    with news.sending:
-        news.over = True
-        connection.send(ended)
 
 
 def _left_behind(before: Collection[threading.Thread]) -> bool:

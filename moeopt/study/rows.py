@@ -1,8 +1,9 @@
 """The rows of a study: every solve, held against the best that is known of its instance."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from moeopt.core.errors import ModelMismatchError
 from moeopt.core.json_files import JsonObject
@@ -13,6 +14,9 @@ from moeopt.solvers.result import Result
 from moeopt.study.attempt import Facts, Solved
 from moeopt.study.known import BEST, Known
 from moeopt.study.plan import Key
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,27 @@ def as_known(row: Row, known: Known) -> Row:
         solution=known.solution,
     )
     return replace(row, key=row.key._replace(method=known.method), result=result)
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by a key of theirs, keys and items in order of appearance."""
+    found: dict[K, list[T]] = {}
+    for one in items:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
+def each_once(rows: Iterable[Row], repeats: Callable[[Row], bool]) -> dict[str, list[Row]]:
+    """Return by problem the rows of each solve once, whatever its families.
+
+    Those that repeat another family's experiment are left out, if others remain.
+    """
+    found: dict[bool, dict[str, dict[Key, Row]]] = {False: {}, True: {}}
+    for row in rows:
+        found[repeats(row)].setdefault(row.result.problem, {}).setdefault(row.key, row)
+    once, again = found.values()
+    once |= {problem: of for problem, of in again.items() if problem not in once}
+    return {problem: list(of.values()) for problem, of in once.items()}
 
 
 TOLD = ("time_limit_s", "workers", "options", "version", "source_sha256")

@@ -8,9 +8,10 @@ trace where the folder with the traces is given.
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 
 from moeopt.core.envelope import InstanceEnvelope
@@ -30,7 +31,7 @@ from moeopt.solvers.rules import AUTO
 from moeopt.study.attempt import NO_LOADS, Watch
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
 from moeopt.study.plan import content_hash
-from moeopt.study.rows import Row, labelled
+from moeopt.study.rows import K, Row, grouped, labelled
 from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
 from moeopt.study.table import Summary, percent, shown_interval, summarise
@@ -40,25 +41,12 @@ from moeopt.study.table import Summary, percent, shown_interval, summarise
 class Reading:
     """One method under one value of one settlement; everything else at its default.
 
-    Attributes
-    ----------
-    settlement
-        What is settled; None for the row in which everything is as it is.
-    value
-        The reading that the row is about.
-    given
-        Whether the instances, or the method by default, are like that anyway.
-    skipped
-        How many of the instances could not be made again under this value.
-    method
-        The heuristic, without settlements.
-    summary
-        Excess over the proven optimum of the instances under this value.
+    `skipped` of the instances could not be made again under this value; `method` is the heuristic,
+    without settlements.
     """
 
     settlement: Settlement
     value: str
-    given: bool
     skipped: int
     method: str
     summary: Summary
@@ -70,7 +58,6 @@ class _Group:
 
     settlement: Settlement
     value: str
-    given: bool
     skipped: int
     instances: Sequence[InstanceEnvelope]
     methods: Mapping[str, str]
@@ -101,33 +88,30 @@ class Running:
         self, parts: Iterable[tuple[Sequence[InstanceEnvelope], Iterable[str]]]
     ) -> dict[str, list[Row]]:
         """Return the rows of instances with their methods and the optimum, by content hash."""
+        campaign = []
+        for instances, methods in parts:
+            settings = make_settings(
+                methods=(*methods, AUTO),
+                time_limits_s=None if self.time_limit_s is None else [self.time_limit_s],
+                work_limits=None if self.work_limit is None else [self.work_limit],
+                seeds=[0],
+                workers=1,
+            )
+            campaign.append(Part(list(instances), settings))
         rows = run_campaign(
-            Campaign([self._part(*one) for one in parts]),
+            Campaign(campaign),
             store=self.store,
             resume=self.resume,
             jobs=self.jobs,
             watch=self.watch,
         )
-        found: dict[str, list[Row]] = {}
-        for row in rows:
-            found.setdefault(row.key.instance, []).append(row)
-        return found
-
-    def _part(self, instances: Sequence[InstanceEnvelope], methods: Iterable[str]) -> Part:
-        settings = make_settings(
-            methods=(*methods, AUTO),
-            time_limits_s=None if self.time_limit_s is None else [self.time_limit_s],
-            work_limits=None if self.work_limit is None else [self.work_limit],
-            seeds=[0],
-            workers=1,
-        )
-        return Part(list(instances), settings)
+        return grouped(rows, lambda row: row.key.instance)
 
 
 def sensitivity(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
-    running: "Running | None" = None,
+    running: Running | None = None,
 ) -> list[Reading]:
     """Return the excess of methods under every value of every settlement, one at a time.
 
@@ -162,7 +146,11 @@ def sensitivity(
     if not groups:
         raise InputError(f"{', '.join(instances)}: no settlements are listed")
     by_hash = running.solved((group.instances, group.methods) for group in groups)
-    return [reading for group in groups for reading in _readings(group, by_hash)]
+    return [
+        Reading(group.settlement, group.value, group.skipped, method, summary)
+        for group in groups
+        for method, summary in _summaries(group.instances, group.methods, by_hash)
+    ]
 
 
 def _loaded(paths: Iterable[Source]) -> dict[str, list[InstanceEnvelope]]:
@@ -197,21 +185,24 @@ def _groups(
             taken = [name for name in methods or [rule] if name in settlement.methods]
             taken = taken or list(settlement.methods if methods is None else ())
             for value in settlement.values if taken else ():
-                usual = value == settlement.default
-                called = {
-                    name if usual else settled_name(name, {settlement.name: value}): name
-                    for name in taken
-                }
-                yield _Group(settlement, value, usual, 0, instances, called)
+                own = {} if value == settlement.default else {settlement.name: value}
+                called = {settled_name(name, own): name for name in taken}
+                yield _Group(settlement, value, 0, instances, called)
             continue
         for value in settlement.values:
-            made = [resettled(instance, settlement.name, value, traces) for instance in instances]
-            there = [instance for instance in made if instance is not None]
-            given = there == [i for i, m in zip(instances, made, strict=True) if m is not None]
+            there = _remade(instances, settlement.name, value, traces)
             if there:
                 names = {name: name for name in methods or [rule]}
                 skipped = len(instances) - len(there)
-                yield _Group(settlement, value, given, skipped, there, names)
+                yield _Group(settlement, value, skipped, there, names)
+
+
+def _remade(
+    instances: Sequence[InstanceEnvelope], settlement: str, value: str, traces: Path | None
+) -> list[InstanceEnvelope]:
+    """Return those of the instances that can be made again, under a settlement's value."""
+    made = (resettled(instance, settlement, value, traces) for instance in instances)
+    return [instance for instance in made if instance is not None]
 
 
 BATCH = "batch"
@@ -288,18 +279,9 @@ def _made_anew(
 
 @dataclass(frozen=True)
 class Joint:
-    """One method under one value of every settlement at once.
+    """One method under one value of every settlement at once, as `Reading`.
 
-    Attributes
-    ----------
-    values
-        Settlement -> value, of those that are not at their default.
-    skipped
-        How many of the instances could not be made again like that.
-    method
-        The heuristic, without settlements.
-    summary
-        As in `Reading`.
+    `values` has those that are not at their default.
     """
 
     values: Mapping[str, str]
@@ -307,13 +289,18 @@ class Joint:
     method: str
     summary: Summary
 
+    @property
+    def said(self) -> str:
+        """The values in words; empty for the defaults."""
+        return ", ".join(f"{name}={value}" for name, value in self.values.items())
+
 
 def jointly(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
     *,
     points: int = 64,
-    running: "Running | None" = None,
+    running: Running | None = None,
 ) -> tuple[list[Joint], int]:
     """Return the excess of methods on a grid of all settlements at once.
 
@@ -351,8 +338,7 @@ def jointly(
         made = list(instances)
         for s, value in point:
             if not s.methods:
-                again = [resettled(one, s.name, value, running.traces) for one in made]
-                made = [one for one in again if one is not None]
+                made = _remade(made, s.name, value, running.traces)
         called = {}
         for method in chosen:
             own = {s.name: v for s, v in point if method in s.methods and v != s.default}
@@ -362,8 +348,8 @@ def jointly(
     found = []
     for point, made, called in groups:
         values = {s.name: value for s, value in point if value != s.default}
-        for _, method, summary in _summaries(made, called, by_hash):
-            found.append(Joint(values, len(instances) - len(made), method, summary))
+        skipped = len(instances) - len(made)
+        found += [Joint(values, skipped, *one) for one in _summaries(made, called, by_hash)]
     return found, size
 
 
@@ -382,24 +368,21 @@ def _points(grid: Sequence[Settlement], count: int) -> list[_Point]:
 def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
     """Return for each method its range over the grid, with the worst and the best point named."""
     lines = []
-    for method in dict.fromkeys(one.method for one in found):
-        medians = {
-            number: one.summary.excess_median
-            for number, one in enumerate(found)
-            if one.method == method and one.summary.excess_median is not None
-        }
-        if not medians:
+    points = len({tuple(one.values.items()) for one in found})
+    for method, of in grouped(found, lambda one: one.method).items():
+        known = [(m, one) for one in of if (m := one.summary.excess_median) is not None]
+        if not known:
             continue
-        best, worst = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
-        label = labelled(found[0].summary.problem, method)
-        points = len({tuple(one.values.items()) for one in found})
-        lines += [
-            f"- {label}: median excess {percent(medians[best])} to {percent(medians[worst])} over "
-            f"{points} of {size:,} points; half of them up to "
-            f"{percent(sorted(medians.values())[len(medians) // 2])}.",
-            f"  - best: {_point_words(found[best])}",
-            f"  - worst: {_point_words(found[worst])}",
-        ]
+        medians = [percent(m) for m in sorted(m for m, _ in known)]
+        lines.append(
+            f"- {labelled(of[0].summary.problem, method)}: median excess {medians[0]} to "
+            f"{medians[-1]} over {points} of {size:,} points; half of them up to "
+            f"{medians[len(medians) // 2]}."
+        )
+        ends = {"best": min(known, key=itemgetter(0))[1], "worst": max(known, key=itemgetter(0))[1]}
+        for end, one in ends.items():
+            said = one.said or "the defaults"
+            lines.append(f"  - {end}: {said} ({one.summary.proven} instances)")
     return lines
 
 
@@ -410,70 +393,57 @@ def joint_to_csv(found: Sequence[Joint]) -> str:
     ]
     for one in found:
         s = one.summary
-        said = ", ".join(f"{name}={value}" for name, value in one.values.items())
-        lines.append([one.method, one.skipped, s.proven, s.excess_median, s.excess_max, said])
+        numbers = [one.skipped, s.proven, s.excess_median, s.excess_max]
+        lines.append([one.method, *numbers, one.said])
     return csv_text(lines)
-
-
-def _point_words(one: Joint) -> str:
-    said = ", ".join(f"{name}={value}" for name, value in one.values.items()) or "the defaults"
-    return f"{said} ({one.summary.proven} instances)"
 
 
 def _summaries(
     instances: Sequence[InstanceEnvelope],
     methods: Mapping[str, str],
     by_hash: Mapping[str, Sequence[Row]],
-) -> Iterator[tuple[str, str, Summary]]:
-    """Yield what each method is called, its name, and its numbers, by what it knew."""
+) -> Iterator[tuple[str, Summary]]:
+    """Yield each method's name and its numbers, by what it knew."""
     hashes = dict.fromkeys(content_hash(instance) for instance in instances)
     rows = [row for digest in hashes for row in by_hash.get(digest, ())]
     for called, method in methods.items():
         mine = [row for row in rows if row.key.method == called]
         for summary in summarise(mine, by_settlement=False):
-            yield called, method, summary
+            yield method, summary
 
 
-def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[Reading]:
-    for _, method, summary in _summaries(group.instances, group.methods, by_hash):
-        yield Reading(group.settlement, group.value, group.given, group.skipped, method, summary)
+def _ranges(
+    readings: Sequence[Reading], key: Callable[[Reading], K]
+) -> dict[K, tuple[float, float]]:
+    """Return the least and the greatest median excess that is known of each key's readings."""
+    found = {}
+    for which, of in grouped(readings, key).items():
+        medians = [r.summary.excess_median for r in of if r.summary.excess_median is not None]
+        if medians:
+            found[which] = min(medians), max(medians)
+    return found
 
 
-def span(readings: Sequence[Reading]) -> tuple[float, float] | None:
-    """Return the least and the greatest median excess of some readings; None if none is known."""
-    medians = [r.summary.excess_median for r in readings if r.summary.excess_median is not None]
-    return (min(medians), max(medians)) if medians else None
+def _range_words(ends: tuple[float, float]) -> str:
+    least, most = map(percent, ends)
+    return least if least == most else f"{least} to {most}"
 
 
 def spans(readings: Sequence[Reading]) -> dict[tuple[str, str], str]:
     """Return for each problem and method, as tables call it, its medians' range in words."""
-    groups: dict[tuple[str, str], list[Reading]] = {}
-    for r in readings:
-        label = labelled(r.summary.problem, r.method)
-        groups.setdefault((r.summary.problem, label), []).append(r)
-    found = {}
-    for which, group in groups.items():
-        if (spread := span(group)) is not None:
-            least, most = map(percent, spread)
-            found[which] = least if least == most else f"{least} to {most}"
-    return found
+    ranges = _ranges(readings, lambda r: (r.summary.problem, labelled(r.summary.problem, r.method)))
+    return {which: _range_words(ends) for which, ends in ranges.items()}
 
 
-def strongest(readings: Sequence[Reading]) -> list[tuple[str, str, Settlement, float, float]]:
-    """Return (problem, method, settlement, least, greatest median) of what moves each most."""
-    groups: dict[tuple[str, str, str], list[Reading]] = {}
-    for r in readings:
-        groups.setdefault((r.summary.problem, r.method, r.settlement.name), []).append(r)
-    best: dict[tuple[str, str], tuple[str, str, Settlement, float, float]] = {}
-    for (problem, method, _), group in groups.items():
-        spread = span(group)
-        if spread is None:
-            continue
-        low, high = spread
-        before = best.get((problem, method))
-        if before is None or high - low > before[4] - before[3]:
-            best[problem, method] = (problem, method, group[0].settlement, low, high)
-    return list(best.values())
+def strongest(readings: Sequence[Reading]) -> dict[tuple[str, str], tuple[str, float, float]]:
+    """Return (problem, method) -> what moves it most, with the least and the greatest median."""
+    best: dict[tuple[str, str], tuple[str, float, float]] = {}
+    ranges = _ranges(readings, lambda r: (r.summary.problem, r.method, r.settlement.name))
+    for (problem, method, settlement), (low, high) in ranges.items():
+        _, least, most = best.get((problem, method), ("", 0.0, -1.0))
+        if high - low > most - least:
+            best[problem, method] = settlement, low, high
+    return best
 
 
 HEADS = (
@@ -512,13 +482,12 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 def sentences(readings: Sequence[Reading]) -> list[str]:
     """Return one sentence per method: the range of its median, and on which settlement it hangs."""
     found = []
-    for problem, method, settlement, _, _ in strongest(readings):
-        mine = [r for r in readings if (r.summary.problem, r.method) == (problem, method)]
-        low, high = span(mine) or (0.0, 0.0)
-        least, most = percent(low), percent(high)
-        amount, moved = f"{least} to {most}", f"moved most by `{settlement.name}`"
-        if least == most:
-            amount, moved = least, "moved by none of these settlements"
+    whole = _ranges(readings, lambda r: (r.summary.problem, r.method))
+    for (problem, method), (settlement, *_) in strongest(readings).items():
+        amount = _range_words(whole[problem, method])
+        moved = f"moved most by `{settlement}`"
+        if " to " not in amount:
+            moved = "moved by none of these settlements"
         found.append(f"- {problem}, {labelled(problem, method)}: median excess {amount}, {moved}.")
     return found
 

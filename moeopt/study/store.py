@@ -32,6 +32,8 @@ from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, to_read, 
 
 WIDTH = len(Key._fields)
 
+SAME = " AND ".join(f"{column} = ?" for column in Key._fields)
+
 REASON = "kind, message, detail"
 """The columns of a failure after its key."""
 
@@ -117,8 +119,7 @@ class Store:
 
     def has(self, key: Key) -> bool:
         """Tell whether a solve is done."""
-        where = " AND ".join(f"{column} = ?" for column in KEY.split(", "))
-        query = f"SELECT 1 FROM solve WHERE {where} AND {DONE}"  # noqa: S608 - our own columns
+        query = f"SELECT 1 FROM solve WHERE {SAME} AND {DONE}"  # noqa: S608 - our own columns
         with readable_errors(self.path):
             return self._connection.execute(query, key).fetchone() is not None
 
@@ -147,13 +148,14 @@ class Store:
                 for problem, name, key, columns in self._of("solve", SOLVE, content_hash)
             }
 
-    def failed(self, content_hash: str) -> dict[Key, Solved]:
-        """Return what stands for the failed solves of one instance, in the same order."""
+    def ended(self, content_hash: str) -> dict[Key, Solved]:
+        """Return what stands for the failed solves of one instance, then its results."""
         with _row_of(self.path):
-            return {
+            failed = {
                 key: failed_solve(problem, name, key, _failure(columns))
                 for problem, name, key, columns in self._of("failure", REASON, content_hash)
             }
+        return failed | self.solved(content_hash)
 
     def _of(
         self, table: str, columns: str, content_hash: str
@@ -186,10 +188,6 @@ class Store:
         if cost is None or solution is None:
             raise InputError(f"{self.path}: what is known of {content_hash} is not readable")
         return Known(str(method), cost, low, solution)
-
-    def ended(self, content_hash: str) -> dict[Key, Solved]:
-        """Return results and failures of one instance."""
-        return self.failed(content_hash) | self.solved(content_hash)
 
     def rows(self) -> list[Row]:
         """Return every solve against the best that is known, by problem, family and instance."""
@@ -257,8 +255,7 @@ class Store:
         )
 
     def _forget_failure(self, key: Key) -> None:
-        where = " AND ".join(f"{column} = ?" for column in KEY.split(", "))
-        self._connection.execute(f"DELETE FROM failure WHERE {where}", key)  # noqa: S608
+        self._connection.execute(f"DELETE FROM failure WHERE {SAME}", key)  # noqa: S608
 
 
 def now() -> str:

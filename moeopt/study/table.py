@@ -6,17 +6,18 @@ the settlements' defaults and others: `summarise` is the one place that groups s
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import median
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.core.wording import latex_text, markdown_code, markdown_table, markdown_text, unknown
 from moeopt.study.attempt import LAW
-from moeopt.study.plan import Key
-from moeopt.study.rows import Row, named
+from moeopt.study.rows import Row, each_once, grouped, named
 
 Knew = Literal["", "none", "before", "step", "hindsight"]
 """By which information about loads a rule decided; empty for exact methods and users' rules."""
@@ -100,10 +101,7 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
         which = (row.result.problem, row.family, label, kind, settled)
         groups.setdefault(which, []).append(row)
     # a solve that failed knew nothing that could be said: it counts where its method's others do
-    kinds: dict[tuple[str, str, str], list[tuple[str, str, str, Knew, bool]]] = {}
-    for which in groups:
-        kinds.setdefault(which[:3], []).append(which)
-    for several in kinds.values():
+    for several in grouped(groups, lambda which: which[:3]).values():
         told = [which for which in several if any(not row.failed for row in groups[which])]
         for which in [one for one in several if one not in told] if told else []:
             groups[told[0]] += groups.pop(which)
@@ -194,19 +192,24 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, f
 
     None below `LEAST_CLUSTERS` clusters. The same values give the same interval everywhere.
     """
-    names = sorted(set(clusters))
+    names = {name: number for number, name in enumerate(sorted(set(clusters)))}
     if len(names) < LEAST_CLUSTERS:
         return None
     order = np.argsort(np.array(values), kind="stable")
     ranked = np.array(values, dtype=np.float64)[order]
-    owner = np.array([names.index(cluster) for cluster in clusters])[order]
-    picks = np.random.default_rng(0).integers(len(names), size=(DRAWS, len(names)))
-    times = np.stack([np.bincount(row, minlength=len(names)) for row in picks])
-    reached = np.cumsum(times[:, owner], axis=1)
+    owner = np.array([names[cluster] for cluster in clusters])[order]
+    reached = np.cumsum(_draws(len(names))[:, owner], axis=1)
     total = reached[:, -1:]
     low, high = (np.argmax(reached >= half, axis=1) for half in ((total + 1) // 2, total // 2 + 1))
     medians = np.sort((ranked[low] + ranked[high]) / 2)
     return float(medians[TAIL]), float(medians[-TAIL - 1])
+
+
+@lru_cache(maxsize=32)
+def _draws(clusters: int) -> NDArray[np.int64]:
+    """Return how often each cluster is in each draw: the same for all groups of so many."""
+    picks = np.random.default_rng(0).integers(clusters, size=(DRAWS, clusters))
+    return np.stack([np.bincount(row, minlength=clusters) for row in picks])
 
 
 def to_markdown(summaries: Sequence[Summary]) -> str:
@@ -218,13 +221,10 @@ def to_markdown(summaries: Sequence[Summary]) -> str:
     table of their own. The last counts the bottleneck devices of the schedules. Several problems
     have tables of their own, under headings, as their methods differ.
     """
-    problems = list(dict.fromkeys(s.problem for s in summaries))
-    if len(problems) == 1:
+    parts = grouped(summaries, lambda s: s.problem)
+    if len(parts) == 1:
         return _tables(summaries)
-    parts = [[s for s in summaries if s.problem == name] for name in problems]
-    return "\n".join(
-        f"### {name}\n\n{_tables(part)}" for name, part in zip(problems, parts, strict=True)
-    )
+    return "\n".join(f"### {name}\n\n{_tables(part)}" for name, part in parts.items())
 
 
 def _tables(summaries: Sequence[Summary]) -> str:
@@ -293,13 +293,8 @@ def _words(summaries: Sequence[Summary]) -> str:
 class Standing:
     """A rule on all instances of its problem, of one kind of information.
 
-    Attributes
-    ----------
-    problem, method, kind
-        Whose numbers these are.
-    defaults, others
-        On instances made under every settlement's default, and on the others; None where there is
-        none. Their `family` is `ALL`.
+    `defaults` are its numbers on instances made under every settlement's default, `others` those on
+    the others; None where there is none.
     """
 
     problem: str
@@ -310,20 +305,17 @@ class Standing:
 
 
 def standings(rows: Iterable[Row]) -> list[Standing]:
-    """Return every method's standings, each solve once, experiments under a second name left out.
-
-    Where all of a problem's experiments are repeated ones they count.
-    """
-    once: dict[str, dict[Key, Row]] = {}
-    again: dict[str, dict[Key, Row]] = {}
-    for row in rows:
-        of = again if "repeats" in row.facts else once
-        of.setdefault(row.result.problem, {}).setdefault(row.key, replace(row, family=ALL))
-    once |= {problem: found for problem, found in again.items() if problem not in once}
+    """Return every method's standings, each solve once, repeated experiments left out."""
+    once = each_once(rows, lambda row: "repeats" in row.facts)
     found: dict[tuple[str, str, Knew], list[Summary | None]] = {}
-    for s in summarise(row for of in once.values() for row in of.values()):
+    for s in summarise(as_one_family(row for of in once.values() for row in of)):
         found.setdefault((s.problem, s.method, s.kind), [None, None])[s.settled] = s
     return [Standing(*which, *pair) for which, pair in found.items()]
+
+
+def as_one_family(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows as if they were of one family."""
+    return [replace(row, family=ALL) for row in rows]
 
 
 def front_markdown(found: Sequence[Standing]) -> str:
@@ -408,10 +400,7 @@ def to_latex(summaries: Sequence[Summary]) -> str:
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     """Return the summaries of each family; its name has the problem's before it if need be."""
     several = len({s.problem for s in summaries}) > 1
-    groups: dict[str, list[Summary]] = {}
-    for s in summaries:
-        groups.setdefault(f"{s.problem}/{s.family}" if several else s.family, []).append(s)
-    return groups
+    return grouped(summaries, lambda s: f"{s.problem}/{s.family}" if several else s.family)
 
 
 def _excess_cell(s: Summary) -> str:

@@ -9,10 +9,9 @@ import pytest
 
 from moeopt.cli.main import run
 from moeopt.study.campaign import Settings, read_campaign
+from tests.test_documents import PYTHON, SHELL
 
 TOML = re.compile(r"```toml\n(.*?)```", re.DOTALL)
-SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
-PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
 OPTIONS = re.compile(r"`moeopt (gap instances.*?)`", re.DOTALL)
 
 

@@ -15,7 +15,6 @@ import pytest
 import moeopt
 from moeopt.core.objective import Objective
 from moeopt.solvers.rule_process import IN_PROCESS
-from moeopt.study import pool as pool_module
 from moeopt.study.attempt import Ended, Failure, Solved, Watch, execute
 from moeopt.study.campaign import Campaign, Part, Settings
 from moeopt.study.plan import Job, make_plan
@@ -240,20 +239,6 @@ def test_a_worker_of_another_version_is_refused() -> None:
     other = attempt(Job(job.key._replace(version="99.0"), job.instance))
     assert isinstance(other, Failure)
     assert "the campaign 99.0" in other.message
-
-
-def test_a_thread_left_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A solver that did not stop would share the next solve's core."""
-    monkeypatch.setattr(pool_module, "SETTLE_S", 0.01)
-    before = set(threading.enumerate())
-    assert not pool_module._left_behind(before)
-    release = threading.Event()
-    thread = threading.Thread(target=release.wait)
-    thread.start()
-    assert pool_module._left_behind(before)
-    release.set()
-    thread.join()
-    assert not pool_module._left_behind(before)
 
 
 UNGUARDED = """

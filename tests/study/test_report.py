@@ -11,11 +11,11 @@ import moeopt
 from moeopt.study.attempt import Failure
 from moeopt.study.plan import Entry, Key, content_hash
 from moeopt.study.report import write
-from moeopt.study.report.study import Study, as_one_family
+from moeopt.study.report.study import Study
 from moeopt.study.report.write import to_html, write_report
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
-from moeopt.study.table import percent, shown_interval, summarise
+from moeopt.study.table import as_one_family, percent, shown_interval, summarise
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.html_read import Element, read_html, tables

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from .instance import Instance, Solution
@@ -72,23 +73,27 @@ def serve(instance: Instance, solution: Solution) -> list[Served]:
     missing is fetched if the layer has a cache at all.
     """
     given = (*solution.ways, *[None] * instance.layers)[: instance.layers]
+    costs = (instance.other_ns, instance.gpu_ns, instance.activation_ns, instance.cpu_ns)
     return [
-        Served(0, 0, 0) if ways is None or ways > instance.experts else _lru(instance, layer, ways)
+        Served(0, 0, 0)
+        if ways is None or ways > instance.experts
+        else _lru(tuple(token[layer] for token in instance.accesses), costs, ways)
         for layer, ways in enumerate(given)
     ]
 
 
-def _lru(instance: Instance, layer: int, ways: int) -> Served:
+@lru_cache(maxsize=1024)  # who tries single changes has the other layers simulated already
+def _lru(accesses: tuple[tuple[int, ...], ...], costs: tuple[int, ...], ways: int) -> Served:
     """Simulate one layer; a dict keeps the order in which its keys were put in."""
     content: dict[int, None] = {}
     hits = misses = layer_ns = 0
-    for token in instance.accesses:
-        used = token[layer]
+    other_ns, gpu_ns, activation_ns, cpu_ns = costs
+    for used in accesses:
         found = sum(expert in content for expert in used)
         missing = len(used) - found
         hits, misses = hits + found, misses + missing
-        on_cpu = instance.activation_ns + missing * instance.cpu_ns if missing else 0
-        layer_ns += instance.other_ns + max(found * instance.gpu_ns, on_cpu)
+        on_cpu = activation_ns + missing * cpu_ns if missing else 0
+        layer_ns += other_ns + max(found * gpu_ns, on_cpu)
         for expert in used:
             content.pop(expert, None)
             content[expert] = None

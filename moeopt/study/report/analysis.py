@@ -11,7 +11,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.objective import Objective, relative
 from moeopt.problems.registry import get_problem
 from moeopt.study.plan import Key
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, grouped
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,20 @@ def profiles(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
     solution as well: they are never within any factor. (Dolan and Moré, Math. Program. 91, 2002,
     with the optimum in place of the best method.)
     """
-    factors: dict[str, list[float]] = {}
-    counted: dict[str, int] = {}
-    for row in rows:
-        if row.optimum is not None:
-            name = labels[row.key]
-            counted[name] = counted.get(name, 0) + 1
-            factors.setdefault(name, []).extend([] if row.excess is None else [1 + row.excess])
-    return [
-        Curve(name, sorted(found), [(i + 1) / counted[name] for i in range(len(found))])
-        for name, found in factors.items()
-    ]
+    found = []
+    proven = grouped((r for r in rows if r.optimum is not None), lambda r: labels[r.key])
+    for name, of in proven.items():
+        factors = sorted(1 + row.excess for row in of if row.excess is not None)
+        found.append(Curve(name, factors, [(i + 1) / len(of) for i in range(len(factors))]))
+    return found
 
 
 def proof_times(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
     """Return for each label the number of solves that it proved optimal itself within x seconds."""
-    times: dict[str, list[float]] = {}
-    for row in rows:
-        if row.result.status == "optimal":
-            times.setdefault(labels[row.key], []).append(row.seconds)
+    proven = grouped((r for r in rows if r.result.status == "optimal"), lambda r: labels[r.key])
     return [
-        Curve(name, sorted(found), [float(i + 1) for i in range(len(found))])
-        for name, found in times.items()
+        Curve(name, sorted(row.seconds for row in of), [float(i + 1) for i in range(len(of))])
+        for name, of in proven.items()
     ]
 
 
@@ -77,15 +69,7 @@ FEW, PARTS = 8, 4
 
 @dataclass(frozen=True)
 class Dependence:
-    """The excess of one method against one field: a point per solve.
-
-    Attributes
-    ----------
-    name
-        What the field is called.
-    points
-        (the field's value, excess), by value.
-    """
+    """The excess of one method against one field: (value, excess) of each solve, by value."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -165,16 +149,9 @@ def _tokens(instance: object) -> list[int]:
 
 @dataclass(frozen=True)
 class Price:
-    """Two instances of which one has a restriction more.
+    """How much more an optimum costs than without a restriction, by first entries.
 
-    Attributes
-    ----------
-    restriction
-        The field and its value.
-    restricted, free
-        Names of the instances.
-    price
-        How much more the restricted one's optimum costs, by the first entries.
+    `restriction` is the field and its value, `restricted` and `free` are the instances' names.
     """
 
     restriction: str

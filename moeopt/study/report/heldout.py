@@ -82,16 +82,9 @@ class HeldOutRow:
 
 
 class OnTwin(NamedTuple):
-    """A decision on the loads it was made on and on one later twin.
+    """A decision's excess on the loads it was made on and on one later twin, over their optima.
 
-    Attributes
-    ----------
-    known, later
-        Its excess on both, over the optimum of each.
-    cost
-        What it costs on the twin, by the objective's first entry.
-    twin
-        The twin's content hash.
+    `cost` is what it costs on the twin, by the objective's first entry; `twin` is the content hash.
     """
 
     known: float
@@ -118,40 +111,30 @@ def held_out(
     """
     schedules: list[ScheduleName] = [EXACT, TRIMOE] if is_scheduled(problem) else [EXACT]
     runs = {by: excesses(problem, rows, instances, labels, by) for by in schedules}
-    optima = _optima(rows)
-    static: dict[tuple[int, str], Bracket] = {}
+    optima, sample = _optima(rows), _sample_label(problem, rows, labels)
     found: list[tuple[int, HeldOutRow]] = []
-    for decade, words, of in _by_distance(problem, runs[EXACT]):
-        for earlier in dict.fromkeys(earlier for decisions in of.values() for earlier in decisions):
-            seen = [decisions[earlier] for decisions in of.values() if earlier in decisions]
-            static[decade, earlier] = _hindsight(seen, instances, optima)
-        best = {earlier: static[decade, earlier] for at, earlier in static if at == decade}
+    for decade, exact in runs[EXACT].items():
+        words = distance_in_words(problem, decade)
+        by_default = EXACT if is_scheduled(problem) else ""
+        best, hindsight = _hindsight(words, exact, instances, optima, by_default)
         for by in schedules:
-            name = by if is_scheduled(problem) else ""
-            same = {label: runs[by][at, label] for at, label in runs[by] if at == decade}
-            base = same.get(_sample_label(problem, rows, labels))
+            same = runs[by].get(decade, {})
             for label, decisions in same.items():
+                name = by if is_scheduled(problem) else ""
                 row = summary(label, words, list(decisions.values()), name)
-                found.append((decade, _with_share(row, decisions, base, best)))
-        found.append((decade, _hindsight_row(words, best, of, optima, schedules)))
-    return [
-        row
-        for _, row in sorted(
-            found,
-            key=lambda one: (
-                one[0],
-                one[1].schedule == TRIMOE,
-                one[1].method != HINDSIGHT,
-                one[1].method != OPTIMUM,
-                one[1].later,
-            ),
-        )
-    ]
+                found.append((decade, _with_share(row, decisions, same.get(sample, {}), best)))
+        found.append((decade, hindsight))
+
+    def order(one: tuple[int, HeldOutRow]) -> tuple[object, ...]:
+        decade, row = one
+        first = row.method != HINDSIGHT, row.method != OPTIMUM
+        return decade, row.schedule == TRIMOE, *first, row.later
+
+    return [row for _, row in sorted(found, key=order)]
 
 
-Excesses = Mapping[tuple[int, str], Mapping[str, Sequence[OnTwin]]]
-"""By class of distance and method: content hash of the instance that was decided on -> the decision
-on each later twin."""
+Decisions = Mapping[str, Mapping[str, Sequence[OnTwin]]]
+"""Method -> content hash of the instance that was decided on -> the decision on each later twin."""
 
 
 def excesses(
@@ -160,13 +143,12 @@ def excesses(
     instances: Mapping[str, InstanceEnvelope],
     labels: Mapping[Key, str],
     schedule: ScheduleName = EXACT,
-) -> Excesses:
-    """Return what every decision costs where it was made and later; see `held_out`."""
+) -> dict[int, Decisions]:
+    """Return by class of distance what every decision costs where it was made and later."""
     optima = _optima(rows)
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
-    found: dict[tuple[int, str], dict[str, list[OnTwin]]] = {}
-
+    found: dict[int, dict[str, dict[str, list[OnTwin]]]] = {}
     later_of = get_problem(problem).later
     remade = later_of is not None and later_of().run is not None
 
@@ -182,29 +164,14 @@ def excesses(
                 for on, cost in zip((earlier, later), costs, strict=True)
             )
             if known is not None and excess is not None and costs[1] is not None:
-                of = found.setdefault((_decade(distance), label), {})
+                of = found.setdefault(_decade(distance), {}).setdefault(label, {})
                 cost = first_key(costs[1])
                 of.setdefault(earlier, []).append(OnTwin(known, excess, cost, later))
-    return found
+    return dict(sorted(found.items()))
 
 
 def _optima(rows: Sequence[Row]) -> dict[str, Objective]:
     return {row.key.instance: row.optimum for row in rows if row.optimum is not None}
-
-
-def _by_distance(
-    problem: str, found: Excesses
-) -> list[tuple[int, str, dict[str, Mapping[str, Sequence[OnTwin]]]]]:
-    """Return every class of distance, in words, and what was decided by every method at it."""
-    decades = sorted({decade for decade, _ in found})
-    return [
-        (
-            decade,
-            distance_in_words(problem, decade),
-            {label: decisions for (at, label), decisions in found.items() if at == decade},
-        )
-        for decade in decades
-    ]
 
 
 def _sample_label(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> str:
@@ -219,40 +186,31 @@ def _plain(label: str) -> str:
 
 
 def _hindsight(
-    seen: Sequence[Sequence[OnTwin]],
+    words: str,
+    of: Decisions,
     instances: Mapping[str, InstanceEnvelope],
     optima: Mapping[str, Objective],
-) -> Bracket:
-    """Return the bracket of the best single decision for the later twins of an instance."""
-    later = list(dict.fromkeys(one.twin for runs in seen for one in runs))
-    total = sum(first_key(optima[twin]) for twin in later)
-    known = [sum(one.cost for one in runs) for runs in seen if len(runs) == len(later)]
-    windows = [instances[twin] for twin in later]
-    own = Bracket(total, total)
-    try:
-        return hindsight_static(joined(windows), windows, own, known, Limits(HINDSIGHT_S))
-    except InputError:  # no instance of several: what is known without it
-        return Bracket(min(known, default=None), total)
-
-
-def _hindsight_row(
-    words: str,
-    best: Mapping[str, Bracket],
-    of: Mapping[str, Mapping[str, Sequence[OnTwin]]],
-    optima: Mapping[str, Objective],
-    schedules: Sequence[ScheduleName],
-) -> HeldOutRow:
-    """Return what the best single decisions in hindsight are above the twins' own optima."""
+    schedule: str,
+) -> tuple[dict[str, Bracket], HeldOutRow]:
+    """Return the best single decision for the later twins of each instance, and the row of it."""
     twins_of: dict[str, dict[str, None]] = {}
     for decisions in of.values():
         for earlier, runs in decisions.items():
             twins_of.setdefault(earlier, {}).update(dict.fromkeys(one.twin for one in runs))
-    above = []
-    for earlier, bracket in best.items():
-        total = sum(first_key(optima[twin]) for twin in twins_of[earlier])
-        if bracket.cost is not None and total:
-            above.append(bracket.cost / total - 1)
-    return HeldOutRow(
+    best: dict[str, Bracket] = {}
+    above: list[float] = []
+    for earlier, later in twins_of.items():
+        total = sum(first_key(optima[twin]) for twin in later)
+        seen = [decisions[earlier] for decisions in of.values() if earlier in decisions]
+        known = [sum(one.cost for one in runs) for runs in seen if len(runs) == len(later)]
+        windows, own = [instances[twin] for twin in later], Bracket(total, total)
+        try:
+            found = hindsight_static(joined(windows), windows, own, known, Limits(HINDSIGHT_S))
+        except InputError:  # no instance of several: what is known without it
+            found = Bracket(min(known, default=None), total)
+        best[earlier] = found
+        above += [found.cost / total - 1] if found.cost is not None and total else []
+    return best, HeldOutRow(
         method=HINDSIGHT,
         distance=words,
         decisions=len(best),
@@ -261,7 +219,7 @@ def _hindsight_row(
         later=median(above) if above else 0.0,
         interval=median_interval(above),
         later_max=max(above, default=0.0),
-        schedule=EXACT if len(schedules) > 1 else "",
+        schedule=schedule,
         gap=median(bracket.gap or 0.0 for bracket in best.values()),
     )
 
@@ -269,13 +227,13 @@ def _hindsight_row(
 def _with_share(
     row: HeldOutRow,
     decisions: Mapping[str, Sequence[OnTwin]],
-    base: Mapping[str, Sequence[OnTwin]] | None,
+    base: Mapping[str, Sequence[OnTwin]],
     best: Mapping[str, Bracket],
 ) -> HeldOutRow:
     """Return a row with its median share of what hindsight would gain over the sample rule."""
     shares = []
     for earlier, runs in decisions.items():
-        sample = (base or {}).get(earlier, ())
+        sample = base.get(earlier, ())
         if [one.twin for one in sample] == [one.twin for one in runs]:
             cost, least = (sum(one.cost for one in of) for of in (runs, sample))
             ends = share_between(cost, least, best[earlier])
@@ -352,18 +310,9 @@ def median_interval(
 ) -> tuple[float, float] | None:
     """Return an interval that holds the median of what the values were drawn from.
 
-    Parameters
-    ----------
-    values
-        Drawn independently of each other.
-    confidence
-        Least probability that the interval holds the median, below 1.
-
-    Returns
-    -------
-    tuple or None
-        The narrowest two order statistics, equally far from both ends, that reach `confidence`;
-        None if the least and the largest value do not, as with five values or fewer at 95 %.
+    The narrowest two order statistics, equally far from both ends, that hold it with at least this
+    probability if values are independent; None if the least and the largest value do not, as with
+    five values or fewer at 95 %.
 
     Notes
     -----

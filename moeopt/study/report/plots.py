@@ -170,20 +170,9 @@ class Line:
     A rule that knew different things on different instances has a line for each kind, and one more
     for those that are made under other settlements than the defaults.
 
-    Attributes
-    ----------
-    label
-        As tables call it; with an asterisk for other settlements than the defaults.
-    knew
-        By which information about loads it decided.
-    least, median, most
-        Its excess.
-    interval
-        Of the median, 95 %; None where there are too few traces.
-    optimal
-        Share of its solves that reach the optimum.
-    is_published
-        Whether it is the rule of the problem's paper, or one of one's own.
+    `label` has an asterisk for other settlements than the defaults; `interval` is that of the
+    median, None where there are too few traces; `optimal` is the share of its solves that reach the
+    optimum; `is_published` marks the rule of the problem's paper, and rules of one's own.
     """
 
     label: str
@@ -414,7 +403,14 @@ def dependence_chart(found: Sequence[Dependence]) -> Figure:
     Medians are not joined: groups of instances that differ in a field may differ in more.
     """
     figure = Figure(figsize=(WIDTH_IN, PANEL_IN * len(found)))
-    _margins(figure, PANEL_IN)
+    high = figure.get_figheight()
+    figure.subplots_adjust(
+        left=LEFT_IN / WIDTH_IN,
+        right=1 - RIGHT_IN / WIDTH_IN,
+        top=1 - TOP_IN / high,
+        bottom=BOTTOM_IN / high,
+        hspace=(TOP_IN + BOTTOM_IN) / (PANEL_IN - TOP_IN - BOTTOM_IN),
+    )
     axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
     for axis, one in zip(axes, found, strict=True):
         groups = one.by_value
@@ -436,19 +432,6 @@ def dependence_chart(found: Sequence[Dependence]) -> Figure:
         axis.set_ylabel("excess")
         axis.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _margins(figure: Figure, panel_in: float) -> None:
-    """Leave room for labels around panels of one height."""
-    high = figure.get_figheight()
-    inside = panel_in - TOP_IN - BOTTOM_IN
-    figure.subplots_adjust(
-        left=LEFT_IN / WIDTH_IN,
-        right=1 - RIGHT_IN / WIDTH_IN,
-        top=1 - TOP_IN / high,
-        bottom=BOTTOM_IN / high,
-        hspace=(TOP_IN + BOTTOM_IN) / inside,
-    )
 
 
 LONGEST, NAME_SIGNS, TITLE_SIGNS = 48, 27, 20

@@ -31,11 +31,11 @@ from moeopt.study.report.plots import (
     proof_chart,
     range_chart,
 )
-from moeopt.study.report.study import Study, as_one_family, is_exact, own_heuristic
+from moeopt.study.report.study import Study, is_exact, own_heuristic
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
-from moeopt.study.rows import Row
-from moeopt.study.table import Summary, percent, rank, summarise
+from moeopt.study.rows import Row, grouped
+from moeopt.study.table import Summary, as_one_family, percent, rank, summarise
 
 MOST_ROWS = 500
 """Instances of a problem that are listed; gap.csv has all."""
@@ -43,17 +43,7 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Listed:
-    """One instance.
-
-    Attributes
-    ----------
-    name, family
-        What it is called.
-    is_proven
-        Whether its optimum is.
-    excess
-        By label of the heuristic, the worst of its solves; those that are not known are missing.
-    """
+    """One instance; `excess` is by the heuristic's label, the worst of its solves that is known."""
 
     name: str
     family: str
@@ -63,16 +53,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Instances:
-    """A problem's instances, those on which its published rule loses most first.
+    """A problem's heuristics, by label, and its instances, `left_out` of them not among `rows`.
 
-    Attributes
-    ----------
-    methods
-        Labels of the heuristics.
-    rows
-        The first `MOST_ROWS`.
-    left_out
-        How many more there are.
+    Those on which the published rule loses most come first.
     """
 
     methods: Sequence[str]
@@ -93,7 +76,7 @@ def instances_of(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -
         methods.setdefault(label, row.key.method)
         if row.excess is not None:
             one.excess[label] = max(row.excess, one.excess.get(label, 0.0))
-    own = own_heuristic(problem, list(rows))
+    own = own_heuristic(problem, rows)
     first = next((label for label, method in methods.items() if own and method == own[0]), "")
     listed = sorted(found.values(), key=lambda one: -one.excess.get(first, -1.0))
     return Instances(list(methods), listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS))
@@ -107,16 +90,8 @@ MOST_CURVES = 9
 class Picture:
     """A figure and what is said about it.
 
-    Attributes
-    ----------
-    key
-        Its name: of files, and of the element in a page.
-    heading, caption
-        What stands above and below it.
-    title, description
-        What screen readers say.
-    draw
-        Makes the figure.
+    `key` names files, and the element in a page; `heading` and `caption` stand above and below it,
+    `title` and `description` are for screen readers.
     """
 
     key: str
@@ -134,18 +109,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Closeup:
-    """What is known of one heuristic: the published one, or a rule of one's own.
+    """What is known of one heuristic: the published one, or a rule of one's own (`is_rule`).
 
-    Attributes
-    ----------
-    takeaway
-        Its numbers in short; `takeaway.method` is its name.
-    dependence, fields
-        What its excess depends on, as a figure and in numbers.
-    cases
-        Where it loses most, each with both schedules.
-    is_rule
-        Whether it is a rule of one's own.
+    `dependence` and `fields` say what its excess depends on, as a figure and in numbers; `cases`
+    are where it loses most, each with both schedules.
     """
 
     takeaway: Takeaway
@@ -216,8 +183,8 @@ class Section:
 def sections(study: Study) -> list[Section]:
     """Return a section for each problem of a study."""
     once = [row for rows in study.problems.values() for row in rows]
-    overall = _by_problem(summarise(as_one_family(once)))
-    families = _by_problem(summarise(study.rows))
+    overall = grouped(summarise(as_one_family(once)), lambda s: s.problem)
+    families = grouped(summarise(study.rows), lambda s: s.problem)
     labels = study.labels
     return [
         _section(study, takeaway, overall[takeaway.problem], families[takeaway.problem], labels)
@@ -239,9 +206,7 @@ def _section(
     def order(s: Summary) -> tuple[bool, tuple[int, bool, float]]:
         return s.method not in own, rank(s)
 
-    families: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        families.setdefault(summary.family, []).append(summary)
+    families = grouped(summaries, lambda s: s.family)
     marked = _marked(problem, rows, labels)
     return Section(
         takeaway,
@@ -261,21 +226,17 @@ def _section(
 def _closeups(study: Study, published: Takeaway, rows: Sequence[Row]) -> Iterator[Closeup]:
     """Yield one of each rule of one's own, of each state of its file, then the published one's."""
     problem = published.problem
-    rules = own_rules(rows)
     keys: set[str] = set()
-    for name, mine in rules.items():
-        method = mine[0].key.method
+    for name, mine in own_rules(rows).items():
         key = re.sub(r"[^A-Za-z0-9_]+", "-", f"{problem}-{name}")
         while key in keys:
             key += "_"
         keys.add(key)
-        others = [row for row in rows if row.key.method != method]
         takeaway = takeaway_of(problem, rows, name, mine)
-        yield _closeup(study, key, takeaway, mine, others, is_rule=True)
+        yield _closeup(study, key, takeaway, mine, rows, is_rule=True)
     mine = [row for row in rows if row.key.method == published.method]
     if mine and not mine[0].key.source_sha256:
-        others = [row for row in rows if row.key.method != published.method]
-        yield _closeup(study, problem, published, mine, others, is_rule=False)
+        yield _closeup(study, problem, published, mine, rows, is_rule=False)
 
 
 def _closeup(
@@ -283,12 +244,13 @@ def _closeup(
     key: str,
     takeaway: Takeaway,
     mine: Sequence[Row],
-    others: Sequence[Row],
+    rows: Sequence[Row],
     *,
     is_rule: bool,
 ) -> Closeup:
-    found = dependences(mine, study.instances)
-    cases = worst_cases([*mine, *others], mine[0].key.method, study.instances)
+    found, method = dependences(mine, study.instances), mine[0].key.method
+    others = [row for row in rows if row.key.method != method]  # no other states of its file
+    cases = worst_cases([*mine, *others], method, study.instances)
     return Closeup(
         takeaway,
         _dependence(key, takeaway, found) if found else None,
@@ -298,16 +260,9 @@ def _closeup(
     )
 
 
-def _by_problem(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
-    found: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        found.setdefault(summary.problem, []).append(summary)
-    return found
-
-
 def _marked(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> set[str]:
     """Return the labels of the published heuristic and of rules of one's own."""
-    own = own_heuristic(problem, list(rows))
+    own = own_heuristic(problem, rows)
     return {
         labels[row.key]
         for row in rows

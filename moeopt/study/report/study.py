@@ -1,7 +1,7 @@
 """What a report is made from: rows, the instances they are about, failures, and the command."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
@@ -10,27 +10,16 @@ from moeopt.solvers.rules import AUTO
 from moeopt.study.attempt import Failure
 from moeopt.study.campaign import repeats
 from moeopt.study.plan import Key
-from moeopt.study.rows import TOLD, Row, labels
+from moeopt.study.rows import TOLD, Row, each_once, labels
 from moeopt.study.store import Store
-from moeopt.study.table import ALL
 
 
 @dataclass(frozen=True)
 class Study:
-    """All that a report shows.
+    """All that a report shows: rows, their instances by content hash, and solves without a result.
 
-    Attributes
-    ----------
-    rows
-        Solves against the best that is known.
-    instances
-        Content hash -> instance, of those that the rows are about.
-    failures
-        Solves without a result.
-    command
-        What makes the report again.
-    settled
-        Problem and method, as tables call it -> its median excess over the papers' settlements.
+    `command` makes the report again; `settled` has (problem, method as tables call it) -> its
+    median excess over the papers' settlements.
     """
 
     rows: Sequence[Row]
@@ -57,18 +46,9 @@ class Study:
 
     @property
     def problems(self) -> dict[str, list[Row]]:
-        """Problem -> its rows, each solve once whatever its families; the order is the rows'.
-
-        Instances that repeat another family's experiment are left out, if others remain.
-        """
-        found: dict[str, dict[Key, Row]] = {}
-        again: dict[str, dict[Key, Row]] = {}
-        for row in self.rows:
-            instance = self.instances.get(row.key.instance)
-            of = found if instance is None or repeats(instance) is None else again
-            of.setdefault(row.result.problem, {}).setdefault(row.key, row)
-        found |= {problem: rows for problem, rows in again.items() if problem not in found}
-        return {problem: list(rows.values()) for problem, rows in found.items()}
+        """Problem -> its rows, each solve once; repeated experiments left out, if others remain."""
+        again = {digest for digest, one in self.instances.items() if repeats(one) is not None}
+        return each_once(self.rows, lambda row: row.key.instance in again)
 
     def name_of(self, content_hash: str) -> str:
         """Return an instance's name."""
@@ -84,18 +64,8 @@ class Study:
         return failed | found
 
 
-def as_one_family(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows as if they were of one family."""
-    return [replace(row, family=ALL) for row in rows]
-
-
 def _kind(key: Key) -> tuple[object, ...]:
     return (key.method, *(getattr(key, name) for name in TOLD))
-
-
-def title(problem: str) -> str:
-    """Return what a problem decides."""
-    return get_problem(problem).title
 
 
 def is_exact(problem: str, method: str) -> bool:
@@ -104,7 +74,7 @@ def is_exact(problem: str, method: str) -> bool:
     return method == AUTO or (found is not None and found.kind == "exact")
 
 
-def own_heuristic(problem: str, rows: list[Row]) -> tuple[str, str] | None:
+def own_heuristic(problem: str, rows: Sequence[Row]) -> tuple[str, str] | None:
     """Return the published heuristic and its paper, else the first heuristic with an empty paper.
 
     None where the rows have no heuristic.

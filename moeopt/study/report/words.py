@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from moeopt.core.objective import Objective
+from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import with_unit
-from moeopt.study.report.study import Study, own_heuristic, title
-from moeopt.study.rows import Row
+from moeopt.study.report.study import Study, own_heuristic
+from moeopt.study.rows import Row, grouped
 from moeopt.study.table import MEANING, Knew, kind_of, percent
 
 SMALL = 0.001
@@ -17,26 +18,13 @@ SMALL = 0.001
 
 @dataclass(frozen=True)
 class Takeaway:
-    """What a problem's numbers come to.
+    """What the numbers of a method come to on one problem, of which `title` says what it decides.
 
-    Attributes
-    ----------
-    problem, title
-        Its name, and what it decides.
-    instances, proven
-        How many instances there are, and how many of them have a proven optimum.
-    method, paper
-        The published heuristic and its paper; None and empty where no heuristic ran. Or another
-        method, such as a rule of one's own, without a paper.
-    compared, optimal
-        On how many instances the heuristic can be compared, on how many it is optimal.
-    middle, worst
-        Median and largest excess.
-    worst_instance
-        Where it is largest.
-    knew, settled
-        By which information the heuristic decided on the instances that are compared, and whether
-        they are made under other settlements than the defaults.
+    `proven` counts the instances with a proven optimum, `compared` those on which the method can be
+    compared and `optimal` those on which it is; `middle` and `worst` are median and largest excess.
+    `method` is None where no heuristic ran, `paper` empty but for the published one. `knew` says by
+    which information it decided on the instances that are compared, and `settled` whether they are
+    made under other settlements than the defaults.
     """
 
     problem: str
@@ -56,21 +44,12 @@ class Takeaway:
 
 def takeaways(study: Study) -> list[Takeaway]:
     """Return one for each problem; an instance counts once whatever its families."""
-    return [_takeaway(problem, rows) for problem, rows in study.problems.items()]
-
-
-def _takeaway(problem: str, rows: list[Row]) -> Takeaway:
-    own = own_heuristic(problem, rows)
-    if own is None:
-        return _counted(problem, rows)
-    mine = [row for row in rows if row.key.method == own[0]]
-    return takeaway_of(problem, rows, own[0], mine, own[1])
-
-
-def _counted(problem: str, rows: Sequence[Row], method: str | None = None) -> Takeaway:
-    instances = {row.key.instance for row in rows}
-    proven = {row.key.instance for row in rows if row.optimum is not None}
-    return Takeaway(problem, title(problem), len(instances), len(proven), method)
+    found = []
+    for problem, rows in study.problems.items():
+        method, paper = own_heuristic(problem, rows) or (None, "")
+        mine = [row for row in rows if row.key.method == method]
+        found.append(takeaway_of(problem, rows, method, mine, paper))
+    return found
 
 
 def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -91,26 +70,26 @@ def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def takeaway_of(
-    problem: str, rows: Sequence[Row], method: str, mine: Sequence[Row], paper: str = ""
+    problem: str, rows: Sequence[Row], method: str | None, mine: Sequence[Row], paper: str = ""
 ) -> Takeaway:
     """Return what the numbers of one method come to; `mine` are its solves among `rows`.
 
     Only solves of one kind of information are compared, under the settlements' defaults where there
     are any: no hindsight where the rule has decided without, else where it has decided most often.
     """
-    start = replace(_counted(problem, rows, method), paper=paper)
-    regimes: dict[tuple[bool, Knew], list[Row]] = {}
-    for row in mine:
-        if row.excess is not None:
-            which = (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", ""))))
-            regimes.setdefault(which, []).append(row)
+    instances = {row.key.instance for row in rows}
+    proven = {row.key.instance for row in rows if row.optimum is not None}
+    title = get_problem(problem).title
+    start = Takeaway(problem, title, len(instances), len(proven), method, paper)
+    regimes = grouped(
+        (row for row in mine if row.excess is not None),
+        lambda row: (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", "")))),
+    )
     if not regimes:
         return start
     settled, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
     start = replace(start, knew=knew, settled=settled)
-    solves: dict[str, list[Row]] = {}
-    for row in regimes[settled, knew]:
-        solves.setdefault(row.key.instance, []).append(row)
+    solves = grouped(regimes[settled, knew], lambda row: row.key.instance)
     excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
     worst = max(excesses, key=lambda at: excesses[at])
     return replace(

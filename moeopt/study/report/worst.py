@@ -29,21 +29,11 @@ MOST_LANES, MOST_BARS = 24, 1500
 class Case:
     """One instance on which a heuristic is far from the optimum.
 
-    Attributes
-    ----------
-    row, best
-        The heuristic's solve, and one that reaches the optimum.
-    decisions
-        (what, the heuristic's choice, the optimum's) for the most important that differ.
-    others
-        How many more differ.
-    binding
-        Where the heuristic's critical path lies, and what single changes of its decision would
-        bring; None where the problem's decisions have none.
-    panels
-        Both schedules; none where the problem has no schedule or it is too large to be read.
-    hidden
-        How many of the devices that are done earliest are left out of each panel.
+    `row` is the heuristic's solve, `best` one that reaches the optimum. `decisions` has (what, the
+    heuristic's choice, the optimum's) for the most important that differ, `others` counts the rest.
+    `panels` are both schedules, none where there are none or they are too large to be read; of each
+    the `hidden` devices that are done earliest are left out. `binding` says where the heuristic's
+    critical path lies, and what single changes of its decision would bring, if it has one.
     """
 
     row: Row

@@ -60,11 +60,6 @@ def to_html(study: Study, progress: str = "", refresh_s: int = 0) -> str:
     refresh_s
         After so many seconds a browser reads the page again; 0: never.
     """
-    with DRAWING:
-        return _rendered(study, progress, refresh_s)
-
-
-def _rendered(study: Study, progress: str, refresh_s: int) -> str:
     from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup
 
@@ -76,28 +71,29 @@ def _rendered(study: Study, progress: str, refresh_s: int) -> str:
     versions, machines = words.tally(study)
     labels = study.labels
     solves = len({row.key for row in study.rows if not row.failed})
-    page = environment.get_template("report.html.j2")
-    return page.render(
-        script=Markup(script()),  # noqa: S704 - a file of the package
-        policy=policy().replace("frame-ancestors 'none'; ", ""),  # headers alone can say it
-        progress=progress,
-        refresh_s=refresh_s,
-        opening=words.opening(found, solves),
-        sections=sections(study),
-        failures=[
+    given = {
+        "script": Markup(script()),  # noqa: S704 - a file of the package
+        "policy": policy().replace("frame-ancestors 'none'; ", ""),  # headers alone can say it
+        "progress": progress,
+        "refresh_s": refresh_s,
+        "opening": words.opening(found, solves),
+        "sections": sections(study),
+        "failures": [
             (study.name_of(key.instance), labels[key], failure)
             for key, failure in study.failures[:MOST_FAILURES]
         ],
-        more_failures=max(0, len(study.failures) - MOST_FAILURES),
-        versions=versions,
-        machines=machines,
-        command=study.command,
-        sentence=words.sentence,
-        amount=words.amount,
-        seconds=words.seconds,
-        percent=percent,
-        interval=shown_interval,
-    )
+        "more_failures": max(0, len(study.failures) - MOST_FAILURES),
+        "versions": versions,
+        "machines": machines,
+        "command": study.command,
+        "sentence": words.sentence,
+        "amount": words.amount,
+        "seconds": words.seconds,
+        "percent": percent,
+        "interval": shown_interval,
+    }
+    with DRAWING:
+        return environment.get_template("report.html.j2").render(given)
 
 
 def missing() -> list[str]:
