@@ -16,7 +16,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from inspect import getdoc, getmodule
+from inspect import getdoc
 from pathlib import Path, PurePosixPath
 
 from latex2mathml.converter import convert
@@ -26,7 +26,7 @@ from mkdocs.structure.pages import Page
 
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
-from moeopt.core.problem import ROBUST, ExactModel
+from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
 from moeopt.library.entries import TYPES as INSTANCE_TYPES
 from moeopt.library.entries import entries_of, open_table, problem_folders, problem_table
@@ -264,11 +264,7 @@ def methods(name: str) -> Iterator[str]:
         if method.name in heuristics:
             about = first_line(getdoc(heuristics[method.name]))
         elif method.name in own:
-            exact = own[method.name]
-            if isinstance(exact, ExactModel):
-                about = f"{first_line(getdoc(getmodule(exact.model())))} Solved by {exact.solver}."
-            else:
-                about = first_line(getdoc(exact.algorithm()))
+            about = first_line(getdoc(own[method.name].algorithm()))
         else:
             about = MODELS[method.name]
         rows.append(f"| `{method.name}` | {method.kind} | {about} |")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from moeopt.core.objective import Objective, Packing
 from moeopt.core.settlements import Settlement, split_name
@@ -142,7 +142,11 @@ class BuiltModel(Protocol):
 
 
 class Algorithm(Protocol[InstanceIn]):
-    """A module with an exact algorithm, whose docstring has the proof: see `exact_methods`."""
+    """A module with an exact algorithm, whose docstring has the proof: see `exact_methods`.
+
+    It may have ``brief(instance)`` too, which says whether the algorithm uses no solver on an
+    instance and comes back to Python every 50 ms, so that it needs no thread.
+    """
 
     def solve(self, instance: InstanceIn, search: "Search", /) -> object:
         """Report incumbents and bounds to the search until it is closed or told to stop."""
@@ -160,30 +164,10 @@ class ExactMethod(Generic[InstanceT]):
         An exact method of the problem that hands a model to a solver and goes on from the
         incumbent and the bound if the algorithm ends before its proof; None if there is none. Not
         after a `Search` that was `enough`.
-    brief
-        Imports and returns a function that says whether the algorithm uses no solver on an instance
-        and comes back to Python every 50 ms, so that it needs no thread; None if it never does.
     """
 
     algorithm: Callable[[], Algorithm[InstanceT]]
     then: str | None = None
-    brief: Callable[[], Callable[[InstanceT], bool]] | None = None
-
-
-@dataclass(frozen=True)
-class ExactModel(Generic[InstanceT]):
-    """Another model of a problem, beside those that every problem has.
-
-    Attributes
-    ----------
-    model
-        Imports and returns the class ``Model``, a `moeopt.core.formulation.Formulation`.
-    solver
-        "cp-sat" or "milp": which of the two forms.
-    """
-
-    model: Callable[[], Callable[[InstanceT], BuiltModel]]
-    solver: Literal["cp-sat", "milp"]
 
 
 @dataclass(frozen=True)
@@ -418,7 +402,7 @@ class Problem(Generic[InstanceT, SolutionT]):
         How the generator says which loads come later, for decisions that outlast the loads they
         were made on.
     exact_methods
-        Method name -> the problem's own exact algorithms and models, the best one first.
+        Method name -> the problem's own exact algorithms, the best one first.
     absent
         Why something is None: "restrictions", "holdout", "robust", "lanes" or "executor".
     labels
@@ -462,7 +446,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     published_rule: str
     restrictions: Mapping[str, object] | None
     holdout: Stretch | Phases | None
-    exact_methods: Mapping[str, ExactMethod[InstanceT] | ExactModel[InstanceT]]
+    exact_methods: Mapping[str, ExactMethod[InstanceT]]
     parts: Callable[[], Parts[InstanceT, SolutionT]]
     cpsat: Callable[[], Callable[[InstanceT], BuiltModel]]
     generator: Callable[[], Generator[InstanceT]]

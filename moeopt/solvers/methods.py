@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.core.problem import ROBUST, ExactMethod, ExactModel
+from moeopt.core.problem import ROBUST, ExactMethod
 from moeopt.core.settlements import check_settled, settled_name, split_name
 from moeopt.core.wording import shown, unknown
 from moeopt.problems.registry import AnyProblem, get_problem
@@ -33,9 +33,7 @@ def problem_methods(problem: AnyProblem) -> dict[str, Method]:
     return found
 
 
-def _own(name: str, exact: ExactMethod[Any] | ExactModel[Any]) -> Method:
-    if isinstance(exact, ExactModel):
-        return Method(name, "exact", EXACT[exact.solver], exact.model)
+def _own(name: str, exact: ExactMethod[Any]) -> Method:
     return Method(name, "exact", "own", own=exact, then=exact.then)
 
 

@@ -10,7 +10,6 @@ from moeopt.core.problem import (
     Algorithm,
     BuiltModel,
     ExactMethod,
-    ExactModel,
     Generator,
     Parts,
     Problem,
@@ -63,12 +62,6 @@ def _dynamic_program() -> Algorithm["Instance"]:
     return dynamic_program
 
 
-def _brief() -> "Callable[[Instance], bool]":
-    from .dynamic_program import brief
-
-    return brief
-
-
 def _generator() -> Generator["Instance"]:
     from . import generate
 
@@ -94,10 +87,7 @@ PROBLEM = Problem(
     published_rule="framework",
     restrictions=None,
     holdout=None,
-    exact_methods={
-        "dp": ExactMethod(_dynamic_program, then="cp-sat", brief=_brief),
-        "cp-sat-closed-form": ExactModel(_cpsat, "cp-sat"),
-    },
+    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat")},
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",
         "holdout": "slices are shared out anew for the loads of every step",

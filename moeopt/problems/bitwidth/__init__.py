@@ -60,12 +60,6 @@ def _dynamic_program() -> Algorithm["Instance"]:
     return dynamic_program
 
 
-def _brief() -> "Callable[[Instance], bool]":
-    from .dynamic_program import brief
-
-    return brief
-
-
 def _generator() -> Generator["Instance"]:
     from . import generate
 
@@ -99,7 +93,7 @@ PROBLEM = Problem(
     restrictions={"granularity": "expert", "min_count": {}},
     holdout=Phases("phase", ("prefill", "decode")),
     sample_rule="prefix-split",
-    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat", brief=_brief)},
+    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat")},
     absent={"lanes": "widths are no schedule"},
     knows={
         "uniform": NOTHING,

@@ -60,12 +60,6 @@ def _dynamic_program() -> Algorithm["Instance"]:
     return dynamic_program
 
 
-def _brief() -> "Callable[[Instance], bool]":
-    from .dynamic_program import brief
-
-    return brief
-
-
 def _generator() -> Generator["Instance"]:
     from . import generate
 
@@ -104,7 +98,7 @@ PROBLEM = Problem(
     restrictions=None,
     holdout=Stretch("first_token", "tokens"),
     sample_rule="best-uniform",
-    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat", brief=_brief)},
+    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat")},
     absent={
         "restrictions": "slots are the machine's, not a choice",
     },

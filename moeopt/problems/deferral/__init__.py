@@ -64,12 +64,6 @@ def _dynamic_program() -> Algorithm["Instance"]:
     return dynamic_program
 
 
-def _brief() -> "Callable[[Instance], bool]":
-    from .dynamic_program import brief
-
-    return brief
-
-
 def _generator() -> Generator["Instance"]:
     from . import generate
 
@@ -96,7 +90,7 @@ PROBLEM = Problem(
     published_rule="saturate",
     restrictions={"max_total_penalty": None},
     holdout=None,
-    exact_methods={"dp": ExactMethod(_dynamic_program, brief=_brief)},
+    exact_methods={"dp": ExactMethod(_dynamic_program)},
     absent={
         "holdout": "times of layers do not depend on which experts a token chooses",
         "robust": "there are no loads to forecast",

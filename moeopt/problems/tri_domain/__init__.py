@@ -55,12 +55,6 @@ def _threshold() -> Algorithm["Instance"]:
     return threshold
 
 
-def _brief() -> "Callable[[Instance], bool]":
-    from .threshold import brief
-
-    return brief
-
-
 def _generator() -> Generator["Instance"]:
     from . import generate
 
@@ -81,7 +75,7 @@ PROBLEM = Problem(
     published_rule="trimoe",
     restrictions=None,
     holdout=None,
-    exact_methods={"threshold": ExactMethod(_threshold, then="cp-sat", brief=_brief)},
+    exact_methods={"threshold": ExactMethod(_threshold, then="cp-sat")},
     absent={
         "restrictions": "a given layout leaves every path open that it allows",
         "holdout": "a schedule is made anew for the loads of every step",

@@ -19,7 +19,7 @@ def run(task: Task) -> Outcome:
     """Run the algorithm so that Ctrl-C and the limit can stop it; its best so far is kept.
 
     It runs in a thread, unless it is brief on the instance: see
-    `moeopt.core.problem.ExactMethod`.
+    `moeopt.core.problem.Algorithm`.
     """
     method = task.method
     begin = task.deadline.elapsed_s
@@ -56,7 +56,8 @@ def run(task: Task) -> Outcome:
 def is_brief(task: Task) -> bool:
     """Tell whether a task's algorithm runs where it is called, see `run`."""
     own = task.method.own
-    return own is not None and own.brief is not None and own.brief()(task.instance)
+    brief = None if own is None else getattr(own.algorithm(), "brief", None)
+    return brief is not None and bool(brief(task.instance))
 
 
 def _prepare_late(task: Task, outcome: Outcome) -> None:
