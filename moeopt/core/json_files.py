@@ -11,12 +11,10 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import from_json
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.untrusted import check_growth, read_bytes, reading
@@ -30,9 +28,6 @@ MAX_FILE_BYTES = 64 * 2**20
 
 MAX_DIGITS = 1000
 """Most digits of an integer, even where any number may stand."""
-
-MANY_OBJECTS, MANY_LISTS = 32, 1024
-"""Objects whose keys take notable time to look at, one by one, and lists that take notable room."""
 
 LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
 
@@ -69,16 +64,13 @@ def parse(text: str, where: str) -> Any:
     def integer(number: str) -> int | _Refused:
         return int(number) if len(number) <= MAX_DIGITS else refuse(number)
 
-    has_long = _has_long_number(text)
     numbers: JsonObject = {
         "parse_constant": refuse,
         "parse_float": real,
-        "parse_int": integer if has_long else int,  # int itself is far faster
+        "parse_int": integer if _has_long_number(text) else int,  # int itself is far faster
     }
     try:
-        data = None if has_long else _parsed_at_once(text)
-        if data is None:
-            data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
+        data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise InputError(f"{where}: not valid JSON at {place}: {error.msg}") from None
@@ -90,58 +82,6 @@ def parse(text: str, where: str) -> Any:
         field, number = field_path(_place(refused[0], data)), shortened(refused[0])
         raise InputError(f"{where}: {field}: must be a number of usable size, not {number}")
     return data
-
-
-def _parsed_at_once(text: str) -> Any:
-    """Return what a text holds if that is much and nothing in it is refused; else None.
-
-    Looking at the keys of each object as it is parsed takes longer than parsing. Colons say the
-    same of the whole: each key has one, and the others stand in strings. Where as many are counted
-    in the text as in the data, no key was dropped.
-    """
-    if (text.count("{") < MANY_OBJECTS and text.count("[") < MANY_LISTS) or "\\" in text:
-        return None
-    try:
-        data = from_json(text, allow_inf_nan=False)  # faster and smaller than Python's own
-    except ValueError:  # the other way says where
-        return None
-    return data if _colons(data) == text.count(":") else None
-
-
-def _colons(data: object) -> int | None:
-    """Return how many colons a text has that holds these data; None if a number is too large."""
-    count, rest = 0, [data]
-    while rest:
-        value = rest.pop()
-        if type(value) is str:
-            count += value.count(":")
-        elif type(value) is dict:
-            count += len(value)
-            rest += [item for item in value.values() if type(item) in _SEARCHED]
-        elif type(value) is list:
-            kinds = set(map(type, value))
-            while list in kinds:  # their items are looked at together, not list by list
-                rest += [item for item in value if type(item) in _SEARCHED - {list}]
-                lists = [item for item in value if type(item) is list]
-                kinds = set(map(type, chain.from_iterable(lists)))
-                if float in kinds:
-                    found = (item for item in chain.from_iterable(lists) if type(item) is float)
-                    if not all(map(math.isfinite, found)):
-                        return None
-                    kinds.remove(float)
-                value = list(chain.from_iterable(lists)) if kinds & _SEARCHED else []
-            if kinds == {dict} and not _SEARCHED & set(
-                map(type, chain.from_iterable(map(dict.values, value)))
-            ):
-                count += sum(map(len, value))
-            elif kinds & _SEARCHED:
-                rest += [item for item in value if type(item) in _SEARCHED]
-        elif type(value) is float and not math.isfinite(value):
-            return None
-    return count
-
-
-_SEARCHED = {str, dict, list, float}
 
 
 def _has_long_number(text: str) -> bool:

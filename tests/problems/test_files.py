@@ -255,19 +255,6 @@ def test_a_duplicate_among_many_keys_is_found_at_once(tmp_path: Path) -> None:
 LONG = "b" * 100_000
 
 
-@pytest.mark.parametrize("nested", ["{}", "[{}]", "[[1, {}]]", '[{{"a": {}}}]', '{{"a": [{}]}}'])
-@pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity", "1" * (files.MAX_DIGITS + 1)])
-def test_a_number_among_many_objects_is_refused(nested: str, number: str, tmp_path: Path) -> None:
-    """They are parsed at once, by what knows no number that is too large; it is found anyway."""
-    objects = json.dumps([{"a": row} for row in range(files.MANY_OBJECTS)])
-    path = tmp_path / "many.json"
-    path.write_text(f'{{"many": {objects}, "x": {nested.format(number)}}}')
-    with pytest.raises(InputError, match=r"x.*: must be a number of usable size, not "):
-        files.read_object(path)
-    path.write_text(f'{{"many": {objects}, "x": {nested.format("1.5")}}}')
-    assert files.read_object(path)["many"] == json.loads(objects)
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
