@@ -5,14 +5,19 @@
 Without ``--write`` it prints what differs and exits with 1 if anything does.
 """
 
+import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from moeopt.core.settlements import markdown
+from moeopt.core.settlements import Settlement
 from moeopt.problems.registry import PROBLEMS, get_problem
 
 ROOT = Path(__file__).parent
 BEGIN, END = "<!-- settlements: begin -->\n", "<!-- settlements: end -->"
+
+_ID = re.compile(r"\b[A-Z]{2}-C\d+")
 
 
 def with_settlements(problem: str) -> tuple[str, str]:
@@ -33,6 +38,78 @@ def with_settlements(problem: str) -> tuple[str, str]:
     section = markdown(settlements, {name: get_problem(name).settlements for name in earlier})
     before, _, rest = text.partition(BEGIN)
     return text, before + BEGIN + section + END + rest.partition(END)[2]
+
+
+def markdown(
+    settlements: Sequence[Settlement], elsewhere: Mapping[str, Sequence[Settlement]]
+) -> str:
+    """Return the section of a specification: a list of questions, readings and reasons.
+
+    Parameters
+    ----------
+    settlements
+        Of the specification's problem.
+    elsewhere
+        Problem -> its settlements. What one of them states word for word, the IDs of constraints
+        apart, is named with a link to its specification.
+    """
+    lines = []
+    quoted: dict[str, str] = {}
+    for problem, of in elsewhere.items():
+        for other in of:
+            quoted.setdefault(other.words, f"`{other.name}` of {_linked(problem)}")
+    quoted.pop("", None)
+    for s in settlements:
+        taken = "a size" if s.is_setting else "of instances"
+        if s.methods:
+            taken = f"of {', '.join(f'`{m}`' for m in s.methods)}"
+        stated = [(p, o) for p, of in elsewhere.items() for o in of if _plain(o) == _plain(s)]
+        if stated:
+            problem, other = stated[0]
+            pairs = zip(_ids(s), _ids(other), strict=True)
+            ids = "".join(f", with {here} for {there}" for here, there in dict.fromkeys(pairs))
+            lines.append(f"- **`{s.name}`** ({taken}): as in {_linked(problem)}{ids}.")
+            continue
+        said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
+        if s.words in quoted:
+            said = f"The paper: as for {quoted[s.words]}"
+        elif s.words:
+            quoted[s.words] = f"`{s.name}`"
+        lines.append(f"- **`{s.name}`** ({taken}). {s.question} {said} ({s.source}).")
+        lines += [f"  - {reading}" for reading in _readings(s, elsewhere)]
+        lines.append(f"  - Why: {s.why}")
+    return "\n".join(lines) + "\n"
+
+
+def _readings(s: Settlement, elsewhere: Mapping[str, Sequence[Settlement]]) -> Iterator[str]:
+    """Yield its values with their meanings; once for those of one unit, or stated elsewhere."""
+    marked = {v: f"`{v}`{' (default)' if v == s.default else ''}" for v in s.values}
+    units = {meaning.removeprefix(f"{value} ") for value, meaning in s.values.items()}
+    if len(units) == 1:
+        yield f"{', '.join(marked.values())} {units.pop()}"
+        return
+    rest = dict(s.values)
+    for problem, of in elsewhere.items():
+        alike = {v for o in of if o.name == s.name for v in rest if o.values.get(v) == rest[v]}
+        if alike:
+            yield f"{', '.join(marked[v] for v in rest if v in alike)}: as in {_linked(problem)}"
+            rest = {v: meaning for v, meaning in rest.items() if v not in alike}
+    yield from (f"{marked[value]}: {meaning}" for value, meaning in rest.items())
+
+
+def _linked(problem: str) -> str:
+    """Return the link from one specification to another one's settlements."""
+    return f"[{problem}](../{problem}/spec.md#settlements)"
+
+
+def _ids(settlement: Settlement) -> list[str]:
+    """Return the IDs of constraints that its texts name, in order."""
+    return _ID.findall(str(replace(settlement, methods=())))
+
+
+def _plain(settlement: Settlement) -> str:
+    """Return it as text without methods and IDs."""
+    return _ID.sub("", str(replace(settlement, methods=())))
 
 
 def main() -> None:

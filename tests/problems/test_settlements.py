@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formulations.settlements import markdown
 from moeopt.core.errors import InputError
 from moeopt.core.settlements import (
     DEFAULT,
     ColdCut,
     Settlement,
     check_settled,
-    markdown,
     settled_name,
     split_name,
 )
