@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -87,6 +87,11 @@ class Formulation:
             if constraint not in without:
                 checkpoint()
                 getattr(self, method)()
+
+
+def first_of(flags: Iterable[IntVar], value: Callable[[IntVar], int]) -> int | None:
+    """Return the place of the first variable that is 1; None if none is, a rule being left out."""
+    return next((place for place, flag in enumerate(flags) if value(flag)), None)
 
 
 DETERMINISTIC_PER_UNIT = 1.0

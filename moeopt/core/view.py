@@ -2,7 +2,7 @@
 
 ``view.py`` has ``facts(instance, solution)``, which reports ask for, ``differences(instance, ours,
 best)``, ``changes(instance, solution)`` and, where a solution is a schedule, ``lanes(instance,
-solution)``, with ``SUMS = True`` if its bars are sums over many steps.
+solution)``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

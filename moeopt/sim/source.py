@@ -20,7 +20,7 @@ from .models.model_shape import ModelShape
 from .plan import Ids
 from .presets import get_machine, get_model, names
 from .presets.parts import compose
-from .traces.synthetic import synthetic_trace
+from .traces.synthetic import routing_trace, synthetic_trace
 from .traces.trace import Counts, Trace
 from .traces.workload import Workload
 
@@ -67,6 +67,15 @@ class Source:
         with_experts = model.layers - model.dense_layers
         self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace
+
+    def stretch(self, layers: int | None, tokens: int) -> Trace:
+        """Return the real trace, or a synthetic one: so many tokens in the first layers, or all."""
+        if self.workload is None or self.trace is not None:
+            return self.trace_of(1)
+        model = self.model
+        layers = min(layers or model.layers, len(model.moe_layers))
+        experts, top_k = model.routed_experts, model.top_k
+        return routing_trace(self.workload, experts, top_k, layers, tokens, self.seed)
 
     def provenance(self, trace: Trace | None, options: dict[str, object]) -> dict[str, object]:
         """Return the record that stands in the instance: enough to make it again.

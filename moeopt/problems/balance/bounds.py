@@ -105,11 +105,14 @@ def link_relaxation(instance: Instance) -> LinkPlan:
 
     Proof: the theorem on the link in the module's text.
     """
-    c, most = instance.columns, instance.slices_per_unit
-    away = np.flatnonzero(~c.resident)
-    order = away[np.lexsort((c.slice_gpu_ns[away], -c.slice_ndp_ns[away]))]
-    ndp = c.slice_ndp_ns[order]
-    compute = np.minimum(c.slice_gpu_ns[order], instance.slice_transfer_ns)
+    experts, most = instance.experts, instance.slices_per_unit
+    order = sorted(
+        (row for row, expert in enumerate(experts) if not expert.resident),
+        key=lambda row: (-experts[row].slice_ndp_ns, experts[row].slice_gpu_ns),
+    )
+    ndp = np.array([experts[row].slice_ndp_ns for row in order], dtype=np.int64)
+    times = np.array([experts[row].slice_gpu_ns for row in order], dtype=np.int64)
+    compute = np.minimum(times, instance.slice_transfer_ns)
     each = np.arange(most * len(order) + 1, dtype=np.int64)
     given = np.concatenate([[0], np.cumsum(np.repeat(ndp, most))])
     shortest = np.minimum.accumulate(np.repeat(compute, most))
@@ -119,7 +122,7 @@ def link_relaxation(instance: Instance) -> LinkPlan:
     gpu[1:] += shortest
     plain = np.maximum(gpu, work - given + instance.ndp_overhead_ns)
     best = int(plain.argmin())
-    plan = LinkPlan(tuple(order.tolist()), best, NOBODY, int(plain[best]))
+    plan = LinkPlan(tuple(order), best, NOBODY, int(plain[best]))
     for position in range(1, len(order)):
         # An exchange for a slice further down the order, only where its computation is shorter.
         longest = int(np.searchsorted(-shortest, -compute[position]))
@@ -131,8 +134,8 @@ def link_relaxation(instance: Instance) -> LinkPlan:
         makespans = np.maximum(both, left)
         best = int(makespans.argmin())
         if makespans[best] < plan.makespan_ns:
-            row = int(order[position])
-            plan = LinkPlan(plan.order, int(shorter[best]), row, int(makespans[best]))
+            found = int(shorter[best]), order[position], int(makespans[best])
+            plan = LinkPlan(plan.order, *found)
     return plan
 
 

@@ -30,7 +30,6 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Record, Source, made_again
-from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 
 from .instance import MAX_SLICES_PER_UNIT, Expert, Instance
@@ -104,7 +103,7 @@ def generate(source: Source, options: Options) -> Instance:
     decode = options.stage == "decode"
     if options.residents and not decode:
         raise InputError("residents: must be 0 in prefill, whose counts decide what is prefetched")
-    trace = _trace(source, options)
+    trace = source.stretch(1, 2 * options.seq_len)  # the prompt, and as many decoded tokens
     if options.layer >= trace.layers:
         raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
     begin, step = _position(trace, options, source.seed)
@@ -182,16 +181,6 @@ def _with_times(instance: Instance, record: Record, options: Options) -> Instanc
 
 def _younger_left_out(options: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in options.items() if BEFORE.get(name, ...) != value}
-
-
-def _trace(source: Source, options: Options) -> Trace:
-    """Return the real trace, or a synthetic one of a prompt and as many decoded tokens."""
-    if source.workload is None or source.trace is not None:
-        return source.trace_of(options.seq_len)
-    model, tokens = source.model, 2 * options.seq_len
-    return routing_trace(
-        source.workload, model.routed_experts, model.top_k, 1, tokens, source.seed
-    )  # fmt: skip
 
 
 def _position(trace: Trace, options: Options, seed: int) -> tuple[int, int]:

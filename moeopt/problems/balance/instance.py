@@ -1,11 +1,7 @@
 """One MoE layer whose experts are cut over NDP units, and the cost of a slice on either side."""
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from moeopt.core.arrays import Table
@@ -51,17 +47,6 @@ class Expert(Data):
     resident: Flag
     slice_gpu_ns: Nanoseconds
     slice_ndp_ns: Nanoseconds
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The experts as arrays of shape (experts,)."""
-
-    expert: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    resident: NDArray[np.bool_]
-    slice_gpu_ns: NDArray[np.int64]
-    slice_ndp_ns: NDArray[np.int64]
 
 
 class Instance(InstanceEnvelope):
@@ -165,19 +150,6 @@ class Instance(InstanceEnvelope):
         return sorted(
             range(len(experts)),
             key=lambda row: (not experts[row].resident, -experts[row].slice_gpu_ns),
-        )
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The experts as arrays."""
-
-        def column(name: str) -> NDArray[np.int64]:
-            return np.array([getattr(expert, name) for expert in self.experts], dtype=np.int64)
-
-        names = ("expert", "tokens", "slice_gpu_ns", "slice_ndp_ns")
-        return Columns(
-            **{name: column(name) for name in names},
-            resident=column("resident").astype(np.bool_),
         )
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from moeopt.core.errors import InputError
-from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
 
 from .instance import Instance, Solution
 
@@ -100,13 +100,9 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; an expert without a width gets None."""
-        bits = tuple(
-            tuple(
-                next((w for w, x in zip(self.instance.bits, e, strict=True) if value(x)), None)
-                for e in layer
-            )
-            for layer in self.has
-        )
+        places = [[first_of(expert, value) for expert in layer] for layer in self.has]
+        widths = self.instance.bits
+        bits = tuple(tuple(None if at is None else widths[at] for at in row) for row in places)
         return Solution(instance=self.instance.name, bits=bits)
 
     def _bits(self, layer: list[list[IntVar]]) -> LinearExpr:

@@ -40,7 +40,6 @@ from moeopt.sim.models.loss_table import (
 )
 from moeopt.sim.presets import find, names
 from moeopt.sim.source import Record, Source, made_again
-from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
 
@@ -297,13 +296,7 @@ def _trace(source: Source, options: Options) -> Trace | None:
         if options.layers is not None and options.layers > layers:
             raise InputError(f"layers: {model.name} has {layers}, not {options.layers}")
         return None
-    if source.workload is None or source.trace is not None:
-        trace = source.trace_of(1)
-    else:
-        drawn = min(layers, options.layers or layers)
-        trace = routing_trace(
-            source.workload, model.routed_experts, model.top_k, drawn, options.tokens, source.seed
-        )
+    trace = source.stretch(options.layers, options.tokens)
     if options.layers is not None and options.layers > trace.layers:
         raise InputError(f"layers: {trace.name} has {trace.layers}, not {options.layers}")
     kept = slice(options.layers)

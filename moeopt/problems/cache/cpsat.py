@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
 
 from .bounds import objective_grid
-from .instance import Instance, Solution, read_off
+from .instance import Instance, Solution
 
 
 class Model(Formulation):
@@ -69,7 +69,8 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
-        return read_off(self.instance.name, self.gets, value)
+        ways = tuple(first_of(gets, value) for gets in self.gets)
+        return Solution(instance=self.instance.name, ways=ways)
 
     def _sum(self, factors: list[list[int]]) -> LinearExpr:
         variables = [variable for gets in self.gets for variable in gets]

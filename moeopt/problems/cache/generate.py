@@ -23,7 +23,6 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, names
 from moeopt.sim.source import Record, Source
-from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
@@ -192,16 +191,9 @@ def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:
 
 def trace_of(source: Source, options: Options) -> Trace:
     """Return the real trace, or a synthetic one long enough for the stretch."""
-    model = source.model
-    with_experts = len(model.moe_layers)
-    if source.workload is None or source.trace is not None:
-        return source.trace_of(1)
-    if options.tokens is None:
+    if options.tokens is None and source.trace is None and source.workload is not None:
         raise InputError("tokens: must be given for a workload, which has no length of its own")
-    length = options.first_token + options.tokens
-    layers = min(options.layers or with_experts, with_experts)
-    experts, top_k = model.routed_experts, model.top_k
-    return routing_trace(source.workload, experts, top_k, layers, length, source.seed)
+    return source.stretch(options.layers, options.first_token + (options.tokens or 0))
 
 
 def _stretch(trace: Trace, options: Options) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

@@ -3,7 +3,6 @@
 One pass over the trace gives what every layer costs at every number of ways.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -256,14 +255,3 @@ class Solution(SolutionEnvelope):
 
     problem: Literal["cache"] = "cache"
     ways: tuple[Count | None, ...]
-
-
-def read_off(
-    instance: str, gets: Sequence[Sequence[object]], value: Callable[[object], int]
-) -> Solution:
-    """Return the solution in which each layer gets the first number whose variable is 1.
-
-    With a constraint left out there may be several, or none: then the layer has no number.
-    """
-    ways = tuple(next((w for w, variable in enumerate(of) if value(variable)), None) for of in gets)
-    return Solution(instance=instance, ways=ways)

@@ -7,9 +7,6 @@ from moeopt.core.view import Bar, Changes, Difference, Kind, Lane, different_cou
 from .check import serve
 from .instance import Instance, Solution
 
-SUMS = True
-"""Bars are sums over all steps: their places on the axis are no instants."""
-
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     """Return computing and copying, one bar per layer with its total over the trace.

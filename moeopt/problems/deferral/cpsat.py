@@ -5,7 +5,14 @@ from itertools import combinations
 from typing import ClassVar
 
 from moeopt.core.errors import InputError
-from moeopt.core.formulation import Formulation, IntVar, LinearExpr, LinearExprT, cp_model
+from moeopt.core.formulation import (
+    Formulation,
+    IntVar,
+    LinearExpr,
+    LinearExprT,
+    cp_model,
+    first_of,
+)
 
 from .bounds import second_key_radix
 from .instance import Instance, Solution, StartTimes
@@ -144,10 +151,7 @@ class Model(Formulation):
         )
 
     def _counts(self, value: Callable[[IntVar], int]) -> tuple[int | None, ...]:
-        return tuple(
-            next((d for d, variable in enumerate(defers) if value(variable)), None)
-            for defers in self.defers
-        )
+        return tuple(first_of(defers, value) for defers in self.defers)
 
     def _instant(self, name: str) -> IntVar:
         return self.model.new_int_var(0, self.horizon, name)

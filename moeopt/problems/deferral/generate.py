@@ -28,7 +28,6 @@ from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import Source
-from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
@@ -112,7 +111,7 @@ def generate(source: Source, options: Options) -> Instance:
         layers = options.layers
     if options.min_immediate > model.top_k:
         raise InputError(f"min_immediate: must be at most top_k = {model.top_k}")
-    trace = _trace(source, model, layers, options.batch) if options.batch > 1 else None
+    trace = source.stretch(layers, options.batch) if options.batch > 1 else None
     experts = _one_token(source, model, layers, options)
     if trace is not None:
         experts = _batch(source, model, trace, layers, options)
@@ -179,14 +178,6 @@ def _factors(layers: int, variation: float, seed: int) -> NDArray[np.float64]:
 def _one_token(source: Source, model: ModelShape, layers: int, options: Options) -> _Experts:
     expert_ns = path_cost(source.machine, model, "cpu_striped", 1, source.quantum_ns)
     return _Experts(model.top_k, options.min_immediate, np.full(layers, int(expert_ns)))
-
-
-def _trace(source: Source, model: ModelShape, layers: int, batch: int) -> Trace:
-    """Return the real trace, or a synthetic batch with all layers and experts by falling score."""
-    if source.workload is None or source.trace is not None:
-        return source.trace_of(batch)
-    experts, top_k = model.routed_experts, model.top_k
-    return routing_trace(source.workload, experts, top_k, layers, batch, source.seed)
 
 
 def _batch(

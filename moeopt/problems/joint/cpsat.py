@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
 
 from .check import layer_runs
 from .instance import Instance, Solution
@@ -58,13 +58,10 @@ def decoded(model: "Model", value: Callable[[IntVar], int]) -> Solution:
     """Return the decisions of a model's flags, without dispatch; None where no flag is set."""
     instance: Instance = model.instance
 
-    def first(flags: list[IntVar]) -> int | None:
-        return next((place for place, flag in enumerate(flags) if value(flag)), None)
-
-    places = [[first(flags) for flags in layer] for layer in model.width]
+    places = [[first_of(flags, value) for flags in layer] for layer in model.width]
     return Solution(
         instance=instance.name,
-        context=first(model.kap),
+        context=first_of(model.kap, value),
         resident=tuple(
             tuple(e for e, flag in enumerate(layer) if value(flag)) for layer in model.resident
         ),
@@ -72,8 +69,8 @@ def decoded(model: "Model", value: Callable[[IntVar], int]) -> Solution:
             tuple(None if place is None else instance.bits[place] for place in layer)
             for layer in places
         ),
-        ways=tuple(first(flags) for flags in model.ways),
-        deferred=tuple(first(flags) for flags in model.defers),
+        ways=tuple(first_of(flags, value) for flags in model.ways),
+        deferred=tuple(first_of(flags, value) for flags in model.defers),
     )
 
 

@@ -36,7 +36,6 @@ from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, read_loss_t
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import times_of_model
 from moeopt.sim.source import Source
-from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 
 from .instance import Context, Instance
@@ -300,16 +299,9 @@ def _room(
 
 def trace_of(source: Source, options: Options) -> Trace:
     """Return the real trace, or a synthetic one long enough for the steps."""
-    if source.workload is None or source.trace is not None:
-        return source.trace_of(1)
-    if options.batching != "window":
+    if source.trace is None and source.workload is not None and options.batching != "window":
         raise InputError("batching: must be window for a workload")
-    model = source.model
-    layers = min(options.layers or len(model.moe_layers), len(model.moe_layers))
-    tokens = (options.first_step + options.steps) * options.batch
-    return routing_trace(
-        source.workload, model.routed_experts, model.top_k, layers, tokens, source.seed
-    )
+    return source.stretch(options.layers, (options.first_step + options.steps) * options.batch)
 
 
 def _whole(bits: float) -> int:

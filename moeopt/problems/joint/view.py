@@ -7,9 +7,6 @@ from moeopt.core.view import Bar, Changes, Difference, Lane, replaced
 from .check import layer_runs, loss, memory_bytes, step_times_ns
 from .instance import Instance, Solution
 
-SUMS = True
-"""Bars are sums over all steps: their places on the axis are no instants."""
-
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     """Return GPU, CPU and copies with the work of all steps, one bar per layer.

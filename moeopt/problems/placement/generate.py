@@ -28,7 +28,6 @@ from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import Record, Source, made_again
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
-from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Batching, Counts, Tokens, Trace, all_step_tokens
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
 
@@ -483,10 +482,7 @@ def trace_of(source: Source, options: Options) -> Trace:
     tokens = (options.first_step + options.steps) * options.batch
     if tokens > MAX_SYNTHETIC_TOKENS:
         raise InputError(f"steps: {tokens} tokens are more than {MAX_SYNTHETIC_TOKENS}")
-    model = source.model
-    layers = min(options.layers or len(model.moe_layers), len(model.moe_layers))
-    experts, top_k = model.routed_experts, model.top_k
-    return routing_trace(source.workload, experts, top_k, layers, tokens, source.seed)
+    return source.stretch(options.layers, tokens)
 
 
 def _sampled(source: Source, counts: Counts, options: Options) -> Trace:
