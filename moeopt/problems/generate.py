@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +85,9 @@ def generate(
     >>> instance.dimms, instance.provenance["model"]
     (16, 'deepseek-v2')
     """
-    source = _source(
-        problem, _Given(machine, model, trace, workload, counts, seed, quantum_ns, name, notes)
-    )
+    quantum = _quantum(problem, quantum_ns)
+    parts = get_machine(machine), get_model(model), trace, _workload(workload), counts
+    source = _checked(problem, Source(*parts, seed, quantum, name, notes))
     return _made(problem, source, options)
 
 
@@ -146,9 +146,9 @@ def generate_twins(
     holdout = get_problem(problem).holdout
     if holdout is None:
         raise InputError(f"generate {problem}: a decision is made anew for all loads")
-    source = _source(
-        problem, _Given(machine, model, trace, workload, None, seed, quantum_ns, name, notes)
-    )
+    quantum = _quantum(problem, quantum_ns)
+    parts = get_machine(machine), get_model(model), trace, _workload(workload)
+    source = _checked(problem, Source(*parts, None, seed, quantum, name, notes))
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
         if later is not None:
@@ -189,59 +189,34 @@ def generator_of(problem: str) -> Generator[Any]:
     return get_problem(problem).generator()
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What `generate` was given, beside the problem's own options."""
-
-    machine: Machine | str | Path
-    model: ModelShape | str | Path
-    trace: Trace | None
-    workload: Workload | str | Path | None
-    counts: Counts | None
-    seed: int
-    quantum_ns: int | None
-    name: str | None
-    notes: dict[str, object] | None
-
-
-def _source(problem: str, given: _Given) -> Source:
-    """Return what a problem's generator starts from; see `generate`."""
-    generator, seed, counts = generator_of(problem), given.seed, given.counts
-    expect("seed", seed, int, np.integer, what="an integer")
-    if given.quantum_ns is not None:
-        expect("quantum_ns", given.quantum_ns, int, np.integer, what="an integer")
-    if given.trace is not None:
-        expect("trace", given.trace, Trace, what="a trace, from moeopt.load_trace")
-    quantum_ns = given.quantum_ns
+def _quantum(problem: str, quantum_ns: int | None) -> int:
+    """Return what costs are rounded up to multiples of."""
     if quantum_ns is None:
-        quantum_ns = generator.quantum_ns or DEFAULT_QUANTUM_NS
+        return generator_of(problem).quantum_ns or DEFAULT_QUANTUM_NS
+    expect("quantum_ns", quantum_ns, int, np.integer, what="an integer")
     if not 1 <= quantum_ns <= MAX_NUMBER:
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
-    if seed < 0:
-        raise InputError(f"seed: must not be negative, not {seed}")
-    machine, model = given.machine, given.model
-    known = get_machine(machine)
-    if known.taken_as_one is not None and problem not in ("split", "replication"):
-        warnings.warn(known.taken_as_one, MoeoptWarning, stacklevel=3)
-    shape = get_model(model)
-    if counts is not None:
-        expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
-        if not generator.from_counts:
-            raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
-        if given.trace is not None or given.workload is not None:
-            raise InputError("trace, counts, workload: exactly one of them must be given")
-        counts = counts_of_model(counts, shape)
-    return Source(
-        machine=known,
-        model=shape,
-        trace=given.trace,
-        workload=_workload(given.workload),
-        counts=counts,
-        seed=seed,
-        quantum_ns=quantum_ns,
-        name=given.name,
-        notes=given.notes,
-    )
+    return quantum_ns
+
+
+def _checked(problem: str, source: Source) -> Source:
+    """Return what a problem's generator starts from, with the model's counts; see `generate`."""
+    expect("seed", source.seed, int, np.integer, what="an integer")
+    if source.seed < 0:
+        raise InputError(f"seed: must not be negative, not {source.seed}")
+    if source.trace is not None:
+        expect("trace", source.trace, Trace, what="a trace, from moeopt.load_trace")
+    taken_as_one = source.machine.taken_as_one
+    if taken_as_one is not None and problem not in ("split", "replication"):
+        warnings.warn(taken_as_one, MoeoptWarning, stacklevel=3)
+    if source.counts is None:
+        return source
+    expect("counts", source.counts, Counts, what="counts, from moeopt.load_counts")
+    if not generator_of(problem).from_counts:
+        raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
+    if source.trace is not None or source.workload is not None:
+        raise InputError("trace, counts, workload: exactly one of them must be given")
+    return replace(source, counts=counts_of_model(source.counts, source.model))
 
 
 def _options(problem: str, options: Mapping[str, object]) -> Any:

@@ -23,7 +23,6 @@ from moeopt.core.highs import Found, fits, minimize, nodes_within, work_of
 from moeopt.core.lazy import installed
 from moeopt.core.safe_bound import Program
 
-from .limits import run_interruptible
 from .process import Process, ProcessEndedError, Words, serve_pipes
 from .result import Termination
 
@@ -139,7 +138,7 @@ def _apart(program: Program, limit_s: float) -> Found:
         np.savez(file, **arrays, **{name: getattr(program.rows, name) for name in ROWS})
         asked = {"file": str(file), "constant": program.constant, "limit_s": limit_s}
         try:
-            running = run_interruptible(lambda: process.ask(asked), process.end, limit_s)
+            running = process.ask_within(asked, limit_s)
         except ProcessEndedError as error:  # out of memory, say
             return Found(program, "other", f"HiGHS gave up: {error}")
     if running.value is None:

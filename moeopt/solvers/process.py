@@ -17,6 +17,7 @@ from typing import IO
 from weakref import WeakSet
 
 from moeopt.core.json_files import JsonObject
+from moeopt.solvers.limits import Interruptible, run_interruptible
 
 Words = JsonObject
 
@@ -82,6 +83,17 @@ class Process:
             self.end()
             raise ProcessEndedError(_how(self.running.wait())) from None
         return answer
+
+    def ask_within(self, words: Mapping[str, object], limit: float) -> Interruptible[Words]:
+        """Return its answer; none if it is late: then, and after Ctrl-C, it is ended."""
+        try:
+            running = run_interruptible(lambda: self.ask(words), self.end, limit)
+        except BaseException:
+            self.end()
+            raise
+        if running.value is None or running.interrupted:
+            self.end()
+        return running
 
 
 _running: WeakSet[Process] = WeakSet()

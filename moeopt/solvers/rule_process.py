@@ -13,7 +13,7 @@ from contextlib import suppress
 from moeopt.core.clock import solving_clock
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.limits import Interruptible, run_interruptible
+from moeopt.solvers.limits import Interruptible
 from moeopt.solvers.process import Process, ProcessEndedError, Words, serve_pipes
 from moeopt.solvers.rules import Rule, RuleFailedError, apply_rule, as_solution, load_rule
 
@@ -41,50 +41,35 @@ def apply_apart(
     RuleFailedError
         If it raises, returns no solution of the instance, or its process ended.
     """
-    with solving_clock().standing():
-        process = _of(rule)
+    said = {"problem": instance.problem, "instance": instance.model_dump(mode="json")}
     try:
-        running = run_interruptible(lambda: process.solve(instance), process.end, limit)
-    except RuleFailedError:
-        raise
-    except BaseException:
-        process.end()
-        raise
-    if not running.ended or running.interrupted:
-        process.end()
-    return running
+        with solving_clock().standing():
+            process = _of(rule)
+        running = process.ask_within(said, limit)
+    except ProcessEndedError as error:
+        raise RuleFailedError(f"crashed: {error}") from None
+    solution = None
+    if running.value is not None:
+        solution = as_solution(instance, _heard(running.value).get("solution"))
+    return Interruptible(solution, ended=running.ended, interrupted=running.interrupted)
 
 
-class _Process(Process):
-    """One rule's process."""
-
-    def __init__(self, rule: Rule) -> None:
-        super().__init__(__name__)
-        self._heard({"spec": rule.spec})
-
-    def solve(self, instance: InstanceEnvelope) -> SolutionEnvelope:
-        """Return the rule's solution of an instance."""
-        said = {"problem": instance.problem, "instance": instance.model_dump(mode="json")}
-        return as_solution(instance, self._heard(said).get("solution"))
-
-    def _heard(self, words: Words) -> Words:
-        try:
-            answer = self.ask(words)
-        except ProcessEndedError as error:
-            raise RuleFailedError(f"crashed: {error}") from None
-        if "failed" in answer:
-            raise RuleFailedError(str(answer["failed"]))
-        return answer
+def _heard(answer: Words) -> Words:
+    if "failed" in answer:
+        raise RuleFailedError(str(answer["failed"]))
+    return answer
 
 
-_processes: dict[tuple[str | None, str | None], _Process] = {}
+_processes: dict[tuple[str | None, str | None], Process] = {}
 """Of each rule, by its place and the state of its file."""
 
 
-def _of(rule: Rule) -> _Process:
+def _of(rule: Rule) -> Process:
     key = rule.spec, rule.source_sha256
     if key not in _processes or not _processes[key].alive:
-        _processes[key] = _Process(rule)
+        process = Process(__name__)
+        _heard(process.ask({"spec": rule.spec}))
+        _processes[key] = process
     return _processes[key]
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     ValidationInfo,
@@ -23,6 +24,7 @@ from moeopt.core.envelope import (
     Data,
     InstanceEnvelope,
     SolutionEnvelope,
+    distinct,
     field_error,
 )
 from moeopt.core.errors import InputError
@@ -100,19 +102,11 @@ class Layer(Data):
     """
 
     budget_bits: Count | None = None
-    experts: Annotated[tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS)]
+    experts: Annotated[
+        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS), AfterValidator(distinct)
+    ]
     loss_scale: Annotated[Scale | None, Field(exclude_if=absent)] = None
     loss_error: Annotated[Count | None, Field(exclude_if=absent)] = None
-
-    @field_validator("experts")
-    @classmethod
-    def _distinct(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
-        seen: set[int] = set()
-        for row, expert in enumerate(experts):
-            if expert.expert in seen:
-                raise field_error([row, "expert"], f"expert {expert.expert} stands twice")
-            seen.add(expert.expert)
-        return experts
 
 
 class Instance(InstanceEnvelope):

@@ -16,7 +16,6 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import ModelMismatchError
 from moeopt.core.json_files import JsonObject
 from moeopt.core.safe_bound import claim_tolerance
-from moeopt.solvers.limits import run_interruptible
 from moeopt.solvers.process import Process, Words
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
@@ -128,14 +127,9 @@ def run(task: Task) -> Outcome:
         asked = _asked(task, Path(folder), printed)
         deadline.checkpoint()
         limit = deadline.remaining_s
-        try:
-            running = run_interruptible(lambda: process.ask(asked), process.end, limit)
-        except BaseException:
-            process.end()
-            raise
+        running = process.ask_within(asked, limit)
         answer = running.value
         if answer is None or running.interrupted:
-            process.end()
             outcome = Outcome(None, "ENDED", "time_limit", engine="glpk", build_s=limit)
             if running.interrupted:
                 outcome.termination = "interrupted"

@@ -121,7 +121,7 @@ def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
         (changed_expert(loss=[1, 2, 3, 0.5]), "layers[0].experts[1].loss[3]: must be an integer"),
         (changed_expert(loss=[1, 2, 3, -1]), "layers[0].experts[1].loss[3]: must be at least 0"),
         (changed_expert(loss=[1, 2, 3, 2**42 + 1]), "loss[3]: must be at most 4398046511104"),
-        (changed_expert(expert=0), "layers[0].experts[1].expert: expert 0 stands twice"),
+        (changed_expert(expert=0), "layers[0].experts[1].expert: 0 stands already in experts[0]"),
         (changed_expert(importance=0.1), "layers[0].experts[1].importance: must be an integer"),
         (changed_expert(width=1), "layers[0].experts[1].width: is not a known key"),
         ({"layers": []}, "layers: "),
