@@ -26,7 +26,7 @@ HAND_OVER = "hand-over"
 def resources(dimms: int, links: Sequence[str]) -> list[Resource]:
     """Return the resources of a machine: serial, but for hand-overs, which are pure delays."""
     devices = ["GPU", "CPU", *(f"DIMM {number}" for number in range(dimms)), *links]
-    return [*map(Resource, devices), Resource(HAND_OVER, None)]
+    return [*map(Resource, devices), Resource(HAND_OVER, delay=True)]
 
 
 @dataclass

@@ -25,7 +25,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the makespan in ns as objective.
     """
     units = [Resource(f"NDP {number}") for number in range(instance.ndp_units)]
-    engine = Engine([Resource("link"), Resource("GPU"), *units, Resource("hand-over", None)])
+    engine = Engine([Resource("link"), Resource("GPU"), *units, Resource("hand-over", delay=True)])
     due = any(count < instance.slices_per_unit for row in solution.gpu_slices for count in row)
     computed = _pulled(engine, instance, solution)
     if due and instance.gpu_overhead_ns:

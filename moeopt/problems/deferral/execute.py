@@ -30,7 +30,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     Executed
         With (makespan in ns, total penalty) as objective.
     """
-    engine = Engine([Resource("GPU"), Resource("CPU"), Resource("hand-over", capacity=None)])
+    engine = Engine([Resource("GPU"), Resource("CPU"), Resource("hand-over", delay=True)])
     handed: dict[tuple[Kind, int], int] = {}
     shared: list[int] = []
     ends: list[int] = []

@@ -28,7 +28,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the time of all steps, or of all copies if that is longer, in ns as objective.
     """
     devices = [Resource(name) for name in ("GPU", "CPU", "copies")]
-    engine = Engine([*devices, Resource("hand-over", capacity=None)])
+    engine = Engine([*devices, Resource("hand-over", delay=True)])
     context = instance.contexts[solution.context or 0]
     caches: list[list[int]] = [[] for _ in range(instance.layers)]
     kept_off = set(solution.swapped)

@@ -24,7 +24,7 @@ import numpy as np
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective
 
-from .timeline import Bundle, Integers, Resource, Timeline, find_cycle, queue_of
+from .timeline import Bundle, Integers, Queue, Resource, Timeline, find_cycle
 
 
 class Engine:
@@ -38,7 +38,7 @@ class Engine:
     Raises
     ------
     InputError
-        If two resources have one name, or a capacity is below 1.
+        If two resources have one name.
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
@@ -48,7 +48,7 @@ class Engine:
             names = [resource.name for resource in self.resources]
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(f"resources: two are called {twice!r}")
-        self._queues = [queue_of(resource) for resource in self.resources]
+        self._queues = [Queue(resource) for resource in self.resources]
         self._bundles: list[Bundle] = []
         self._tasks = self._linked = self._turn = 0
         self._times: list[int] = []
@@ -262,7 +262,7 @@ class Executed:
     weights: tuple[int, ...] | None = None
 
 
-BETWEEN = Resource("between windows", capacity=None)
+BETWEEN = Resource("between windows", delay=True)
 """Where the tasks without length are that stand between windows."""
 
 

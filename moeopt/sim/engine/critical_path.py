@@ -7,7 +7,6 @@ and Sussmann 1964; Balas, Operations Research 17, 1969). `moeopt.event_graph` sh
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heapreplace
 from itertools import pairwise
 
 import numpy as np
@@ -107,15 +106,8 @@ def slack_ns(timeline: Timeline, known: Links | None = None) -> Integers:
 def _handed_over(timeline: Timeline, order: Integers) -> Iterator[tuple[int, int]]:
     """Yield a task and the one that gets its place on the resource."""
     for row, resource in enumerate(timeline.resources):
-        mine = order[timeline.resource[order] == row].tolist()
-        if resource.capacity == 1:
-            yield from pairwise(mine)
-        elif resource.capacity is not None:
-            free: list[tuple[int, int]] = [(0, -1)] * resource.capacity
-            for task in mine:
-                _, before = heapreplace(free, (int(timeline.end_ns[task]), task))
-                if before >= 0:
-                    yield before, task
+        if not resource.delay:
+            yield from pairwise(order[timeline.resource[order] == row].tolist())
 
 
 def _depending(timeline: Timeline) -> Iterator[tuple[int, int]]:
@@ -143,7 +135,7 @@ def _first_and_last(timeline: Timeline, bundle: Bundle) -> tuple[list[int], list
     last: dict[int, list[int]] = {}
     for task in tasks:
         row = int(timeline.resource[task])
-        if timeline.resources[row].capacity == 1:
+        if not timeline.resources[row].delay:
             first.setdefault(row, [task])
             last[row] = [task]
         else:

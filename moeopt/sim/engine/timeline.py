@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,111 +87,58 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that tasks occupy: a device or a link.
+    """Something that tasks occupy one at a time: a device or a link.
 
     Parameters
     ----------
     name
         What error messages, tables and traces call it.
-    capacity
-        How many tasks it holds at a time; None if there is no limit (a pure delay).
+    delay
+        Whether it is a pure delay instead, which holds any number of tasks at a time.
     """
 
     name: str
-    capacity: int | None = 1
+    delay: bool = False
 
 
-class Queue(Protocol):
+class Queue:
     """When tasks start that reach a resource in order of their ready times."""
 
-    def place(self, ready_ns: int, duration_ns: int) -> int:
-        """Return the start of a task that is ready now, and occupy the resource with it."""
-
-    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
-        """Return the starts of tasks that are ready together, in their order; shape (tasks,)."""
-
-
-def queue_of(resource: Resource) -> Queue:
-    """Return the empty queue of a resource.
-
-    Raises
-    ------
-    InputError
-        If the capacity is below 1.
-    """
-    if resource.capacity is None:
-        return _Unlimited()
-    if resource.capacity < 1:
-        raise InputError(f"{resource.name}: capacity must be at least 1, not {resource.capacity}")
-    return _Serial(resource) if resource.capacity == 1 else _Several(resource)
-
-
-class _Serial:
-    """One task at a time."""
-
     def __init__(self, resource: Resource) -> None:
-        self.name = resource.name
+        self.name, self.delay = resource.name, resource.delay
         self.free_ns = 0
         self.last_ready_ns = 0
 
     def place(self, ready_ns: int, duration_ns: int) -> int:
+        """Return the start of a task that is ready now, and occupy the resource with it."""
+        if self.delay:
+            return ready_ns
         if ready_ns < self.last_ready_ns:
-            raise InputError(_too_late(self.name, ready_ns, self.last_ready_ns))
+            raise InputError(
+                f"{self.name}: a task ready at {ready_ns} ns was added after one ready at "
+                f"{self.last_ready_ns} ns had run"
+            )
         self.last_ready_ns = ready_ns
         start = self.free_ns if self.free_ns > ready_ns else ready_ns
         self.free_ns = start + duration_ns
         return start
 
     def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
+        """Return the starts of tasks that are ready together, in their order; shape (tasks,)."""
+        if self.delay:
+            return np.full(len(duration_ns), ready_ns, dtype=np.int64)
         first = self.place(ready_ns, 0)
         ends = duration_ns.cumsum()
         self.free_ns = first + int(ends[-1])
         return np.asarray(ends - duration_ns + first)
 
 
-class _Several:
-    """Up to `capacity` tasks at a time; a task takes the unit that is free first."""
-
-    def __init__(self, resource: Resource) -> None:
-        self.name = resource.name
-        self.free_ns = [0] * (resource.capacity or 1)
-        self.last_ready_ns = 0
-
-    def place(self, ready_ns: int, duration_ns: int) -> int:
-        if ready_ns < self.last_ready_ns:
-            raise InputError(_too_late(self.name, ready_ns, self.last_ready_ns))
-        self.last_ready_ns = ready_ns
-        start = max(ready_ns, self.free_ns[0])
-        heapreplace(self.free_ns, start + duration_ns)
-        return start
-
-    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
-        return np.array([self.place(ready_ns, length) for length in duration_ns.tolist()])
-
-
-class _Unlimited:
-    """Any number of tasks at a time."""
-
-    def place(self, ready_ns: int, duration_ns: int) -> int:
-        return ready_ns
-
-    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
-        return np.full(len(duration_ns), ready_ns, dtype=np.int64)
-
-
-def _too_late(name: str, ready_ns: int, last_ns: int) -> str:
-    return (
-        f"{name}: a task ready at {ready_ns} ns was added after one ready at {last_ns} ns had run"
-    )
-
-
 @dataclass(frozen=True)
 class Usage:
     """How busy a resource was until the makespan; `tasks` is None where none were made.
 
-    `idle_ns` and `utilisation` are None for a resource without a limit; otherwise busy and idle
-    time add up to capacity times makespan, and the utilisation is the busy share of that (0 where
-    the makespan is 0).
+    `idle_ns` and `utilisation` are None for a pure delay; otherwise busy and idle time add up to
+    the makespan, and the utilisation is the busy share of that (0 where the makespan is 0).
     """
 
     resource: str
@@ -275,11 +221,10 @@ class Timeline:
 
 def usage(resource: Resource, tasks: int | None, busy_ns: int, makespan_ns: int) -> Usage:
     """Return the usage of a resource that was busy so long in all."""
-    if resource.capacity is None:
+    if resource.delay:
         return Usage(resource.name, tasks, busy_ns, None, None)
-    offered = resource.capacity * makespan_ns
-    share = busy_ns / offered if offered else 0.0
-    return Usage(resource.name, tasks, busy_ns, offered - busy_ns, share)
+    share = busy_ns / makespan_ns if makespan_ns else 0.0
+    return Usage(resource.name, tasks, busy_ns, makespan_ns - busy_ns, share)
 
 
 PROCESS = 1
@@ -289,8 +234,8 @@ NS_PER_US = 1000
 def chrome_events(timeline: Timeline, title: str) -> Iterator[dict[str, object]]:
     """Yield the events: names of the tracks first, then one complete event per task, by start.
 
-    Each resource is a track; one that holds several tasks at a time has as many as it needs, since
-    events of one track must not overlap. Times are microseconds.
+    Each resource is a track; a delay, which holds several tasks at a time, has as many as it needs,
+    since events of one track must not overlap. Times are microseconds.
     """
     lanes, track_of = _tracks(timeline)
     yield _named("process_name", 0, {"name": title})
@@ -337,7 +282,7 @@ def _tracks(timeline: Timeline) -> tuple[list[str], list[int]]:
     for row, resource in enumerate(timeline.resources):
         mine = np.flatnonzero(timeline.resource == row)
         first = len(names) + 1
-        if resource.capacity == 1:
+        if not resource.delay:
             names.append(resource.name)
             track[mine] = first
             continue

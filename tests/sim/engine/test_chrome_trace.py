@@ -70,15 +70,15 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 
 
 def test_tasks_side_by_side_get_tracks_of_their_own(tmp_path: Path) -> None:
-    """Three at a time on a resource of capacity three, two tracks if only two overlap."""
-    engine = Engine([Resource("a", 3), Resource("b", None)])
+    """On a pure delay; what is on a device has one track."""
+    engine = Engine([Resource("a"), Resource("b", delay=True)])
     for release in (0, 0, 4, 5):
         engine.add("a", 4, release_ns=release)
         engine.add("b", 5, release_ns=release)
     engine.run()
     events = saved(engine.timeline(), tmp_path)
     names = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
-    assert names == ["a", "a (2)", "b", "b (2)", "b (3)"]
+    assert names == ["a", "b", "b (2)", "b (3)"]
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:

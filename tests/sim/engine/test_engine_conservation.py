@@ -11,7 +11,8 @@ from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path
 from moeopt.sim.engine.timeline import Resource, Timeline
 
-CAPACITIES = (1, 1, 2, None)
+CAPACITIES = (1, 1, 1, None)
+"""Of the resources; the last one is a pure delay."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def tasks(draw: st.DrawFn, shortest: int = 0) -> list[Given]:
 
 
 def run(given_tasks: list[Given]) -> Timeline:
-    engine = Engine(Resource(f"r{row}", capacity) for row, capacity in enumerate(CAPACITIES))
+    engine = Engine(Resource(f"r{row}", of is None) for row, of in enumerate(CAPACITIES))
     for t in given_tasks:
         engine.add(t.resource, t.duration, after=t.after, release_ns=t.release, priority=t.priority)
     engine.run()
@@ -172,7 +173,7 @@ def test_running_in_two_goes_changes_nothing(work: list[Given], cut: int) -> Non
     if any(other >= cut for t in work[:cut] for other in t.after):
         return
     whole = run(work)
-    engine = Engine(Resource(f"r{row}", capacity) for row, capacity in enumerate(CAPACITIES))
+    engine = Engine(Resource(f"r{row}", of is None) for row, of in enumerate(CAPACITIES))
     for row, t in enumerate(work):
         if row == cut:
             engine.run()

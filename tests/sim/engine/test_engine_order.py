@@ -60,18 +60,9 @@ def test_zero_length_tasks_make_further_rounds() -> None:
     assert order_on(engine, "b") == [2, 1]
 
 
-def test_several_units_take_the_one_free_first() -> None:
-    """Capacity 2: the third task starts when the shorter of the first two ends."""
-    engine = Engine([Resource("a", 2)])
-    for length in (5, 3, 4, 1):
-        engine.add("a", length)
-    engine.run()
-    assert engine.timeline().start_ns.tolist() == [0, 0, 3, 5]
-
-
 def test_no_limit_is_a_pure_delay() -> None:
-    """Capacity None: everything starts when it is ready."""
-    engine = Engine([Resource("a", None)])
+    """Everything starts when it is ready."""
+    engine = Engine([Resource("a", delay=True)])
     for release in (0, 0, 2):
         engine.add("a", 7, release_ns=release)
     engine.run()
@@ -88,7 +79,7 @@ def test_a_bundle_is_its_tasks_one_by_one(
     rows: list[tuple[int, int]], release: int, priority: int
 ) -> None:
     """Same starts, also among other tasks before, between and after it."""
-    resources = [Resource("a"), Resource("b"), Resource("c", 2), Resource("d", None)]
+    resources = [Resource("a"), Resource("b"), Resource("c"), Resource("d", delay=True)]
     bulk, single = Engine(resources), Engine(resources)
     for engine in (bulk, single):
         engine.add("a", 3)
@@ -124,7 +115,7 @@ def test_a_circle_is_named() -> None:
 
 
 def test_bad_input_is_one_clear_line() -> None:
-    """Unknown resource, unknown task, negative times, twins, no capacity, empty bundle."""
+    """Unknown resource, unknown task, negative times, twins, empty bundle."""
     engine = engine_of("a")
     empty = np.array([], dtype=np.int64)
     with pytest.raises(InputError, match="resource: 'b' is unknown; known resources: a"):
@@ -143,17 +134,14 @@ def test_bad_input_is_one_clear_line() -> None:
         engine.add_many("a", empty)
     with pytest.raises(InputError, match="two are called 'a'"):
         engine_of("a", "a")
-    with pytest.raises(InputError, match="a: capacity must be at least 1, not 0"):
-        Engine([Resource("a", 0)])
     engine.add("a", 1, after=[7])
     with pytest.raises(InputError, match=r"task 0 \(work\): after: there is no task 7"):
         engine.run()
 
 
-@pytest.mark.parametrize("capacity", [1, 2])
-def test_time_does_not_run_backwards(capacity: int) -> None:
+def test_time_does_not_run_backwards() -> None:
     """A task added too late for its place in the queue is refused, not squeezed in."""
-    engine = Engine([Resource("a", capacity)])
+    engine = Engine([Resource("a")])
     engine.add("a", 1, release_ns=5)
     engine.run()
     engine.add("a", 1, release_ns=4)

@@ -136,7 +136,7 @@ def test_what_has_no_graph_is_refused_in_one_line(template_problem: str) -> None
 
 def random_timeline(rng: random.Random) -> tuple[Timeline, list[Bundle]]:
     """Return bundles of several tasks that ran on resources of every kind."""
-    engine = Engine([Resource("a"), Resource("b"), Resource("two", 2), Resource("any", None)])
+    engine = Engine([*map(Resource, "abc"), Resource("any", delay=True)])
     for row in range(8):
         after = [other for other in range(row) if rng.random() < 0.3]
         count = rng.randint(1, 3)
@@ -163,12 +163,10 @@ def test_slack_is_what_can_be_added(seeds: range) -> None:
             for before in np.flatnonzero(timeline.bundle == other).tolist()
             for after in np.flatnonzero(timeline.bundle == handle).tolist()
         ]
-        for row in (0, 1):
+        for row in (0, 1, 2):
             mine = np.flatnonzero(timeline.resource == row)
             order = mine[known.rank[mine].argsort()].tolist()
             pairs += [(a, b) for k, a in enumerate(order) for b in order[k + 1 :]]
-        on_two = known.device & (timeline.resource[known.before] == 2)
-        pairs += zip(known.before[on_two].tolist(), known.after[on_two].tolist(), strict=True)
         slack = [int(timeline.makespan_ns - at) for at in end]
         for task in known.rank.argsort()[::-1].tolist():
             waiting = [b for a, b in pairs if a == task]
