@@ -10,7 +10,6 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.safe_bound import Program as Program
 from moeopt.core.safe_bound import Vector as Vector
-from moeopt.core.safe_bound import safe_bound
 
 TOLERANCE = 1e-9
 """To which reduced costs keep their sign."""
@@ -54,25 +53,18 @@ AT_ITS_NODES = "HiGHS Status 16:"
 
 @dataclass(frozen=True)
 class Found:
-    """HiGHS's answer to `program`, in floats; None where it has none.
+    """HiGHS's answer to a program, in floats; None where it has none.
 
     `status` is "optimal", "limit", "infeasible" or "other"; `message` is its own word, and
     `tolerance` that to which its reduced costs keep their sign.
     """
 
-    program: Program
     status: Literal["optimal", "limit", "infeasible", "other"]
     message: str
     tolerance: float = TOLERANCE
     objective: float | None = None
     values: Vector | None = None
     bound: float | None = None
-
-    def safe_bound(self, unit: float = 1, grid: int = 1) -> int | None:
-        """Return what `bound` proves in integers, as `moeopt.core.safe_bound` argues."""
-        if self.bound is None:
-            return None
-        return safe_bound(self.program, self.bound, self.tolerance, unit, grid)
 
 
 def minimize(program: Program, limit_s: float) -> Found:
@@ -137,11 +129,10 @@ def _minimize(program: Program, limit_s: float, attempt: tuple[float, bool]) -> 
             options=options,
         )
     except (ValueError, MemoryError) as error:  # vector::reserve, of a program too large for it
-        return Found(program, "other", f"HiGHS gave up: {error}", tolerance)
+        return Found("other", f"HiGHS gave up: {error}", tolerance)
     spend(work_of(program, found.get("mip_node_count") or 0))
     bound = found.get("mip_dual_bound")
     return Found(
-        program=program,
         status="limit" if AT_ITS_NODES in found.message else STATUS.get(found.status, "other"),
         message=found.message,
         tolerance=tolerance,

@@ -60,9 +60,7 @@ TIGHTENINGS = 3
 """How often upper bounds are derived from the rows; models here need one or two."""
 
 
-def safe_bound(
-    program: Program, claim: float, tolerance: float, unit: float = 1, grid: int = 1
-) -> int | None:
+def safe_bound(program: Program, claim: float, tolerance: float, unit: float = 1) -> int | None:
     """Return the lower bound that a solver's claim proves, in the objective's integers.
 
     Parameters
@@ -75,18 +73,16 @@ def safe_bound(
         The tolerance to which it keeps the signs of reduced costs, in the program's units.
     unit
         How many of the objective's steps one unit of the program is.
-    grid
-        A number that every objective is a multiple of.
 
     Returns
     -------
     int or None
-        The claim less what it may be off, rounded up to the grid; None if some column has no bound
-        that keeps the error finite.
+        The claim less what it may be off, rounded up; None if some column has no bound that keeps
+        the error finite.
     """
     error = tolerance * distance(program, claim) + CUTOFF + ROUNDING * abs(claim)
     least = (claim - error) * unit
-    return ceil(ceil(least) / grid) * grid if isfinite(least) else None
+    return ceil(least) if isfinite(least) else None
 
 
 def claim_tolerance(claim: int) -> int:

@@ -45,11 +45,10 @@ class Search:
         Called with (objective, bound) at each improvement.
     solution, objective
         The incumbent; None if there is none.
-    bound, exact_bound
-        The proven lower bound, and the best of those that rest on integer arithmetic or on CP-SAT
-        alone, without the word of a solver of floats; None if there is none.
-    infeasible, by_floats
-        Whether it is proven that there is no solution, and whether by a solver of floats.
+    bound
+        The proven lower bound, by integer arithmetic or by CP-SAT; None if there is none.
+    infeasible
+        Whether it is proven that there is no solution.
     enough
         Whether the gap that is left is small and not worth more time: `ExactMethod.then` is not
         tried.
@@ -65,9 +64,7 @@ class Search:
     solution: Any = None
     objective: Objective | None = None
     bound: Objective | None = None
-    exact_bound: Objective | None = None
     infeasible: bool = False
-    by_floats: bool = False
     enough: bool = False
     note: str = ""
     clock: SolvingClock = field(default_factory=solving_clock, repr=False)
@@ -104,27 +101,14 @@ class Search:
             self.solution, self.objective = solution, objective
             self.on_improvement(objective, None)
 
-    def prove(self, bound: Objective, *, floats: bool = False) -> None:
-        """Report a proven lower bound; it is kept if it is higher than the one known.
-
-        Parameters
-        ----------
-        floats
-            Whether it rests on a solver of floats that nothing has confirmed in integers: on a
-            `Found.safe_bound`.
-        """
-        if not floats and (self.exact_bound is None or below(self.exact_bound, bound)):
-            self.exact_bound = bound
+    def prove(self, bound: Objective) -> None:
+        """Report a proven lower bound; it is kept if it is higher than the one known."""
         if self.bound is None or below(self.bound, bound):
             self.bound = bound
             self.on_improvement(None, bound)
 
-    def prove_incumbent(self, *, floats: bool = False) -> None:
-        """Report that nothing is better than the incumbent; `floats` as in `prove`."""
+    def prove_incumbent(self) -> None:
+        """Report that nothing is better than the incumbent."""
         if self.objective is None:
             raise ValueError("there is no incumbent to prove optimal")
-        self.prove(self.objective, floats=floats)
-
-    def refute(self, *, floats: bool = False) -> None:
-        """Report that there is no solution; `floats` as in `prove`."""
-        self.infeasible, self.by_floats = True, floats
+        self.prove(self.objective)

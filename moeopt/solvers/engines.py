@@ -7,7 +7,7 @@ they are.
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -140,13 +140,13 @@ def _apart(program: Program, limit_s: float) -> Found:
         try:
             running = process.ask_within(asked, limit_s)
         except ProcessEndedError as error:  # out of memory, say
-            return Found(program, "other", f"HiGHS gave up: {error}")
+            return Found("other", f"HiGHS gave up: {error}")
     if running.value is None:
-        return Found(program, "limit", "ended at the limit")
+        return Found("limit", "ended at the limit")
     _idle.append(process)
     answer = running.value
     values = None if answer["values"] is None else np.array(answer["values"])
-    return Found(**answer | {"program": program, "values": values})
+    return Found(**answer | {"values": values})
 
 
 def solved(asked: Words) -> Words:
@@ -158,7 +158,7 @@ def solved(asked: Words) -> Words:
     program = Program(**vectors, rows=rows, constant=asked["constant"])
     found = minimize(program, asked["limit_s"])
     values = None if found.values is None else found.values.tolist()
-    return vars(replace(found, values=None)) | {"program": None, "values": values}
+    return vars(found) | {"values": values}
 
 
 SCIP_TOLERANCE = 1e-9

@@ -35,8 +35,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
     Raises
     ------
     ModelMismatchError
-        If so and the claim is not an engine's but an algorithm's of the problem; or if rules are
-        left out, so that no checker can tell which of the two is wrong.
+        If rules are left out, so that no checker can tell which of the two is wrong.
     """
     if task.verify is False or not outcome.floats:
         return outcome
@@ -83,7 +82,7 @@ def _refuted(task: Task, outcome: Outcome, exact: Outcome) -> str:
     if not below and (outcome.proven != "infeasible" or exact.claim is None):
         return ""
     claim = outcome.proven if outcome.bound is None else f"the bound {outcome.bound}"
-    if outcome.engine is None or task.without:
+    if task.without:
         where = f"{task.instance.name}, method {task.method.name}"
         raise ModelMismatchError(f"{where}: claims {claim}, {BY} finds {exact.claim}")
     return f", {REFUTED}: {outcome.engine} claims {claim}, {BY} finds {exact.claim}"

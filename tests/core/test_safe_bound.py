@@ -93,14 +93,13 @@ def test_less_is_claimed_where_the_solver_may_err() -> None:
     assert safe_bound(program, 5000.00001, 1e-9) == 5000  # within the cutoff
     assert safe_bound(program, 5000.001, 1e-9) == 5001
     assert safe_bound(program, 5000.0, 1e-3) == 5000 - 15
-    assert safe_bound(program, 5000.0, 1e-3, grid=100) == 5000
 
 
-def test_units_and_the_grid() -> None:
-    """In microseconds of a model, rounded up to a multiple of 5 microseconds."""
+def test_units() -> None:
+    """In thousandths of a model's unit, rounded up."""
     program = min_max([[3, 4], [5, 6]])
     assert safe_bound(program, 5.0, 1e-9, unit=1000) == 5000
-    assert safe_bound(program, 5.001, 1e-9, unit=1000, grid=5000) == 10000
+    assert safe_bound(program, 5.001, 1e-9, unit=1000) == 5001
 
 
 def test_a_constant_is_part_of_the_claim() -> None:
@@ -125,9 +124,11 @@ def test_highs_is_never_above_the_optimum(seed: int) -> None:
     choices = np.array([*itertools.product((0, 1), repeat=9)])
     loads = np.stack([(choices == machine) @ costs[machine] for machine in (0, 1)])
     optimum = int(loads.max(axis=0).min())
-    found = minimize(min_max(costs.tolist()), 30)
+    program = min_max(costs.tolist())
+    found = minimize(program, 30)
     assert found.status == "optimal"
-    bound = found.safe_bound()
+    assert found.bound is not None
+    bound = safe_bound(program, found.bound, found.tolerance)
     assert bound is not None
     assert optimum - 1 <= bound <= optimum
 

@@ -12,7 +12,6 @@ from moeopt.core.search import Search
 from moeopt.solvers.limits import Interruptible, run_here, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
-from moeopt.solvers.verification import verified
 
 
 def run(task: Task) -> Outcome:
@@ -46,9 +45,7 @@ def run(task: Task) -> Outcome:
     outcome.solve_s = task.deadline.elapsed_s - begin
     if task.prepares_late and not search.closed and (search.solution is None or not search.stopped):
         _prepare_late(task, outcome)
-    if search.closed:
-        return verified(task, outcome)
-    if method.then is None or search.stopped or search.enough:
+    if search.closed or method.then is None or search.stopped or search.enough:
         return outcome
     return _go_on(task, method.then, outcome)
 
@@ -82,8 +79,6 @@ def _packed(task: Task, value: Objective | None) -> int | None:
 def _outcome(task: Task, search: Search, running: Interruptible[None]) -> Outcome:
     outcome = Outcome(search.solution, search.note or "ENDED")
     outcome.claim, outcome.bound = _packed(task, search.objective), _packed(task, search.bound)
-    outcome.exact_bound = _packed(task, search.exact_bound)
-    outcome.floats = search.by_floats if search.infeasible else search.bound != search.exact_bound
     if search.closed:
         outcome.proven = "infeasible" if search.infeasible else "optimal"
     elif running.interrupted:
@@ -106,8 +101,8 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
             return first
         if task.upper is None or actual < task.upper:
             task.start, task.upper = first.solution, actual
-    exact = (task.lower, first.exact_bound, None if first.floats else first.bound)
-    task.lower = max((bound for bound in exact if bound is not None), default=None)
+    known = (task.lower, first.bound)
+    task.lower = max((bound for bound in known if bound is not None), default=None)
     following = get_method(task.problem, then)
     try:
         outcome = task.again(replace(task, method=following))
@@ -116,15 +111,5 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
         return first
     outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
     outcome.went_on_with = then
-    _keep_floats(first, outcome)
     outcome.solve_s += first.solve_s
     return outcome
-
-
-def _keep_floats(first: Outcome, outcome: Outcome) -> None:
-    """Keep the first method's bound where it is higher, though it rests on floats."""
-    if not first.floats or first.bound is None or outcome.proven is not None:
-        return
-    if outcome.bound is None or outcome.bound < first.bound:
-        outcome.exact_bound = outcome.exact_bound if outcome.floats else outcome.bound
-        outcome.bound, outcome.floats = first.bound, True
