@@ -8,7 +8,6 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen, Name, field_error
 from moeopt.sim.machines.curve import Curve
-from moeopt.sim.machines.fields import about
 
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]
@@ -24,12 +23,9 @@ class FewTokenKernel(Frozen):
     KTransformers 3.2 uses AVX-512 instead of AMX at or below four tokens per expert.
     """
 
-    name: Annotated[Name, about("its name, e.g. AVX-512")]
-    max_tokens: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=2**20)],
-        about("tokens per expert up to which it is used", "tokens"),
-    ]
-    tflops: Annotated[Curve, about("what it reaches, by tokens per expert", "TFLOPS")]
+    name: Name
+    max_tokens: Annotated[int, Field(strict=True, ge=1, le=2**20)]
+    tflops: Curve
 
 
 class Numa(Frozen):
@@ -42,23 +38,10 @@ class Numa(Frozen):
     one group of 64 threads. What each field means: `moeopt machine fields`.
     """
 
-    sockets: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=64)],
-        about("how many", find="`lscpu`: Socket(s)"),
-    ]
-    local_gb_s: Annotated[
-        Positive,
-        about(
-            "what a socket reads from its own memory", "GB/s", "Intel MLC, or `numactl` + STREAM"
-        ),
-    ]
-    cross_socket_gb_s: Annotated[
-        Positive,
-        about("what a socket reads from another's", "GB/s", "Intel MLC, or `numactl` + STREAM"),
-    ]
-    placement: Annotated[
-        Placement, about("where the weights lie", find="the runtime's NUMA option")
-    ]
+    sockets: Annotated[int, Field(strict=True, ge=1, le=64)]
+    local_gb_s: Positive
+    cross_socket_gb_s: Positive
+    placement: Placement
 
     @property
     def read_gb_s(self) -> float:
@@ -84,58 +67,15 @@ class Cpu(Frozen):
     means, its unit and where to find it: `moeopt machine fields`.
     """
 
-    name: Annotated[Name, about("its name, and how many sockets", find="`lscpu`: Model name")]
-    tflops: Annotated[
-        Curve,
-        about(
-            "what its main kernel reaches, by tokens per expert",
-            "TFLOPS",
-            "`moeopt machine detect`; or half of cores x base clock x operations per cycle",
-        ),
-    ]
-    kernel: Annotated[
-        str | None,
-        about("main kernel, e.g. AMX, AVX-512, AVX2", find="`lscpu`: Flags", absent="`main`"),
-    ] = None
-    few_token_kernels: Annotated[
-        tuple[FewTokenKernel, ...],
-        Field(max_length=16),
-        about("kernels used instead for few tokens, by rising `max_tokens`", absent="none"),
-    ] = ()
-    threads: Annotated[
-        Threads | None,
-        about("how many compute", find="the runtime's option; physical cores", absent="not stated"),
-    ] = None
-    bandwidth_gb_s: Annotated[
-        Positive | None,
-        about(
-            "what all threads together read from memory, measured",
-            "GB/s",
-            "`moeopt machine detect`; STREAM, Intel MLC, other tools by `moeopt machine import`",
-            absent="`dram.striped_gb_s` x `dram.efficiency`, or that of `cpu.numa`",
-        ),
-    ] = None
-    bandwidth_efficiency: Annotated[
-        Fraction | None,
-        about(
-            "fraction of that bandwidth that its kernels reach",
-            find="fitted to measurements",
-            absent="1",
-        ),
-    ] = None
-    kernel_us: Annotated[
-        NonNegative | None,
-        about(
-            "fixed time of computing one expert (waking threads, barriers)",
-            "us",
-            "fitted to measurements",
-            "0",
-        ),
-    ] = None
-    numa: Annotated[
-        Numa | None,
-        about("its sockets with a memory each", absent="it reads at the bandwidth of the DRAM"),
-    ] = None
+    name: Name
+    tflops: Curve
+    kernel: str | None = None
+    few_token_kernels: Annotated[tuple[FewTokenKernel, ...], Field(max_length=16)] = ()
+    threads: Threads | None = None
+    bandwidth_gb_s: Positive | None = None
+    bandwidth_efficiency: Fraction | None = None
+    kernel_us: NonNegative | None = None
+    numa: Numa | None = None
 
     @field_validator("few_token_kernels")
     @classmethod

@@ -8,7 +8,6 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen, field_error
 from moeopt.core.rounding import rounded
-from moeopt.sim.machines.fields import about
 
 Device = Literal["gpu", "cpu", "ndp", "pcie"]
 """What a time table can be about."""
@@ -17,6 +16,8 @@ Point = tuple[
     Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)],
     Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)],
 ]
+
+Width = Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)]
 
 
 def _rising(points: tuple[Point, ...]) -> tuple[Point, ...]:
@@ -89,22 +90,12 @@ class TimeTable(Frozen):
         Width of the weights, if not the model's own 8 x `bytes_per_weight`.
     """
 
-    model: Annotated[str, about("model shape whose experts were measured")]
-    device: Annotated[Device, about("what was measured; `pcie` is the transfer of the weights")]
-    points: Annotated[
-        tuple[Point, ...],
-        Field(min_length=2, max_length=10_000),
-        about("[tokens, time] of one expert, tokens rising", "tokens, ns", "`moeopt profile`"),
-    ]
-    source: Annotated[str, about("machine, date and command of the measurement")]
-    threads: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=65536)] | None,
-        about("CPU threads that computed", absent="not stated"),
-    ] = None
-    bits_per_weight: Annotated[
-        Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)] | None,
-        about("width of the weights", "bits", absent="the model's own"),
-    ] = None
+    model: str
+    device: Device
+    points: Annotated[tuple[Point, ...], Field(min_length=2, max_length=10_000)]
+    source: str
+    threads: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
+    bits_per_weight: Width | None = None
 
     _tokens_rise = field_validator("points")(_rising)
 

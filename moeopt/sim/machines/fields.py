@@ -2,13 +2,15 @@
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from moeopt.core.wording import faults, shortened
 
@@ -27,21 +29,10 @@ CURVE_KEYS = {"scale", "points"}
 """A model with these fields alone is a curve, which the page explains once for all."""
 
 
-def about(text: str, unit: str = "", find: str = "", absent: str = "") -> Any:
-    """Return the metadata of a field, for use in ``Annotated``.
-
-    Parameters
-    ----------
-    text
-        What it is.
-    unit
-        Its unit; empty where it has none.
-    find
-        Where to find it.
-    absent
-        What its absence means, for a field that may be absent.
-    """
-    return Field(description=text, json_schema_extra={"unit": unit, "find": find, "absent": absent})
+@cache
+def meanings() -> dict[str, dict[str, dict[str, str]]]:
+    """Return by class and field what it is, its unit, what absence means, where to find it."""
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ class FieldFacts:
     required
         Whether it must be there wherever the object around it is.
     text, unit, find, absent
-        As in `about`.
+        As in `meanings`; empty where nothing is said.
     part
         Whether it is an object of further fields.
     """
@@ -84,21 +75,25 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldFacts]:
 
 
 def _walk(model: type[BaseModel], prefix: str) -> Iterator[FieldFacts]:
+    said: dict[str, dict[str, str]] = {}
+    for parent in model.__mro__:
+        said |= meanings().get(parent.__name__, {})
     for name, info in model.model_fields.items():
+        key = info.alias or name
+        meaning = said.get(key, {})
         inner, listed = _inner(info.annotation)
         nested = isinstance(inner, type) and issubclass(inner, BaseModel)
         curve = nested and set(inner.model_fields) == CURVE_KEYS
-        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         kind = "curve" if curve else "object" if nested else _kind(inner)
-        path = f"{prefix}{info.alias or name}"
+        path = f"{prefix}{key}"
         yield FieldFacts(
             path=path,
             kind=f"list, each {kind}" if listed else kind,
             required=info.is_required(),
-            text=info.description or "",
-            unit=str(extra.get("unit", "")),
-            find=str(extra.get("find", "")),
-            absent=str(extra.get("absent", "")),
+            text=meaning.get("what", ""),
+            unit=meaning.get("unit", ""),
+            find=meaning.get("find", ""),
+            absent=meaning.get("absent", ""),
             part=nested and not curve,
         )
         if nested and not curve:

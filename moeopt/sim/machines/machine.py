@@ -17,7 +17,6 @@ from moeopt.core.envelope import Frozen, Name, field_error
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cpu import Cpu, Fraction, NonNegative, Positive
 from moeopt.sim.machines.curve import Curve, Device, TimeTable
-from moeopt.sim.machines.fields import about
 from moeopt.sim.machines.runtimes.terms import CalibratedRuntime
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
@@ -30,98 +29,19 @@ class Gpu(Frozen):
     What each field means, its unit and where to find it: `moeopt machine fields`.
     """
 
-    name: Annotated[Name, about("its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`")]
-    peak_tflops: Annotated[
-        Positive,
-        about(
-            "peak of its matrix units, 16-bit, without sparsity",
-            "TFLOPS",
-            "the vendor's data sheet (half of a figure with sparsity)",
-        ),
-    ]
-    hbm_gb_s: Annotated[
-        Positive,
-        about("peak bandwidth of its memory", "GB/s", "the vendor's data sheet"),
-    ]
-    hbm_gb: Annotated[
-        Positive,
-        Field(le=4096),
-        about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024"),
-    ]
-    utilization: Annotated[
-        Curve,
-        about(
-            "fraction of `peak_tflops` reached, by tokens per expert",
-            find="`moeopt machine detect` where torch sees the GPU; 0.6, flat, where nobody knows",
-        ),
-    ]
-    vector_tflops: Annotated[
-        Positive | None,
-        about(
-            "peak of its ordinary cores, 32-bit: they unpack quantised weights",
-            "TFLOPS",
-            "the vendor's data sheet: FP32",
-            "a quarter of `peak_tflops`",
-        ),
-    ] = None
-    clock_ghz: Annotated[
-        Positive | None,
-        about("boost clock, which small kernels take", "GHz", "the vendor's data sheet", "1.8"),
-    ] = None
-    bandwidth_efficiency: Annotated[
-        Fraction | None,
-        about(
-            "fraction of `hbm_gb_s` that expert kernels reach",
-            find="`moeopt machine detect` or `import`: read bandwidth / `hbm_gb_s`",
-            absent="1",
-        ),
-    ] = None
-    attention_bandwidth_efficiency: Annotated[
-        Fraction | None,
-        about(
-            "fraction of `hbm_gb_s` that attention kernels reach",
-            find="fitted to measurements",
-            absent="1",
-        ),
-    ] = None
-    kernel_us: Annotated[
-        NonNegative | None,
-        about(
-            "fixed time of running one expert (launches, tails)",
-            "us",
-            "fitted to measurements",
-            "0",
-        ),
-    ] = None
-    layer_fixed_us: Annotated[
-        NonNegative | None,
-        about(
-            "fixed time of a layer's attention, router and norms, whatever their size",
-            "us",
-            "fitted to measurements",
-            "0",
-        ),
-    ] = None
-    step_fixed_us: Annotated[
-        NonNegative | None,
-        about(
-            "fixed time of a step: sampling, building the graph of kernels",
-            "us",
-            "fitted to measurements",
-            "0",
-        ),
-    ] = None
-    reserve_mib: Annotated[
-        dict[str, NonNegative] | None,
-        Field(max_length=20),
-        about(
-            "memory that a runtime takes there for its context and compute buffers, by runtime:"
-            ' `{"llama.cpp": 900}`',
-            "MiB",
-            "the runtime's log: compute buffer size, and `nvidia-smi` before it starts",
-            "as runtimes usually take",
-        ),
-    ] = None
+    name: Name
+    peak_tflops: Positive
+    hbm_gb_s: Positive
+    hbm_gb: Annotated[Positive, Field(le=4096)]
+    utilization: Curve
+    vector_tflops: Positive | None = None
+    clock_ghz: Positive | None = None
+    bandwidth_efficiency: Fraction | None = None
+    attention_bandwidth_efficiency: Fraction | None = None
+    kernel_us: NonNegative | None = None
+    layer_fixed_us: NonNegative | None = None
+    step_fixed_us: NonNegative | None = None
+    reserve_mib: Annotated[dict[str, NonNegative] | None, Field(max_length=20)] = None
 
     @field_validator("utilization")
     @classmethod
@@ -140,66 +60,22 @@ class Dram(Frozen):
     and where to find it: `moeopt machine fields`.
     """
 
-    dimms: Annotated[
-        Whole, about("how many DIMMs", find="`dmidecode -t memory`: devices with a size")
-    ]
-    striped_gb_s: Annotated[
-        Positive,
-        about(
-            "peak bandwidth of all DIMMs together, as a striped expert is read",
-            "GB/s",
-            "channels x MT/s x 8 B / 1000",
-        ),
-    ]
-    localized_gb_s: Annotated[
-        Positive | None,
-        about(
-            "peak bandwidth of one DIMM, as a localized expert is read",
-            "GB/s",
-            "MT/s x 8 B / 1000",
-            "no expert is ever localized",
-        ),
-    ] = None
-    channels: Annotated[
-        Whole | None,
-        about("memory channels in use", find="`dmidecode -t memory`", absent="not stated"),
-    ] = None
-    speed_mt_s: Annotated[
-        Positive | None,
-        about(
-            "speed of the DIMMs as configured",
-            "MT/s",
-            "`dmidecode -t memory`: Configured Memory Speed; the 4800 of DDR5-4800",
-            "not stated",
-        ),
-    ] = None
-    capacity_gb: Annotated[
-        Annotated[Positive, Field(le=65536)] | None,
-        about("what they hold together", "GiB", "`/proc/meminfo`: MemTotal", "not stated"),
-    ] = None
-    efficiency: Annotated[
-        Fraction | None,
-        about("fraction of these bandwidths that reads reach", find="STREAM / peak", absent="1"),
-    ] = None
+    dimms: Whole
+    striped_gb_s: Positive
+    localized_gb_s: Positive | None = None
+    channels: Whole | None = None
+    speed_mt_s: Positive | None = None
+    capacity_gb: Annotated[Positive, Field(le=65536)] | None = None
+    efficiency: Fraction | None = None
 
 
 class Ndp(Frozen):
     """Near-data processing: `gflops` and `internal_gb_s` of one unit (`moeopt machine fields`)."""
 
-    gflops: Annotated[Positive, about("rate of one unit", "GFLOPS", "the device's data")]
-    internal_gb_s: Annotated[
-        Positive, about("what one unit reads from its own memory", "GB/s", "the device's data")
-    ]
-    units: Annotated[Whole | None, about("how many units", absent="one per DIMM")] = None
-    gflops_bits: Annotated[
-        Positive | None,
-        about(
-            "width of the weights at which `gflops` is reached; narrower ones are faster in"
-            " proportion",
-            "bits",
-            absent="the width makes no difference",
-        ),
-    ] = None
+    gflops: Positive
+    internal_gb_s: Positive
+    units: Whole | None = None
+    gflops_bits: Positive | None = None
 
     def rate_gflops(self, bits: float) -> float:
         """Return the rate of one unit on weights of so many bits."""
@@ -211,10 +87,8 @@ class Ndp(Frozen):
 class Link(Frozen):
     """A link, one direction: bandwidth, and what every transfer takes on top of its bytes."""
 
-    gb_s: Annotated[Positive, about("bandwidth, one direction", "GB/s", "the device's data")]
-    latency_us: Annotated[
-        NonNegative | None, about("what every transfer takes on top of its bytes", "us", absent="0")
-    ] = None
+    gb_s: Positive
+    latency_us: NonNegative | None = None
 
     def transfer_s(self, size: float) -> float:
         """Return how long `size` bytes take, in s."""
@@ -226,38 +100,25 @@ class DeviceLink(Link):
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    source: Annotated[
-        str, Field(alias="from", max_length=200), about("one end: gpu0, or a node's name")
-    ]
-    to: Annotated[str, Field(max_length=200), about("the other end")]
+    source: Annotated[str, Field(alias="from", max_length=200)]
+    to: Annotated[str, Field(max_length=200)]
 
 
 class Links(Frozen):
     """Links besides PCIe: between DIMMs, to a CXL device, and between several GPUs and nodes."""
 
-    dimm_link: Annotated[Link | None, about("between DIMMs", absent="none")] = None
-    cxl: Annotated[Link | None, about("to a CXL device", absent="none")] = None
-    between: Annotated[
-        tuple[DeviceLink, ...],
-        Field(max_length=256),
-        about(
-            "between GPUs and nodes; in a file `links` may be just this list",
-            find="`nvidia-smi topo -p2p r`; the vendor's data of NVLink",
-            absent="each GPU has `pcie_gb_s` to the host, and reaches other GPUs through it",
-        ),
-    ] = ()
+    dimm_link: Link | None = None
+    cxl: Link | None = None
+    between: Annotated[tuple[DeviceLink, ...], Field(max_length=256)] = ()
 
 
 class Node(Frozen):
     """A part of the host's memory with the cores beside it: a NUMA node."""
 
-    name: Annotated[Name, about("its name", find="`numactl --hardware`")]
-    cores: Annotated[Whole, about("physical cores", "cores", "`numactl --hardware`, `lscpu`")]
-    bandwidth_gb_s: Annotated[
-        Positive,
-        about("what its cores read from its memory", "GB/s", "STREAM under `numactl -N 0 -m 0`"),
-    ]
-    capacity_gb: Annotated[Positive, about("its memory", "GiB", "`numactl --hardware`")]
+    name: Name
+    cores: Whole
+    bandwidth_gb_s: Positive
+    capacity_gb: Positive
 
 
 def _links(value: object) -> object:
@@ -274,79 +135,21 @@ class Machine(Frozen):
     What each field means, its unit and where to find it: `moeopt machine fields`.
     """
 
-    name: Annotated[Name, about("name of the machine")]
-    gpu: Annotated[Gpu | None, about("its GPU", absent="none: the CPU computes alone")] = None
-    gpus: Annotated[
-        tuple[Gpu, ...],
-        Field(max_length=64),
-        about(
-            "all its GPUs if there are several, called gpu0, gpu1, ...; `gpu` is then the first",
-            find="`nvidia-smi -L`",
-            absent="`gpu` alone",
-        ),
-    ] = ()
-    cpu: Annotated[
-        Cpu | None,
-        Field(validate_default=True),
-        about("its CPU", absent="no CPU that computes experts; not without a `gpu`"),
-    ] = None
-    dram: Annotated[Dram, about("the memory in which offloaded experts lie")]
-    ndp: Annotated[Ndp | None, about("near-data processing", absent="none")] = None
-    pcie_gb_s: Annotated[
-        Positive | None,
-        Field(validate_default=True),
-        about(
-            "from where offloaded experts lie to the GPU, one direction",
-            "GB/s",
-            "16 lanes: 15.75 (PCIe 3), 31.5 (4), 63 (5); `nvidia-smi -q`: Link Width, PCIe"
-            " Generation",
-            "not without a `gpu`; required with one",
-        ),
-    ] = None
-    pcie_latency_us: Annotated[
-        NonNegative | None, about("what every transfer takes on top of its bytes", "us", absent="0")
-    ] = None
-    sync_us: Annotated[
-        NonNegative | None,
-        about(
-            "one hand-over of a layer's activations between GPU and CPU, one way",
-            "us",
-            "fitted to measurements",
-            "0",
-        ),
-    ] = None
-    links: Annotated[Links, BeforeValidator(_links), about("links besides PCIe", absent="none")] = (
-        Links()
-    )
-    nodes: Annotated[
-        tuple[Node, ...],
-        Field(max_length=64),
-        about(
-            "the parts of the host's memory",
-            find="`numactl --hardware`",
-            absent="one, as `cpu` and `dram` say",
-        ),
-    ] = ()
-    unified: Annotated[
-        bool | None, about("whether GPU and host share one memory", absent="they do not")
-    ] = None
-    time_tables: Annotated[
-        tuple[TimeTable, ...],
-        Field(max_length=1000),
-        about(
-            "measured times of experts, instead of the rates",
-            find="`moeopt profile`",
-            absent="none",
-        ),
-    ] = ()
-    runtimes: Annotated[
-        tuple[CalibratedRuntime, ...],
-        Field(max_length=20),
-        about("runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"),
-    ] = ()
-    sources: Annotated[
-        dict[str, str], about("where each number stands: field path -> source; may be empty")
-    ]
+    name: Name
+    gpu: Gpu | None = None
+    gpus: Annotated[tuple[Gpu, ...], Field(max_length=64)] = ()
+    cpu: Annotated[Cpu | None, Field(validate_default=True)] = None
+    dram: Dram
+    ndp: Ndp | None = None
+    pcie_gb_s: Annotated[Positive | None, Field(validate_default=True)] = None
+    pcie_latency_us: NonNegative | None = None
+    sync_us: NonNegative | None = None
+    links: Annotated[Links, BeforeValidator(_links)] = Links()
+    nodes: Annotated[tuple[Node, ...], Field(max_length=64)] = ()
+    unified: bool | None = None
+    time_tables: Annotated[tuple[TimeTable, ...], Field(max_length=1000)] = ()
+    runtimes: Annotated[tuple[CalibratedRuntime, ...], Field(max_length=20)] = ()
+    sources: dict[str, str]
 
     @model_validator(mode="before")
     @classmethod

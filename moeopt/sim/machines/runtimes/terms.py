@@ -1,6 +1,7 @@
 """The terms that a token's time is made of, and what is expected of them before measurements."""
 
-from dataclasses import dataclass
+import tomllib
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -8,133 +9,11 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from moeopt.core.envelope import Frozen, field_error
-from moeopt.sim.machines.fields import about
 
 Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Term:
-    """One term of a token's time.
-
-    Attributes
-    ----------
-    expected
-        Its cost before any measurement is seen: a ratio to an ideal time, or us.
-    spread
-        How uncertain that is: standard deviation of its logarithm.
-    meaning, source
-        What it is, and why that much was expected.
-    """
-
-    expected: float
-    spread: float
-    meaning: str
-    source: str
-
-
-PRIOR: dict[str, Term] = {
-    "gpu_read": Term(
-        1.05,
-        0.2,
-        "reads of weights from GPU memory, over bytes / read bandwidth",
-        "matrix-vector kernels reach 80-95 % of a copy's bandwidth; assumed",
-    ),
-    "gpu_decode": Term(
-        2.0,
-        0.5,
-        "unpacking and multiplying quantised weights on the GPU, over operations x the format's"
-        " factor / rate of its ordinary cores; it overlaps with the reads",
-        "as on the CPU; assumed",
-    ),
-    "gpu_kv": Term(
-        1.5,
-        0.35,
-        "reads of the KV cache by attention on the GPU, over bytes / read bandwidth",
-        "one token's attention fills a GPU worse than a matrix does; assumed",
-    ),
-    "gpu_scores": Term(
-        4.0,
-        0.6,
-        "products of one token with the context on the GPU, over operations / rate of its ordinary"
-        " cores; it overlaps with the reads of the cache",
-        "one query's products hardly use the matrix units, and as many instructions go to sums and"
-        " exponentials; half of the cores are busy; assumed",
-    ),
-    "gpu_latent": Term(
-        6.0,
-        0.6,
-        "latent attention over the context on the GPU, over operations / peak of its matrix units",
-        "all heads share one cache, so that operations and not bytes count; one token's products"
-        " reach some 15 % of the peak; assumed",
-    ),
-    "token_us": Term(500.0, 0.7, "once per token: sampling, graph, head's launches", "assumed"),
-    "layer_us": Term(
-        60.0,
-        0.5,
-        "per layer on the GPU: its kernels' launches and tails, at a clock of 1.8 GHz",
-        "some 20-30 kernels of 3-4 us (KTransformers 2.3: launches and waits of a kernel take"
-        " microseconds); assumed",
-    ),
-    "latent_layer_us": Term(
-        60.0,
-        0.7,
-        "on top of it for latent attention, which has more and smaller kernels",
-        "assumed",
-    ),
-    "linear_layer_us": Term(
-        60.0, 0.7, "on top of it for a layer with linear attention (Gated DeltaNet)", "assumed"
-    ),
-    "host_read": Term(
-        1.05,
-        0.3,
-        "reads of weights from host memory, over bytes / read bandwidth of all threads",
-        "assumed: threads wait for the slowest one",
-    ),
-    "oblivious_read": Term(
-        1.2,
-        0.3,
-        "the same on several sockets, by a runtime that does not place weights by socket, over"
-        " bytes / the rate of an even spread: a share local, the rest across the link",
-        "KTransformers 2.3: cross-socket reads have 125 of 220 GB/s; a little over `host_read`,"
-        " since both directions share the link",
-    ),
-    "host_decode": Term(
-        2.0,
-        0.5,
-        "unpacking and multiplying quantised weights on the CPU, over operations x the format's"
-        " factor / rate of its cores; it overlaps with the reads",
-        "as many instructions for unpacking as for multiplying; assumed",
-    ),
-    "host_kv": Term(
-        3.0,
-        0.5,
-        "reads of the KV cache by attention on the CPU, over bytes / read bandwidth",
-        "attention of one token on the CPU is bound by its cores; assumed",
-    ),
-    "host_latent": Term(
-        3.0,
-        0.6,
-        "latent attention over the context on the CPU, over operations / rate of its cores",
-        "assumed",
-    ),
-    "host_layer_us": Term(
-        40.0,
-        0.7,
-        "per layer with experts on the CPU: two hand-overs, waking threads, barriers",
-        "two transfers of some 10-20 us; assumed",
-    ),
-    "host_expert_us": Term(
-        3.0,
-        1.0,
-        "per expert on the CPU: three products of a few MB, each ended by a barrier of 16 threads;"
-        " it grows with their root",
-        "assumed: 1 us for each of three products",
-    ),
-    "cpu_layer_us": Term(
-        60.0, 0.7, "per layer where there is no GPU: attention, norms, barriers", "assumed"
-    ),
-}
+PRIOR = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 """What is expected of each term before any measurement is seen, the same for every runtime."""
 
 TERMS = tuple(PRIOR)
@@ -153,8 +32,8 @@ OVERLAPS = (
 
 def prior() -> tuple[Vector, Vector]:
     """Return the logarithms of the expected costs, and their spreads, in the order of `TERMS`."""
-    expected = [PRIOR[term].expected for term in TERMS]
-    return np.log(expected), np.array([PRIOR[term].spread for term in TERMS])
+    expected, spread = ([term[key] for term in PRIOR.values()] for key in ("expected", "spread"))
+    return np.log(expected), np.array(spread)
 
 
 OVERLAP = 4.0
@@ -217,25 +96,15 @@ Short = Annotated[str, Field(min_length=1, max_length=200)]
 class CalibratedModel(Frozen):
     """A model whose speed was measured on the machine."""
 
-    model: Annotated[Short, about("name of the model", find="`moeopt calibrate`")]
-    bits: Annotated[
-        Annotated[float, Field(strict=True, gt=0, le=64, allow_inf_nan=False)],
-        about("width of its experts", "bits", "`moeopt calibrate`"),
-    ]
-    costs: Annotated[Costs, about("term -> cost, for this model", find="`moeopt calibrate`")]
+    model: Short
+    bits: Annotated[float, Field(strict=True, gt=0, le=64, allow_inf_nan=False)]
+    costs: Costs
 
 
 class CalibratedRuntime(Frozen):
     """A runtime whose speed was measured on the machine."""
 
-    runtime: Annotated[Short, about("name of the runtime", find="`moeopt calibrate`")]
-    costs: Annotated[Costs, about("term -> cost, for any model", find="`moeopt calibrate`")]
-    models: Annotated[
-        tuple[CalibratedModel, ...],
-        Field(max_length=100),
-        about("the models that were measured", find="`moeopt calibrate`"),
-    ]
-    points: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=10**6)],
-        about("how many measurements there were", "points", find="`moeopt calibrate`"),
-    ]
+    runtime: Short
+    costs: Costs
+    models: Annotated[tuple[CalibratedModel, ...], Field(max_length=100)]
+    points: Annotated[int, Field(strict=True, ge=1, le=10**6)]
