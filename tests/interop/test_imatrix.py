@@ -33,7 +33,6 @@ def test_the_counts_of_the_experts_are_read(tmp_path: Path) -> None:
     path = imatrix(tmp_path / "m.gguf", {1: [512, 0, 1536, 0], 3: [2, 2**22, 0, 1]})
     found = load_counts(path)
     assert found.counts.tolist() == [[[512, 0, 1536, 0], [2, 2**22, 0, 1]]]
-    assert found.facts is not None
     assert (found.facts["format"], found.facts["layers"]) == ("imatrix-gguf", [1, 3])
     assert load_counts(path, experts=6).counts.shape == (1, 2, 6)
 

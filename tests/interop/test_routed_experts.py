@@ -54,8 +54,6 @@ def test_answers_of_vllm_are_read(tmp_path: Path) -> None:
     prompt = {"prompt_token_ids": [1, 2, 3]}
     trace = load_trace(written(tmp_path, vllm(prompt, npy64(FIRST), npy64(SECOND))))
     assert np.array_equal(trace.topk_ids, np.concatenate([FIRST, SECOND]))
-    assert trace.seq_len is not None
-    assert trace.decode is not None
     assert trace.seq_len.tolist() == [6, 4]
     assert trace.decode.tolist() == [False] * 3 + [True] * 3 + [False] * 3 + [True]
 
@@ -80,7 +78,6 @@ def test_answers_of_sglang_are_read(tmp_path: Path) -> None:
     path = written(tmp_path, [sglang(FIRST, 4), sglang(SECOND, 2)])
     trace = load_trace(path, top_k=2)
     assert np.array_equal(trace.topk_ids, np.concatenate([FIRST, SECOND]))
-    assert trace.decode is not None
     assert trace.decode.tolist() == [False] * 4 + [True] * 2 + [False] * 2 + [True] * 2
     assert "say how many experts a token has (top_k)" in refusal(path)
     assert "are not 6 tokens of top-4" in refusal(path, top_k=4)
@@ -101,7 +98,6 @@ def test_layers_without_experts_are_left_out(tmp_path: Path) -> None:
     ids[:, 0] = 0
     trace = load_trace(written(tmp_path, vllm({}, npy64(ids))))
     assert np.array_equal(trace.topk_ids, FIRST[:, 1:])
-    assert trace.facts is not None
     assert trace.facts["layers"] == [1, 2]
 
 
@@ -118,7 +114,6 @@ def test_an_archive_of_a_request_is_read(tmp_path: Path) -> None:
     """Its prompt and output are told apart."""
     trace = load_trace(archived(tmp_path / "r.npz", FIRST, 4))
     assert np.array_equal(trace.topk_ids, FIRST)
-    assert trace.decode is not None
     assert trace.decode.tolist() == [False] * 4 + [True] * 2
 
 
@@ -127,7 +122,6 @@ def test_a_folder_of_archives_is_one_trace(tmp_path: Path) -> None:
     archived(tmp_path / "b.npz", SECOND, None)
     archived(tmp_path / "a.npz", FIRST, 4)
     trace = load_trace(tmp_path)
-    assert trace.seq_len is not None
     assert trace.seq_len.tolist() == [6, 4]
     assert np.array_equal(trace.topk_ids, np.concatenate([FIRST, SECOND]))
     assert trace.decode is None

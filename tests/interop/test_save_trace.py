@@ -36,7 +36,6 @@ def test_a_saved_trace_comes_back(trace: Trace, tmp_path: Path) -> None:
         before, after = getattr(trace, field), getattr(again, field)
         assert (before is None) == (after is None)
         assert before is None or np.array_equal(before, after)
-    assert again.facts is not None
     assert again.facts["converted"] == {"name": trace.name} | (trace.facts or {})
 
 

@@ -23,7 +23,6 @@ def test_counts_of_mode_stat_are_read() -> None:
     assert counts.counts.tolist() == np.arange(16).reshape(2, 2, 4).tolist()
     assert (counts.steps, counts.layers, counts.experts) == (2, 2, 4)
     assert counts.total().tolist() == [[8, 10, 12, 14], [16, 18, 20, 22]]
-    assert counts.facts is not None
     assert counts.facts["layers"] == [1, 2]
     assert counts.name == "data/stat.pt"
 
@@ -46,10 +45,8 @@ def test_tokens_of_all_ranks_come_pass_by_pass() -> None:
     """Slots become experts, unused places and dense layers go, decode marks come from the mode."""
     trace = load_trace(DATA / "per_token")
     assert trace.topk_ids.tolist() == expected_tokens()
-    assert trace.decode is not None
     assert trace.decode.tolist() == [False] * 6 + [True] * 4
     assert trace.seq_len is None
-    assert trace.facts is not None
     assert trace.facts["layers"] == [1, 2]
 
 
@@ -74,7 +71,6 @@ def test_counts_of_the_ranks_are_summed() -> None:
 def test_a_mixed_pass_is_taken_apart() -> None:
     """The sequence of one token that is not its first is the generated one."""
     trace = load_trace(DATA / "mixed.pt")
-    assert trace.decode is not None
     assert trace.decode.tolist() == [False, False, False, True]
 
 

@@ -44,7 +44,6 @@ def test_lists_per_layer_are_read(tmp_path: Path) -> None:
     assert np.array_equal(load_trace(hdmoe(tmp_path)).topk_ids, IDS)
     trace = load_trace(path)
     assert trace.topk_ids.tolist() == [[[2, 3], [1, 0]]]
-    assert trace.facts is not None
     assert trace.facts["layers"] == [9, 10]
 
 
@@ -107,9 +106,6 @@ def test_a_line_per_token_and_layer_is_read(tmp_path: Path) -> None:
     lines = [{"type": "meta", "model": "x"}, *routes(), {"type": "end"}]
     trace = load_trace(lined(tmp_path, lines))
     assert np.array_equal(trace.topk_ids, IDS)
-    assert trace.topk_weights is not None
-    assert trace.seq_len is not None
-    assert trace.decode is not None
     assert np.array_equal(trace.topk_weights, WEIGHTS)
     assert trace.seq_len.tolist() == LENGTHS
     assert np.flatnonzero(trace.decode).tolist() == [4, 5]
@@ -203,7 +199,6 @@ def test_a_line_per_batch_and_layer_is_read(tmp_path: Path) -> None:
     """Batch after batch, layers in the order of their numbers."""
     trace = load_trace(lined(tmp_path, balance()))
     assert np.array_equal(trace.topk_ids, IDS)
-    assert trace.topk_weights is not None
     assert np.array_equal(trace.topk_weights, WEIGHTS)
     assert load_trace(lined(tmp_path, balance(topk_weights=None))).topk_weights is None
 
@@ -281,9 +276,6 @@ def test_a_folder_of_layers_is_read(tmp_path: Path) -> None:
     """Experts per token are found; layers are those of the file names."""
     trace = load_trace(esft(tmp_path))
     assert np.array_equal(trace.topk_ids, IDS)
-    assert trace.topk_weights is not None
-    assert trace.seq_len is not None
-    assert trace.facts is not None
     assert np.array_equal(trace.topk_weights, WEIGHTS)
     assert trace.seq_len.tolist() == LENGTHS
     assert trace.facts["layers"] == [1, 2, 3]
@@ -379,7 +371,6 @@ def test_a_table_is_read(tmp_path: Path) -> None:
     text = "# model x\nlayer,expert,count,frac_of_layer\n3,2,6,0.6\n3,0,4,0.4\n\n# more\n1,1,7,1\n"
     counts = load_counts(written(tmp_path, "usage.csv", text))
     assert counts.counts.tolist() == [[[0, 7, 0], [4, 0, 6]]]
-    assert counts.facts is not None
     assert counts.facts["layers"] == [1, 3]
     assert len(counts.facts["sha256"]) == 64
 
@@ -395,7 +386,6 @@ def test_shared_experts_are_kept_apart(tmp_path: Path) -> None:
     """Expert -1 gets every token and is no part of the counts."""
     counts = load_counts(written(tmp_path, "usage.csv", "0,-1,10\n0,0,3\n0,1,6\n"))
     assert counts.counts.tolist() == [[[3, 6]]]
-    assert counts.facts is not None
     assert counts.facts["shared_experts"] == {"0": 10}
 
 
@@ -536,11 +526,8 @@ def test_a_run_is_read(tmp_path: Path) -> None:
     assert format_of(path, None) == "moe-trace-csv"
     trace = moeopt.load_trace(path)
     assert trace.topk_ids.shape == (9, 3, 2)
-    assert trace.facts is not None
     assert trace.facts["layers"] == [1, 2, 3]
-    assert trace.decode is not None
     assert trace.decode.tolist() == [False] * 5 + [True] * 4
-    assert trace.seq_len is not None
     assert trace.seq_len.tolist() == [9]
     for token in range(5):
         assert trace.topk_ids[token, 0].tolist() == [(token + 1) % 8, (token + 2) % 8]
@@ -555,7 +542,6 @@ def test_runs_one_after_the_other_are_told_apart(tmp_path: Path) -> None:
     runs = [(4, 8, 3), (7, 8, 2), (2, 8, 5), (0, 8, 3), (0, 8, 2)]
     path.write_text("".join(recorded(*run, [0, 1], 4) for run in runs))
     trace = moeopt.load_trace(path, format="moe-trace-csv")
-    assert trace.seq_len is not None
     assert trace.seq_len.tolist() == [prompt + decoded for prompt, _, decoded in runs]
 
 

@@ -89,7 +89,6 @@ def test_a_trace_is_called_by_folder_and_file(
     for given_path in (path, "trace.npz", "./trace.npz"):
         trace = moeopt.load_trace(given_path)
         assert trace.name == f"{tmp_path.name}/trace.npz"
-        assert trace.facts is not None
         assert trace.facts["tokens"] == 5
         assert len(trace.facts["sha256"]) == 64
 

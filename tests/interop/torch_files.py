@@ -51,7 +51,6 @@ def pickled(value: Any, arrays: list[NDArray[Any]] | None = None) -> bytes:
     if isinstance(value, str):
         return text(value)
     if isinstance(value, np.ndarray):
-        assert arrays is not None
         arrays.append(value)
         strides = tuple(step // value.itemsize for step in value.strides)
         name = STORAGES[value.dtype.str[1:]]

@@ -62,12 +62,10 @@ def test_a_known_law_is_met(refitted: Fit) -> None:
 def test_known_sequences_and_affinity_are_found(refitted: Fit) -> None:
     """Those parameters that one figure tells."""
     made = refitted.workload
-    assert made.sequences is not None
     assert made.sequences.tokens == pytest.approx(60, abs=10)
     assert made.sequences.spread == pytest.approx(0.3, abs=0.1)
     assert made.sequences.decode_share == pytest.approx(0.5, abs=0.02)
     assert made.affinity == pytest.approx(0.6, abs=0.1)
-    assert made.recall is not None
     assert made.recall.probability * made.recall.strength == pytest.approx(0.3, abs=0.1)
 
 
@@ -107,7 +105,6 @@ def test_a_known_phase_similarity_is_found() -> None:
     goal = Targets.of(size.draw(made, seed=4), with_affinity=False).phase_similarity
     start = made.model_copy(update={"topic": Topic(share=0.7)})
     found = search(start, Targets(phase_similarity=goal), size, seed=1, evaluations=2)
-    assert found.topic is not None
     assert found.topic.phase_similarity == pytest.approx(0.6, abs=0.1)
 
 

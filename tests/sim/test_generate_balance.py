@@ -27,9 +27,7 @@ def made(**arguments: Any) -> Instance:
     source: dict[str, Any] = {"machine": "edge-gpu-ndp-6", "model": "deepseek-moe-16b"}
     source |= {"seq_len": 64, "quantum_ns": 1}
     source |= {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
-    instance = moeopt.generate("balance", **(source | arguments))
-    assert isinstance(instance, Instance)
-    return instance
+    return moeopt.generate("balance", **(source | arguments))
 
 
 @settings(max_examples=25, deadline=None)
@@ -60,7 +58,6 @@ def test_every_instance_comes_back_from_its_file(scratch: Path, arguments: dict[
 
 def position(instance: Instance) -> tuple[int, int | None]:
     """Return where the prompt begins, and the decoded token."""
-    assert instance.provenance is not None
     options = instance.provenance["options"]
     return options["prompt_begin"], options["step"]
 
@@ -99,7 +96,6 @@ def test_a_prompts_rows_by_hand(slices: int, columns: int) -> None:
     assert instance.activation_ns == 64  # 4,096 bytes at 64 GB/s, one after the other
     single = made(stage="prefill", layer=1, activations="single", seed=2)
     assert single.activation_ns == 1064  # and 1 us each
-    assert single.provenance is not None
     assert "activations" not in single.provenance["options"]
     assert (instance.ndp_units, instance.slices_per_unit) == (6, slices)
 
@@ -206,6 +202,5 @@ def test_an_instance_is_made_again_under_another_settlement(root: Path) -> None:
         resettled(slow, "activations", "both")
     folder = root / "instances" / "balance" / "prefill-synthetic"
     old = moeopt.load(folder / "prefill-phi-3.5-moe-edge-gpu-ndp-2-slices1.json")
-    assert isinstance(old, Instance)
     assert resettled(old, "ndp_speedup", "16") == old
     assert resettled(old, "activations", "streamed") != old

@@ -164,7 +164,6 @@ def test_what_rounding_can_change_is_bounded(budget: str) -> None:
             name="finer",
         )
         least = moeopt.solve(finer, "dp").objective
-        assert isinstance(least, int)
         columns = np.array([[table.bits.index(w or 0) for w in row] for row in plan.solution.bits])
         found = np.take_along_axis(exact, columns[:, :, None], axis=2).sum()
         assert found <= least / 100 + instance.loss_error
@@ -190,7 +189,6 @@ def test_the_older_unit_is_still_there() -> None:
     expected = [round(loss / 2 / instance.loss_scale) for loss in TABLE.losses[0, 7]]
     assert list(instance.layers[0].experts[7].loss) == expected
     assert view.facts(instance, moeopt.solve(instance, "dp").solution) == {}
-    assert instance.provenance is not None
     assert "scale" not in instance.provenance["options"]
 
 
@@ -221,7 +219,6 @@ def test_a_table_file_is_used_and_named(tmp_path: Path) -> None:
     save_loss_table(TABLE, tmp_path / "table.json")
     instance = made(None, loss_table=tmp_path / "table.json")
     assert instance.layers == made().layers
-    assert instance.provenance is not None
     assert instance.provenance["losses"]["name"] == "table.json"
     assert str(tmp_path) not in str(instance.provenance)
     options = instance.provenance["options"]
@@ -236,10 +233,8 @@ def test_a_table_needs_no_trace_where_nothing_is_taken_from_one(tmp_path: Path) 
     common = {"machine": "cxl-ndp", "model": "mixtral-8x7b"}
     table = {"loss_table": tmp_path / "measured.json"}
     instance = moeopt.generate("bitwidth", **common, **table, weight="none", layers=2)
-    assert isinstance(instance, Instance)
     assert instance.layers[0].loss_scale == made(weight="none").layers[0].loss_scale
     assert {e.importance for layer in instance.layers for e in layer.experts} == {0}
-    assert instance.provenance is not None
     assert instance.provenance["trace"] is None
     assert instance.name == "mixtral-8x7b-2.5bits-per-layer-measured-none-prefill-seed0"
     assert moeopt.solve(instance, "prefix-split").status == "feasible"
@@ -274,7 +269,6 @@ def test_a_workloads_instance_is_made_again_under_another_settlement() -> None:
     common = {"machine": "cxl-ndp", "model": "mixtral-8x7b", "losses": "convex", "layers": 2}
     first = moeopt.generate("bitwidth", workload="hdmoe-mixtral", name="x", **common)
     other = moeopt.generate("bitwidth", workload="hdmoe-mixtral", weight="none", name="x", **common)
-    assert isinstance(first, Instance)
     assert resettled(first, "weight", "none") == other
     assert resettled(first, "weight", "usage") == first
     assert resettled(first, "seed", "1") is None
@@ -288,9 +282,7 @@ def test_the_librarys_are_made_again_under_another_settlement(root: Path) -> Non
     """From what their provenance says."""
     file = root / "instances" / "bitwidth" / "convex" / "convex-deepseek-v2-lite-per-layer.json.gz"
     instance = moeopt.load(file)
-    assert isinstance(instance, Instance)
     found = resettled(instance, "weight", "none")
-    assert found is not None
     assert found.schema_version == instance.schema_version
     assert found != instance
 
@@ -328,7 +320,6 @@ def test_every_model_and_machine_has_an_instance(model: str) -> None:
             tokens=64,
             losses="convex",
         )
-        assert isinstance(instance, Instance)
         assert len(instance.layers[0].experts) == get_model(model).routed_experts
     assert moeopt.solve(instance, "dp").status == "optimal"
 

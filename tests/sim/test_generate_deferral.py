@@ -22,9 +22,7 @@ V3: dict[str, Any] = {"machine": "ktransformers-a100", "model": "deepseek-v3"}
 
 def made(**arguments: Any) -> Instance:
     """Return an instance, for DeepSeek-V3 on the A100 unless told otherwise."""
-    instance = moeopt.generate("deferral", **(V3 | arguments))
-    assert isinstance(instance, Instance)
-    return instance
+    return moeopt.generate("deferral", **(V3 | arguments))
 
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: f"{p.model}-{p.precision}")
@@ -38,7 +36,6 @@ def test_the_published_counts_come_out(published: Configuration, quantum_ns: int
         quantum_ns=quantum_ns,
     )
     chosen = saturate(instance)
-    assert chosen is not None
     assert set(chosen.deferred[:-1]) == {published.published}
     assert instance.layers == len(get_model(published.model).moe_layers)
 
@@ -93,7 +90,6 @@ def test_penalties_and_their_limit() -> None:
     assert made().max_total_penalty is None
     linear = made(penalty="linear", penalty_share=0.1, layers=10)
     again = resettled(linear, "penalty", "quadratic")
-    assert again is not None
     assert again.model_copy(update={"provenance": instance.provenance}) == instance.model_copy(
         update={"name": again.name}
     )

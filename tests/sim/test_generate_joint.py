@@ -33,9 +33,7 @@ def trace(tokens: int = 24, layers: int = 3, weights: bool = True) -> Trace:
 
 def made(**arguments: Any) -> Instance:
     """Return an instance of DeepSeek-V2-Lite at 24 GB unless told otherwise."""
-    instance = moeopt.generate("joint", **(LITE | {"trace": trace(), "steps": 8} | arguments))
-    assert isinstance(instance, Instance)
-    return instance
+    return moeopt.generate("joint", **(LITE | {"trace": trace(), "steps": 8} | arguments))
 
 
 def test_costs_are_those_of_the_machine() -> None:

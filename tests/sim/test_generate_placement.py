@@ -32,9 +32,7 @@ def trace(tokens: int = 40, layers: int = 4, seed: int = 0) -> Trace:
 
 def made(**arguments: Any) -> Instance:
     """Return an instance of DeepSeek-V2-Lite at 24 GB unless told otherwise."""
-    instance = moeopt.generate("placement", **(LITE | arguments))
-    assert isinstance(instance, Instance)
-    return instance
+    return moeopt.generate("placement", **(LITE | arguments))
 
 
 def test_steps_are_those_of_the_trace() -> None:
@@ -78,7 +76,6 @@ def test_the_kv_cache_takes_its_share() -> None:
              for b, c in ((1, 0), (1, 32_768), (8, 32_768))]  # fmt: skip
     assert slots[0] > slots[1] > slots[2] > 0
     instance = made(trace=trace(), steps=1)
-    assert instance.provenance is not None
     assert instance.provenance["gpu_memory"]["experts"] // model.expert_bytes == instance.gpu_slots
 
 
@@ -86,8 +83,6 @@ def test_bits_may_be_fractional() -> None:
     """As many experts fit at 4.5 bits as the room allows; whole widths stay integers in files."""
     four, more = (made(trace=trace(), steps=2, bits=bits) for bits in (4, 4.5))
     assert more.gpu_slots == pytest.approx(four.gpu_slots * 4 / 4.5, abs=2)
-    assert four.provenance is not None
-    assert more.provenance is not None
     assert repr(four.provenance["options"]["bits"]) == "4"
     assert more.provenance["options"]["bits"] == 4.5
     with pytest.raises(InputError, match=r"bits: 4\.5 per weight are no whole number"):
@@ -100,7 +95,6 @@ def test_bits_change_sizes_and_costs() -> None:
     assert 4 * native.gpu_slots <= four.gpu_slots <= 4 * native.gpu_slots + 4
     assert four.offload_expert_ns[1] < native.offload_expert_ns[1]
     mixed = made(trace=trace(), steps=2, bits=8, cold_bits=4, hot_share=0.25, share=0.5)
-    assert mixed.expert_slots is not None
     assert mixed.gpu_slots == 4 * 64 * 8 // 2
     used = mixed.tokens[1]
     hot = {e for e, size in enumerate(mixed.expert_slots[1]) if size == 8}
@@ -134,9 +128,7 @@ def test_dispatch_is_free_if_asked_for() -> None:
     """Then provenance says so; otherwise neither it nor the instance has the word."""
     plain, free = (made(trace=trace(), steps=2, **of) for of in ({}, {"dispatch": "free"}))
     assert (free.dispatch, free.schema_version, plain.schema_version) == ("free", 2, 1)
-    assert free.provenance is not None
     assert free.provenance["options"]["dispatch"] == "free"
-    assert plain.provenance is not None
     assert "dispatch" not in plain.provenance["options"]
     assert plain == resettled(free, "dispatch", "resident").model_copy(  # type: ignore[union-attr]
         update={"provenance": plain.provenance}
@@ -173,7 +165,6 @@ def test_scores_are_those_of_the_steps(first_sequence: int | None) -> None:
         options |= {"first_sequence": first_sequence, "batching": "sequences"}
         instance, tokens = made(**options), range(31, 32)
     assert (instance.score_scale, instance.schema_version) == (10**6, 2)
-    assert instance.step_scores is not None
     for layer in range(4):
         sums = np.zeros(64)
         for token in tokens:
@@ -222,7 +213,6 @@ def test_every_placement_can_be_held_out() -> None:
     kept, later = (made(trace=part, steps=20, share=0.25) for part in hold_out(trace()))
     for heuristic in HEURISTICS.values():
         plan = heuristic(kept)
-        assert plan is not None
         assert run_on(kept, plan) == objective(kept, plan)
         moved = plan.model_copy(update={"instance": later.name})
         assert run_on(later, plan) == objective(later, moved)
@@ -264,10 +254,8 @@ def test_rules_know_the_prompts_of_the_sequences_that_are_decoded() -> None:
     ]
     assert (table(one, "prefill_counts") == counted(given, slice(4, 14))).all()
     assert (table(one, "profile_counts") == counted(given, [*range(4), *range(24, 40)])).all()
-    assert given.topk_weights is not None
     in_all = given.topk_weights[4:14].astype(float).sum(axis=(0, 2))
     assert np.allclose(table(one, "prefill_scores").sum(axis=1), 10**6 * in_all, atol=64)
-    assert one.provenance is not None
     assert one.provenance["options"]["prompt_share"] == 0.5
     assert one.provenance["known"] == {
         "prefill": "10 prompt tokens of sequences 1 to 1",
@@ -287,9 +275,7 @@ def test_decode_marks_say_what_the_prompt_is() -> None:
     given = replace(routed(), decode=marks, topk_weights=None)
     one = made(trace=given, first_sequence=1, steps=4, batching="sequences")
     assert (table(one, "prefill_counts") == counted(given, slice(4, 20))).all()
-    assert one.known is not None
     assert (one.known.prefill_scores, one.known.score_scale) == (None, None)
-    assert one.provenance is not None
     assert "prompt_share" not in one.provenance["options"]
 
 
@@ -298,17 +284,14 @@ def test_without_sequences_rules_know_the_earlier_steps() -> None:
     given = trace()
     later = made(trace=given, batch=4, steps=3, first_step=2, share=0.25)
     assert (table(later, "profile_counts") == counted(given, slice(0, 8))).all()
-    assert later.known is not None
     assert later.known.prefill_counts is None
     first = made(trace=given, batch=4, steps=3, share=0.25)
     hindsight = made(trace=given, batch=4, steps=3, first_step=2, share=0.25, rules_know="steps")
     assert (first.schema_version, first.known) == (1, None)
     assert (hindsight.schema_version, hindsight.known) == (1, None)
     assert hindsight.steps == later.steps
-    assert hindsight.provenance is not None
     assert "rules_know" not in hindsight.provenance["options"]
     again = resettled(later, "rules_know", "steps")
-    assert again is not None
     assert again.model_copy(update={"provenance": hindsight.provenance}) == hindsight
     assert resettled(later, "rules_know", "before") is later
     assert resettled(hindsight, "rules_know", "before") is None

@@ -41,9 +41,7 @@ def made(**arguments: Any) -> Instance:
     """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
     source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
     common: dict[str, Any] = {"batch": 40, "history": 4}
-    instance = moeopt.generate("relayout", **(LITE | common | source | arguments))
-    assert isinstance(instance, Instance)
-    return instance
+    return moeopt.generate("relayout", **(LITE | common | source | arguments))
 
 
 def counted(step: int, layer: int) -> list[int]:
@@ -294,5 +292,4 @@ def test_the_observed_steps_are_those_of_the_history() -> None:
     assert seen.model_dump(exclude=same) == plain.model_dump(exclude=same)
     assert "observed" not in (plain.provenance or {})["options"]
     again = resettled(seen, "cold_cut", "experts 0.7")
-    assert again is not None
     assert again.observed_tokens == seen.observed_tokens

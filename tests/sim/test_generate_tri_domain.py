@@ -32,9 +32,7 @@ TRACE = skewed_trace(TOKENS, LAYERS)
 def made(**arguments: Any) -> Instance:
     """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
     source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
-    instance = moeopt.generate("tri_domain", **(LITE | {"batch": 64} | source | arguments))
-    assert isinstance(instance, Instance)
-    return instance
+    return moeopt.generate("tri_domain", **(LITE | {"batch": 64} | source | arguments))
 
 
 WORKLOAD = {"workload": "trimoe-skew"}

@@ -90,7 +90,6 @@ def test_accuracy_on_real_routing_is_near_trimoes() -> None:
     Step t holds the t-th token of every sequence that is long enough.
     """
     trace = real_trace("intent")
-    assert trace.seq_len is not None
     lengths = trace.seq_len.astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     counts = counts_of(trace, [starts[lengths > t] + t for t in range(int(lengths.max()))])

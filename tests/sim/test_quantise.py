@@ -237,7 +237,6 @@ def test_a_table_of_layers() -> None:
     x = Inputs(tokens=16, seed=5).of(1, HIDDEN)
     assert table.losses.shape == (2, 2, 2)
     assert table.losses[1, 0].tolist() == expert_losses(gated(70), x, (2, 4), "rtn").tolist()
-    assert table.facts is not None
     assert table.facts["model_layers"] == [3, 7]
     assert said[2] == (2, 4, "layer 7", "expert 0")
 

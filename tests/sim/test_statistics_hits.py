@@ -251,7 +251,6 @@ def test_reuse_is_that_of_plain_python(made: tuple[Trace, int]) -> None:
     """On any small trace, with gaps, repeated ids and several sequences."""
     trace, experts = made
     found = reuse(Routing.of(trace, experts))
-    assert trace.seq_len is not None
     starts = {0, int(trace.seq_len[0])}
     for layer in range(trace.layers):
         sets = [{int(e) for e in row if e >= 0} for row in trace.topk_ids[:, layer]]

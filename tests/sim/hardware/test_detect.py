@@ -141,7 +141,6 @@ def test_channels_are_read_from_the_dimms_locators(
 ) -> None:
     """As several vendors write them; empty slots do not count."""
     found = memory_facts(fake({"dmidecode": dmidecode(places, empty=3)}))
-    assert found is not None
     assert (found.dimms, found.channels, found.speed_mt_s) == (len(places), channels, 4800)
     named = "Not" not in places[0][0]
     assert found.channels_source.startswith("dmidecode" if named else "assumed")
@@ -158,7 +157,6 @@ def test_two_sockets_of_a_cpu_with_amx() -> None:
     """Cores of both."""
     text = lscpu("Intel(R) Xeon(R) Gold 6454S", 32, sockets=2, flags="avx512f amx_tile")
     cpu = cpu_facts(fake({"lscpu": text}))
-    assert cpu is not None
     assert (cpu.sockets, cpu.cores, cpu.kernel, cpu.cache_bytes) == (2, 64, "AMX", 2**28)
     machine = detect_machine(system=fake({"lscpu": text}))
     assert machine.require_cpu().name == "2 x Intel(R) Xeon(R) Gold 6454S"
@@ -172,7 +170,6 @@ def test_without_lscpu_the_kernel_is_asked() -> None:
     )
     text = "".join(block.format(n) for n in range(4))
     cpu = cpu_facts(fake({}, {"/proc/cpuinfo": text}))
-    assert cpu is not None
     assert (cpu.name, cpu.cores, cpu.kernel, cpu.source) == ("Z", 2, "AVX2", "/proc/cpuinfo")
     assert cpu_facts(fake({})) is None
 
@@ -181,7 +178,6 @@ def test_rocm_tells_name_and_memory() -> None:
     """Its JSON has a key for each card; a broken answer is none."""
     cards = {"card0": {"Card Series": "Radeon Z", "VRAM Total Memory (B)": str(24 * 2**30)}}
     found = gpu_facts(fake({"rocm-smi": json.dumps(cards)}))
-    assert found is not None
     assert (found.name, found.memory_gib, found.source) == ("Radeon Z", 24.0, "rocm-smi")
     for text in ("{", "[]", '{"card0": 1}', "null"):
         assert gpu_facts(fake({"rocm-smi": text})) is None
@@ -309,7 +305,6 @@ def test_a_gpu_is_measured_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = SimpleNamespace(cuda=cuda, ones=ones, **kinds)
     monkeypatch.setattr(profile, "optional_torch", lambda: torch)
     rates = profile.gpu_rates(clock=Clock())
-    assert rates is not None
     assert (rates.name, rates.memory_gib) == ("NVIDIA Z9", 16.0)
     assert made == [(8192, 8192), 2**28, 2**26]
     assert rates.tflops.value == pytest.approx(2 * 8192**3 / 0.125 / 1e12, rel=1e-3)

@@ -28,9 +28,7 @@ def random_instance(problem: str, seed: int) -> object:
 
 def best(layer: Layer) -> Assignment:
     """Return an optimal schedule."""
-    solution = moeopt.solve(layer, "threshold").solution
-    assert isinstance(solution, Assignment)
-    return solution
+    return moeopt.solve(layer, "threshold").solution
 
 
 @pytest.mark.parametrize("problem", [name for name in PROBLEMS if get_problem(name).holdout])

@@ -126,8 +126,6 @@ def test_a_generated_layout_is_evaluated_on_the_windows_after() -> None:
         moeopt.generate("layout", first_window=first, windows=windows, **common)
         for first, windows in ((0, 2), (2, 3))
     )
-    assert isinstance(before, Instance)
-    assert isinstance(after, Instance)
     layout = Solution(
         instance=before.name,
         resident=tuple(expert < 2 for expert in range(64)),

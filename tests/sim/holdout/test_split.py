@@ -38,7 +38,6 @@ def test_sequences_are_kept_whole(share: float, seed: int | None) -> None:
             expected += range(start, start + length)
         assert positions(part) == expected
         assert part.topk_weights is not None
-        assert part.decode is not None
         assert (part.topk_weights * 2).ravel().tolist() == expected
         assert part.decode.tolist() == [position % 3 == 0 for position in expected]
     assert sorted(positions(parts[0]) + positions(parts[1])) == list(range(20))
@@ -96,7 +95,6 @@ def test_no_held_out_token_was_decided_on() -> None:
     kept, later = hold_out(twice, 0.5)
     assert positions(kept) + positions(later) == list(range(70))
     for part in (kept, later):
-        assert part.facts is not None
         assert part.facts["deduped"] == {"min_run": 20, "runs": 1, "removed": 40, "of": 110}
     parts = hold_out(twice, 0.5, min_run=None)
     assert [part.tokens for part in parts] == [55, 55]
