@@ -56,7 +56,6 @@ def test_trace_info_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ([1.5, 2], "must be whole numbers of tokens, not 1.5"),
         ([-1, 2], "must be whole numbers of tokens, not -1"),
         ([float("nan"), 2], "must be whole numbers of tokens, not nan"),
-        ([float("inf"), 2], "must be whole numbers of tokens, not inf"),
         ([1e20, 2], "must be whole numbers of tokens, not 1e+20"),
     ],
 )

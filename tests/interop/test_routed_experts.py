@@ -139,16 +139,11 @@ PICKLED = base64.b64encode(
 ).decode()  # fmt: skip
 BAD_CHOICES: dict[str, tuple[Any, str]] = {
     "a number": (7, "must be base64 text, not the value 7"),
-    "a list": ([[1, 2]], "must be base64 text, not a list"),
     "no base64": ("x!", "is not base64"),
-    "half a digit": ("AAAAA", "is not base64"),
-    "a stray sign": (npy64(FIRST)[:8] + "!" + npy64(FIRST)[8:], "is not base64"),
     "not ASCII": ("ä" * 8, "is not base64"),
     "no shape": ("AAAA", "has no shape"),
     "ten gigabytes": (header_only("(100000, 5000, 10)"), "declares 10000000000 bytes and holds"),
-    "an endless shape": (header_only(f"({10**400}, 1, 1)"), "declares "),
     "two axes": (npy64(FIRST[0]), "must be integers [token, layer, k], not int16 of shape (3, 2)"),
-    "floats": (npy64(FIRST.astype(float)), "must be integers [token, layer, k], not float64"),
     "no tokens": (npy64(FIRST[:0]), "must be integers [token, layer, k], not int16 of shape (0,"),
     "objects": (PICKLED, "not a usable npy file"),
 }
@@ -177,13 +172,6 @@ BAD_ANSWERS: dict[str, tuple[str, str]] = {
     "a number": ("7", "answer 0: must be an object, not the value 7"),
     "an empty list": ("[]", "routed_experts: is missing in every answer"),
     "no JSON": ('{"choices": ', "not valid JSON at line 1 column 13"),
-    "a bottomless list": ("[" * 200_000, "has too many lists and objects for its size"),
-    "NaN": ('{"choices": NaN}', "choices: must be a number of usable size, not NaN"),
-    "an endless integer": (
-        '{"choices": ' + "9" * 5000 + "}",
-        "choices: must be a number of usable size",
-    ),
-    "beyond floats": ('{"choices": 1e999}', "choices: must be a number of usable size, not 1e999"),
 }
 
 

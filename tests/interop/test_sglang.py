@@ -109,20 +109,12 @@ BAD_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
         {"topk_ids_of_layer": int32([[0, 2]])},
         "topk_ids_of_layer: must be a tens",
     ),
-    "ids that are floats": (
-        {"topk_ids_of_layer": np.zeros((1, 1, 2), dtype=np.float32)},
-        "topk_ids_of_layer: must be a tensor of integers",
-    ),
     "ids in a list": ({"topk_ids_of_layer": [[[0, 2]]]}, "topk_ids_of_layer: must be a tensor"),
     "a pass in words": ({"forward_pass_id": "0"}, "forward_pass_id: must be an integer"),
     "no rank": ({"rank": ...}, "rank: must be an integer in every record"),
     "no tokens": ({"topk_ids_of_layer": int32(np.zeros((1, 0, 2)))}, "records: hold no tokens"),
     "lengths that do not add up": (
         {"forward_mode": 3, "extend_seq_lens": [3, 1], "positions": [0, 1]},
-        "extend_seq_lens: does not sum to 2 tokens",
-    ),
-    "endless lengths": (
-        {"forward_mode": 3, "extend_seq_lens": [1 << 5000, 1], "positions": [0, 1]},
         "extend_seq_lens: does not sum to 2 tokens",
     ),
     "positions in words": (

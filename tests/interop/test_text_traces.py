@@ -52,18 +52,13 @@ BAD_LAYERS: dict[str, tuple[dict[str, Any], str]] = {
     "ragged tokens": ({"2": [[1, 2]] * 9 + [[1]]}, "layer 2[9]: 1 long, and 2 in row 0"),
     "a word": ({"2": [[1, "2"]]}, "layer 2[1]: must be an integer, not a string"),
     "a truth value": ({"2": [[1, True]]}, "layer 2[1]: must be an integer, not the value true"),
-    "a fraction": ({"2": [[1, 2.5]]}, "layer 2[1]: must be an integer, not the value 2.5"),
     "null": ({"2": None}, "layer 2: must be a list, not null"),
     "a flat list": ({"2": [1, 2]}, "layer 2[0]: must be a list, not the value 1"),
     "no tokens": ({"2": []}, "layer 2: must be a list, not an empty list"),
-    "no experts": ({"2": [[]]}, "layer 2: must be a list, not an empty list"),
     "below -1": ({"2": [[1, -2]]}, "layer 2[1]: must be from -1 to 65535, not -2"),
-    "beyond reason": ({"2": [[1, 2**31]]}, "layer 2[1]: must be from -1 to 65535"),
     "endless": ({"2": [[1, 10**39]]}, "layer 2[1]: must be from -1 to 65535"),
     "a layer in words": ({"two": [[1, 2]]}, '"two": is not the number of a layer'),
-    "a far layer": ({"5000": [[1, 2]]}, '"5000": is not the number of a layer'),
     "a layer twice": ({"02": IDS[:, 2].tolist()}, "layer 2: stands twice"),
-    "a deep list": ({"2": [[[1]]]}, "layer 2[0]: must be an integer, not a list"),
 }
 
 
@@ -132,7 +127,6 @@ def test_bad_sets_of_routes_are_refused(tmp_path: Path) -> None:
 
 BAD_ROUTES: dict[str, tuple[dict[str, Any], str]] = {
     "no layer": ({"layer": None}, "layer: must be an integer, not null"),
-    "a layer in words": ({"layer": "0"}, 'layer: must be an integer, not "0"'),
     "a far layer": ({"layer": 5000}, "layer: must be from 0 to 4095, not 5000"),
     "a negative token": ({"token_idx": -1}, "token_idx: must be from 0 to"),
     "a true token": ({"token_idx": True}, "token_idx: must be an integer, not true"),
@@ -164,14 +158,7 @@ def test_a_bad_route_is_named_with_its_line(
             '{"topk_ids": [0, 1], "topk_weights": [NaN, 1]}',
             "topk_weights[0]: must be a number",
         ),
-        (
-            '{"topk_ids": [0, 1], "topk_weights": [1e999, 1]}',
-            "topk_weights[0]: must be a number",
-        ),
         ("[1]", "must be an object, not a list"),
-        ("[" * 100_000, "not usable: nested too deeply"),
-        ("{", "not valid JSON"),
-        ('{"layer": ' + "9" * 5000 + "}", "layer: must be a number of usable size"),
     ],
 )
 def test_a_line_that_is_no_object_is_refused(line: str, says: str, tmp_path: Path) -> None:
@@ -219,10 +206,6 @@ BAD_BATCHES: dict[str, tuple[dict[str, Any], str]] = {
     "fewer tokens": (
         {"topk_experts": [[1, 2]], "topk_weights": None},
         "layer 2: batch 1 has shape (1, 2), and (4, 2) in layer 0",
-    ),
-    "another width": (
-        {"topk_experts": [[1]] * 4, "topk_weights": None},
-        "layer 2: batch 1 has shape (4, 1), and (4, 2) in layer 0",
     ),
     "weights in some lines": ({"topk_weights": None}, "topk_weights: is missing in some lines"),
     "weights too short": ({"topk_weights": [[1, 1]]}, "line 4: topk_weights: must be 4 lists of 2"),
@@ -293,11 +276,8 @@ BAD_LINES = {
     "1\t2\t3\t4\n": "line 1: has no two tabulators between experts and weights",
     "1\t2\t\t0.5\n": "line 1: has 2 experts and 1 weights",
     "1\t-2\t\t0.5\t0.5\n": 'line 1: expert must be from 0 to 65535, not "-2"',
-    "1\tx\t\t0.5\t0.5\n": 'line 1: expert must be from 0 to 65535, not "x"',
     "1\t70000\t\t0.5\t0.5\n": "line 1: expert must be from 0 to 65535",
-    f"1\t{'9' * 5000}\t\t0.5\t0.5\n": "line 1: expert must be from 0 to 65535",
     "1\t2\t\t0.5\tnan\n": "line 1: weights must be finite",
-    "1\t2\t\t0.5\tinf\n": "line 1: weights must be finite",
     "1\t2\t\t0.5\tx\n": "line 1: weights must be numbers",
     "\n": "holds no sequences",
 }
@@ -335,16 +315,10 @@ def header(shape: str, descr: str = "'<i8'") -> bytes:
     ("content", "says"),
     [
         (header("(250000000, 5)"), "declares 10000000000 bytes and holds"),
-        (header("(4, 4)"), "declares 128 bytes and holds"),
         (header("(1, 8)", "'|O'"), "not a usable npy file: Object arrays cannot be loaded"),
         (header("(8,)"), "topk_ids: must be integers [token, layer], not int64 of shape (8,)"),
-        (
-            header("(2, 2, 2)"),
-            "topk_ids: must be integers [token, layer], not int64 of shape (2, 2",
-        ),
         (header("(1, 8)", "'<f8'"), "topk_ids: must be integers [token, layer, k], not float64"),
         (header("(1, 8)").replace(b"\x01\x00", b"\x09\x00", 1), "npy version (9, 0) is not known"),
-        (b"junk", "not a usable npy file: "),
         (b"", "not a usable npy file: "),
     ],
 )
@@ -417,13 +391,8 @@ BAD = {
     "0,0,3\n0,1\n": "line 2: must have 3 or 4 fields, not 2",
     "0,0,3,1,1\n": "line 1: must have 3 or 4 fields, not 5",
     "0,0,x\n": 'line 1: count: must be an integer from 0 to 4398046511104, not "x"',
-    "0,0,-3\n": "line 1: count: must be an integer from 0",
-    "0,0,3.5\n": "line 1: count: must be an integer from 0",
-    "0,0,nan\n": "line 1: count: must be an integer from 0",
     "0,-2,3\n": "line 1: expert: must be an integer from -1 to 65535",
-    "0,65536,3\n": "line 1: expert: must be an integer from -1 to 65535",
     "4096,0,3\n": "line 1: layer: must be an integer from 0 to 4095",
-    f"0,0,{'9' * 5000}\n": "line 1: count: must be an integer",
     "0,0,3\n0,0,1\n": "layer 0 expert 0: stands twice",
     "0,0,0\n0,1,0\n": "count: is zero for every expert",
     "0,-1,3\n": "holds no counts",
@@ -567,8 +536,6 @@ def test_counts_are_told_from_recordings(tmp_path: Path) -> None:
         ("", "holds no tokens"),
         ("0,1\n", "line 1: must be pos,layer,id,id,..."),
         ("0,1,3\x1e\n", "line 1: must be pos,layer,id,id,..."),
-        ("0,1,x\n", "line 1: must be pos,layer,id,id,..."),
-        ("0,-1,3,4\n", "line 1: must be pos,layer,id,id,..."),
         ("0,1,2,3\n1,1,2\n", "line 2: 1 experts, and 2 in the lines before"),
         ("0,5000,2,3\n", "line 1: layer: must be at most 4095, not 5000"),
         ("0,1,2,70000\n", "line 1: id: must be at most 65535, not 70000"),

@@ -110,11 +110,8 @@ def changed(array: NDArray[Any], value: float) -> NDArray[Any]:
 BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "no topk_ids": ({"seq_len": LENGTHS}, "topk_ids: is missing"),
     "float ids": ({"topk_ids": IDS.astype(float)}, "topk_ids: must be integers [token, layer, k]"),
-    "boolean ids": ({"topk_ids": IDS > 2}, "topk_ids: must be integers"),
     "times for ids": ({"topk_ids": IDS.astype("m8[s]")}, "topk_ids: must be integers"),
-    "text for ids": ({"topk_ids": IDS.astype(str)}, "topk_ids: must be integers"),
     "2-D ids": ({"topk_ids": IDS[0]}, "topk_ids: must be integers [token, layer, k], not uint8 of"),
-    "0-D ids": ({"topk_ids": np.array(3)}, "topk_ids: must be integers"),
     "negative id": (
         {"topk_ids": changed(IDS.astype(np.int8), -3)},
         "topk_ids: must not be negative, except -1 for none, not -3",
@@ -124,7 +121,6 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
         f"topk_ids: token 4, layer 2: has expert {IDS[-1, -1, 0]} twice",
     ),
     "no tokens": ({"topk_ids": IDS[:0]}, "topk_ids: is empty, shape (0, 3, 2)"),
-    "no layers": ({"topk_ids": IDS[:, :0]}, "topk_ids: is empty, shape (5, 0, 2)"),
     "weights of another shape": (
         {"topk_ids": IDS, "topk_weights": WEIGHTS[:, :2]},
         "topk_weights: shape (5, 2, 2) is not that of topk_ids",
@@ -133,16 +129,11 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
         {"topk_ids": IDS, "topk_weights": changed(WEIGHTS, np.nan)},
         "topk_weights: must be finite floats",
     ),
-    "infinite weight": (
-        {"topk_ids": IDS, "topk_weights": changed(WEIGHTS, np.inf)},
-        "topk_weights: must be finite floats",
-    ),
     "integer weights": ({"topk_ids": IDS, "topk_weights": IDS}, "topk_weights: must be finite"),
     "lengths too long": (
         {"topk_ids": IDS, "seq_len": np.array([2, 4])},
         "seq_len: sums to 6, not 5 tokens",
     ),
-    "lengths too short": ({"topk_ids": IDS, "seq_len": np.array([4])}, "seq_len: sums to 4, not 5"),
     "lengths that wrap around": (
         {"topk_ids": IDS, "seq_len": np.array([2**62] * 4 + [5])},
         "seq_len: must be from 0 to 5",
@@ -155,11 +146,6 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
         {"topk_ids": IDS, "seq_len": np.array([], dtype=int)},
         "seq_len: must be a list of integers",
     ),
-    "lengths in a table": (
-        {"topk_ids": IDS, "seq_len": np.array([[5]])},
-        "seq_len: must be a list",
-    ),
-    "one length without a list": ({"topk_ids": IDS, "seq_len": np.array(5)}, "seq_len: must be a"),
     "float lengths": ({"topk_ids": IDS, "seq_len": np.array([5.0])}, "seq_len: must be a list of"),
 }
 
@@ -198,28 +184,18 @@ TEN_TERABYTES = described("'<i8'", "(10000000000, 25, 5)")
 
 HOSTILE_MEMBERS = {
     "10 TB declared": (TEN_TERABYTES, "topk_ids.npy: declares more than 16 MiB"),
-    "10 TB in one item": (described("'|S2000000000'", "(5000, 1, 1)"), "topk_ids.npy: declares"),
     "400 digits of tokens": (described("'|u1'", f"({'9' * 400}, 1, 1)"), "topk_ids.npy: declares"),
-    "many axes": (described("'|u1'", f"({'9' * 200}, {'9' * 200})"), "topk_ids.npy: declares more"),
     "nothing repeated": (
         described("'|V0'", "(10000000000000, 1, 1)"),
         "topk_ids: must be integers",
     ),
     "negative shape": (described("'|u1'", "(-1, 2, 2)"), "negative dimensions are not allowed"),
-    "doubly negative shape": (described("'|u1'", "(-1, -2, 2)"), "not a usable npz file"),
     "true as a size": (described("'|u1'", "(True, 2, 2)"), "not a usable npz file"),
     "truncated": (npy(IDS)[:-3], "not a usable npz file"),
     "ragged": (described("'<i8'", "(3, 3, 1)"), "not a usable npz file"),
-    "header only": (npy(IDS)[:128], "not a usable npz file"),
-    "half a header": (npy(IDS)[:40], "not a usable npz file"),
     "nothing": (b"", "not a usable npz file"),
     "another version": (b"\x93NUMPY\x09\x00" + npy(IDS)[8:], "npy version (9, 0) is not known"),
-    "no numpy file": (b"GIF89a" + bytes(200), "not a usable npz file"),
-    "unclosed header": (headed("{'descr': ("), "not a usable npz file"),
     "nested header": (headed("(" * 9000), "not a usable npz file"),
-    "deep header": (headed("-" * 5000 + "1"), "not a usable npz file"),
-    "long header": (headed(" " * 20_000), "not a usable npz file"),
-    "header with a list as key": (headed("{[1]: 2}"), "not a usable npz file"),
     "header with code": (headed("__import__('os').abort()"), "not a usable npz file"),
     "object in a structure": (described("[('a', '|O')]", "(1, 1, 1)"), "Object arrays cannot be"),
     "unknown kind": (described("'<q99'", "(1, 1, 1)"), "not a usable npz file"),

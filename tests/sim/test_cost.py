@@ -63,13 +63,6 @@ def machine_with(**changes: float) -> Machine:
     return Machine.model_validate(data)
 
 
-def test_an_expert_of_deepseek_v2_has_47_megabytes() -> None:
-    """Bytes and operations follow from the two sizes."""
-    model = get_model("deepseek-v2")
-    assert model.expert_bytes == 47_185_920
-    assert model.flops_per_token == 47_185_920
-
-
 def test_one_read_keeps_a_dimm_busy_as_long_as_its_share_of_the_bandwidth_says() -> None:
     """A striped expert comes from all DIMMs at once, a localized one through one channel."""
     assert costs([1]).dram_striped_ns == STRIPED

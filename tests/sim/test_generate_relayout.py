@@ -261,11 +261,6 @@ def test_the_drawn_steps_are_all_that_have_a_history() -> None:
         ({"step": 12}, "step: must be from 4 to 11, not 12"),
         ({"history": 12}, "batch: needs a trace of 13 windows, a drifting trace has 12 of 40"),
         ({"history": 2, "layout_steps": 3}, "layout_steps: must be at most history = 2, not 3"),
-        ({"alpha": 0}, "generate relayout: alpha: must be at least 1e-06"),
-        ({"loads": "real"}, "generate relayout: loads: must be 'predicted' or 'actual'"),
-        ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
-        ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
-        ({"link_window_us": -1}, "generate relayout: link_window_us: must be at least 0"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named_with_the_reason(

@@ -42,11 +42,8 @@ def test_an_empty_file_is_the_default_plan(tmp_path: Path) -> None:
     [
         ({"wys": 1}, "wys: is not a known key"),
         ({"times": {"attention_ns": -1}}, "times.attention_ns[0]: must be at least 0, not -1"),
-        ({"times": {"attention_ns": 1.5}}, "times.attention_ns[0]: must be an integer, not 1.5"),
-        ({"cache_ways": True}, "cache_ways: must be a list, not true"),
         ({"cache_ways": []}, "cache_ways: "),
         ({"window": "wide"}, "window: must be 'attention', 'given' or 'unlimited', not \"wide\""),
-        ({"bits": [[0]]}, "bits[0][0]: must be at least 0.5, not 0"),
         (
             {"migrations": [{"layer": 0, "expert": 1, "kind": "prefetch", "dimm": 2}]},
             "migrations[0].dimm: must be null because kind is prefetch, not 2",

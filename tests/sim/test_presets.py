@@ -132,42 +132,6 @@ def test_names_lists_the_files_of_a_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expert_bytes"),
-    [
-        ("deepseek-v2", 47_185_920),  # 3 x 5120 x 1536 x 2
-        ("deepseek-v2-lite", 17_301_504),  # 3 x 2048 x 1408 x 2
-        ("glm-4.5-air", 34_603_008),  # 3 x 4096 x 1408 x 2
-        ("qwen3-235b-a22b", 37_748_736),  # 3 x 4096 x 1536 x 2
-    ],
-)
-def test_an_expert_has_the_bytes_of_its_three_matrices(name: str, expert_bytes: int) -> None:
-    """Gate, up and down, hidden x intermediate each, 2 bytes a weight."""
-    assert get_model(name).expert_bytes == expert_bytes
-
-
-PAPER_MODELS = {
-    "deepseek-v2",
-    "qwen3-235b-a22b",
-    "glm-4.5-air",
-    "deepseek-v3",
-    "deepseek-v2.5",
-    "qwen2-57b-a14b",
-    "deepseek-moe-16b",
-    "qwen3-30b-a3b",
-    "phi-3.5-moe",
-    "mixtral-8x7b",
-    "mixtral-8x22b",
-}
-
-
-def test_the_papers_models_and_machines_are_there() -> None:
-    """Eleven models in five papers, and their test beds."""
-    assert set(names("models")) >= PAPER_MODELS
-    beds = {"trimoe", "ktransformers-a100", "ktransformers-4080", "cxl-ndp", "rtx4090-7960x"}
-    assert set(names("machines")) >= beds | {f"edge-gpu-ndp-{n}" for n in (2, 4, 6)}
-
-
-@pytest.mark.parametrize(
     ("name", "total", "routed", "rest"),
     [
         ("deepseek-v3", 671, 654, 17),  # KTransformers Table 1: total, CPU and GPU parameters
@@ -293,8 +257,6 @@ def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:
     ("field", "raw", "says"),
     [
         ("pcie_gb_s", "-64", "pcie_gb_s: must be more than 0.0, not -64"),
-        ("pcie_gb_s", "NaN", "pcie_gb_s: must be a number of usable size, not NaN"),
-        ("pcie_gb_s", "1e999", "pcie_gb_s: must be a number of usable size, not 1e999"),
         ("pcie_gb_s", '"64"', "pcie_gb_s: "),
         (
             "cpu",
@@ -324,10 +286,7 @@ def test_an_invalid_machine_file_is_named_with_field_and_reason(
     ("changes", "says"),
     [
         ({"top_k": 161}, "top_k: must be at most routed_experts = 160, not 161"),
-        ({"top_k": 0}, "top_k: must be at least 1, not 0"),
-        ({"layers": 0}, "layers: must be at least 1, not 0"),
         ({"hidden_size": 5120.0}, "hidden_size: must be an integer, not 5120.0"),
-        ({"hidden_size": 2**25}, "hidden_size: must be at most 16777216, not 33554432"),
         ({"bytes_per_weight": True}, "bytes_per_weight: input should be a valid number, not true"),
         ({"dense_layers": 60}, "dense_layers: must be below layers = 60, not 60"),
         ({"dense_layer_ids": [60]}, "dense_layer_ids: must rise and be below layers = 60"),
@@ -336,7 +295,6 @@ def test_an_invalid_machine_file_is_named_with_field_and_reason(
             {"dense_layer_ids": [0, 1]},
             "dense_layer_ids: must be as many as dense_layers = 1, not 2",
         ),
-        ({"expert_bits": 0.1}, "expert_bits: must be at least 0.5, not 0.1"),
         (
             {"attention": {"kind": "grouped_query", "heads": 6, "kv_heads": 4, "head_dim": 1}},
             "attention.grouped_query.kv_heads: must divide heads = 6, not 4",
@@ -356,7 +314,6 @@ def test_an_impossible_model_file_is_named_with_field_and_reason(
     ("raw", "says"),
     [
         ('{"skew": -1, "drift": 0}', "skew: must be at least 0.0, not -1"),
-        ('{"skew": 1, "drift": 101}', "drift: must be at most 100.0, not 101"),
         ('{"skew": "8", "drift": 0}', "skew: "),
     ],
 )

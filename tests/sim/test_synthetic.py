@@ -219,10 +219,7 @@ def test_fitted_presets_give_all_layers_of_their_model(name: str) -> None:
     ("changed", "field"),
     [
         ({"affinity": 1.5}, "affinity"),
-        ({"shape": ()}, "shape"),
         ({"recall": {"probability": 0.5, "strength": 0.5}}, "decay"),
-        ({"recall": {"probability": 0.5, "strength": 0.5, "decay": 1, "span": 2}}, "span"),
-        ({"topic": {"share": "0.5"}}, "share"),
         ({"sequences": {"tokens": 0}}, "tokens"),
         ({"skew": float("nan")}, "skew"),
     ],

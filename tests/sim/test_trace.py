@@ -41,19 +41,6 @@ def test_counts_are_those_of_a_plain_loop(dtype: Any) -> None:
         assert counts.tolist() == [counter[expert] for expert in range(EXPERTS)]
 
 
-def test_experts_without_tokens_count_zero() -> None:
-    """There is an entry for every expert of the layer, up to the last."""
-    trace = Trace("two tokens", np.array([[[1, 0]], [[1, 2]]]))
-    assert trace.counts(np.array([0, 1]), 0, 5).tolist() == [1, 2, 1, 0, 0]
-    assert trace.counts(np.array([1]), 0, 5).tolist() == [0, 1, 1, 0, 0]
-
-
-def test_a_trace_knows_its_size() -> None:
-    """Tokens and layers are the first two of the three axes."""
-    trace = random_trace(7, layers=4)
-    assert (trace.tokens, trace.layers) == (7, 4)
-
-
 def test_a_window_is_a_run_of_consecutive_tokens() -> None:
     """Eleven tokens in steps of three: three whole steps, the last two tokens unused."""
     trace = random_trace(11)
@@ -78,15 +65,6 @@ def test_no_token_is_used_twice(tokens: int, batch: int, batching: Batching) -> 
     used = [t for step in range(count) for t in step_tokens(trace, batch, step, batching).tolist()]
     assert len(set(used)) == len(used) == count * batch
     assert all(0 <= token < tokens for token in used)
-
-
-@given(st.integers(2, 60), st.integers(1, 20))
-def test_every_reader_of_streams_moves_on_by_one_token(tokens: int, batch: int) -> None:
-    """Step t + 1 is step t with every position one higher."""
-    trace = Trace("blank", np.zeros((tokens, 1, 1), dtype=np.int64))
-    for step in range(steps(trace, batch) - 1):
-        now, then = (step_tokens(trace, batch, at, "streams") for at in (step, step + 1))
-        assert (then - now == 1).all()
 
 
 def test_a_trace_fits_the_model_it_was_made_with() -> None:

@@ -194,12 +194,10 @@ def test_bandwidths_are_recognised(data: Any, expected: Any, tmp_path: Path) -> 
     [
         ('{"time_s": 3, "threads": 4}', "no bandwidth was recognised: keys must say read, triad"),
         ('{"read": -3}', "no bandwidth was recognised"),
-        ('{"read": 1e300}', "no bandwidth was recognised"),
         ("{}", "(numbers here: none)"),
         ("[1]", "must hold one JSON object, not a list"),
         ('{"read_gb_s": 1' + "0" * 400 + "}", "no bandwidth was recognised"),
         ('{"read_gb_s": [1' + "0" * 400 + "]}", "no bandwidth was recognised"),
-        ("Triad: 93", "not valid JSON"),
     ],
 )
 def test_a_file_without_bandwidths_is_refused(text: str, says: str, tmp_path: Path) -> None:
@@ -265,13 +263,8 @@ def test_the_commands(
         ("machine set trimoe pcie_gb_s=3", "--out: is missing: 'trimoe' is not a file"),
         ("machine set trimoe pcie_gb_s --out m.json", "must be as in cpu.bandwidth_gb_s=80"),
         ("machine show rtx+epyc", "no GPU is called 'rtx'; did you mean rtx"),
-        ("machine show a100+epyc", "no host is called 'epyc'; did you mean epyc"),
         ("machine import none.json", "none.json: there is no such file"),
         ("machine set trimoe pcie_gb_s=3 --out no/m.json", "there is no folder"),
-        (
-            f"machine set trimoe pcie_gb_s=3 --out {'x' * 300}",
-            "--out: cannot be written: File name",
-        ),
         ("machine set trimoe pcie_gb_s=3 pcie_gb_s=4 --out m.json", "pcie_gb_s is given twice"),
         (f"machine set a100+xeon-spr dram.channels={10**400} --out m.json", "dram.channels: must"),
         ("machine set trimoe gpu.utilization=60 --out m.json", "must be a fraction of peak_tflops"),
