@@ -10,6 +10,7 @@ unless the file says so, and what the file leaves out by name (``modules_to_not_
 """
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,43 +23,13 @@ from moeopt.core.wording import describe, shown
 from .attention import Attention, GroupedQuery, HybridAttention, LatentAttention
 from .model_shape import ModelShape, TensorKind
 
-FIXED_BITS = {
-    "fp8": 8.0,
-    "fbgemm_fp8": 8.0,
-    "eetq": 8.0,
-    "finegrained_fp8": 8.0,
-    "mxfp4": 4.25,
-    "bitnet": 2.0,
-}
-"""Methods of one width; MXFP4 has an 8-bit scale per 32 weights of 4 bits, BitNet's three values
-are packed into 2 bits."""
+DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
-ALGORITHM_BITS = {
-    "FP8": 8.0,
-    "FP8_PER_CHANNEL_PER_TOKEN": 8.0,
-    "NVFP4": 4.5,
-    "W4A8_AWQ": 4.0,
-    "W4A16_AWQ": 4.0,
-    "W8A8_SQ_PER_CHANNEL": 8.0,
-    "W8A16": 8.0,
-    "W4A16": 4.0,
-    "MXFP4": 4.25,
-    "W4A8_MXFP4_FP8": 4.25,
-}
-"""Algorithms of NVIDIA's ModelOpt; NVFP4 has an 8-bit scale per 16 weights of 4 bits."""
+KEYS: dict[str, list[str]] = DATA["keys"]
+"""What is read -> the keys that it stands under."""
 
-LEFT_OUT = (
-    "modules_to_not_convert",
-    "ignore",
-    "ignored_layers",
-    "ignored_modules",
-    "exclude",
-    "exclude_modules",
-    "modules_to_not_quantize",
-    "llm_int8_skip_modules",
-    "skip_modules",
-)
-"""Where methods list modules that keep their type."""
+FIELDS: dict[str, str] = DATA["fields"]
+"""Field of a shape -> its key, or what it is called in messages."""
 
 NAMED: dict[TensorKind, re.Pattern[str]] = {
     "shared": re.compile(r"shared_experts?"),
@@ -76,8 +47,6 @@ LAYER = re.compile(r"layers\.([0-9]{1,5})(?:\.|$)")
 
 MAX_LISTED, MAX_NAME = 2**16, 200
 """Most names of a list that are read, and most characters of each."""
-
-BIT_KEYS = ("bits", "w_bit", "nbits", "num_bits", "w_bits", "weight_bits")
 
 WIDTH_IN_NAME = re.compile(r"(?:u?int|float|fp)_?([1-8]|16)(?![0-9])")
 
@@ -102,13 +71,13 @@ def quantized_bits(at: str, config: object) -> float | None:
     if not isinstance(config, Mapping):
         raise InputError(f"{at}: must be an object, not {shown(config)}")
     method = config.get("quant_method")
-    if isinstance(method, str) and method in FIXED_BITS:
-        return FIXED_BITS[method]
+    if isinstance(method, str) and method in DATA["method_bits"]:
+        return float(DATA["method_bits"][method])
     if method == "bitsandbytes":
         return 4.0 if config.get("load_in_4bit") else 8.0
     algorithm = config.get("quant_algo")
-    if isinstance(algorithm, str) and algorithm.upper() in ALGORITHM_BITS:
-        return ALGORITHM_BITS[algorithm.upper()]
+    if isinstance(algorithm, str) and algorithm.upper() in DATA["algorithm_bits"]:
+        return float(DATA["algorithm_bits"][algorithm.upper()])
     bits = next((found for found in _group_widths(config) if found is not None), None)
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 16:
         raise InputError(
@@ -128,7 +97,7 @@ def kept_share(config: Mapping[str, object], layers: int) -> dict[TensorKind, fl
     share: dict[TensorKind, float] = {"embedding": 1.0, "router": 1.0}
     if config.get("lm_head") is not True:
         share["head"] = 1.0
-    named = [name for key in LEFT_OUT for name in _listed(config.get(key))]
+    named = [name for key in KEYS["left_out"] for name in _listed(config.get(key))]
     for kind, pattern in NAMED.items():
         found = [name for name in named if pattern.search(name)]
         numbers = [LAYER.search(name) for name in found]
@@ -147,7 +116,7 @@ def _listed(names: object) -> list[str]:
 
 def _group_widths(config: Mapping[str, object]) -> Iterator[object]:
     """Yield the widths that a configuration states, where methods state them."""
-    yield from (config.get(key) for key in BIT_KEYS)
+    yield from (config.get(key) for key in KEYS["bits"])
     for key in ("config_groups", "global_quant_config", "weight_quant_params", "quant_config"):
         inner = config.get(key)
         if not isinstance(inner, Mapping):
@@ -158,7 +127,7 @@ def _group_widths(config: Mapping[str, object]) -> Iterator[object]:
         weights = first.get("weights", first.get("weight", first.get("weight_quant_params")))
         for holder in (weights, first):
             if isinstance(holder, Mapping):
-                yield from (holder.get(name) for name in BIT_KEYS)
+                yield from (holder.get(name) for name in KEYS["bits"])
                 yield _in_name(holder.get("dtype"))
     for key in ("weights", "quant_type", "weight_format"):  # quanto, torchao, FP-Quant
         yield _in_name(config.get(key))
@@ -170,13 +139,6 @@ def _in_name(name: object) -> int | None:
     return int(match[1]) if match else None
 
 
-EXPERTS = (
-    "num_experts",
-    "n_routed_experts",
-    "num_local_experts",
-    "moe_num_experts",
-    "num_routed_experts",
-)
 MOST = 2**24
 
 
@@ -242,11 +204,11 @@ class Keys:
 
     def experts(self) -> int:
         """Return the number of routed experts; a model without any is refused."""
-        value = self.optional(EXPERTS, least=0)
+        value = self.optional(KEYS["experts"], least=0)
         if value is None:
-            self.fail(EXPERTS, "is missing; a model without experts has nothing to place")
+            self.fail(KEYS["experts"], "is missing; a model without experts has nothing to place")
         if value < 2:
-            self.fail(EXPERTS, f"must be at least 2, not {value}: the model has no experts")
+            self.fail(KEYS["experts"], f"must be at least 2, not {value}: the model has no experts")
         return value
 
     def layer_list(self, key: str, layers: int) -> tuple[int, ...]:
@@ -272,43 +234,31 @@ class Keys:
         return tuple(layer % step == 0 for layer in range(layers))
 
 
-_KEYS = {
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "head_dim": "head_dim",
-    "kv_rank": "kv_lora_rank",
-    "query_rank": "q_lora_rank",
-    "nope_dim": "qk_nope_head_dim",
-    "rope_dim": "qk_rope_head_dim",
-    "value_dim": "v_head_dim",
-}
-
-
 def attention(keys: Keys) -> Attention | None:
     """Return the attention's shape, or None if the configuration gives no heads.
 
     `kv_lora_rank` marks latent attention. Otherwise `num_key_value_heads` is by default as many as
     there are heads, and `head_dim` the hidden size over the heads, as in transformers.
     """
-    heads = keys.optional((_KEYS["heads"],))
+    heads = keys.optional(("num_attention_heads",))
     if heads is None:
         return None
     if keys.has("kv_lora_rank"):
         return LatentAttention(
             heads=heads,
-            query_rank=keys.optional((_KEYS["query_rank"],), least=0) or 0,
-            kv_rank=keys.number((_KEYS["kv_rank"],)),
-            nope_dim=keys.number((_KEYS["nope_dim"],)),
-            rope_dim=keys.number((_KEYS["rope_dim"],)),
-            value_dim=keys.number((_KEYS["value_dim"],)),
+            query_rank=keys.optional(("q_lora_rank",), least=0) or 0,
+            kv_rank=keys.number(("kv_lora_rank",)),
+            nope_dim=keys.number(("qk_nope_head_dim",)),
+            rope_dim=keys.number(("qk_rope_head_dim",)),
+            value_dim=keys.number(("v_head_dim",)),
         )
-    head_dim = keys.optional((_KEYS["head_dim"],))
+    head_dim = keys.optional(("head_dim",))
     hidden = keys.number(("hidden_size",))
     if head_dim is None and hidden % heads:
-        keys.fail((_KEYS["heads"],), f"must divide hidden_size = {hidden}, not {heads}")
+        keys.fail(("num_attention_heads",), f"must divide hidden_size = {hidden}, not {heads}")
     sizes = {
         "heads": heads,
-        "kv_heads": keys.optional((_KEYS["kv_heads"],)) or heads,
+        "kv_heads": keys.optional(("num_key_value_heads",)) or heads,
         "head_dim": head_dim or hidden // heads,
     }
     try:
@@ -317,7 +267,7 @@ def attention(keys: Keys) -> Attention | None:
         return GroupedQuery(**sizes, **_window(keys))
     except ValidationError as error:
         field, _, reason = describe(error).partition(": ")
-        keys.fail((_KEYS.get(field, field),), reason)
+        keys.fail((FIELDS.get(field, field),), reason)
 
 
 def _window(keys: Keys) -> dict[str, int]:
@@ -355,63 +305,19 @@ def _hybrid(keys: Keys, sizes: dict[str, int]) -> HybridAttention:
     )
 
 
-DTYPE_BYTES = {
-    "bfloat16": 2,
-    "float16": 2,
-    "half": 2,
-    "float32": 4,
-    "float": 4,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-}
-DTYPE = ("torch_dtype", "dtype")
-
-
 def dtype_bytes(keys: Keys, outer: Mapping[str, object]) -> tuple[int, str]:
     """Return the bytes per weight, and a note for the source if they are assumed."""
     for holder in (keys.data, outer):
-        for key in DTYPE:
+        for key in KEYS["dtype"]:
             value = holder.get(key)
             if value is None or value == "auto":
                 continue
-            size = DTYPE_BYTES.get(value.removeprefix("torch.")) if isinstance(value, str) else None
-            if size is None:
-                choice = ", ".join(DTYPE_BYTES)
+            plain = value.removeprefix("torch.") if isinstance(value, str) else ""
+            if plain not in DATA["dtype_bytes"]:
+                choice = ", ".join(DATA["dtype_bytes"])
                 keys.fail((key,), f"must be one of {choice}, not {shown(value)}")
-            return size, ""
+            return DATA["dtype_bytes"][plain], ""
     return 2, "; no torch_dtype, BF16 assumed"
-
-
-TOP_K = (
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "experts_per_token",
-    "moe_top_k",
-    "moe_topk",
-    "moe_k",
-    "top_k_experts",
-)
-EXPERT_SIZE = ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_intermediate_size")
-SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
-SHARED_SIZE = ("shared_expert_intermediate_size", "shared_intermediate_size")
-INNER = ("text_config", "llm_config", "language_config")
-"""Where models of text and images keep the configuration of their language model."""
-
-UNREAD = (
-    "moe_layer_interval",
-    "moe_layer_start_index",
-    "expert_layer_period",
-    "hybrid_override_pattern",
-    "layers_block_type",
-)
-"""Keys that say which layers have experts in ways that are not read here."""
-
-_KEYS_OF_FIELDS = {
-    "layers": "num_hidden_layers",
-    "routed_experts": "the number of experts",
-    "top_k": "the experts per token",
-    "expert_intermediate_size": "the size of an expert",
-}
 
 
 CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}")
@@ -419,9 +325,8 @@ CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}")
 
 def is_config_json(data: Mapping[str, object]) -> bool:
     """Return whether a JSON object is such a configuration, by its keys."""
-    return "layers" not in data and any(
-        key in data for key in ("num_hidden_layers", "model_type", "architectures", *INNER)
-    )
+    known = ("num_hidden_layers", "model_type", "architectures", *KEYS["inner"])
+    return "layers" not in data and any(key in data for key in known)
 
 
 def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
@@ -449,18 +354,18 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
     `quantization_config` states, without scales; what it leaves out has that of the model's type,
     the mean over the layers where it leaves out some.
     """
-    inner = next((key for key in INNER if isinstance(data.get(key), Mapping)), None)
+    inner = next((key for key in KEYS["inner"] if isinstance(data.get(key), Mapping)), None)
     keys = Keys(path, data if inner is None else data[inner], "" if inner is None else f"{inner}.")
     experts = keys.experts()
-    top_k = keys.number(TOP_K)
+    top_k = keys.number(KEYS["top_k"])
     layers = keys.number(("num_hidden_layers",))
     if top_k > experts:
-        keys.fail(TOP_K, f"must be at most the {experts} experts, not {top_k}")
+        keys.fail(KEYS["top_k"], f"must be at most the {experts} experts, not {top_k}")
     dense = _dense_layers(keys, layers)
     width = keys.optional(("intermediate_size",))
-    size = keys.optional(EXPERT_SIZE) or width
+    size = keys.optional(KEYS["expert_size"]) or width
     if size is None:
-        keys.fail((*EXPERT_SIZE, "intermediate_size"), "is missing")
+        keys.fail((*KEYS["expert_size"], "intermediate_size"), "is missing")
     own_bytes, note = dtype_bytes(keys, data)
     quantization = keys.data.get("quantization_config") or data.get("quantization_config")
     shared, shared_size = _shared(keys)
@@ -488,7 +393,7 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
         )
     except ValidationError as error:
         field, _, reason = describe(error).partition(": ")
-        keys.fail((_KEYS_OF_FIELDS.get(field, field),), reason)
+        keys.fail((FIELDS.get(field, field),), reason)
 
 
 def _widths(path: Path, config: Any, own: float, layers: int) -> dict[str, float]:
@@ -517,17 +422,18 @@ def _name(path: Path) -> str:
 
 def _shared(keys: Keys) -> tuple[int, int | None]:
     """Return the number of shared experts and, if stated, their size together."""
-    count, size = keys.optional(SHARED, least=0), keys.optional(SHARED_SIZE, least=0)
+    count, size = (keys.optional(KEYS[k], least=0) for k in ("shared", "shared_size"))
     if not size:
         return count or 0, None
     if count == 0:
-        keys.fail(SHARED_SIZE, f"must be 0 as {keys.found(SHARED)} is, not {size}")
+        other = keys.found(KEYS["shared"])
+        keys.fail(KEYS["shared_size"], f"must be 0 as {other} is, not {size}")
     return count or 1, size
 
 
 def _dense_layers(keys: Keys, layers: int) -> tuple[int, ...]:
     """Return the layers without experts, rising."""
-    for key in UNREAD:
+    for key in KEYS["unread"]:
         if keys.has(key) and keys.data[key] != 1:
             keys.fail((key,), "is not supported: it moves the layers that have experts")
     first = keys.optional(("first_k_dense_replace",), least=0) or 0
