@@ -18,7 +18,7 @@ from moeopt.problems.tri_domain.instance import Instance
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace, step_tokens
+from moeopt.sim.traces.trace import Trace, all_step_tokens
 from tests.refusals import refused
 from tests.sim.traces_drawn import skewed_trace
 
@@ -186,7 +186,7 @@ def test_the_layout_never_looks_at_the_executed_step(batching: Any, layout_from:
     options: dict[str, Any] = {"step": 3, "batching": batching, "residents": 5}
     options |= {"cold_cut": "experts 0.7", "layout_from": layout_from}
     other = TRACE.topk_ids.copy()
-    executed = step_tokens(TRACE, 64, 3, batching)
+    executed = all_step_tokens(TRACE, 64, batching)[3]
     other[executed] = skewed_trace(TOKENS, LAYERS, seed=1).topk_ids[executed]
     before = {expert.expert: expert for expert in made(**options).experts}
     after = {

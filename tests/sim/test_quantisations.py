@@ -1,17 +1,19 @@
 """Quantisations by name: files of these models have these sizes."""
 
+from collections import Counter, defaultdict
+
 import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.planner.bits import model_at
-from moeopt.sim.models.gguf.types import matrices
+from moeopt.sim.models.gguf.types import MIXES, matrices
 from moeopt.sim.models.model_shape import KINDS
 from moeopt.sim.models.quantisations import (
     is_name,
+    matrix_types,
     named_bits,
     names,
     quantised,
-    tensor_types,
     weight_bytes,
 )
 from moeopt.sim.presets import get_model
@@ -80,22 +82,30 @@ def test_the_matrices_of_a_model_are_all_its_weights(preset: str) -> None:
     assert {matrix.columns > 0 for matrix in matrices(model)} == {True}
 
 
+def tensor_types(name: str, preset: str) -> dict[str, Counter[str]]:
+    """Return how many matrices of each name get which type."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for matrix, kind in matrix_types(MIXES[name], get_model(preset)):
+        found[matrix.name][kind.name] += 1
+    return found
+
+
 def test_the_types_of_a_mix_are_those_of_llama_quantize() -> None:
     """Q4_K_M of 32 layers: the first and last four and every third between have more bits."""
-    types = tensor_types("Q4_K_M", get_model("mixtral-8x7b"))
+    types = tensor_types("Q4_K_M", "mixtral-8x7b")
     assert types["ffn_down_exps"] == {"Q4_K": 16, "Q6_K": 16}
     assert types["ffn_up_exps"] == {"Q4_K": 32}
     assert (types["attn_k"], types["attn_output"]) == ({"Q8_0": 32}, {"Q5_K": 32})
     assert (types["output"], types["token_embd"]) == ({"Q6_K": 1}, {"Q4_K": 1})
     assert types["ffn_gate_inp"] == {"F32": 32}
-    types = tensor_types("Q4_K_M", get_model("qwen3-30b-a3b"))
+    types = tensor_types("Q4_K_M", "qwen3-30b-a3b")
     assert types["attn_v"] == types["ffn_down_exps"] == {"Q4_K": 24, "Q6_K": 24}
     assert (types["attn_k"], types["attn_output"]) == ({"Q4_K": 48}, {"Q4_K": 48})
 
 
 def test_rows_that_are_no_whole_number_of_blocks_get_another_type() -> None:
     """1408 is no multiple of 256: Q4_K becomes Q5_0 and Q6_K becomes Q8_0."""
-    types = tensor_types("Q4_K_M", get_model("deepseek-v2-lite"))
+    types = tensor_types("Q4_K_M", "deepseek-v2-lite")
     assert types["ffn_down_exps"] == {"Q5_0": 14, "Q8_0": 12}
     assert types["ffn_gate_exps"] == {"Q4_K": 26}
     assert types["ffn_down_shexp"] == {"Q4_K": 14, "Q6_K": 12}  # two of 1408 together
@@ -104,7 +114,7 @@ def test_rows_that_are_no_whole_number_of_blocks_get_another_type() -> None:
 
 def test_low_mixes_of_ik_llama_cpp_spare_the_first_layer_and_shared_experts() -> None:
     """By its own rules; IQ1_S_R4 is no repacked IQ1_S but has 1.5 bits."""
-    types = tensor_types("IQ1_S_R4", get_model("glm-4.5-air"))
+    types = tensor_types("IQ1_S_R4", "glm-4.5-air")
     assert (types["ffn_up"], types["ffn_up_exps"]) == ({"IQ3_K": 1}, {"IQ1_S_R4": 45})
     assert (types["ffn_gate_shexp"], types["attn_v"]) == ({"IQ4_K": 45}, {"IQ4_K": 46})
     assert (types["attn_q"], types["token_embd"]) == ({"Q4_K": 46}, {"Q2_K": 1})

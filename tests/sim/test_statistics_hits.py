@@ -7,7 +7,6 @@ from math import inf, log
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.statistics.hits import (
@@ -16,7 +15,6 @@ from moeopt.sim.traces.statistics.hits import (
     fifo_hits,
     lru_hits,
     random_hits,
-    random_reuse,
     reuse,
     static_hits,
 )
@@ -25,7 +23,6 @@ from moeopt.sim.traces.statistics.loads import (
     phase_similarity,
     predictor_agreement,
     step_correlation,
-    step_loads,
 )
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
@@ -87,7 +84,7 @@ def test_lru_at_every_capacity_is_the_plain_one(made: tuple[Trace, int]) -> None
     for layer in range(trace.layers):
         for capacity in range(1, experts + 1):
             expected = plain(groups_of(trace, layer), capacity, lru)
-            assert_rates(rates, layer, rates.at(capacity), expected)
+            assert_rates(rates, layer, capacity - 1, expected)
 
 
 @settings(max_examples=100, deadline=None)
@@ -177,7 +174,7 @@ def test_random_contents_are_the_mean_over_all_contents(experts: int, top_k: int
         each = sum(len(token & h) for h in held) / (top_k * len(held))
         some = sum(bool(token & h) for h in held) / len(held)
         full = sum(token <= h for h in held) / len(held)
-        assert_rates(rates, 0, rates.at(capacity), (each, some, full))
+        assert_rates(rates, 0, capacity - 1, (each, some, full))
 
 
 @pytest.mark.parametrize("policy", [fifo_hits, belady_hits])
@@ -276,8 +273,8 @@ def test_random_reuse_is_that_of_all_subsets(experts: int, top_k: int) -> None:
     first = subsets[0]
     some = sum(bool(first & other) for other in subsets) / len(subsets)
     full = sum(first == other for other in subsets) / len(subsets)
-    assert random_reuse(experts, top_k) == (pytest.approx(some), pytest.approx(full))
-    assert random_reuse(8, 2)[0] == pytest.approx(0.464, abs=5e-4)
+    assert_rates(random_hits(experts, top_k), 0, top_k - 1, (top_k / experts, some, full))
+    assert random_hits(8, 2).any[0, 1] == pytest.approx(0.464, abs=5e-4)
 
 
 def test_phases_by_marks_by_hand() -> None:
@@ -381,20 +378,11 @@ def test_phase_similarity_of_mixtral() -> None:
         assert phase_similarity(routing, prefill, 64)[0].mean() == pytest.approx(cosine, abs=0.015)
 
 
-def stream_steps(routing: Routing) -> tuple[NDArray[np.int64], int]:
-    """Return the steps in which all sequences are decoded side by side, and their number.
-
-    Step t holds the t-th token of every sequence that is long enough.
-    """
-    position = np.arange(routing.tokens) - np.flatnonzero(routing.starts)[routing.sequence]
-    return position, int(position.max()) + 1
-
-
 def test_the_predictor_on_real_streams() -> None:
     """T2 asks for .78; the reading in which all sequences are decoded side by side gives .76."""
     path = real_trace_file("esft_deepseek_v2_lite/intent.npz")
     with np.load(path) as arrays:
         trace = Trace(name="real", topk_ids=arrays["topk_ids"], seq_len=arrays["seq_len"])
-    routing = Routing.of(trace)
-    agreement = predictor_agreement(step_loads(routing, *stream_steps(routing)))
+    by_step = trace.step_counts(len(trace.seq_len), "sequences").counts
+    agreement = predictor_agreement(by_step.transpose(1, 0, 2))
     assert agreement.mean() == pytest.approx(0.78, abs=0.03)

@@ -20,9 +20,9 @@ def test_loads_are_those_of_plain_counting(made: tuple[Trace, int]) -> None:
     """Gaps do not count and an expert listed twice counts once, in every step and in all."""
     trace, experts = made
     routing = Routing.of(trace, experts)
-    steps, number = load.window_steps(routing, 4)
-    by_step = load.step_loads(routing, steps, number)
-    assert by_step.shape == (trace.layers, trace.tokens // 4, experts)
+    by_step = load.step_loads(routing, 4)
+    number = trace.tokens // 4
+    assert by_step.shape == (trace.layers, number, experts)
     for layer in range(trace.layers):
         whole: Counter[int] = Counter()
         parts: list[Counter[int]] = [Counter() for _ in range(number)]
@@ -50,8 +50,8 @@ def test_class_shares_rank_anew_in_every_step() -> None:
     """Two steps that use one expert each: within each all is hot, though over both it is not."""
     ids = [[0]] * 5 + [[1]] * 5
     routing = routing_of(ids, experts=20)
-    assert load.step_class_shares(routing, 5)["hot"].tolist() == [1.0]
-    assert load.class_shares(load.loads(routing))["hot"].tolist() == [0.5]
+    assert load.step_class_shares(load.step_loads(routing, 5))["hot"].tolist() == [1.0]
+    assert load.step_class_shares(load.step_loads(routing, 10))["hot"].tolist() == [0.5]
 
 
 def test_coverage_by_hand() -> None:

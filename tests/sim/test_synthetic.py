@@ -19,7 +19,6 @@ from moeopt.sim.traces.statistics.loads import (
     skew,
     step_correlation,
     step_loads,
-    window_steps,
 )
 from moeopt.sim.traces.statistics.routing import Routing, average
 from moeopt.sim.traces.synthetic import routing_trace, synthetic_trace
@@ -177,7 +176,7 @@ def test_drift_moves_the_loads_from_batch_to_batch() -> None:
         trace = synthetic_trace(workload(drift=drift, recall=RECALL), shape, 500, 6, 1)
         assert trace.topk_ids.shape == (3000, 3, 6)
         routing = Routing.of(trace, 64)
-        return average(step_correlation(step_loads(routing, *window_steps(routing, 500))))
+        return average(step_correlation(step_loads(routing, 500)))
 
     assert correlation(1.5) < correlation(0.5) - 0.05 < correlation(0.0) - 0.1
 

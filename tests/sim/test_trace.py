@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from moeopt.core.errors import InputError
 from moeopt.sim.traces import trace as trace_module
-from moeopt.sim.traces.trace import Batching, Counts, Trace, all_step_tokens, step_tokens, steps
+from moeopt.sim.traces.trace import Batching, Counts, Trace, all_step_tokens
 from tests.refusals import refused
 
 EXPERTS = 8
@@ -44,26 +44,25 @@ def test_counts_are_those_of_a_plain_loop(dtype: Any) -> None:
 def test_a_window_is_a_run_of_consecutive_tokens() -> None:
     """Eleven tokens in steps of three: three whole steps, the last two tokens unused."""
     trace = random_trace(11)
-    assert steps(trace, 3) == 3
-    cut = [step_tokens(trace, 3, step, "window").tolist() for step in range(3)]
-    assert cut == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    cut = all_step_tokens(trace, 3, "window")
+    assert [tokens.tolist() for tokens in cut] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
 
 def test_streams_are_readers_side_by_side() -> None:
     """Eleven tokens, three readers: they start three apart, and each goes on by one per step."""
     trace = random_trace(11)
-    cut = [step_tokens(trace, 3, step, "streams").tolist() for step in range(3)]
-    assert cut == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    cut = all_step_tokens(trace, 3, "streams")
+    assert [tokens.tolist() for tokens in cut] == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.sampled_from(BATCHINGS))
 def test_no_token_is_used_twice(tokens: int, batch: int, batching: Batching) -> None:
     """All steps together hold as many different tokens of the trace as they have places."""
     trace = Trace("blank", np.zeros((tokens, 1, 1), dtype=np.int64))
-    count = steps(trace, batch)
-    assert count == tokens // batch
-    used = [t for step in range(count) for t in step_tokens(trace, batch, step, batching).tolist()]
-    assert len(set(used)) == len(used) == count * batch
+    cut = all_step_tokens(trace, batch, batching)
+    assert [len(step) for step in cut] == [batch] * (tokens // batch)
+    used = [token for step in cut for token in step.tolist()]
+    assert len(set(used)) == len(used)
     assert all(0 <= token < tokens for token in used)
 
 
@@ -155,7 +154,6 @@ def test_sequences_are_decoded_side_by_side(trace: Trace, batch: int) -> None:
     expected = side_by_side(batch, set(np.flatnonzero(marks).tolist()))
     found = [tokens.tolist() for tokens in all_step_tokens(trace, batch, "sequences")]
     assert found == expected
-    assert steps(trace, batch, "sequences") == len(expected)
 
 
 def test_prompts_are_taken_whole() -> None:
@@ -164,16 +162,6 @@ def test_prompts_are_taken_whole() -> None:
     assert found == [[0, 1], [3, 4, 8], [10, 11, 12, 13, 14]]
     together = [tokens.tolist() for tokens in all_step_tokens(marked(), 5, "prefill")]
     assert together == [[0, 1, 3, 4, 8, 10, 11, 12, 13, 14]]
-
-
-@pytest.mark.parametrize("batching", ["window", "streams", "sequences", "prefill"])
-@pytest.mark.parametrize("batch", [1, 4, 7, 31])
-def test_all_steps_at_once_are_the_steps_one_by_one(batching: Batching, batch: int) -> None:
-    """The fast way gives what the plain way gives."""
-    trace = marked()
-    count = steps(trace, batch, batching)
-    found = [tokens.tolist() for tokens in all_step_tokens(trace, batch, batching)]
-    assert found == [step_tokens(trace, batch, t, batching).tolist() for t in range(count)]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.uint64, ">i4"])
@@ -211,9 +199,9 @@ def test_counts_that_need_too_much_memory_are_refused(monkeypatch: pytest.Monkey
 def test_what_a_batching_needs_is_asked_for() -> None:
     """Sequences, decode marks, a positive batch."""
     with pytest.raises(InputError, match="seq_len: is needed for batching 'sequences'"):
-        steps(random_trace(9), 2, "sequences")
+        all_step_tokens(random_trace(9), 2, "sequences")
     with pytest.raises(InputError, match="decode: is needed for batching 'prefill'"):
-        steps(sequenced(), 2, "prefill")
+        all_step_tokens(sequenced(), 2, "prefill")
     with pytest.raises(InputError, match="batch: must be at least 1, not 0"):
         all_step_tokens(random_trace(9), 0, "window")
 

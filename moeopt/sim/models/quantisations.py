@@ -9,7 +9,7 @@ import difflib
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
@@ -104,28 +104,11 @@ def named_bits(name: str, model: ModelShape) -> Bits:
     if known in LINEAR:
         return {kind: 16.0 if kind in KEPT else LINEAR[known] for kind in there}
     total: dict[TensorKind, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for matrix, kind in _types(MIXES[known], model):
+    for matrix, kind in matrix_types(MIXES[known], model):
         row = kind.row_size(matrix.columns) or 0
         total[matrix.kind][0] += 8 * row * matrix.weights / matrix.columns
         total[matrix.kind][1] += matrix.weights
     return {kind: bits / weights for kind, (bits, weights) in total.items()}
-
-
-def tensor_types(name: str, model: ModelShape) -> Mapping[str, Mapping[str, int]]:
-    """Return how many matrices of each name get which type, e.g. ffn_down_exps -> Q6_K -> 16.
-
-    Raises
-    ------
-    InputError
-        As `named_bits`, or if the name is no mix of GGUF types.
-    """
-    known = _known(name)
-    if known not in MIXES:
-        raise InputError(f"bits: {known} is no mix of GGUF types")
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for matrix, kind in _types(MIXES[known], model):
-        found[matrix.name][kind.name] += 1
-    return found
 
 
 def quantised(model: ModelShape, name: str) -> ModelShape:
@@ -229,7 +212,8 @@ def _has_mxfp4_experts(model: ModelShape) -> bool:
     return model.bits == 8 * mxfp4.size / mxfp4.weights and model.bits_of("attention") == 16
 
 
-def _types(mix: Mix, model: ModelShape) -> list[tuple[Matrix, TensorType]]:
+def matrix_types(mix: Mix, model: ModelShape) -> list[tuple[Matrix, TensorType]]:
+    """Return the matrices of a model and what type each gets in a mix."""
     native = _has_mxfp4_experts(model)
     nth: Counter[str] = Counter()
     found = []

@@ -7,7 +7,7 @@ of tokens in the trace; nothing is copied.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,57 +32,8 @@ UNUSED = -1
 """Step number of a token that is in no step."""
 
 
-class Sequenced(Protocol):
-    """What batching needs of a trace; see `moeopt.sim.traces.trace.Trace` for the meaning."""
-
-    @property
-    def name(self) -> str:
-        """Where it comes from."""
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens."""
-
-    @property
-    def seq_len(self) -> NDArray[np.generic] | None:
-        """Lengths of the sequences, shape (sequences,)."""
-
-    @property
-    def decode(self) -> NDArray[np.bool_] | None:
-        """Which tokens were generated, shape (tokens,)."""
-
-
-def steps(trace: Sequenced, batch: int, batching: Batching = "window") -> int:
-    """Return how many steps of at most `batch` tokens, sequences or prompts a trace gives.
-
-    Raises
-    ------
-    InputError
-        If the trace lacks what the batching needs; see `step_of_token`.
-    """
-    if batching in ("window", "streams"):
-        return trace.tokens // batch
-    return int(step_of_token(trace, batch, batching).max(initial=UNUSED)) + 1
-
-
-def step_tokens(trace: Sequenced, batch: int, step: int, batching: Batching) -> Tokens:
-    """Return the positions of the tokens that make up a step, ascending.
-
-    Parameters
-    ----------
-    trace, batch, step
-        Step number `step`, from 0 to ``steps(trace, batch, batching) - 1``; see `step_of_token`
-        for the meaning of `batch`. To walk through all steps, `all_step_tokens` is faster.
-    """
-    if batching == "window":
-        return np.arange(step * batch, (step + 1) * batch)
-    if batching == "streams":
-        return np.arange(batch) * steps(trace, batch) + step
-    return np.flatnonzero(step_of_token(trace, batch, batching) == step)
-
-
-def all_step_tokens(trace: Sequenced, batch: int, batching: Batching) -> list[Tokens]:
-    """Return what `step_tokens` gives for every step, in one pass."""
+def all_step_tokens(trace: "Trace", batch: int, batching: Batching) -> list[Tokens]:
+    """Return the positions of the tokens of every step, ascending; see `step_of_token`."""
     step = step_of_token(trace, batch, batching)
     order = np.argsort(step, kind="stable")
     sizes = np.bincount(step[step != UNUSED], minlength=1)
@@ -90,7 +41,7 @@ def all_step_tokens(trace: Sequenced, batch: int, batching: Batching) -> list[To
     return np.split(used, np.cumsum(sizes)[:-1]) if len(used) else []
 
 
-def step_of_token(trace: Sequenced, batch: int, batching: Batching) -> Tokens:
+def step_of_token(trace: "Trace", batch: int, batching: Batching) -> Tokens:
     """Return for each token the step that it is in, or `UNUSED`; shape (tokens,).
 
     Parameters
@@ -137,6 +88,7 @@ def step_of_token(trace: Sequenced, batch: int, batching: Batching) -> Tokens:
 
 
 def _equal_steps(tokens: int, batch: int, batching: Batching) -> Tokens:
+    """Return the step of each token, where all steps have `batch` of them."""
     count = tokens // batch
     step = np.full(tokens, UNUSED, dtype=np.int64)
     used = np.arange(count * batch)

@@ -20,7 +20,7 @@ from moeopt.sim.machines.layer_cost import shared_experts_s
 from moeopt.sim.source import Source
 
 from .repeats import MIN_RUN, dedupe_trace
-from .trace import UNUSED, Batching, Tokens, Trace, step_of_token, step_tokens, steps
+from .trace import Batching, Tokens, Trace, all_step_tokens
 
 MAX_SYNTHETIC_TOKENS = 2**22
 """Most tokens that are drawn for one instance."""
@@ -83,13 +83,16 @@ class LayerWindows:
 
     Attributes
     ----------
+    members
+        The tokens of each window, those drawn for an offline trace alone at the end.
     total
-        How many windows there are, without those drawn for an offline trace alone.
+        How many windows there are, without these.
     """
 
     trace: Trace
     options: WindowOptions
     experts: int
+    members: list[Tokens]
     total: int
 
     @classmethod
@@ -118,23 +121,19 @@ class LayerWindows:
         trace = source.trace_of(options.batch, min(drawn + offline, max(most, drawn)))
         if options.layer >= trace.layers:
             raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
-        total = steps(trace, options.batch, options.batching)
-        if source.workload is not None:
-            total = drawn
-        return cls(trace, options, source.model.routed_experts, total)
+        members = all_step_tokens(trace, options.batch, options.batching)
+        total = len(members) if source.workload is None else drawn
+        return cls(trace, options, source.model.routed_experts, members, total)
 
     def load(self, window: int) -> NDArray[np.int64]:
         """Return the tokens of every expert in a window, shape (experts,)."""
-        o = self.options
-        tokens = step_tokens(self.trace, o.batch, window, o.batching)
-        return self.trace.counts(tokens, o.layer, self.experts)
+        return self.trace.counts(self.members[window], self.options.layer, self.experts)
 
     def load_without(self, executed: Collection[int]) -> NDArray[np.int64]:
         """Return the tokens of every expert in all windows but these, shape (experts,)."""
-        o = self.options
-        window = step_of_token(self.trace, o.batch, o.batching)
-        kept = (window != UNUSED) & ~np.isin(window, list(executed))
-        return self.trace.counts(np.flatnonzero(kept), o.layer, self.experts)
+        kept = [of for window, of in enumerate(self.members) if window not in executed]
+        tokens = np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+        return self.trace.counts(tokens, self.options.layer, self.experts)
 
     def choose(self, name: str, given: int | None, low: int, after: int, seed: int) -> int:
         """Return the window that was asked for, or one that the seed draws.

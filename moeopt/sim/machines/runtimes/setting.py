@@ -231,7 +231,7 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
     top_k, layers = model.top_k, model.layers
     calls = np.array(setting.host_calls)
     expert_bytes = model.expert_weights * model.bits / 8
-    rest = _rest_bytes(model)
+    rest = model.resident_bytes - model.bytes_of("embedding")  # besides routed experts
     kv_bytes = layers * model.kv_bytes(setting.context)
     attention = model.attention
     kind = None if attention is None else attention.kind
@@ -294,11 +294,6 @@ def weights_read_gb_s(setting: Setting) -> float:
 
 def _oblivious(setting: Setting) -> bool:
     return _several_sockets(setting.machine) and not setting.numa_aware
-
-
-def _rest_bytes(model: ModelShape) -> int:
-    """Return the bytes that a token reads besides routed experts: all but the embedding."""
-    return model.resident_bytes - model.bytes_of("embedding")
 
 
 GPU_PROMPT_SHARE = 0.35

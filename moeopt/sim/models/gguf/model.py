@@ -152,6 +152,7 @@ class _Reader:
         dense = tuple(layer for layer in range(self.layers) if layer not in layers)
         leading = dense == tuple(range(len(dense)))
         shared, shared_size = self._shared()
+        embedding = self.kinds.get("embedding")
         try:
             return ModelShape(
                 name=self._name(),
@@ -167,7 +168,7 @@ class _Reader:
                 dense_layer_ids=None if leading else dense,
                 shared_intermediate_size=shared_size,
                 dense_intermediate_size=self._width("dense", r"ffn_(up|gate)"),
-                vocab_size=self._rows("embedding"),
+                vocab_size=embedding[0].shape[1] if embedding else None,
                 attention=self._attention(),
                 expert_bits=self._bits("experts"),
                 kv_bits=16.0,
@@ -213,10 +214,6 @@ class _Reader:
             reason = f"of {', '.join(map(str, sorted(found)[:4]))} rows, must be the same"
             raise InputError(f"{self.path}: {kind}: matrices {reason} in all layers")
         return found.pop() if found else None
-
-    def _rows(self, kind: TensorKind) -> int | None:
-        tensors = self.kinds.get(kind)
-        return tensors[0].shape[1] if tensors else None
 
     def _shared(self) -> tuple[int, int | None]:
         """Return the number of shared experts, and their size together."""

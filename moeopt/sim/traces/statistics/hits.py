@@ -42,10 +42,6 @@ class HitRates:
     any: Floats
     all: Floats
 
-    def at(self, capacity: int) -> int:
-        """Return the column of a capacity."""
-        return int(np.flatnonzero(self.capacities == capacity)[0])
-
 
 def lru_hits(routing: Routing) -> HitRates:
     """Return the hit rates of LRU at every capacity from 1 to the number of experts.
@@ -73,7 +69,9 @@ def random_hits(experts: int, top_k: int) -> HitRates:
     """Return the expected hit rates of random static contents at every capacity, as one layer.
 
     With M of n experts held: M / n of the accesses, ``1 - C(n - M, k) / C(n, k)`` for at least
-    one and ``C(M, k) / C(n, k)`` for all (CPU-GPU collaborative IV-D, there for k = 2).
+    one and ``C(M, k) / C(n, k)`` for all (CPU-GPU collaborative IV-D, there for k = 2). At M = k
+    it is what a token reuses of another one by chance: 0.464 and 0.036 for Mixtral, so that the
+    paper's 40 to 60 % is little above chance.
     """
     capacities = np.arange(1, experts + 1)
     subsets = comb(experts, top_k)
@@ -282,16 +280,6 @@ def reuse(routing: Routing) -> Reuse:
     independent = ratio((share**2).sum(axis=1), share.sum(axis=1))
     some, full, each, twice, thrice = rows.T
     return Reuse(some, full, each, twice, thrice, independent)
-
-
-def random_reuse(experts: int, top_k: int) -> tuple[float, float]:
-    """Return `any` and `all` for tokens that choose k of E experts at random.
-
-    ``1 - C(E - k, k) / C(E, k)`` and ``1 / C(E, k)``: 0.464 and 0.036 for Mixtral, so that the
-    paper's 40 to 60 % is little above chance.
-    """
-    subsets = comb(experts, top_k)
-    return 1 - comb(experts - top_k, top_k) / subsets, 1 / subsets
 
 
 def _layer(ids: NDArray[np.int32], starts: Flags) -> tuple[float, ...]:

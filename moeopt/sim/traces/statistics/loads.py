@@ -16,31 +16,18 @@ HOT, COLD = 0.05, 0.70
 
 def loads(routing: Routing) -> Ints:
     """Return the tokens that each expert gets over the whole trace, shape (layers, experts)."""
-    all_in_one = np.zeros(routing.tokens, dtype=np.int64)
-    rows = [counted(all_in_one, ids, 1, routing.experts)[0] for ids in routing.ids]
-    return np.array(rows)
+    return step_loads(routing, routing.tokens)[:, 0]
 
 
-def step_loads(routing: Routing, step: Ints, steps: int) -> Ints:
-    """Return the tokens per step and expert, shape (layers, steps, experts).
+def step_loads(routing: Routing, batch: int) -> Ints:
+    """Return the loads of steps of `batch` consecutive tokens, shape (layers, steps, experts).
 
-    Parameters
-    ----------
-    routing
-        The trace.
-    step
-        Shape (tokens,): the step that each token belongs to, -1 for none.
-    steps
-        Number of steps.
+    The rest, which fills no step, is left out.
     """
-    return np.array([counted(step, ids, steps, routing.experts) for ids in routing.ids])
-
-
-def window_steps(routing: Routing, batch: int) -> tuple[Ints, int]:
-    """Return the steps of `batch` consecutive tokens and their number; the rest belongs to none."""
     steps = routing.tokens // batch
     step = np.arange(routing.tokens) // batch
-    return np.where(step < steps, step, -1), steps
+    step[step >= steps] = -1
+    return np.array([counted(step, ids, steps, routing.experts) for ids in routing.ids])
 
 
 def skew(counts: Ints) -> Floats:
@@ -73,21 +60,14 @@ def cold_share(counts: Ints, share: float = COLD) -> Floats:
     return ratio(np.sort(counts, axis=-1)[..., :cold].sum(axis=-1), counts.sum(axis=-1))
 
 
-def class_shares(counts: Ints) -> dict[str, Floats]:
-    """Return the shares of hot, warm and cold experts (TriMoE 3.1), each shape (...,).
+def step_class_shares(step_loads: Ints) -> dict[str, Floats]:
+    """Return the shares of hot, warm and cold experts (TriMoE 3.1), averaged over the steps.
 
-    Experts are ranked anew in each row of `counts`, as a step's own loads class them.
+    Experts are ranked anew in each step, of shape (layers, steps, experts), as its own loads class
+    them. Each share is of shape (layers,); NaN if there is no step.
     """
-    hot, cold = top_share(counts, HOT), cold_share(counts)
-    return {"hot": hot, "warm": 1 - hot - cold, "cold": cold}
-
-
-def step_class_shares(routing: Routing, batch: int) -> dict[str, Floats]:
-    """Return `class_shares` per decode step of `batch` tokens, averaged over the steps.
-
-    Each is of shape (layers,); NaN if the trace has no whole step.
-    """
-    by_step = class_shares(step_loads(routing, *window_steps(routing, batch)))
+    hot, cold = top_share(step_loads, HOT), cold_share(step_loads)
+    by_step = {"hot": hot, "warm": 1 - hot - cold, "cold": cold}
     return {
         name: np.array([average(layer) for layer in values]) for name, values in by_step.items()
     }

@@ -12,7 +12,6 @@ from moeopt.sim.traces.statistics.hits import (
     fifo_hits,
     lru_hits,
     random_hits,
-    random_reuse,
     reuse,
     static_hits,
 )
@@ -153,9 +152,9 @@ def usual_capacities(routing: Routing) -> list[int]:
 
 def _load_figures(routing: Routing, batch: int) -> list[Figure]:
     counts = load.loads(routing)
-    steps = load.step_loads(routing, *load.window_steps(routing, batch))
+    steps = load.step_loads(routing, batch)
     step = f"in steps of {batch} tokens"
-    by_step = load.step_class_shares(routing, batch)
+    by_step = load.step_class_shares(steps)
     names = {"hot": "hottest 5 %", "warm": "next 25 %", "cold": "coldest 70 %"}
     return [
         *use_figures(counts),
@@ -169,8 +168,8 @@ def _load_figures(routing: Routing, batch: int) -> list[Figure]:
 
 
 def _reuse_figures(routing: Routing) -> list[Figure]:
-    found = reuse(routing)
-    some, full = random_reuse(routing.experts, routing.top_k)
+    found, chance = reuse(routing), random_hits(routing.experts, routing.top_k)
+    some, full = chance.any[0, routing.top_k - 1], chance.all[0, routing.top_k - 1]
     of = "tokens"
     return [
         Figure("reuse_any", f"{of} reusing an expert (random: {some:.3f})", found.any),
