@@ -42,6 +42,10 @@ class HitRates:
     any: Floats
     all: Floats
 
+    def at(self, capacity: int) -> int:
+        """Return the column of a capacity."""
+        return int(np.flatnonzero(self.capacities == capacity)[0])
+
 
 def lru_hits(routing: Routing) -> HitRates:
     """Return the hit rates of LRU at every capacity from 1 to the number of experts.
