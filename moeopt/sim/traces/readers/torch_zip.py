@@ -59,73 +59,6 @@ class Name(str):
         raise InputError(f"{self.where}: refused: it wants to call {shown(str(self))}")
 
 
-class PickleData(pickle.Unpickler):
-    """Reads the data of one pickle.
-
-    Parameters
-    ----------
-    payload
-        The pickle.
-    calls
-        Full name -> function that is called with the arguments found, for the few callables whose
-        results are wanted. Other names are `Name`.
-    persistent
-        Called with the identification of an object that lies outside of the pickle.
-    where
-        Begins every error message.
-    """
-
-    def __init__(
-        self,
-        payload: bytes,
-        calls: dict[str, Callable[..., Unpickled]],
-        persistent: Callable[[Unpickled], Unpickled],
-        where: str,
-    ) -> None:
-        super().__init__(BytesIO(payload))
-        self._payload, self._where = payload, where
-        self._calls, self._persistent = calls, persistent
-
-    def read(self) -> Unpickled:
-        """Return the value.
-
-        Raises
-        ------
-        InputError
-            If the pickle does anything else than building plain data, or is damaged.
-        """
-        if len(self._payload) > MAX_PICKLE_BYTES:
-            raise self._error(f"longer than {MAX_PICKLE_BYTES // 2**20} MiB")
-        try:
-            for number, (opcode, argument, _) in enumerate(pickletools.genops(self._payload)):
-                if number == MAX_INSTRUCTIONS:
-                    raise self._error(f"more than {MAX_INSTRUCTIONS} instructions")
-                if opcode.name not in INSTRUCTIONS:
-                    raise self._error(f"refused: instruction {opcode.name} is no plain data")
-                if opcode.name in PUTS and int(str(argument)) > number:
-                    break  # there would be room for so many
-            else:
-                return self.load()
-        except (pickle.UnpicklingError, EOFError, MemoryError, RecursionError):
-            pass
-        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError):
-            pass
-        raise self._error("damaged")
-
-    def find_class(self, module: str, name: str) -> Unpickled:
-        """Return what stands for a name: nothing is imported."""
-        full = Name(f"{module}.{name}")
-        full.where = self._where
-        return self._calls.get(full, full)
-
-    def persistent_load(self, identification: Unpickled) -> Unpickled:
-        """Return an object that lies outside of the pickle."""
-        return self._persistent(identification)
-
-    def _error(self, reason: str) -> InputError:
-        return InputError(f"{self._where}: {reason}")
-
-
 MAX_STORAGE_BYTES = 2 * 2**30
 """Most bytes of all tensors of a file together."""
 
@@ -149,7 +82,7 @@ def read_torch(path: Path) -> Unpickled:
     check_size(path)
     try:
         with reading(path), zipfile.ZipFile(path) as archive:
-            return _TorchZip(path, archive).read()
+            return _TorchZip(path, archive).value()
     except InputError:
         raise
     except zipfile.BadZipFile as error:
@@ -158,7 +91,7 @@ def read_torch(path: Path) -> Unpickled:
         raise InputError(f"{path}: not usable: {type(error).__name__}") from None
 
 
-class _TorchZip:
+class _TorchZip(pickle.Unpickler):
     """One archive, its members by their name without the folder that torch puts them into."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
@@ -168,33 +101,53 @@ class _TorchZip:
         self._copied = total = 0
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
-                raise self._error(
-                    f"{shown(member.filename)}: is compressed, which torch never does"
-                )
+                reason = "is compressed, which torch never does"
+                raise self._error(f"{shown(member.filename)}: {reason}")
             total += member.file_size
         if total > MAX_STORAGE_BYTES:
             raise self._error(f"declares more than {MAX_STORAGE_BYTES // 2**20} MiB")
-
-    def read(self) -> Unpickled:
-        """Return the value."""
-        calls: dict[str, Callable[..., Unpickled]] = {
-            "collections.OrderedDict": self._ordered_dict,
-            "torch._utils._rebuild_tensor_v2": self._tensor,
-        }
         order = self._bytes("byteorder", 16) if "byteorder" in self._members else b"little"
         if order not in (b"little", b"big"):
             raise self._error("byteorder: must be little or big")
         self._order: Literal["<", ">"] = "<" if order == b"little" else ">"
-        where = f"{self._path}: data.pkl"
-        payload = self._bytes("data.pkl", MAX_PICKLE_BYTES)
-        return PickleData(payload, calls, self._storage, where).read()
+        self._payload = self._bytes("data.pkl", MAX_PICKLE_BYTES)
+        super().__init__(BytesIO(self._payload))
+
+    def value(self) -> Unpickled:
+        """Return the value, if the pickle does nothing else than building plain data."""
+        try:
+            for number, (opcode, argument, _) in enumerate(pickletools.genops(self._payload)):
+                if number == MAX_INSTRUCTIONS:
+                    raise self._error(f"data.pkl: more than {MAX_INSTRUCTIONS} instructions")
+                if opcode.name not in INSTRUCTIONS:
+                    reason = f"instruction {opcode.name} is no plain data"
+                    raise self._error(f"data.pkl: refused: {reason}")
+                if opcode.name in PUTS and int(str(argument)) > number:
+                    break  # there would be room for so many
+            else:
+                return self.load()
+        except (pickle.UnpicklingError, EOFError, MemoryError, RecursionError):
+            pass
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError):
+            pass
+        raise self._error("data.pkl: damaged")
+
+    def find_class(self, module: str, name: str) -> Unpickled:
+        """Return what stands for a name: nothing is imported."""
+        full = Name(f"{module}.{name}")
+        full.where = f"{self._path}: data.pkl"
+        calls: dict[str, Callable[..., Unpickled]] = {
+            "collections.OrderedDict": self._ordered_dict,
+            "torch._utils._rebuild_tensor_v2": self._tensor,
+        }
+        return calls.get(full, full)
 
     def _ordered_dict(self, *arguments: Unpickled) -> dict[Unpickled, Unpickled]:
         if arguments:
             raise self._error("data.pkl: refused: an ordered dict made of something")
         return {}
 
-    def _storage(self, identification: Unpickled) -> tuple[NDArray[np.generic], str]:
+    def persistent_load(self, identification: Unpickled) -> tuple[NDArray[np.generic], str]:
         """Return the numbers of a storage, and what kind of numbers torch calls them."""
         if not (isinstance(identification, tuple) and len(identification) == 5):
             raise self._error("data.pkl: refused: an unknown kind of object outside")
