@@ -23,7 +23,7 @@ from moeopt.library.entries import open_table, problem_table, short_table, stem
 from moeopt.library.submissions import certificate_faults, certified, submitted
 from moeopt.problems.registry import get_problem
 from moeopt.sim.machines.bandwidth_files import read_bandwidths
-from moeopt.sim.models.expert_weights import read_tensors
+from moeopt.sim.models.expert_weights import read_tensor
 from moeopt.sim.models.loss_table import load_loss_table
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.traces.workload import Workload
@@ -364,7 +364,7 @@ READERS: dict[str, Reader] = {
     ),
     "model-config": Reader("config.json", lambda: _json(_CONFIG), get_model),
     "model-gguf": Reader("m.gguf", _expert_shape, get_model),
-    "safetensors": Reader("t.safetensors", _safetensors, lambda path: read_tensors(path, ["w"])),
+    "safetensors": Reader("t.safetensors", _safetensors, lambda path: read_tensor(path, "w")),
     "losses": Reader(
         "l.json", lambda: _json({"bits": [2, 3], "loss": [[[5, 2], [4, 1]]]}), load_loss_table
     ),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.sim.models.expert_weights import read_tensors, tensor_names
+from moeopt.sim.models.expert_weights import read_tensor, tensor_names
 from moeopt.sim.models.quantise import losses
 from tests.interop.refusals import MEBIBYTE, frugal_refusal
 
@@ -43,9 +43,8 @@ def test_every_type_is_read_as_it_was(tmp_path: Path) -> None:
         begin = offsets[1]
     path = written(tmp_path, header, b"".join(payloads.values()))
     assert tensor_names(path) == list(payloads)
-    found = read_tensors(path, ["BF16", "F64", "F16", "F32"])
-    for array in found.values():
-        assert array.tolist() == values.tolist()
+    for name in payloads:
+        assert read_tensor(path, name).tolist() == values.tolist()
 
 
 def test_weights_from_a_file_can_be_quantised(tmp_path: Path) -> None:
@@ -54,7 +53,7 @@ def test_weights_from_a_file_can_be_quantised(tmp_path: Path) -> None:
     weights, activations = rng.standard_normal((8, 16)), rng.standard_normal((40, 16))
     payload = weights.astype("<f4").tobytes()
     entry = {"dtype": "F32", "shape": [8, 16], "data_offsets": [0, len(payload)]}
-    read = read_tensors(written(tmp_path, {"w": entry}, payload), ["w"])["w"]
+    read = read_tensor(written(tmp_path, {"w": entry}, payload), "w")
     two, eight = losses(read, activations, (2, 8))
     assert eight < two / 1000
 
@@ -79,7 +78,7 @@ def test_weights_from_a_file_can_be_quantised(tmp_path: Path) -> None:
 def test_hostile_headers_are_refused(header: Any, says: str, tmp_path: Path) -> None:
     """File, tensor and reason; no memory is set aside for what is only declared."""
     path = written(tmp_path, header)
-    message = frugal_refusal(path, 4 * MEBIBYTE, lambda path: read_tensors(path, ["w"]))
+    message = frugal_refusal(path, 4 * MEBIBYTE, lambda path: read_tensor(path, "w"))
     assert message.startswith(says)
 
 

@@ -12,7 +12,6 @@ as its shape says. Only the tensors that are asked for are read.
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ TYPES: dict[str, str] = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"
 """Types that are read, with how they are stored; BF16 is the upper half of an F32."""
 
 
-def tensor_names(path: str | Path) -> list[str]:
+def tensor_names(path: Path) -> list[str]:
     """Return the names of the tensors in a file, in the order of its header.
 
     Raises
@@ -43,40 +42,31 @@ def tensor_names(path: str | Path) -> list[str]:
     InputError
         If the file cannot be read or its header is none.
     """
-    return list(_header(Path(path))[0])
+    return list(_header(path)[0])
 
 
-def read_tensors(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
-    """Return some tensors of a file as arrays of floats, BF16 as 32 bits.
+def read_tensor(path: Path, name: str) -> NDArray[np.generic]:
+    """Return a tensor of a file as an array of floats, BF16 as 32 bits.
 
     Raises
     ------
     InputError
-        If a tensor is not there, not of floats or not where the header says, or all of them
-        together are more than 2 GiB.
+        If it is not there, not of floats, not where the header says, or more than 2 GiB.
     """
-    path = Path(path)
     header, begin, size = _header(path)
-    found: dict[str, NDArray[np.generic]] = {}
-    total = 0
+    where = f"{path}: {shown(name)}"
+    if name not in header:
+        raise InputError(f"{where}: is not there")
+    kind, shape, first, last = _entry(where, header[name], size - begin)
+    if last - first > MAX_ARRAY_BYTES:
+        raise InputError(f"{where}: more than {MAX_ARRAY_BYTES // 2**30} GiB in all")
     with reading(path), path.open("rb") as stream:
-        for name in names:
-            if name not in header:
-                raise InputError(f"{path}: {shown(name)}: is not there")
-            kind, shape, first, last = _entry(f"{path}: {shown(name)}", header[name], size - begin)
-            total += last - first
-            if total > MAX_ARRAY_BYTES:
-                limit = MAX_ARRAY_BYTES // 2**30
-                raise InputError(f"{path}: {shown(name)}: more than {limit} GiB in all")
-            stream.seek(begin + first)
-            payload = stream.read(last - first)
-            if len(payload) < last - first:
-                raise InputError(f"{path}: {shown(name)}: the file ends within it")
-            array = np.frombuffer(payload, dtype=TYPES[kind]).reshape(shape)
-            if kind == "BF16":
-                array = (array.astype(np.uint32) << 16).view(np.float32)
-            found[name] = array
-    return found
+        stream.seek(begin + first)
+        payload = stream.read(last - first)
+    if len(payload) < last - first:
+        raise InputError(f"{where}: the file ends within it")
+    array = np.frombuffer(payload, dtype=TYPES[kind]).reshape(shape)
+    return (array.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else array
 
 
 def _header(path: Path) -> tuple[dict[str, object], int, int]:
@@ -238,7 +228,7 @@ def _stacked(path: Path) -> ExpertWeights:
 
 def _tensor(path: Path, name: str) -> NDArray[Any]:
     if path.suffix != ".npz":
-        return read_tensors(path, [name])[name]
+        return read_tensor(path, name)
     array = read_npz(path, (name,))[name]
     if array.dtype.kind != "f":
         raise InputError(f"{path}: {name}: must be floats, not {array.dtype}")
