@@ -219,24 +219,14 @@ def check_fits(plan: Plan, extent: Extent) -> None:
             _check_row(f"bits[{layer}]", widths, extent)
     for layer, ways in enumerate(plan.cache_ways):
         _below(f"cache_ways[{layer}]", ways, extent.experts + 1, "experts + 1")
-    _check_assignments(plan, extent)
-    _check_migrations(plan, extent)
-
-
-def _check_assignments(plan: Plan, extent: Extent) -> None:
-    for row, entry in enumerate(plan.assignments):
-        field = f"assignments[{row}]"
-        _check_when(field, entry.step, entry.layer, extent)
-        _check_ids(field, [*entry.gpu, *entry.cpu, *entry.ndp], extent)
-
-
-def _check_migrations(plan: Plan, extent: Extent) -> None:
-    for row, entry in enumerate(plan.migrations):
-        field = f"migrations[{row}]"
-        _check_when(field, entry.step, entry.layer, extent)
-        _below(f"{field}.expert", entry.expert, extent.experts, "experts")
-        if entry.dimm is not None:
-            _below(f"{field}.dimm", entry.dimm, extent.dimms, "dimms")
+    for row, fixed in enumerate(plan.assignments):
+        _check_when(f"assignments[{row}]", fixed.step, fixed.layer, extent)
+        _check_ids(f"assignments[{row}]", [*fixed.gpu, *fixed.cpu, *fixed.ndp], extent)
+    for row, move in enumerate(plan.migrations):
+        _check_when(f"migrations[{row}]", move.step, move.layer, extent)
+        _below(f"migrations[{row}].expert", move.expert, extent.experts, "experts")
+        if move.dimm is not None:
+            _below(f"migrations[{row}].dimm", move.dimm, extent.dimms, "dimms")
 
 
 def _check_layers(name: str, value: Sequence[object] | None, extent: Extent) -> None:

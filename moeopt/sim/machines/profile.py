@@ -386,7 +386,12 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
     InputError
         If torch is not installed, sees no GPU, or has no type of the weights' width.
     """
-    torch = _torch()
+    torch = optional_torch()
+    if torch is None:
+        raise InputError(
+            "profile: torch is not installed; install moeopt with the extra that has it:"
+            " pip install 'moeopt[torch]'"
+        )
     if settings.device == "gpu" and not torch.cuda.is_available():
         raise InputError("device: gpu: torch sees no CUDA GPU; use --device cpu")
     dtype = {2.0: torch.bfloat16, 4.0: torch.float32}.get(model.bytes_per_weight)
@@ -422,16 +427,6 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
     threads = None if where == "cuda" else int(torch.get_num_threads())
     on = name if threads is None else f"{name} with {threads} threads"
     return Bench(run, on, f"torch {torch.__version__}", threads)
-
-
-def _torch() -> Torch:
-    torch = optional_torch()
-    if torch is None:
-        raise InputError(
-            "profile: torch is not installed; install moeopt with the extra that has it:"
-            " pip install 'moeopt[torch]'"
-        )
-    return torch
 
 
 def _experts(torch: Torch, model: ModelShape, where: str, dtype: Torch) -> list[tuple[Torch, ...]]:

@@ -43,7 +43,12 @@ def predict_run(counts: ArrayLike, alpha: float = ALPHA) -> Loads:
     EMA(t) = alpha x F(t) + (1 - alpha) x EMA(t - 1), TriMoE Eq. 8. The paper gives no EMA(0): the
     first step's loads are taken, so that nothing decays from an invented start.
     """
-    loads = _run(counts)
+    loads: Ids = np.asarray(counts, dtype=np.float64)
+    if loads.ndim != 3 or len(loads) < 2 or 0 in loads.shape:
+        shape = f"(at least 2 steps, layers, experts), not {loads.shape}"
+        raise InputError(f"counts: must have shape {shape}")
+    if not np.isfinite(loads).all() or loads.min() < 0:
+        raise InputError("counts: must be finite and not negative")
     if not 0 < alpha <= 1:
         raise InputError(f"alpha: must be above 0 and at most 1, not {alpha:g}")
     predicted = loads[:-1].copy()
@@ -76,14 +81,3 @@ def load_classes(loads: ArrayLike, hot: float = HOT, warm: float = WARM) -> NDAr
     classes = np.empty(values.shape, dtype=np.int64)
     np.put_along_axis(classes, order, np.broadcast_to(by_rank, values.shape), axis=-1)
     return classes
-
-
-def _run(counts: ArrayLike) -> Loads:
-    loads: Ids = np.asarray(counts, dtype=np.float64)
-    if loads.ndim != 3 or len(loads) < 2 or 0 in loads.shape:
-        raise InputError(
-            f"counts: must have shape (at least 2 steps, layers, experts), not {loads.shape}"
-        )
-    if not np.isfinite(loads).all() or loads.min() < 0:
-        raise InputError("counts: must be finite and not negative")
-    return loads

@@ -70,7 +70,19 @@ def read_npy(path: Path) -> NDArray[np.generic]:
     """Return the array of an npy file."""
     check_size(path)
     with reading(path), path.open("rb") as stream:
-        return _read_array(stream, path.stat().st_size, str(path))
+        try:
+            declared = _declared(stream, str(path))
+            held = path.stat().st_size - stream.tell()
+            if declared > min(held, MAX_ARRAY_BYTES):
+                raise InputError(f"{path}: declares {declared} bytes and holds {held}")
+            stream.seek(0)
+            with np.errstate(all="ignore"):  # of sizes that are too large for an integer
+                array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
+                return array
+        except (InputError, OSError):
+            raise
+        except Exception as error:  # numpy raises several kinds on hostile bytes
+            raise InputError(f"{path}: not a usable npy file: {_first_line(error)}") from None
 
 
 def npy_from_bytes(payload: bytes, where: str) -> NDArray[np.generic]:
@@ -100,24 +112,6 @@ def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("its npy version is not 1.0")
     return _parsed(stream, (1, 0))
-
-
-def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[np.generic]:
-    try:
-        declared = _declared(stream, where)
-        held = size - stream.tell()
-        if declared > min(held, MAX_ARRAY_BYTES):
-            raise InputError(f"{where}: declares {declared} bytes and holds {held}")
-        stream.seek(0)
-        with np.errstate(all="ignore"):  # of sizes that are too large for an integer
-            array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
-    except InputError:
-        raise
-    except OSError:
-        raise
-    except Exception as error:  # numpy raises several kinds on hostile bytes
-        raise InputError(f"{where}: not a usable npy file: {_first_line(error)}") from None
-    return array
 
 
 def _refuse_bombs(path: Path, archive: zipfile.ZipFile, keys: Sequence[str]) -> None:
