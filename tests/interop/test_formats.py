@@ -74,14 +74,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         assert refusal(tmp_path / name) == "cannot be read: No such file or directory"
 
 
-def test_every_format_has_a_reader() -> None:
-    """Of traces or of counts."""
-    for form in FORMATS.values():
-        readers = [reader for reader in (form.trace, form.counts) if reader]
-        assert readers
-        assert all(callable(reader) for reader in readers)
-
-
 def test_a_given_format_wins_over_the_name(tmp_path: Path) -> None:
     """As where a tool writes its table under another suffix."""
     path = tmp_path / "usage.log"

@@ -62,13 +62,6 @@ def test_times_are_those_of_the_cost_model() -> None:
     assert BITS == {"bf16": 16, "int8": 8, "int4": 4}
 
 
-def test_attention_grows_with_the_context() -> None:
-    """And nothing else does."""
-    short, long = made(), made(context=100_000)
-    assert long.attention_ns[0] > short.attention_ns[0]
-    assert (long.shared_ns, long.expert_cpu_ns) == (short.shared_ns, short.expert_cpu_ns)
-
-
 def test_variation_is_as_wide_as_asked_for() -> None:
     """Over many seeds the mean stays and the coefficient of variation is 0.3; hand-overs alike."""
     plain = made(quantum_ns=1)

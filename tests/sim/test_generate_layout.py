@@ -166,7 +166,6 @@ def test_scattered_times_are_in_the_costs_and_drawn_with_the_seed() -> None:
             "table_noise: works up to 10000 tokens, not 10001",
         ),
         ({"hbm_slots": -1}, "generate layout: hbm_slots: must be at least 0, not -1"),
-        ({"step": 1}, "generate layout: step: is not a known key"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named_with_the_reason(

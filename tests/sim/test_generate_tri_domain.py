@@ -37,12 +37,6 @@ def made(**arguments: Any) -> Instance:
 
 WORKLOAD = {"workload": "trimoe-skew"}
 
-SOURCES: dict[str, dict[str, Any]] = {
-    "window": {"trace": TRACE, "layer": 1, "residents": 4},
-    "streams": {"trace": TRACE, "layer": 2, "batching": "streams"},
-    "workload": {"residents": 6} | WORKLOAD,
-}
-
 
 def test_the_seed_decides_nothing_once_the_step_is_given() -> None:
     """A stated step of a real trace leaves nothing to draw."""
@@ -245,9 +239,7 @@ def test_the_provenance_says_where_the_instance_is_from() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"provenance": None},
         {"provenance": {"machine": "trimoe"}},
-        {"dimms": 20},
         {"quantum_ns": 1},
         {"machine": "of mine"},
         {"model": "qwen3-235b-a22b"},

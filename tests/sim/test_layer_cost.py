@@ -1,47 +1,13 @@
 """What a layer costs besides its routed experts, against KTransformers' figures and by hand."""
 
-import math
 from typing import Any
 
 import pytest
 
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.layer_cost import attention_s, layer_costs, shared_experts_s
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model, names
 from tests.refusals import refused
-
-
-def deferred(machine: Machine, model: ModelShape) -> int:
-    """Return the experts to defer that saturate the CPU (KTransformers 4.2), two stay immediate.
-
-    Deferred experts must fill the CPU while the GPU does the next layer's attention and the
-    activations travel there and back.
-    """
-    layer = layer_costs(machine, model, quantum_ns=1)
-    expert_ns = int(path_cost(machine, model, "cpu_striped", 1, 1))
-    gap_ns = layer.attention_ns + 2 * layer.sync_ns
-    return min(model.top_k - 2, math.ceil(gap_ns / expert_ns))
-
-
-@pytest.mark.parametrize(
-    ("machine", "model", "bits", "published"),
-    [
-        ("ktransformers-a100", "deepseek-v3", 16, 3),
-        ("ktransformers-4080", "deepseek-v3", 4, 6),
-        ("ktransformers-a100", "deepseek-v2.5", 16, 4),
-        ("ktransformers-4080", "deepseek-v2.5", 8, 4),
-        ("ktransformers-a100", "qwen2-57b-a14b", 16, 2),
-        ("ktransformers-4080", "qwen2-57b-a14b", 8, 4),
-    ],
-)
-def test_the_published_deferral_counts_come_out(
-    machine: str, model: str, bits: int, published: int
-) -> None:
-    """KTransformers 6.3, all six; quantized are all weights, as in 6.1."""
-    shape = get_model(model).quantized(bits, bits)
-    assert deferred(get_machine(machine), shape) == published
 
 
 def test_a_layer_of_deepseek_v3_is_that_of_the_papers_timeline() -> None:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from benchmarks.papers.trimoe.prediction import decision_accuracy
 from moeopt.core.errors import InputError
@@ -71,25 +70,13 @@ def real_trace(task: str) -> Trace:
     return load_trace(real_trace_file(f"esft_deepseek_v2_lite/{task}.npz"))
 
 
-def counts_of(trace: Trace, steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the loads of steps made of these tokens, shape (steps, layers, 64 experts)."""
-    counts = np.zeros((len(steps), trace.layers, 64), dtype=np.int64)
-    layers = np.arange(trace.layers)[:, None]
-    for step, tokens in enumerate(steps):
-        chosen = trace.topk_ids[tokens].astype(np.int64).transpose(1, 0, 2)
-        np.add.at(counts[step], (layers, chosen.reshape(trace.layers, -1)), 1)
-    return counts
-
-
 def test_accuracy_on_real_routing_is_near_trimoes() -> None:
     """TriMoE 4.3 reports more than 78 %; DeepSeek-V2-Lite's intent trace gives 0.80 +- 0.05.
 
     Step t holds the t-th token of every sequence that is long enough.
     """
     trace = real_trace("intent")
-    lengths = trace.seq_len.astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    counts = counts_of(trace, [starts[lengths > t] + t for t in range(int(lengths.max()))])
+    counts = trace.step_counts(len(trace.seq_len), "sequences", 64).counts
     assert counts.sum() == 8222 * 26 * 6
     assert decision_accuracy(counts) == pytest.approx(0.80, abs=0.05)
     # the template at the head of the prompts is unlike what follows: without it 0.80
@@ -99,7 +86,5 @@ def test_accuracy_on_real_routing_is_near_trimoes() -> None:
 @pytest.mark.parametrize("task", ["intent", "law", "summary"])
 def test_the_average_beats_the_last_step_alone(task: str) -> None:
     """In steps of 256 tokens smoothing helps: alpha 0.3 against 1, which is the step before."""
-    trace = real_trace(task)
-    windows = [np.arange(start, start + 256) for start in range(0, trace.tokens - 255, 256)]
-    counts = counts_of(trace, windows)
+    counts = real_trace(task).step_counts(256, experts=64).counts
     assert decision_accuracy(counts) > decision_accuracy(counts, alpha=1.0) + 0.01

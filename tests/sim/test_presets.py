@@ -123,14 +123,6 @@ def test_a_model_says_what_its_sizes_were_checked_on(name: str) -> None:
     assert "; sizes checked: " in get_model(name).source
 
 
-def test_names_lists_the_files_of_a_kind() -> None:
-    """A new preset is a new file and nothing else."""
-    for kind in KINDS:
-        assert names(kind) == sorted(path.stem for path in (FOLDER / kind).iterdir())
-    assert "trimoe" in names("machines")
-    assert {"deepseek-v2", "glm-4.5-air", "qwen3-235b-a22b"} <= set(names("models"))
-
-
 @pytest.mark.parametrize(
     ("name", "total", "routed", "rest"),
     [

@@ -18,6 +18,7 @@ from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.instance import Solution as Assignment
 from tests.problems.balance.balance_random_instances import random_instance as balance
+from tests.sim.holdout.test_layout import all_on_cpu
 
 
 def random_instance(problem: str, seed: int) -> object:
@@ -104,8 +105,3 @@ def test_an_open_proof_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proven <= reached <= run_on(instance, decision, "trimoe")
     assert execute_layout(instance, decision).unproven == len(instance.scenarios)
     assert execute_layout(instance, decision, "trimoe").unproven == 0
-
-
-def all_on_cpu(layer: Layer) -> Assignment:
-    """Return a schedule that no method would choose."""
-    return Assignment(instance=layer.name, assignment=("cpu",) * len(layer.experts))
