@@ -219,14 +219,14 @@ def check_fits(plan: Plan, extent: Extent) -> None:
             _check_row(f"bits[{layer}]", widths, extent)
     for layer, ways in enumerate(plan.cache_ways):
         _below(f"cache_ways[{layer}]", ways, extent.experts + 1, "experts + 1")
-    for row, fixed in enumerate(plan.assignments):
-        _check_when(f"assignments[{row}]", fixed.step, fixed.layer, extent)
-        _check_ids(f"assignments[{row}]", [*fixed.gpu, *fixed.cpu, *fixed.ndp], extent)
-    for row, move in enumerate(plan.migrations):
-        _check_when(f"migrations[{row}]", move.step, move.layer, extent)
-        _below(f"migrations[{row}].expert", move.expert, extent.experts, "experts")
+    for number, fixed in enumerate(plan.assignments):
+        _check_when(f"assignments[{number}]", fixed.step, fixed.layer, extent)
+        _check_ids(f"assignments[{number}]", [*fixed.gpu, *fixed.cpu, *fixed.ndp], extent)
+    for number, move in enumerate(plan.migrations):
+        _check_when(f"migrations[{number}]", move.step, move.layer, extent)
+        _below(f"migrations[{number}].expert", move.expert, extent.experts, "experts")
         if move.dimm is not None:
-            _below(f"migrations[{row}].dimm", move.dimm, extent.dimms, "dimms")
+            _below(f"migrations[{number}].dimm", move.dimm, extent.dimms, "dimms")
 
 
 def _check_layers(name: str, value: Sequence[object] | None, extent: Extent) -> None:

@@ -144,8 +144,10 @@ def test_parameters_add_up_to_the_published(
 ) -> None:
     """In 1e9: all within 1 %, the rest within 5 % (norms are left out, figures are rounded)."""
     model = get_model(name)
-    assert (model.routed_weights + model.resident_weights) / 1e9 == pytest.approx(total, rel=0.01)
-    assert model.routed_weights / 1e9 == pytest.approx(routed, rel=0.01)
+    assert (model.weights_of("experts") + model.resident_weights) / 1e9 == pytest.approx(
+        total, rel=0.01
+    )
+    assert model.weights_of("experts") / 1e9 == pytest.approx(routed, rel=0.01)
     assert model.resident_weights / 1e9 == pytest.approx(rest, rel=0.05)
 
 
@@ -166,7 +168,7 @@ def test_the_edge_papers_expert_parameters() -> None:
     model = get_model("deepseek-moe-16b")
     moe_layers = model.layers - model.dense_layers
     assert moe_layers == 27
-    together = model.routed_weights + moe_layers * model.shared_weights
+    together = model.weights_of("experts") + moe_layers * model.shared_weights
     assert together / 1e9 == pytest.approx(15.4, rel=0.005)
 
 

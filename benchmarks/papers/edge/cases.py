@@ -63,7 +63,7 @@ def cases() -> Iterator[tuple[str, int]]:
     for model in MODELS:
         shape = get_model(model)
         for units in UNITS:
-            if shape.routed_weights * shape.bytes_per_weight <= units * DIMM_BYTES:
+            if shape.weights_of("experts") * shape.bytes_per_weight <= units * DIMM_BYTES:
                 yield model, units
 
 

@@ -196,10 +196,10 @@ def _describe_several(draft: _Draft, cpu: CpuFacts | None, system: System) -> No
         found = []  # what is not known of the first is asked for as `gpu`
     if len(found) > 1 and first is not None:
         gpus = []
-        for name, memory, _ in found:
-            gpu = {**first, "name": name, "hbm_gb": memory}
-            part = parts.gpu_called(name)
-            if name != first["name"] and part is not None:
+        for one in found:
+            gpu = {**first, "name": one.name, "hbm_gb": one.memory_gib}
+            part = parts.gpu_called(one.name)
+            if one.name != first["name"] and part is not None:
                 like = parts.gpu_part(part).gpu
                 gpu |= {"peak_tflops": like.peak_tflops, "hbm_gb_s": like.hbm_gb_s}
             gpus.append(gpu)
@@ -225,15 +225,15 @@ def _describe_several(draft: _Draft, cpu: CpuFacts | None, system: System) -> No
     if len(found) > 1 and first is not None:
         ends = [name for name, _, _ in nodes] if len(nodes) > 1 else ["host"]
         links: list[dict[str, object]] = [
-            {"from": f"gpu{number}", "to": end, "gb_s": gb_s}
-            for number, (_, _, gb_s) in enumerate(found)
+            {"from": f"gpu{number}", "to": end, "gb_s": one.pcie_gb_s}
+            for number, one in enumerate(found)
             for end in ends
-            if gb_s is not None
+            if one.pcie_gb_s is not None
         ]
-        for one, other in peers(system, len(found)):
-            gb_s = min(found[one][2] or 0.0, found[other][2] or 0.0)
+        for i, j in peers(system, len(found)):
+            gb_s = min(found[i].pcie_gb_s or 0.0, found[j].pcie_gb_s or 0.0)
             if gb_s:
-                links.append({"from": f"gpu{one}", "to": f"gpu{other}", "gb_s": gb_s})
+                links.append({"from": f"gpu{i}", "to": f"gpu{j}", "gb_s": gb_s})
         if links:
             draft.put("links", links, "nvidia-smi: link widths; topo -p2p: peer access")
 

@@ -160,7 +160,7 @@ def free_bytes(system: System) -> int:
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """The first GPU; `count` like it or not are there. `pcie_gb_s` is its link at full speed."""
+    """A GPU, one of `count` there, alike or not; `pcie_gb_s` is its link at full speed."""
 
     name: str
     memory_gib: float
@@ -175,37 +175,24 @@ NVIDIA = "name,memory.total,pcie.link.gen.max,pcie.link.width.max"
 
 def gpu_facts(system: System) -> GpuFacts | None:
     """Return what nvidia-smi says, or else rocm-smi; None without either."""
-    return _nvidia(system) or _amd(system)
+    return next(iter(nvidia_gpus(system)), None) or _amd(system)
 
 
-def _nvidia(system: System) -> GpuFacts | None:
-    gpus = _nvidia_rows(system)
-    if not gpus:
-        return None
-    name, memory_gib, generation, width = gpus[0]
-    return GpuFacts(
-        name=name,
-        memory_gib=memory_gib,
-        count=len(gpus),
-        pcie_gb_s=_link_gb_s(generation, width),
-        pcie_source=f"nvidia-smi: PCIe {generation} x{width}, at most",
-        source="nvidia-smi",
-    )
-
-
-def nvidia_gpus(system: System) -> list[tuple[str, float, float | None]]:
-    """Return every GPU that nvidia-smi lists: name, memory in GiB, and its link at full speed."""
-    return [(name, gib, _link_gb_s(*link)) for name, gib, *link in _nvidia_rows(system)]
-
-
-def _nvidia_rows(system: System) -> list[tuple[str, float, str, str]]:
-    """Return name, memory in GiB, and the link's generation and width of every GPU."""
+def nvidia_gpus(system: System) -> list[GpuFacts]:
+    """Return every GPU that nvidia-smi lists."""
     text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv,noheader,nounits"])
-    rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
+    lines = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
+    rows = [row for row in lines if len(row) == 4 and _whole(row[1])]
     return [
-        (row[0], round(mib / 1024, 2), row[2], row[3])
-        for row in rows
-        if len(row) == 4 and (mib := _whole(row[1]))
+        GpuFacts(
+            name=name,
+            memory_gib=round((_whole(mib) or 0) / 1024, 2),
+            count=len(rows),
+            pcie_gb_s=_link_gb_s(generation, width),
+            pcie_source=f"nvidia-smi: PCIe {generation} x{width}, at most",
+            source="nvidia-smi",
+        )
+        for name, mib, generation, width in rows
     ]
 
 
@@ -246,7 +233,8 @@ def _amd(system: System) -> GpuFacts | None:
         cards = json.loads(text or "{}")
     except ValueError:
         return None
-    cards = [card for card in cards.values() if isinstance(card, dict)] if cards else []
+    cards = cards.values() if isinstance(cards, dict) else []
+    cards = [card for card in cards if isinstance(card, dict)]
     for card in cards:
         low = {str(key).lower(): str(value) for key, value in card.items()}
         size = next((v for k, v in low.items() if "vram total memory" in k), "")

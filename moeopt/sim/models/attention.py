@@ -44,14 +44,9 @@ class GroupedQuery(Frozen):
         """Weights of the query, key, value and output projections."""
         return 2 * hidden_size * (self.heads + self.kv_heads) * self.head_dim
 
-    @property
-    def kv_values_per_token(self) -> int:
-        """Numbers that a token leaves in the KV cache of one layer."""
-        return 2 * self.kv_heads * self.head_dim
-
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
-        return math.ceil(self.kv_values_per_token * self._tokens(context))
+        return math.ceil(2 * self.kv_heads * self.head_dim * self._tokens(context))
 
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer, the mean over the layers."""
@@ -96,14 +91,9 @@ class LatentAttention(Frozen):
         expand = self.kv_rank * self.heads * (self.nope_dim + self.value_dim)
         return query + compress + expand + self.heads * self.value_dim * hidden_size
 
-    @property
-    def kv_values_per_token(self) -> int:
-        """Numbers that a token leaves in the KV cache of one layer."""
-        return self.kv_rank + self.rope_dim
-
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens."""
-        return self.kv_values_per_token * context
+        return (self.kv_rank + self.rope_dim) * context
 
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer: all heads share its cache."""
@@ -150,11 +140,6 @@ class HybridAttention(Frozen):
             + self.conv_width * (2 * keys + values)
         )
         return math.ceil((full + (self.full_every - 1) * linear) / self.full_every)
-
-    @property
-    def kv_values_per_token(self) -> int:
-        """Numbers that a token leaves in the KV cache, the mean over the layers."""
-        return math.ceil(2 * self.kv_heads * self.head_dim / self.full_every)
 
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""

@@ -183,7 +183,7 @@ class ModelShape(Frozen):
         InputError
             If the shape has no `attention`.
         """
-        return self._kv_bytes(self._known_attention().kv_values(context))
+        return math.ceil(self._known_attention().kv_values(context) * self.bits_of("kv") / 8)
 
     def bits_of(self, kind: TensorKind | Literal["kv"]) -> float:
         """Return the bits per weight of a kind of tensor, or of a number in the KV cache."""
@@ -206,7 +206,7 @@ class ModelShape(Frozen):
         """
         with_experts = self.layers - self.dense_layers
         if kind == "experts":
-            return self.routed_weights
+            return with_experts * self.routed_experts * self.expert_weights
         if kind == "shared":
             return with_experts * self.shared_weights
         if kind == "attention":
@@ -253,11 +253,6 @@ class ModelShape(Frozen):
         others = (kind for kind in KINDS if kind != "experts")
         return math.ceil(sum(self.weights_of(kind) * self.bits_of(kind) for kind in others) / 8)
 
-    @property
-    def routed_weights(self) -> int:
-        """Weights of the routed experts of all layers."""
-        return (self.layers - self.dense_layers) * self.routed_experts * self.expert_weights
-
     def quantized(self, expert_bits: float, other_bits: float | None = None) -> Self:
         """Return this shape with its routed experts, and maybe the rest, at other widths.
 
@@ -300,9 +295,6 @@ class ModelShape(Frozen):
         if len(groups) == 1:
             parts = [f"{next(iter(groups))} per weight"]
         return f"{'; '.join(parts)}; {self.bits_of('kv'):.4g} in the KV cache"
-
-    def _kv_bytes(self, values: int) -> int:
-        return math.ceil(values * self.bits_of("kv") / 8)
 
     @property
     def _native_bits(self) -> float:
