@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
-from moeopt.sim.traces.trace import step_tokens
 
 from .instance import Expert, Instance
 
@@ -39,9 +39,7 @@ def generate(source: Source, options: Options) -> Instance:
     trace, model = source.trace_of(options.batch), source.model
     if options.layer >= trace.layers:
         raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
-    counts = trace.counts(
-        step_tokens(trace, options.batch, 0, "window"), options.layer, model.routed_experts
-    )
+    counts = trace.counts(np.arange(options.batch), options.layer, model.routed_experts)
     miss, hit = (
         path_cost(source.machine, model, path, counts.clip(1), source.quantum_ns)
         for path in ("gpu_miss_striped", "gpu_hit")
