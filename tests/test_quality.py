@@ -16,9 +16,6 @@ ONE_CONCEPT = {
     "problems/placement/generate.py": "instances, and the steps of a trace that they serve",
     "problems/relayout/later.py": "decisions on later loads, and what they cost on futures",
     "problems/replication/annealing.py": "annealing of copies, by slots and by exchanges",
-    "sim/machines/machine.py": "a machine's file",
-    "sim/models/gguf/types.py": "types of tensors, and named mixes of them",
-    "sim/models/hf_config.py": "config.json: shapes, and widths of weights",
     "sim/traces/fitting.py": "fitting a workload, and the search behind it",
     "study/settlements.py": "solving under other readings, and the table of it",
 }

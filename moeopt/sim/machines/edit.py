@@ -289,24 +289,15 @@ TITLES = {
 def machine_page() -> str:
     """Return the list of parts and fields in Markdown."""
     lines = [HEAD, *_parts(), "## Fields", ""]
-    for parent, title in _sections():
-        lines += [f"### {title}", "", "| field | unit | default | what | where to find it |"]
-        lines += ["|---|---|---|---|---|"]
-        lines += [_line(facts) for facts in fields_of(Machine).values() if _of(facts) == parent]
-        lines.append("")
+    below: dict[str, list[str]] = {}
+    for path, facts in fields_of(Machine).items():
+        below.setdefault(path.rpartition(".")[0], []).append(_line(facts))
+    for parent, rows in below.items():
+        if not parent.startswith("gpus[]"):  # each as `gpu`
+            title = TITLES.get(parent, f"`{parent}`")
+            lines += [f"### {title}", "", "| field | unit | default | what | where to find it |"]
+            lines += ["|---|---|---|---|---|", *rows, ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _sections() -> Iterator[tuple[str, str]]:
-    parents = dict.fromkeys(_of(facts) for facts in fields_of(Machine).values())
-    for parent in parents:
-        if parent.startswith("gpus[]"):
-            continue  # each as `gpu`
-        yield parent, TITLES.get(parent, f"`{parent}`")
-
-
-def _of(facts: FieldFacts) -> str:
-    return facts.path.rpartition(".")[0]
 
 
 def _line(facts: FieldFacts) -> str:
