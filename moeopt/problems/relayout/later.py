@@ -36,7 +36,6 @@ from moeopt.core.device_loads import (
     Ints,
     table_for,
 )
-from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.problem import Run
 from moeopt.core.search import Search
@@ -46,7 +45,7 @@ from moeopt.problems.tri_domain.threshold.incumbent import first_schedule
 from moeopt.sim.traces.popularity import CostCurve, Forecast, fit
 
 from .check import link_time_ns
-from .fixed_layout import fixed_layout
+from .fixed_layout import after_migrations
 from .instance import COSTS, STRIPED, TWO_PARTS, Expert, Instance, Migration, Solution
 from .migrations import prefetch_allowed
 
@@ -240,24 +239,6 @@ class ExecutedMigrations:
     proven: bool
 
 
-def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Expert, ...]:
-    """Return the experts where they lie after the migrations.
-
-    Raises
-    ------
-    InputError
-        If a migration names an expert that the instance does not have.
-    """
-    experts = {expert.expert: expert for expert in instance.experts}
-    for number, migration in enumerate(migrations):
-        if migration.expert not in experts:
-            raise InputError(f"migrations[{number}]: there is no expert {migration.expert}")
-        prefetched = migration.kind == "prefetch"
-        change = {"resident": True} if prefetched else {"dimm": migration.dimm}
-        experts[migration.expert] = experts[migration.expert].model_copy(update=change)
-    return tuple(experts.values())
-
-
 def execute(
     instance: Instance, migrations: Iterable[Migration], schedule: Schedule = EXACT
 ) -> ExecutedMigrations:
@@ -280,19 +261,9 @@ def execute(
         schedule.
     """
     decided = tuple(migrations)
-    experts = migrated(instance, decided)
-    layer = fixed_layout(
-        instance.name,
-        instance.dimms,
-        instance.dram_striped_ns,
-        instance.dram_localized_ns,
-        experts,
-        instance,
-    )
-    run = scheduled(layer, schedule, instance.gpu_base_ns or 0)
-    active = {expert.expert for expert in experts if expert.tokens}
-    kept = tuple(migration for migration in decided if migration.expert in active)
-    assignment = tuple(run.domains.get(expert.expert) for expert in experts)
+    run = scheduled(after_migrations(instance, decided), schedule)
+    kept = tuple(migration for migration in decided if migration.expert in run.domains)
+    assignment = tuple(run.domains.get(expert.expert) for expert in instance.experts)
     solution = Solution(instance=instance.name, migrations=kept, assignment=assignment)
     idle = len(decided) - len(kept)
     return ExecutedMigrations(solution, run.makespan_ns, idle, schedule_name(schedule), run.proven)

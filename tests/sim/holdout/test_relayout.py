@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.relayout import check
+from moeopt.problems.relayout.fixed_layout import migrated
 from moeopt.problems.relayout.instance import COSTS, Expert, Instance, Migration, Solution
-from moeopt.problems.relayout.later import execute, migrated
+from moeopt.problems.relayout.later import execute
 from tests.sim.holdout.test_layout import all_on_cpu, optimal
 
 DIMMS = 3
