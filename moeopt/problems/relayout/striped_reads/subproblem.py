@@ -37,13 +37,7 @@ FEASIBILITY: dict[int, Feasibility] = {
 
 
 class Dimm:
-    """The active experts that lie on one DIMM.
-
-    Attributes
-    ----------
-    rows
-        The experts.
-    """
+    """The active experts (`rows`) that lie on one DIMM."""
 
     def __init__(self, modes: Modes, dimm: int) -> None:
         read, experts = modes.localized_read, modes.instance.experts
