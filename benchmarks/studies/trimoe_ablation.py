@@ -39,9 +39,10 @@ from moeopt.problems.layout import generate as layouts
 from moeopt.problems.layout.instance import Solution as LayoutSolution
 from moeopt.problems.registry import get_problem
 from moeopt.problems.relayout import generate as relayout
+from moeopt.problems.relayout.fixed_layout import migrated
 from moeopt.problems.relayout.instance import Instance as Relayout
 from moeopt.problems.relayout.instance import Migration
-from moeopt.problems.relayout.later import execute, migrated
+from moeopt.problems.relayout.later import execute
 from moeopt.problems.tri_domain.fixed_layout import Schedule
 from moeopt.problems.tri_domain.heuristics import greedy, monde, trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer

@@ -15,7 +15,7 @@ from moeopt.core.clock import TimeLimitError, solving_clock, spend, told
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
-from moeopt.problems.relayout.striped_reads.modes import Modes
+from moeopt.problems.relayout.modes import Modes
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
 from moeopt.problems.relayout.striped_reads.plans import TooManyError
 

@@ -57,9 +57,9 @@ def automatic(problem: AnyProblem, relaxed: bool = False) -> Method:
     own = next(iter(problem.exact_methods), GOES_ON)
     name = GOES_ON if relaxed else own
     chosen = _one_of(problem, name) or problem_methods(problem)[name]
-    if chosen.backend != "own":
+    if chosen.backend != "own" or chosen.then is not None:
         return chosen
-    return replace(chosen, then=chosen.then or GOES_ON)
+    return replace(chosen, then=GOES_ON)
 
 
 def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:

@@ -11,7 +11,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.layout.generate import Options, of_loads
 from moeopt.problems.layout.heuristics import trimoe_layout_tuned as tune
 from moeopt.problems.layout.instance import Domain, Instance, Solution
-from moeopt.problems.relayout.fixed_layout import fixed_layout
+from moeopt.problems.relayout.fixed_layout import after_migrations
 from moeopt.problems.relayout.generate import Options as RelayoutOptions
 from moeopt.problems.relayout.generate import on_layout
 from moeopt.problems.tri_domain.fixed_layout import scheduled
@@ -85,8 +85,7 @@ def domains(
     layer = on_layout(
         setting.source, RelayoutOptions(dimms=setting.dimms), load, _only(place), NAME
     )
-    reads = (layer.dram_striped_ns, layer.dram_localized_ns)
-    found = scheduled(fixed_layout(NAME, layer.dimms, *reads, layer.experts), schedule)
+    found = scheduled(after_migrations(layer), schedule)
     return tuple(found.domains.get(expert) for expert in range(len(load)))
 
 

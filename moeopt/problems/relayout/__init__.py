@@ -67,7 +67,7 @@ def _generator() -> Generator["Instance"]:
 
 
 def _executor() -> "Callable[[Instance, Solution], object]":
-    from .execute import execute
+    from .fixed_layout import execute
 
     return execute
 

@@ -2,20 +2,22 @@
 
 A mode of an expert is a migration or none, and a domain. Each mode keeps the GPU, the CPU and
 every DIMM, channel and PCIe busy for known times, those of the layout it leads to (RE-C8 to
-RE-C12).
+RE-C12). `modes.Modes` leaves out only modes that another one replaces: the least over the others
+is the least over all. Times are in steps of the costs' greatest common divisor.
 """
 
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import STRIPED, Instance, active_experts, costs_ns, reads_ns
-from .migrations import link_moves_allowed, link_use, prefetch_allowed
+from .instance import Instance
+from .migrations import link_use
+from .modes import Modes
+from .modes import objective_grid as objective_grid
 
-SCALE = 2**16
+SCALE = 2**32
 """Multipliers are rounded to this resolution before the bound is computed in integers."""
 
 ROUNDS_AT_REST, ROUNDS = 20, 60
@@ -47,17 +49,12 @@ def lower_bound(instance: Instance) -> int:
     give a valid bound; they are found in floats by multiplicative updates, and the value returned
     is computed in integers from rounded ones.
     """
-    modes = _Modes.of(instance, _Rows.of(instance))
-    multipliers = _Multipliers(instance, modes)
-    multipliers.improve(ROUNDS_AT_REST, modes.without_migrations())
-    multipliers.improve(ROUNDS, modes)
-    return multipliers.exact_value(modes)
-
-
-def objective_grid(instance: Instance) -> int:
-    """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
-    costs = [cost for expert in active_experts(instance) for cost in costs_ns(expert)]
-    return gcd(instance.base_ns, *reads_ns(instance), *costs) or 1
+    modes = Modes(instance)
+    uses = _Uses.of(modes, _Rows.of(instance))
+    multipliers = _Multipliers(modes, uses)
+    multipliers.improve(ROUNDS_AT_REST, uses.without_migrations())
+    multipliers.improve(ROUNDS, uses)
+    return multipliers.exact_value(uses) * modes.step_ns
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Modes:
+class _Uses:
     """What each mode of each active expert uses, of shape (modes, experts, `USES`)."""
 
     rows: _Rows
@@ -134,81 +131,41 @@ class _Modes:
     dimm: Ints
 
     @classmethod
-    def of(cls, instance: Instance, on: _Rows) -> "_Modes":
-        c = instance.columns
-        rows = np.flatnonzero(c.tokens)
-        resident, dimm = c.resident[rows], c.dimm[rows]
-        striped, miss = dimm == STRIPED, ~resident
-        relayout, rebalance = link_moves_allowed(instance)
-        to_stripes = striped | relayout
-        elsewhere = np.where(striped, relayout, rebalance)
-        link = link_use(instance)
-        change = np.where(striped, 0, link.relayout_ns)
-        move = np.where(striped, link.relayout_ns, link.rebalance_ns)
-        read = instance.dram_localized_ns
-        from_all: dict[int, Ints | int] = {
-            EVERY: instance.striped_charge_ns(instance.dram_striped_ns),
-            EVERY_CHANNEL: instance.dram_striped_ns,
-        }
-        from_own: dict[int, Ints | int] = {OWN: read, OWN_CHANNEL: read}
-        from_other: dict[int, Ints | int] = {OTHER: read, OTHER_CHANNEL: read}
-        table: list[tuple[NDArray[np.bool_], dict[int, Ints | int]]] = [
-            (resident, {GPU: c.gpu_hit_ns[rows]}),
-            (miss & bool(prefetch_allowed(instance)), {GPU: c.gpu_hit_ns[rows], SLOT: 1}),
-        ]
-        nothing = np.zeros(len(rows), dtype=np.int64)
-        for host, able, (cost_striped, cost_localized), (pcie_striped, pcie_localized) in (
-            (
-                GPU,
-                miss,
-                (c.gpu_miss_striped_ns[rows], c.gpu_miss_localized_ns[rows]),
-                (c.pcie_striped_ns[rows], c.pcie_localized_ns[rows]),
-            ),
-            (
-                CPU,
-                miss | resident,
-                (c.cpu_striped_ns[rows], c.cpu_localized_ns[rows]),
-                (nothing, nothing),
-            ),
-        ):
-            localized: dict[int, Ints | int] = {host: cost_localized, PCIE: pcie_localized}
-            table += [
-                (
-                    able & to_stripes,
-                    from_all | {host: cost_striped, PCIE: pcie_striped, LINK: change},
-                ),
-                (able & ~striped, from_own | localized),
-                (able & elsewhere, from_other | localized | {LINK: move}),
-            ]
-        table += [
-            (~striped, {OWN: c.ndp_ns[rows]}),
-            (elsewhere, {OTHER: c.ndp_ns[rows], LINK: move}),
-        ]
-        uses = np.zeros((len(table), len(rows), USES), dtype=np.int64)
-        for mode, (_, used) in enumerate(table):
-            for what, amount in used.items():
-                uses[mode, :, what] = amount
-        return cls(on, uses, np.stack([able for able, _ in table]), dimm)
+    def of(cls, modes: Modes, on: _Rows) -> "_Uses":
+        shape = max(map(len, modes.of.values())), len(modes.of)
+        uses, able = np.zeros((*shape, USES), dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+        for expert, of in enumerate(modes.of.values()):
+            able[: len(of), expert] = True
+            for number, mode in enumerate(of):
+                read = modes.localized_read if mode.on_channel else 0
+                at_home, elsewhere = (0, read) if mode.kind else (read, 0)
+                uses[number, expert] = [
+                    *(mode.gpu, mode.cpu),
+                    *(mode.reads * modes.striped_read, mode.stays, mode.arrives or 0),
+                    *(mode.reads * modes.channel_read, at_home, elsewhere),
+                    *(mode.pcie, modes.link_ns(mode), mode.kind == "prefetch"),
+                ]
+        return cls(on, uses, able, np.array([modes.dimm[row] for row in modes.of]))
 
-    def without_migrations(self) -> "_Modes":
+    def without_migrations(self) -> "_Uses":
         """Return only the modes that need no migration, or a free one."""
         free = (self.uses[:, :, LINK] == 0) & (self.uses[:, :, SLOT] == 0)
-        return _Modes(self.rows, self.uses, self.able & free, self.dimm)
+        return _Uses(self.rows, self.uses, self.able & free, self.dimm)
 
 
 class _Multipliers:
     """Multipliers of the devices, of the links' windows and of the slots, and the best so far."""
 
-    def __init__(self, instance: Instance, modes: _Modes) -> None:
-        self.on = modes.rows
+    def __init__(self, modes: Modes, uses: _Uses) -> None:
+        self.on = uses.rows
         self.log_w = np.zeros(self.on.count + 2)
-        self.limit = np.array([link_use(instance).window_ns, prefetch_allowed(instance)])
-        self.base_ns = instance.base_ns
+        self.limit = np.array([link_use(modes.instance).window_ns, modes.prefetches])
+        self.base = modes.base
         self.best = -np.inf, np.ones(self.on.count), np.zeros(2)
         self.span = 1.0  # what the makespan may come to: makes limits comparable to it
-        self.experts = np.arange(len(modes.dimm))
+        self.experts = np.arange(len(uses.dimm))
 
-    def improve(self, rounds: int, modes: _Modes) -> None:
+    def improve(self, rounds: int, modes: _Uses) -> None:
         """Raise the multipliers of whatever the cheapest modes overload.
 
         The best of these rounds replaces what was known: with more modes bounds are lower.
@@ -223,18 +180,18 @@ class _Multipliers:
             values = np.where(modes.able, (modes.uses * per_use).sum(axis=2), np.inf)
             choice = values.argmin(axis=0)
             value = float(values[choice, self.experts].sum() - on_limits @ self.limit)
-            value += devices[0] * self.base_ns
+            value += devices[0] * self.base
             if value > self.best[0]:
                 self.best = value, devices, on_limits
             used = modes.uses[choice, self.experts]
             loads = self.on.loads(used, modes.dimm, other)
-            loads[0] += self.base_ns
+            loads[0] += self.base
             full = used[:, [LINK, SLOT]].sum(axis=0) / np.maximum(self.limit, 1)
             ratio = np.concatenate([loads / self.span, full])
             self.log_w += ratio / max(ratio.max(), 1e-9) / (1 + step) ** 0.5
         self.span = max(self.best[0], 1.0)
 
-    def exact_value(self, modes: _Modes) -> int:
+    def exact_value(self, modes: _Uses) -> int:
         """Return the best bound, computed in integers."""
         _, devices, on_limits = self.best
         weights = np.array([round(w * SCALE) for w in devices.tolist()], dtype=object)
@@ -242,7 +199,7 @@ class _Multipliers:
         other = self._lightest_other(np.array(weights, dtype=np.float64), modes.dimm)
         per_use = self.on.per_use(weights, whole, modes.dimm, other)
         values = (modes.uses.astype(object) * per_use).sum(axis=2)
-        total = weights[0] * self.base_ns - whole @ self.limit.astype(object)
+        total = weights[0] * self.base - whole @ self.limit.astype(object)
         for expert in range(len(modes.dimm)):  # Python integers do not overflow
             total += min(values[modes.able[:, expert], expert])
         bound: int = -(-total // weights.sum())

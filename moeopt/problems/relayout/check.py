@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from .instance import DOMAINS, Domain, Expert, Instance, Migration, Solution
+from .instance import DOMAINS, Domain, Expert, Instance, Kind, Migration, Solution
 
 CONSTRAINTS = {
     "RE-C1": "each expert with tokens runs in exactly one domain, one without in none",
@@ -296,7 +296,8 @@ MAX_CANDIDATES = 12**5
 def count(instance: Instance) -> int:
     """Return how many candidates `candidates` yields."""
     return prod(
-        len(_migrations(instance, expert)) * len(_domains(expert)) for expert in instance.experts
+        len(fitting_migrations(instance, expert)) * len(_domains(expert))
+        for expert in instance.experts
     )
 
 
@@ -306,7 +307,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     Migrations stand in the order of the instance's experts: their order means nothing. The windows
     and whether a domain is allowed are left to the checker.
     """
-    migrations = [_migrations(instance, expert) for expert in instance.experts]
+    migrations = [fitting_migrations(instance, expert) for expert in instance.experts]
     domains = [_domains(expert) for expert in instance.experts]
     for chosen in product(*migrations):
         migrating = tuple(migration for migration in chosen if migration is not None)
@@ -320,7 +321,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
             )
 
 
-def _migrations(instance: Instance, expert: Expert) -> list[Migration | None]:
+def fitting_migrations(instance: Instance, expert: Expert) -> list[Migration | None]:
     """Return the migrations that RE-C4 allows the expert, first that it stays."""
     found: list[Migration | None] = [None]
     if not expert.tokens:
@@ -329,11 +330,9 @@ def _migrations(instance: Instance, expert: Expert) -> list[Migration | None]:
         found.append(Migration(expert=expert.expert, kind="prefetch"))
     if expert.dimm is not None:
         found.append(Migration(expert=expert.expert, kind="stripe"))
-    for dimm in range(instance.dimms):
-        if expert.dimm is None:
-            found.append(Migration(expert=expert.expert, kind="localize", dimm=dimm))
-        elif expert.dimm != dimm:
-            found.append(Migration(expert=expert.expert, kind="rebalance", dimm=dimm))
+    kind: Kind = "localize" if expert.dimm is None else "rebalance"
+    elsewhere = (dimm for dimm in range(instance.dimms) if dimm != expert.dimm)
+    found += [Migration(expert=expert.expert, kind=kind, dimm=dimm) for dimm in elsewhere]
     return found
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .bounds import objective_grid
-from .instance import DOMAINS, STRIPED, Domain, Expert, Instance, Migration, Solution, longest_ns
+from .instance import DOMAINS, STRIPED, Domain, Instance, Migration, Solution, longest_ns
 
 
 class Variables:
@@ -89,91 +89,6 @@ class Variables:
         return next((domain for (domain, _), run in self.runs.items() if value(run)), None)
 
 
-def variables_of(instance: Instance, new: Callable[[str], IntVar]) -> list[Variables]:
-    """Return the variables of every expert with tokens."""
-    rows = (row for row, expert in enumerate(instance.experts) if expert.tokens)
-    return [Variables(instance, row, new) for row in rows]
-
-
-def ends_on(variables: list[Variables], dimm: int) -> tuple[list[IntVar], list[IntVar]]:
-    """Return the variables of migrations that keep a DIMM's own link busy for their whole length.
-
-    First the layout changes from or to it, then the moves from and to it (RE-C13).
-    """
-    changes = [of.localize[dimm] for of in variables if dimm in of.localize]
-    changes += [of.stripe for of in variables if of.now == dimm]
-    moves = [of.rebalance[dimm] for of in variables if dimm in of.rebalance]
-    moves += [move for of in variables if of.now == dimm for move in of.rebalances]
-    return changes, moves
-
-
-def host_ns(expert: Expert, domain: Domain, place: int) -> int:
-    """Return how long a run keeps its host busy; 0 on NDP."""
-    if domain == "gpu":
-        return expert.gpu_work_ns(in_memory=False, striped=place == STRIPED)
-    if domain == "cpu":
-        return expert.cpu_striped_ns if place == STRIPED else expert.cpu_localized_ns
-    return 0
-
-
-def hit_ns(expert: Expert) -> int:
-    """Return how long a run from the GPU's memory keeps the GPU busy."""
-    return expert.gpu_work_ns(in_memory=True, striped=True)
-
-
-def transfers(variables: list[Variables]) -> Iterator[tuple[IntVar, int]]:
-    """Yield the runs that miss the GPU's memory, and how long each keeps PCIe busy (RE-C12)."""
-    for of in variables:
-        for (domain, place), run in of.runs.items():
-            if domain == "gpu":
-                yield run, of.expert.pcie_ns(striped=place == STRIPED)
-
-
-def channel_reads(
-    instance: Instance, variables: list[Variables], channel: int
-) -> Iterator[tuple[IntVar, int]]:
-    """Yield the hosts' reads of what lies on a channel's DIMMs, and how long each is (RE-C11)."""
-    dimms = {dimm for dimm, of in enumerate(instance.channels or ()) if of == channel}
-    for of in variables:
-        for (domain, place), run in of.runs.items():
-            if domain != "ndp" and place in dimms:
-                yield run, instance.dram_localized_ns
-
-
-def striped_reads(variables: list[Variables]) -> Iterator[IntVar]:
-    """Yield the hosts' reads of striped experts."""
-    for of in variables:
-        for (domain, place), run in of.runs.items():
-            if domain != "ndp" and place == STRIPED:
-                yield run
-
-
-def dimm_ns(instance: Instance, expert: Expert, domain: Domain, place: int) -> int:
-    """Return how long a run keeps each DIMM busy that the host copy lies on.
-
-    A striped expert on NDP, which RE-C2 forbids, counts for nothing.
-    """
-    if domain == "ndp":
-        return 0 if place == STRIPED else expert.ndp_ns
-    if place == STRIPED:
-        return instance.striped_charge_ns(instance.dram_striped_ns)
-    return instance.dram_localized_ns
-
-
-def read_off(
-    instance: Instance, variables: list[Variables], value: Callable[[IntVar], int]
-) -> Solution:
-    """Return the solution that the variables' values describe."""
-    assignment: list[Domain | None] = [None] * len(instance.experts)
-    migrations: list[Migration] = []
-    for of in variables:
-        assignment[of.row] = of.domain(value)
-        migrations += of.migrations(value)
-    return Solution(
-        instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
-    )
-
-
 class Model(Formulation):
     """Booleans of `Variables` and the makespan, counted in steps of the costs' common divisor.
 
@@ -195,7 +110,9 @@ class Model(Formulation):
         self.instance = instance
         self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
-        self.active = variables_of(instance, self.model.new_bool_var)
+        new = self.model.new_bool_var
+        rows = [row for row, expert in enumerate(instance.experts) if expert.tokens]
+        self.active = [Variables(instance, row, new) for row in rows]
         self.horizon = 3 * longest_ns(instance) // self.objective_unit
         self.makespan = self.model.new_int_var(0, self.horizon, "makespan")
         for of in self.active:
@@ -259,13 +176,21 @@ class Model(Formulation):
 
     def re_c8_gpu_is_serial(self) -> None:
         """Post RE-C8: the GPU's costs sum to at most the makespan."""
-        hits = [(of.hit, hit_ns(of.expert)) for of in self.active]
+        terms = [
+            (of.hit, of.expert.gpu_work_ns(in_memory=True, striped=True)) for of in self.active
+        ]
+        for of, place, run in self._runs("gpu"):
+            terms.append((run, of.expert.gpu_work_ns(in_memory=False, striped=place == STRIPED)))
         base = self.instance.base_ns // self.objective_unit
-        self.model.add(self._steps([*hits, *self._host("gpu")]) + base <= self.makespan)
+        self.model.add(self._steps(terms) + base <= self.makespan)
 
     def re_c9_cpu_is_serial(self) -> None:
         """Post RE-C9: the CPU's costs sum to at most the makespan."""
-        self.model.add(self._steps(self._host("cpu")) <= self.makespan)
+        terms = [
+            (run, of.expert.cpu_striped_ns if place == STRIPED else of.expert.cpu_localized_ns)
+            for of, place, run in self._runs("cpu")
+        ]
+        self.model.add(self._steps(terms) <= self.makespan)
 
     def re_c10_dimms_serve_ndp_and_hosts(self) -> None:
         """Post RE-C10: each DIMM's NDP work and host reads sum to at most the makespan.
@@ -279,15 +204,24 @@ class Model(Formulation):
 
     def re_c11_channels_serve_hosts(self) -> None:
         """Post RE-C11: each memory channel's host reads sum to at most the makespan."""
-        read_ns = self.instance.dram_striped_ns
-        striped = self._steps((run, read_ns) for run in striped_reads(self.active))
-        for channel in sorted(set(self.instance.channels or ())):
-            own = self._steps(channel_reads(self.instance, self.active, channel))
-            self.model.add(striped + own <= self.makespan)
+        channel_of, i = self.instance.channels or (), self.instance
+        for channel in sorted(set(channel_of)):
+            read_ns = {d: i.dram_localized_ns for d, of in enumerate(channel_of) if of == channel}
+            read_ns[STRIPED] = i.dram_striped_ns
+            reads = [
+                (run, read_ns[place])
+                for _, place, run in self._runs("gpu", "cpu")
+                if place in read_ns
+            ]
+            self.model.add(self._steps(reads) <= self.makespan)
 
     def re_c12_pcie_is_serial(self) -> None:
         """Post RE-C12: transfers of the experts run on the GPU sum to at most the makespan."""
-        self.model.add(self._steps(transfers(self.active)) <= self.makespan)
+        transfers = [
+            (run, of.expert.pcie_ns(striped=place == STRIPED))
+            for of, place, run in self._runs("gpu")
+        ]
+        self.model.add(self._steps(transfers) <= self.makespan)
 
     def re_c13_own_links(self) -> None:
         """Post RE-C13: layout changes and moves fit into the window of each DIMM's own link."""
@@ -298,9 +232,14 @@ class Model(Formulation):
         total = self.model.new_int_var(0, 2 * len(self.active), "relayouts")
         self.model.add(total == relayouts)
         for dimm in range(i.dimms):
-            changes, moves = map(cp_model.LinearExpr.sum, ends_on(self.active, dimm))
-            need = total * share + changes * (i.relayout_ns - share) + moves * i.rebalance_ns
-            self.model.add(need <= i.dimm_link_window_ns)
+            to = [of for of in self.active if of.now != dimm]
+            here = [of for of in self.active if of.now == dimm]
+            changes = [of.localize[dimm] for of in to] + [of.stripe for of in here]
+            moves = [of.rebalance[dimm] for of in to]
+            moves += [move for of in here for move in of.rebalances]
+            ends = cp_model.LinearExpr.sum(changes) * (i.relayout_ns - share)
+            ends += cp_model.LinearExpr.sum(moves) * i.rebalance_ns
+            self.model.add(total * share + ends <= i.dimm_link_window_ns)
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
@@ -308,24 +247,43 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
-        return read_off(self.instance, self.active, value)
+        assignment: list[Domain | None] = [None] * len(self.instance.experts)
+        migrations: list[Migration] = []
+        for of in self.active:
+            assignment[of.row] = of.domain(value)
+            migrations += of.migrations(value)
+        return Solution(
+            instance=self.instance.name,
+            migrations=tuple(migrations),
+            assignment=tuple(assignment),
+        )
 
     def _prefetches(self) -> LinearExpr:
         chosen = [of.prefetch for of in self.active if of.prefetch is not None]
         return cp_model.LinearExpr.sum(chosen)
 
-    def _host(self, host: Domain) -> Iterable[tuple[IntVar, int]]:
+    def _runs(self, *domains: Domain) -> Iterator[tuple[Variables, int, IntVar]]:
+        """Yield the runs in some domains, each with the place of its expert's host copy."""
         for of in self.active:
             for (domain, place), run in of.runs.items():
-                if domain == host:
-                    yield run, host_ns(of.expert, domain, place)
+                if domain in domains:
+                    yield of, place, run
 
-    def _busy(self, dimm: int) -> Iterable[tuple[IntVar, int]]:
-        """Yield the runs of host copies on `dimm` (or `STRIPED`), and how long each loads it."""
-        for of in self.active:
-            for (domain, place), run in of.runs.items():
-                if place == dimm:
-                    yield run, dimm_ns(self.instance, of.expert, domain, place)
+    def _busy(self, dimm: int) -> Iterator[tuple[IntVar, int]]:
+        """Yield the runs of host copies on `dimm` (or `STRIPED`), and how long each loads it.
+
+        A striped expert on NDP, which RE-C2 forbids, counts for nothing.
+        """
+        i = self.instance
+        read_ns = i.dram_localized_ns
+        if dimm == STRIPED:
+            read_ns = i.striped_charge_ns(i.dram_striped_ns)
+        for _, place, run in self._runs("gpu", "cpu"):
+            if place == dimm:
+                yield run, read_ns
+        for of, place, run in self._runs("ndp"):
+            if place == dimm != STRIPED:
+                yield run, of.expert.ndp_ns
 
     def _steps(self, terms: Iterable[tuple[IntVar, int]]) -> LinearExpr:
         variables, steps = [0], [0]

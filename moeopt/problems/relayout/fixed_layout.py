@@ -1,18 +1,22 @@
 """A layer whose layout is decided is a tri_domain instance: built here, scheduled by TriMoE 4.2."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.host_memory import HostMemory
+from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain import heuristics as tri_domain
 from moeopt.problems.tri_domain.expert import Expert as FixedExpert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.instance import Solution as Schedule
 
-from .check import layout_after, objective
+from .check import objective
 from .instance import STRIPED, Domain, Expert, Instance, Migration, Solution
+
+if TYPE_CHECKING:
+    from moeopt.sim.engine.core import Executed
 
 REFINED = 5e-05
 """Units of work for one refined schedule."""
@@ -21,41 +25,38 @@ NEWER = {"schema_version", "channels", "dimm_share", "gpu_base_ns"}
 """Fields of schema 2 that an instance of tri_domain has as well."""
 
 
-def fixed_layout(
-    name: str,
-    dimms: int,
-    striped_ns: int,
-    localized_ns: int,
-    experts: Iterable[Expert],
-    memory: HostMemory | None = None,
-) -> FixedLayout | None:
-    """Return the tri_domain instance of experts where they lie, or None if none has tokens.
+def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Expert, ...]:
+    """Return the experts where they lie after the migrations.
+
+    Raises
+    ------
+    InputError
+        If a migration names an expert that the instance does not have.
+    """
+    experts = {expert.expert: expert for expert in instance.experts}
+    for number, migration in enumerate(migrations):
+        if migration.expert not in experts:
+            raise InputError(f"migrations[{number}]: there is no expert {migration.expert}")
+        prefetched = migration.kind == "prefetch"
+        change = {"resident": True} if prefetched else {"dimm": migration.dimm}
+        experts[migration.expert] = experts[migration.expert].model_copy(update=change)
+    return tuple(experts.values())
+
+
+def after_migrations(instance: Instance, migrations: Iterable[Migration] = ()) -> FixedLayout:
+    """Return the layer's experts with tokens on the layout that the migrations leave.
 
     A host's read costs what the layout says; one of an expert in the GPU's memory loads no DIMM.
-
-    Parameters
-    ----------
-    name, dimms
-        Of the instance returned.
-    striped_ns, localized_ns
-        How long a host's read of a striped or localized expert keeps a DIMM busy.
-    experts
-        Each with its place and what every path would cost it; those without tokens are left out.
-    memory
-        Whose fields of schema 2 the instance has; by default none.
     """
-    rows = tuple(_fixed(expert, striped_ns, localized_ns) for expert in experts if expert.tokens)
-    newer = {} if memory is None else _newer(memory)
-    return FixedLayout(name=name, dimms=dimms, experts=rows, **newer) if rows else None
+    experts = migrated(instance, migrations)
+    rows = tuple(_fixed(instance, expert) for expert in experts if expert.tokens)
+    newer = instance.model_dump(include=NEWER) if instance.schema_version > 1 else {}
+    return FixedLayout(name=instance.name, dimms=instance.dimms, experts=rows, **newer)
 
 
-def _newer(memory: HostMemory) -> dict[str, object]:
-    return memory.model_dump(include=NEWER) if memory.schema_version > 1 else {}
-
-
-def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
+def _fixed(instance: Instance, expert: Expert) -> FixedExpert:
     striped = expert.dimm is None
-    read = striped_ns if striped else localized_ns
+    read = instance.dram_striped_ns if striped else instance.dram_localized_ns
     pcie_ns = 0 if expert.resident else expert.pcie_ns(striped=striped)
     miss = expert.gpu_miss_striped_ns if striped else expert.gpu_miss_localized_ns
     return FixedExpert(
@@ -71,23 +72,6 @@ def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
         gpu_calc_ns=expert.gpu_calc_ns,
         pcie_ns=None if expert.gpu_calc_ns is None else pcie_ns,
     )
-
-
-def after_migrations(instance: Instance, migrations: Sequence[Migration] = ()) -> FixedLayout:
-    """Return the layer's active experts on the layout that the migrations leave."""
-    moved = Solution(instance=instance.name, migrations=tuple(migrations), assignment=())
-    resident, place = layout_after(instance, moved)
-    rows = tuple(
-        _fixed(
-            expert.model_copy(update={"resident": in_memory, "dimm": dimm}),
-            instance.dram_striped_ns,
-            instance.dram_localized_ns,
-        )
-        for expert, in_memory, dimm in zip(instance.experts, resident, place, strict=True)
-        if expert.tokens
-    )
-    name, dimms = instance.name, instance.dimms
-    return FixedLayout(name=name, dimms=dimms, experts=rows, **_newer(instance))
 
 
 def refined(instance: Instance, migrations: Sequence[Migration] = ()) -> Solution:
@@ -139,3 +123,10 @@ def schedule_of(instance: Instance, solution: Solution) -> Schedule:
         if expert.tokens
     ]
     return Schedule(instance=instance.name, assignment=tuple(domains))
+
+
+def execute(instance: Instance, solution: Solution) -> "Executed":
+    """Run a valid solution: migrations are over when the layer starts, as tri_domain's then."""
+    from moeopt.problems.tri_domain.execute import execute as run  # imports the simulator
+
+    return run(after_migrations(instance, solution.migrations), schedule_of(instance, solution))

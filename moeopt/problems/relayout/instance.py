@@ -32,8 +32,15 @@ COSTS = (
 )
 """The costs of an expert's paths, as its fields are called."""
 
-TWO_PARTS = ("gpu_calc_ns", "pcie_striped_ns", "pcie_localized_ns")
-"""The fields of an expert whose run on the GPU has two parts that may overlap (schema 2)."""
+TWO_PARTS = {
+    "gpu_calc_ns": ("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns"),
+    "pcie_striped_ns": ("gpu_miss_striped_ns",),
+    "pcie_localized_ns": ("gpu_miss_localized_ns",),
+}
+"""The fields of an expert whose run on the GPU has two parts that may overlap (schema 2).
+
+Each with the paths that it is at most as long as.
+"""
 
 
 class Expert(Data):
@@ -84,11 +91,7 @@ class Expert(Data):
         for name in TWO_PARTS:
             if given and name not in given:
                 raise field_error([name], f"is missing: {given[0]} is given")
-        for part, paths in (
-            ("gpu_calc_ns", ("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns")),
-            ("pcie_striped_ns", ("gpu_miss_striped_ns",)),
-            ("pcie_localized_ns", ("gpu_miss_localized_ns",)),
-        ):
+        for part, paths in TWO_PARTS.items():
             for path in paths if given else ():
                 if getattr(self, part) > getattr(self, path):
                     reason = f"must be at most {path} = {getattr(self, path)}"

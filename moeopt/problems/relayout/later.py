@@ -36,17 +36,16 @@ from moeopt.core.device_loads import (
     Ints,
     table_for,
 )
-from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.problem import Run
 from moeopt.core.search import Search
-from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
+from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, scheduled
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.threshold.incumbent import first_schedule
 from moeopt.sim.traces.popularity import CostCurve, Forecast, fit
 
 from .check import link_time_ns
-from .fixed_layout import fixed_layout
+from .fixed_layout import after_migrations
 from .instance import COSTS, STRIPED, TWO_PARTS, Expert, Instance, Migration, Solution
 from .migrations import prefetch_allowed
 
@@ -225,37 +224,13 @@ class ExecutedMigrations:
         change nothing and which the checker does not allow, are left out.
     makespan_ns
         Its objective.
-    idle_migrations
-        How many were left out.
-    schedule
-        The name of who decided what runs where.
     proven
         Whether no schedule is shorter after these migrations; a rule proves nothing.
     """
 
     solution: Solution
     makespan_ns: int
-    idle_migrations: int
-    schedule: str
     proven: bool
-
-
-def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Expert, ...]:
-    """Return the experts where they lie after the migrations.
-
-    Raises
-    ------
-    InputError
-        If a migration names an expert that the instance does not have.
-    """
-    experts = {expert.expert: expert for expert in instance.experts}
-    for number, migration in enumerate(migrations):
-        if migration.expert not in experts:
-            raise InputError(f"migrations[{number}]: there is no expert {migration.expert}")
-        prefetched = migration.kind == "prefetch"
-        change = {"resident": True} if prefetched else {"dimm": migration.dimm}
-        experts[migration.expert] = experts[migration.expert].model_copy(update=change)
-    return tuple(experts.values())
 
 
 def execute(
@@ -280,22 +255,11 @@ def execute(
         schedule.
     """
     decided = tuple(migrations)
-    experts = migrated(instance, decided)
-    layer = fixed_layout(
-        instance.name,
-        instance.dimms,
-        instance.dram_striped_ns,
-        instance.dram_localized_ns,
-        experts,
-        instance,
-    )
-    run = scheduled(layer, schedule, instance.gpu_base_ns or 0)
-    active = {expert.expert for expert in experts if expert.tokens}
-    kept = tuple(migration for migration in decided if migration.expert in active)
-    assignment = tuple(run.domains.get(expert.expert) for expert in experts)
+    run = scheduled(after_migrations(instance, decided), schedule)
+    kept = tuple(migration for migration in decided if migration.expert in run.domains)
+    assignment = tuple(run.domains.get(expert.expert) for expert in instance.experts)
     solution = Solution(instance=instance.name, migrations=kept, assignment=assignment)
-    idle = len(decided) - len(kept)
-    return ExecutedMigrations(solution, run.makespan_ns, idle, schedule_name(schedule), run.proven)
+    return ExecutedMigrations(solution, run.makespan_ns, run.proven)
 
 
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
@@ -307,14 +271,6 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
 def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
     """Return a decision's migrations with a schedule for `instance`; see `execute`."""
     return execute(instance, decision.migrations, schedule).solution
-
-
-WITHIN = {
-    "gpu_calc_ns": ("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns"),
-    "pcie_striped_ns": ("gpu_miss_striped_ns",),
-    "pcie_localized_ns": ("gpu_miss_localized_ns",),
-}
-"""The paths that each part of a run on the GPU is at most as long as."""
 
 
 def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
@@ -345,7 +301,7 @@ DRAWN_PER_UNIT = 1e5
 def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
     """Return what draws loads of the step that runs from a given forecast; see `draw`."""
     own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
-    names = COSTS + (TWO_PARTS if instance.two_parts else ())
+    names = (*COSTS, *(TWO_PARTS if instance.two_parts else ()))
     curves = {
         name: CostCurve.of(own, [[getattr(e, name) for e in instance.experts]], instance.quantum_ns)
         for name in names
@@ -354,7 +310,7 @@ def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
     def drawn(number: int, stream: int) -> tuple[Instance, ...]:
         tokens = forecast.sample(number, np.random.default_rng([seed, stream]))
         costs = {name: curve(tokens) for name, curve in curves.items()}
-        for part, paths in WITHIN.items() if instance.two_parts else ():
+        for part, paths in TWO_PARTS.items() if instance.two_parts else ():
             costs[part] = np.minimum.reduce([costs[part], *(costs[path] for path in paths)])
         return tuple(
             drawn_from(

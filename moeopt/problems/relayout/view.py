@@ -7,9 +7,9 @@ from moeopt.core.problem import HINDSIGHT
 from moeopt.core.view import Changes, Difference, Lane, different_domains, expert_words, replaced
 from moeopt.problems.tri_domain import view as tri_domain
 
-from .check import link_busy_ns
+from .check import fitting_migrations, link_busy_ns
 from .fixed_layout import after_migrations, schedule_of
-from .instance import DOMAINS, KINDS, Expert, Instance, Kind, Migration, Solution
+from .instance import DOMAINS, KINDS, Instance, Migration, Solution
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
@@ -60,7 +60,7 @@ def changes(instance: Instance, solution: Solution) -> Changes:
         others = tuple(m for m in solution.migrations if m.expert != expert.expert)
         now = next((m for m in solution.migrations if m.expert == expert.expert), None)
         what = expert_words(expert.expert, expert.tokens)
-        for migration in (None, *_migrations(instance, expert)):
+        for migration in fitting_migrations(instance, expert):
             for other in DOMAINS:
                 if (migration, other) == (now, domain):
                     continue
@@ -71,18 +71,6 @@ def changes(instance: Instance, solution: Solution) -> Changes:
                 assignment = replaced(solution.assignment, row, other)
                 update = {"migrations": moved, "assignment": assignment}
                 yield words, solution.model_copy(update=update)
-
-
-def _migrations(instance: Instance, expert: Expert) -> Iterator[Migration]:
-    """Yield the migrations that fit an expert (RE-C4)."""
-    if not expert.resident:
-        yield Migration(expert=expert.expert, kind="prefetch")
-    if expert.dimm is not None:
-        yield Migration(expert=expert.expert, kind="stripe")
-    for dimm in range(instance.dimms):
-        if dimm != expert.dimm:
-            kind: Kind = "localize" if expert.dimm is None else "rebalance"
-            yield Migration(expert=expert.expert, kind=kind, dimm=dimm)
 
 
 def _move(migration: Migration | None) -> str:

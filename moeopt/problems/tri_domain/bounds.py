@@ -131,11 +131,7 @@ def _channel_reads(instance: Instance) -> Times:
 def _options(instance: Instance, weights: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return each copy's weighted time on GPU, CPU and NDP, of shape (3, copies).
 
-    Parameters
-    ----------
-    weights
-        One per device: GPU, CPU, DIMMs, and with fields of schema 2 the PCIe link and the channels,
-        as `moeopt.core.device_loads.device_loads` has them.
+    One weight per device, in the order of `moeopt.core.device_loads.device_loads`.
     """
     _, c = instance.copy_columns
     striped = c.dimm == STRIPED

@@ -101,9 +101,8 @@ def refine(
     refinement, delta
         The settlements of these names.
     """
-    order = np.argsort(
-        instance.columns.expert, kind="stable"
-    )  # of equally costly experts the first is moved
+    # Of equally costly experts the first is moved.
+    order = np.argsort(instance.columns.expert, kind="stable")
     table = instance.device_table
     # The base load, if any, stays last. Kernels are compiled for tables in C order.
     experts = np.ascontiguousarray(np.hstack([table[:, order], table[:, len(order) :]]))
@@ -228,15 +227,9 @@ def _range(gpu_ns: Choice, cpu_ns: Choice, limit_ns: Choice, base_ns: int) -> Ch
 def _splits(width: Choice, cpu_ns: Choice, span: Choice, base_ns: int, taken: Flags) -> Flags:
     """Fill in each layer's table and return its best split.
 
-    Parameters
-    ----------
-    width
-        What each expert takes on the GPU, in steps, shape (layers, experts).
-    span
-        Shape (3, layers): the first entry of the table that may be the best, how many there are,
-        and the length of a step.
-    taken
-        Room for whether each expert is the GPU's, by entry.
+    `width` is what each expert takes on the GPU, in steps; `span`, of shape (3, layers), the first
+    entry of the table that may be the best, how many there are, and the length of a step; `taken`
+    has room for whether each expert is the GPU's, by entry.
     """
     layers, experts = width.shape
     split = np.zeros((layers, experts), np.bool_)

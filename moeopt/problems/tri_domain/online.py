@@ -61,18 +61,9 @@ Of `MISS` and `ON_CPU` there are two, of striped and then of localized experts.
 def price(tokens: Ints, path_ns: Ints, read_ns: Ints, dimm: Ints, resident: Any, out: Ints) -> int:
     """Fill in the table of the experts that have tokens; return how many, -1 if some has too many.
 
-    Parameters
-    ----------
-    tokens
-        Of each expert, shape (experts,).
-    path_ns, read_ns
-        Costs by tokens, shape (6, tokens), rows as `HIT` and so on; how long a host's read of a
-        striped and of a localized expert keeps a DIMM busy, shape (2,).
-    dimm, resident
-        The layout: shape (experts,); `dimm` is negative where an expert is striped.
-    out
-        Room for 7 times as many numbers as there are experts: the table of
-        `moeopt.core.device_loads`, row after row.
+    Costs by tokens have shape (6, tokens), rows as `HIT` and so on; `read_ns` is how long a host's
+    read of a striped and of a localized expert keeps a DIMM busy. `out` has room for 7 times as
+    many numbers as there are experts: the table of `moeopt.core.device_loads`, row after row.
     """
     active = 0
     for i in range(len(tokens)):
@@ -123,14 +114,7 @@ def prepare(method: str) -> None:
 def scheduled(experts: Ints, dimms: int, method: str, tokens: Ints, out: Ints) -> tuple[int, int]:
     """Schedule the experts of a table; return the makespan and a proven lower bound, in ns.
 
-    Parameters
-    ----------
-    experts, dimms
-        The table of `moeopt.core.device_loads`, and the number of DIMMs.
-    method
-        One of `METHODS`.
-    tokens, out
-        Tokens of all experts; the domain of each is written to `out`, `IDLE` without tokens.
+    The domain of every expert of the layer is written to `out`, `IDLE` without tokens.
     """
     active = tokens > 0
     out[:] = IDLE

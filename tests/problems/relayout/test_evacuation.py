@@ -8,8 +8,8 @@ from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.modes import Modes
 from moeopt.problems.relayout.striped_reads import solve as evacuation
-from moeopt.problems.relayout.striped_reads.modes import Modes
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
 from moeopt.problems.relayout.striped_reads.subproblem import FIRST_PASS, Dimm, Subproblem
 from moeopt.solvers.run import solve

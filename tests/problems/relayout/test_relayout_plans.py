@@ -7,8 +7,8 @@ import pytest
 
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.modes import Modes
 from moeopt.problems.relayout.striped_reads import _Decomposition, plan_model
-from moeopt.problems.relayout.striped_reads.modes import Modes
 from moeopt.problems.relayout.striped_reads.plan_model import LabelSetting, PlanModel
 from moeopt.problems.relayout.striped_reads.plans import (
     SHARED,

@@ -13,7 +13,7 @@ Proof
 -----
 Let times be counted in steps of the costs' common divisor, which every load is a multiple of.
 
-1. *Modes.* `modes.Modes` leaves out only modes that another one replaces without using more of any
+1. *Modes.* `Modes` leaves out only modes that another one replaces without using more of any
    device (RE-C8 to RE-C12) or window (RE-C5 to RE-C7, RE-C13) and with as many striped reads: a
    host's read of a localized expert by its NDP run on the same DIMM, if that takes no more of the
    DIMM; a GPU hit after a migration of the host copy by the hit alone; a prefetched expert that
@@ -69,8 +69,8 @@ from moeopt.problems.relayout.bounds import lower_bound
 from moeopt.problems.relayout.check import objective
 from moeopt.problems.relayout.heuristics import WARM_START
 from moeopt.problems.relayout.instance import Instance, Solution
+from moeopt.problems.relayout.modes import Modes
 
-from .modes import Modes
 from .plan_model import PlanModel
 from .plans import TooManyError
 from .subproblem import Dimm, Subproblem

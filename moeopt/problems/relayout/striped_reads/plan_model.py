@@ -18,8 +18,8 @@ from moeopt.core.clock import spend
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.instance import Domain, Migration, Solution
+from moeopt.problems.relayout.modes import Modes
 
-from .modes import Modes
 from .plans import (
     GPU,
     LINK,

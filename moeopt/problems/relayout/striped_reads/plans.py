@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled
 from moeopt.problems.relayout.migrations import link_use
-
-from .modes import Mode, Modes
+from moeopt.problems.relayout.modes import Mode, Modes
 
 Ints = NDArray[np.int64]
 
@@ -213,14 +212,8 @@ def _plans(modes: Modes, limits: Limits, dimm: int, rows: Sequence[int]) -> Plan
 
 
 def _uses(modes: Modes, limits: Limits, mode: Mode) -> list[int]:
-    use = link_use(modes.instance)
-    link_ns = 0
-    if mode.kind in ("stripe", "localize"):
-        link_ns = use.relayout_ns
-    elif mode.kind == "rebalance":
-        link_ns = use.rebalance_ns
-    prefetched = int(mode.kind == "prefetch")
-    return [mode.gpu, mode.cpu, mode.pcie, link_ns // limits.link_step_ns, prefetched, mode.reads]
+    link = modes.link_ns(mode) // limits.link_step_ns
+    return [mode.gpu, mode.cpu, mode.pcie, link, int(mode.kind == "prefetch"), mode.reads]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from moeopt.core.formulation import IntVar, LinearExpr, cp_model
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
 from moeopt.problems.relayout.migrations import link_use
-
-from .modes import Mode, Modes
+from moeopt.problems.relayout.modes import Mode, Modes
 
 POLL_S = 0.05
 
@@ -38,13 +37,7 @@ FEASIBILITY: dict[int, Feasibility] = {
 
 
 class Dimm:
-    """The active experts that lie on one DIMM.
-
-    Attributes
-    ----------
-    rows
-        The experts.
-    """
+    """The active experts (`rows`) that lie on one DIMM."""
 
     def __init__(self, modes: Modes, dimm: int) -> None:
         read, experts = modes.localized_read, modes.instance.experts
@@ -193,13 +186,8 @@ class Subproblem:
 
     def _limit_migrations(self) -> None:
         """Keep to the links' windows, summed (RE-C7), and to slots and PCIe's (RE-C5, RE-C6)."""
-        use = link_use(self.modes.instance)
-        length: dict[Kind | None, int] = {
-            "stripe": use.relayout_ns,
-            "localize": use.relayout_ns,
-            "rebalance": use.rebalance_ns,
-        }
-        self.model.add(self._sum(lambda c: length.get(c.kind, 0)) <= use.window_ns)
+        window = link_use(self.modes.instance).window_ns
+        self.model.add(self._sum(self.modes.link_ns) <= window)
         prefetches = self._sum(lambda c: c.kind == "prefetch")
         self.model.add(prefetches <= self.modes.prefetches)
 

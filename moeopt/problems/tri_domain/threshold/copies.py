@@ -49,18 +49,9 @@ NOBODY = -1
 def improve(
     experts: Ints, first: Ints, domain: Ints, dimms: int, rounds: int, target: int, seed: int
 ) -> Any:
-    """Improve a schedule in place and return its makespan.
+    """Improve a schedule, by column, in place and return its makespan; at `target` it ends.
 
-    Parameters
-    ----------
-    experts, first, domain
-        The table, the experts' first columns, and the schedule by column.
-    rounds
-        Descents; the first starts from the schedule, each later one near the best so far.
-    target
-        A lower bound, at which it ends.
-    seed
-        Of the random numbers.
+    Of `rounds` descents the first starts from the schedule, each later one near the best so far.
     """
     load = loads_of(experts, domain, dimms)
     now, size = domain.copy(), len(first) - 1

@@ -136,18 +136,9 @@ def schedule_hosts(
 ) -> HostChoice:
     """Return the choice with the earliest later host among those within the threshold.
 
-    Parameters
-    ----------
-    modes, start
-        The groups, see `modes_at`.
-    multiplier, scale, value
-        A multiplier, its unit, and the Lagrangian value there, see `lagrangian_value`.
-    threshold
-        Choices beyond it are of no interest, in ns.
-    width
-        Longest list of states. A longer one is thinned out, and the result is not exact then.
-    limit
-        States to look at; beyond it the lists are kept at `NARROW`, to come to an end.
+    Groups are as of `modes_at`, the multiplier and its value as of `lagrangian_value`. A list of
+    more than `width` states is thinned out, and the result is not exact then; beyond `limit` states
+    looked at the lists are kept at `NARROW`, to come to an end.
     """
     allowed = threshold * scale - value
     reduced, chosen, falling = reduced_costs(modes, start, multiplier, scale)
@@ -326,22 +317,9 @@ def decide(
     """Decide whether some schedule is within the threshold.
 
     Depth first over the striped experts that are bound to a host; without such experts whose reads
-    differ, there is one node. Plain Python for the reason that `search.narrow` is.
-
-    Parameters
-    ----------
-    experts, dimms
-        The table of `moeopt.core.device_loads`, and the number of DIMMs.
-    labels
-        The DIMMs' Pareto labels.
-    threshold
-        In ns.
-    scale, multiplier
-        The GPU's Lagrangian multiplier to start from, in units of ``1 / scale``; the CPU's is
-        ``scale - multiplier``.
-    width, limit
-        The longest list of states, and about how many labels and states to look at, see
-        `schedule_hosts`.
+    differ, there is one node. Plain Python for the reason that `search.narrow` is. The multiplier
+    to start from is the GPU's, in units of ``1 / scale``; `width` and `limit` are as of
+    `schedule_hosts`.
     """
     size = experts.shape[1]
     best, best_domain = NEVER, np.full(size, NDP, np.int64)

@@ -68,16 +68,7 @@ def pareto_labels(
 ) -> Labels:
     """Return the labels that matter for thresholds from `lower` to below `upper`.
 
-    Parameters
-    ----------
-    experts
-        See `moeopt.core.device_loads`.
-    least, most
-        The least and the most that striped reads can take, in ns.
-    lower, upper
-        The thresholds of interest, in ns.
-    limit
-        How many labels and how many nodes there may be.
+    Striped reads take from `least` to `most` ns; there may be `limit` labels and as many nodes.
     """
     limit = min(limit, MOST_NODES)
     size = experts.shape[1]
@@ -236,16 +227,8 @@ def modes_at(
     of the table: `GPU` and `CPU` time, the `GROUP`, and what it is a mode `OF`: the label of a
     DIMM's mode, the host of a striped expert's.
 
-    Parameters
-    ----------
-    experts, labels
-        The experts, and the Pareto labels of the DIMMs.
-    threshold
-        In ns.
-    extra_reads
-        By how much striped reads exceed the least possible, in ns.
-    fixed
-        By expert: the host a striped one is bound to, -1 if it is free.
+    Striped reads exceed the least possible by `extra_reads` ns; `fixed` is the host that a striped
+    expert is bound to, -1 if it is free.
     """
     table, heavy = labels.table, len(labels.start) - 1
     size = experts.shape[1]

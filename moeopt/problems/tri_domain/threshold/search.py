@@ -4,14 +4,7 @@ import numpy as np
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
-from moeopt.core.device_loads import (
-    CPU,
-    GPU,
-    PCIE,
-    PLACE,
-    Ints,
-    refine,
-)
+from moeopt.core.device_loads import CPU, GPU, PCIE, PLACE, Ints, refine
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
@@ -40,7 +33,6 @@ FIRST_WIDTH, WIDEN = 256, 8
 
 FIRST_STEPS = 64
 """In so many steps the first thresholds go through the bracket."""
-
 
 MAX_SCALE_BITS = 20
 """Multipliers are at most so fine."""
@@ -164,20 +156,12 @@ def relaxations(experts: Ints, size: int) -> list[Ints]:
 def narrow(
     experts: Ints, dimms: int, known: tuple[int, Ints], lower: int, cutoff: int, limit: int
 ) -> tuple[int, int, Ints]:
-    """Go on from a schedule and a proven lower bound; return both, and the schedule's makespan.
+    """Go on from a schedule (`known`: its makespan and itself) and a proven lower bound.
 
-    This loop is plain Python: as compiled code it would have all that it calls compiled once more.
-
-    Parameters
-    ----------
-    experts, dimms
-        The table of `moeopt.core.device_loads`, of schema 1, and the number of DIMMs.
-    known, lower
-        The schedule's makespan and itself, int64 of shape (experts,), and the bound, in ns.
-    cutoff
-        Makespans from here on are of no interest, in ns: the search ends once none below is left.
-    limit
-        About how many labels are looked at before it gives up: a million takes some 10 ms.
+    Returns the new bound, makespan and schedule. Makespans from `cutoff` on are of no interest; it
+    gives up after about `limit` labels, of which a million takes some 10 ms. The table is one of
+    schema 1. This loop is plain Python: as compiled code it would have all that it calls compiled
+    once more.
     """
     bound, least, most = simple_bound(experts, dimms)
     best, domain = known

@@ -59,12 +59,7 @@ class Groups(NamedTuple):
 def labels_of(experts: Ints, first: Ints, group: Ints, groups: int, most: int) -> Groups:
     """Return the labels of every group with no load above `most`.
 
-    Parameters
-    ----------
-    experts, first
-        The table, and the experts' first columns, as in `copies`.
-    group
-        The group of each expert, shape (experts,): of those that may work on the same DIMM.
+    Table and first columns are as in `copies`; those that may work on one DIMM are of one `group`.
     """
     table, nodes = empty_table(5, MOST_LABELS * groups), empty_table(2, 64 * MOST_LABELS)
     start, used, used_nodes = np.zeros(groups + 1, np.int64), 0, 0
@@ -229,9 +224,8 @@ def chosen_within(modes: Ints, start: Ints, limit: Ints, weight: Floats) -> tupl
     states, size = empty_table(4, 1), 1
     for row in range(4):
         states[row, 0] = 0
-    nodes, used = empty_table(2, 4 * MOST_STATES), 0
+    nodes, used = empty_table(2, 4 * MOST_STATES), 1
     nodes[0, 0], nodes[1, 0] = -1, -1
-    used = 1
     runs = np.zeros(4, np.int64)
     for k in range(count):
         grown, kept = empty_table(4, 0), 0

@@ -1,13 +1,19 @@
 """The assignment modes of each expert, in steps of the costs' common divisor."""
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
 
-from moeopt.problems.relayout.bounds import objective_grid
-from moeopt.problems.relayout.instance import Domain, Expert, Instance, Kind
-from moeopt.problems.relayout.migrations import link_moves_allowed, link_use, prefetch_allowed
+from .instance import Domain, Expert, Instance, Kind, active_experts, costs_ns, reads_ns
+from .migrations import link_moves_allowed, link_use, prefetch_allowed
+
+
+def objective_grid(instance: Instance) -> int:
+    """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
+    costs = [cost for expert in active_experts(instance) for cost in costs_ns(expert)]
+    return gcd(instance.base_ns, *reads_ns(instance), *costs) or 1
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,13 @@ class Modes:
         Striped experts that are not resident and yet not read must migrate as well.
         """
         return self.prefetches + self.link_moves - max(0, self._forced - reads)
+
+    def link_ns(self, mode: Mode) -> int:
+        """Return what a mode's migration takes of all links' windows together."""
+        use = link_use(self.instance)
+        if mode.kind in ("stripe", "localize"):
+            return use.relayout_ns
+        return use.rebalance_ns if mode.kind == "rebalance" else 0
 
     def _striped(self) -> list[int]:
         return [row for row in self.rows if self.dimm[row] < 0]
