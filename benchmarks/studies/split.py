@@ -29,9 +29,8 @@ from moeopt.core.clock import SolvingClock
 from moeopt.core.search import Search
 from moeopt.problems.split import labels
 from moeopt.problems.split.check import objective
-from moeopt.problems.split.heuristics import HEURISTICS
+from moeopt.problems.split.heuristics import HEURISTICS, SETTLEMENTS
 from moeopt.problems.split.instance import Instance, Solution
-from moeopt.problems.split.settlements import SETTLEMENTS
 from moeopt.sim.machines import split_times as times
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.presets import get_machine, get_model

@@ -481,25 +481,11 @@ class Arrays:
         return cls(i, share, extra, moved, np.array(costs, dtype=np.int64), bounds)
 
     def annealed(
-        self,
-        start: Solution,
-        steps: int,
-        seed: int,
-        stopped: Callable[[], bool],
-        heat: float,
+        self, start: Solution, steps: int, seed: int, stopped: Callable[[], bool], heat: float
     ) -> Solution:
         """Return the best placement that some steps of annealing find, `start` at worst.
 
-        Parameters
-        ----------
-        start
-            A valid placement.
-        steps, seed
-            How many steps, and what the random numbers come from.
-        stopped
-            Asked every 50 ms or so whether to end.
-        heat
-            The first temperature, as a share of the peaks.
+        `stopped` is asked every 50 ms or so; `heat` is the first temperature, as a share of peaks.
         """
         i = self.instance
         here = slots_of(i, start)

@@ -42,8 +42,6 @@ def has_room(instance: Instance) -> bool:
     Proof. Groups are equally large, so a node has room for as many as its slots allow, and one copy
     of each expert dealt to the devices in turn meets every other rule.
     """
-    if instance.nodes == 1:
-        return instance.experts <= instance.devices * instance.slots
     per_node = instance.devices_per_node * instance.slots // instance.group_size
     return instance.experts // instance.group_size <= instance.nodes * per_node
 
@@ -132,8 +130,6 @@ def _enough_slots(instance: Instance, needed: Ints) -> bool:
     """Tell whether the copies that are needed find slots, as far as their numbers say."""
     if needed.max() > instance.most_copies:
         return False
-    if instance.nodes == 1:
-        return int(needed.sum()) <= instance.devices * instance.slots
     of_group = needed.reshape(-1, instance.group_size).sum(axis=1)
     return bool(
         of_group.max() <= instance.devices_per_node * instance.slots

@@ -1,7 +1,7 @@
 """The CP-SAT model: one method per constraint ID (`formulations/replication/spec.md`)."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,6 @@ from .instance import Instance, Solution
 
 TWICE = 2
 """Copies of one expert that a device could hold if RP-C3 did not forbid it."""
-
-
-V = TypeVar("V")
-"""A solver's variable."""
-
-
-class Counted(Protocol):
-    """A model that says which copies there are, and which tokens they get."""
-
-    instance: Instance
-    numbers: range
-    at: list[list[list[list[IntVar]]]]
-    tokens: list[list[list[tuple[IntVar, IntVar]]]]
 
 
 class Model(Formulation):
@@ -170,7 +157,23 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
-        return decoded(self.instance, self.lies, value, self.tokens)
+        rows = tuple(
+            tuple(
+                device
+                for device, on_device in enumerate(of_expert)
+                for _ in range(sum(value(number) for number in on_device))
+            )
+            for of_expert in self.lies
+        )
+        shares = tuple(
+            tuple(
+                # Two copies on one device, if RP-C3 is left out: the first has all tokens.
+                tuple(value(of_expert[g][0]) * (g not in row[:n]) for n, g in enumerate(row))
+                for row, of_expert in zip(rows, of_window, strict=True)
+            )
+            for of_window in self.tokens
+        )
+        return Solution(instance=self.instance.name, copies=rows, shares=shares or None)
 
     def _ordered(self) -> list[list[list[list[IntVar]]]]:
         """Return which of an expert's k copies each device has, in order of the devices' numbers.
@@ -216,12 +219,27 @@ class Model(Formulation):
     def _kernel_times(self) -> None:
         """Let each device's time, multiplied by the scale, be within the window's peak."""
         i = self.instance
-        for peak, of_window in zip(self.peaks, kernel_loads(self), strict=True):
-            for g, (reads, tokens) in enumerate(of_window):
+        for w, peak in enumerate(self.peaks):
+            for g in range(i.devices):
+                reads, tokens = self._kernel_loads(w, g)
                 within = i.scale * self.step * peak
                 way = i.scaled_link_ns[g] * tokens
                 self.model.add(i.scaled_read_ns * reads + way <= within)
                 self.model.add(i.scaled_token_ns[g] * tokens <= within)
+
+    def _kernel_loads(self, w: int, g: int) -> tuple[LinearExpr, LinearExpr]:
+        """Return the experts that a device reads in a window, and its tokens; Python's sums."""
+        if self.tokens:
+            here = [of_expert[g] for of_expert in self.tokens[w]]
+            return sum(reads for _, reads in here), sum(count for count, _ in here)
+        shares = [
+            (load // k + (r < load % k), at)
+            for load, of_expert in zip(self.instance.windows[w].loads, self.at, strict=True)
+            for k in self.numbers
+            for r, at in enumerate(of_expert[g][k - 1])
+        ]
+        reads = sum(at for share, at in shares if share)
+        return reads, sum(share * at for share, at in shares if share)
 
     def _free(self, w: int, peak: IntVar, loads: list[int]) -> None:
         """Let each device take what it likes of the experts that it holds."""
@@ -246,54 +264,3 @@ class Model(Formulation):
 
     def _steps(self, units: int) -> int:
         return units // self.objective_unit
-
-
-def kernel_loads(model: Counted) -> list[list[tuple[LinearExpr, LinearExpr]]]:
-    """Return the experts read and the tokens of each device in each window, of a model's variables.
-
-    The model has `instance`, `numbers`, `at` and `tokens`, as `Model` does; sums are Python's.
-    """
-    i, found = model.instance, []
-    for w, window in enumerate(i.windows):
-        of_window = []
-        for g in range(i.devices):
-            if model.tokens:
-                here = [of_expert[g] for of_expert in model.tokens[w]]
-                of_window.append((sum(reads for _, reads in here), sum(count for count, _ in here)))
-                continue
-            shares = [
-                (load // k + (r < load % k), at)
-                for load, of_expert in zip(window.loads, model.at, strict=True)
-                for k in model.numbers
-                for r, at in enumerate(of_expert[g][k - 1])
-            ]
-            reads = sum(at for share, at in shares if share)
-            of_window.append((reads, sum(share * at for share, at in shares if share)))
-        found.append(of_window)
-    return found
-
-
-def decoded(
-    instance: Instance,
-    lies: Sequence[Sequence[Sequence[V]]],
-    value: Callable[[V], int],
-    tokens: Sequence[Sequence[Sequence[tuple[V, V]]]] = (),
-) -> Solution:
-    """Return the solution in which each device has so many copies of each expert, and tokens."""
-    rows = tuple(
-        tuple(
-            device
-            for device, on_device in enumerate(of_expert)
-            for _ in range(sum(value(number) for number in on_device))
-        )
-        for of_expert in lies
-    )
-    shares = tuple(
-        tuple(
-            # Two copies on one device, if RP-C3 is left out: the first has all tokens.
-            tuple(value(of_expert[g][0]) * (g not in row[:n]) for n, g in enumerate(row))
-            for row, of_expert in zip(rows, of_window, strict=True)
-        )
-        for of_window in tokens
-    )
-    return Solution(instance=instance.name, copies=rows, shares=shares or None)

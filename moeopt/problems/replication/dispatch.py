@@ -4,14 +4,14 @@ An even split's shares follow from the copies, and a free one's of tokens alone 
 checker; here they are a part of the decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from moeopt.core.clock import spend
 
 from .check import even_shares, free_flow
-from .instance import Instance, Solution, Window
+from .instance import Instance, Solution
 
 MOST_MOVES = 2000
 """Changes of one window's shares, at most."""
@@ -25,7 +25,7 @@ Tokens = list[list[int]]
 
 def shared_evenly(instance: Instance, copies: Rows) -> Solution:
     """Return the solution in which copies have equal shares, where there are shares."""
-    return _solution(instance, copies, [_even(w.loads, copies) for w in _each(instance)])
+    return _shared(instance, copies, lambda loads: _even(loads, copies))
 
 
 def single_copies(instance: Instance, copies: Rows) -> Solution:
@@ -34,16 +34,12 @@ def single_copies(instance: Instance, copies: Rows) -> Solution:
     Experts with the fewest copies come first, then those with the most tokens; each goes where the
     fewest experts are read so far, then where the fewest tokens are.
     """
-    return _solution(
-        instance, copies, [_single(instance, w.loads, copies) for w in _each(instance)]
-    )
+    return _shared(instance, copies, lambda loads: _single(instance, loads, copies))
 
 
 def linear_shares(instance: Instance, copies: Rows) -> Solution:
     """Return the solution whose shares balance tokens best in each window (LPLB)."""
-    return _solution(
-        instance, copies, [_linear(instance, w.loads, copies) for w in _each(instance)]
-    )
+    return _shared(instance, copies, lambda loads: _linear(instance, loads, copies))
 
 
 def static_shares(instance: Instance, copies: Rows) -> Solution:
@@ -55,33 +51,31 @@ def static_shares(instance: Instance, copies: Rows) -> Solution:
         sum(w.weight * w.loads[expert] for w in instance.windows) for expert in range(len(copies))
     ]
     parts = _linear(instance, summed, copies)
-    windows = []
-    for window in _each(instance):
+
+    def static(loads: Sequence[int]) -> Tokens:
         rows = []
-        for load, part, total in zip(window.loads, parts, summed, strict=True):
+        for load, part, total in zip(loads, parts, summed, strict=True):
             whole = [load * n // max(1, total) for n in part]
             rest = [-(load * n % max(1, total)) for n in part]
             for place in sorted(range(len(part)), key=lambda at: (rest[at], at)):
                 whole[place] += sum(whole) < load
             rows.append(whole)
-        windows.append(rows)
-    return _solution(instance, copies, windows)
+        return rows
+
+    return _shared(instance, copies, static)
 
 
 def best_shares(instance: Instance, copies: Rows) -> Solution:
     """Return the solution with the best shares that the rules above find, improved."""
-    if not instance.has_shares:
-        return _solution(instance, copies, [])
-    windows = []
-    for window in instance.windows:
+
+    def best(loads: Sequence[int]) -> Tokens:
         tried = [
-            _even(window.loads, copies),
-            _single(instance, window.loads, copies),
-            _linear(instance, window.loads, copies),
-        ]
+            _even(loads, copies), _single(instance, loads, copies), _linear(instance, loads, copies)
+        ]  # fmt: skip
         found = [_Dispatch(instance, copies, tokens).improved() for tokens in tried]
-        windows.append(min(found, key=lambda one: max(one.times)).tokens)
-    return _solution(instance, copies, windows)
+        return min(found, key=lambda one: max(one.times)).tokens
+
+    return _shared(instance, copies, best)
 
 
 class _Dispatch:
@@ -175,18 +169,20 @@ def _linear(instance: Instance, loads: Sequence[int], copies: Rows) -> Tokens:
     return [[flow[device].get(expert, 0) for device in row] for expert, row in enumerate(copies)]
 
 
-def _each(instance: Instance) -> Sequence[Window]:
-    return instance.windows if instance.has_shares else ()
+def _shared(instance: Instance, copies: Rows, rule: Callable[[Sequence[int]], Tokens]) -> Solution:
+    """Return the solution with copies in order of devices, and a rule's shares where there are any.
 
-
-def _solution(instance: Instance, copies: Rows, windows: Sequence[Tokens]) -> Solution:
-    """Return the solution with copies in order of devices, and shares where there are any."""
+    The rule gets each window's loads.
+    """
     order = [sorted(range(len(row)), key=row.__getitem__) for row in copies]
     rows = tuple(tuple(row[at] for at in places) for row, places in zip(copies, order, strict=True))
     if not instance.has_shares:
         return Solution(instance=instance.name, copies=rows)
     shares = tuple(
-        tuple(tuple(row[at] for at in places) for row, places in zip(window, order, strict=True))
-        for window in windows
+        tuple(
+            tuple(row[at] for at in places)
+            for row, places in zip(rule(window.loads), order, strict=True)
+        )
+        for window in instance.windows
     )
     return Solution(instance=instance.name, copies=rows, shares=shares)

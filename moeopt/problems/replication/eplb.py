@@ -26,19 +26,7 @@ Singles = NDArray[np.float32]
 def pack(weights: Singles, packs: int, room: int) -> list[list[int]]:
     """Put items into packs: by falling weight, each into the lightest one with room.
 
-    With room for one item each they stay in order.
-
-    Parameters
-    ----------
-    weights
-        Of the items, shape (items,).
-    packs, room
-        How many packs, and how many items each has room for.
-
-    Returns
-    -------
-    list
-        The items of each pack, as they were added.
+    With room for one item each they stay in order. Packs hold their items as they were added.
     """
     found: list[list[int]] = [[] for _ in range(packs)]
     if room == 1:
@@ -59,14 +47,7 @@ def pack(weights: Singles, packs: int, room: int) -> list[list[int]]:
 def replicate(weights: Singles, slots: int, most: int) -> list[int]:
     """Return the number of copies of each expert: each one more where a copy has the most.
 
-    Parameters
-    ----------
-    weights
-        Of the experts, shape (experts,).
-    slots
-        How many copies there are to be; fewer where every expert has `most`.
-    most
-        Most copies of one expert.
+    There are `slots` of them in all, fewer where every expert has `most`.
     """
     counts = np.ones(len(weights), dtype=np.float32)
     each = weights.copy()
@@ -228,15 +209,7 @@ Ints = NDArray[np.int64]
 def flashlb_counts_and_places(
     loads: Floats, devices: int, slots: int, most_copies: int
 ) -> list[list[int]]:
-    """Return the experts on each device.
-
-    Parameters
-    ----------
-    loads
-        Shape (windows, experts).
-    devices, slots, most_copies
-        Devices, their slots, and the most copies of one expert.
-    """
+    """Return the experts on each device, by loads of shape (windows, experts)."""
     mean = loads.mean(axis=0)
     spread = np.zeros((len(mean), len(mean)))
     if len(loads) > 1:

@@ -55,7 +55,8 @@ def lplb(instance: Instance, same_device: SameDevice = "exchange") -> Solution |
     """
     if instance.split == "even":
         return None
-    return _dispatched(instance, eplb(instance, same_device), linear_shares)
+    plan = eplb(instance, same_device)
+    return plan and linear_shares(instance, plan.copies)
 
 
 def static_split(instance: Instance, same_device: SameDevice = "exchange") -> Solution | None:
@@ -66,7 +67,8 @@ def static_split(instance: Instance, same_device: SameDevice = "exchange") -> So
     """
     if not instance.has_shares:
         return None
-    return _dispatched(instance, eplb(instance, same_device), static_shares)
+    plan = eplb(instance, same_device)
+    return plan and static_shares(instance, plan.copies)
 
 
 def metro(instance: Instance, same_device: SameDevice = "exchange") -> Solution | None:
@@ -78,7 +80,8 @@ def metro(instance: Instance, same_device: SameDevice = "exchange") -> Solution 
     """
     if not instance.has_shares:
         return None
-    return _dispatched(instance, eplb(instance, same_device), single_copies)
+    plan = eplb(instance, same_device)
+    return plan and single_copies(instance, plan.copies)
 
 
 def eplb_without_copies(instance: Instance) -> Solution | None:
@@ -296,12 +299,6 @@ def _exchanged(
             held[source].remove(expert)
             held[target].append(expert)
             rows[expert][rows[expert].index(source)] = target
-
-
-def _dispatched(
-    instance: Instance, plan: Solution | None, shares: Callable[..., Solution]
-) -> Solution | None:
-    return plan if plan is None or not instance.has_shares else shares(instance, plan.copies)
 
 
 def _summed(instance: Instance) -> list[int]:

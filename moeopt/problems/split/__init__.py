@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, settlements, view
+    from . import bounds, check, heuristics, view
     from .instance import Instance, Solution
 
-    return Parts(
-        Instance, Solution, check, bounds, heuristics, check, view, settlements.SETTLEMENTS
-    )
+    return Parts(Instance, Solution, check, bounds, heuristics, check, view, heuristics.SETTLEMENTS)
 
 
 def _cpsat() -> "Callable[[Instance], BuiltModel]":

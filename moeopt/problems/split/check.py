@@ -62,16 +62,7 @@ def times_ns(instance: Instance, solution: Solution) -> tuple[int, int]:
 
     A part that has no device that can run it takes no time here; `violations` reports it.
     """
-    token_ns, prompt_ns = (
-        _walk_ns(
-            instance,
-            solution,
-            [getattr(layer, f"{prefix}attention_ns") for layer in instance.layers],
-            [getattr(layer, f"{prefix}experts_ns") for layer in instance.layers],
-            getattr(instance, f"{prefix}hop_ns"),
-        )
-        for prefix in ("", "prompt_")
-    )
+    token_ns, prompt_ns = (_walk_ns(instance, solution, prefix) for prefix in ("", "prompt_"))
     return token_ns, prompt_ns
 
 
@@ -86,19 +77,14 @@ def used_bytes(instance: Instance, solution: Solution) -> list[int]:
     return used
 
 
-def _walk_ns(
-    instance: Instance,
-    solution: Solution,
-    attention_ns: Sequence[Sequence[int | None] | None],
-    experts_ns: Sequence[Sequence[int | None] | None],
-    hop_ns: Sequence[Sequence[int]] | None,
-) -> int:
+def _walk_ns(instance: Instance, solution: Solution, prefix: str) -> int:
     """Follow the activations from the source through all layers and back."""
+    hop_ns: Sequence[Sequence[int]] | None = getattr(instance, f"{prefix}hop_ns")
     total, here = 0, instance.source
     for number, layer in enumerate(instance.layers):
-        stops = [(solution.attention[number], attention_ns[number])]
+        stops = [(solution.attention[number], getattr(layer, f"{prefix}attention_ns"))]
         if layer.experts_ns is not None:
-            stops.append((solution.experts[number], experts_ns[number]))
+            stops.append((solution.experts[number], getattr(layer, f"{prefix}experts_ns")))
         for device, times in stops:
             if not 0 <= device < len(instance.devices):
                 continue

@@ -2,39 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, cp_model
 
 from .bounds import objective_grid
-from .instance import Instance, Layer, Solution
-
-V = TypeVar("V")
-"""A solver's variable."""
-
-
-def stops_of(layers: Sequence[Layer]) -> list[tuple[int, str]]:
-    """Return where the activations stop, in order: (layer, "attention" or "experts")."""
-    return [
-        (number, part)
-        for number, layer in enumerate(layers)
-        for part in ("attention", "experts")
-        if getattr(layer, f"{part}_ns") is not None
-    ]
-
-
-def decoded(
-    instance: Instance,
-    lies: Sequence[Sequence[V]],
-    value: Callable[[V], int],
-) -> Solution:
-    """Return the solution in which each stop is on the device whose flag is set."""
-    homes = {"attention": [-1] * len(instance.layers), "experts": [-1] * len(instance.layers)}
-    for (layer, part), flags in zip(stops_of(instance.layers), lies, strict=True):
-        chosen = (device for device, flag in enumerate(flags) if value(flag))
-        homes[part][layer] = next(chosen, -1)
-    attention, experts = tuple(homes["attention"]), tuple(homes["experts"])
-    return Solution(instance=instance.name, attention=attention, experts=experts)
+from .instance import Instance, Solution
 
 
 class Model(Formulation):
@@ -42,6 +15,8 @@ class Model(Formulation):
 
     Attributes
     ----------
+    stops
+        Where the activations stop, in order: (layer, "attention" or "experts").
     lies
         ``lies[s][d]``: whether the part of stop s lies on device d.
     hops
@@ -54,7 +29,12 @@ class Model(Formulation):
         self.instance = instance
         self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
-        self.stops = stops_of(instance.layers)
+        self.stops = [
+            (number, part)
+            for number, layer in enumerate(instance.layers)
+            for part in ("attention", "experts")
+            if getattr(layer, f"{part}_ns") is not None
+        ]
         flag, every = self.model.new_bool_var, range(len(instance.devices))
         self.lies = [[flag(f"lies[{s},{d}]") for d in every] for s in range(len(self.stops))]
         self.taken = [flag(f"taken[{d}]") for d in every]
@@ -132,7 +112,13 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
-        return decoded(self.instance, self.lies, value)
+        layers = len(self.instance.layers)
+        homes = {"attention": [-1] * layers, "experts": [-1] * layers}
+        for (layer, part), flags in zip(self.stops, self.lies, strict=True):
+            chosen = (device for device, flag in enumerate(flags) if value(flag))
+            homes[part][layer] = next(chosen, -1)
+        attention, experts = tuple(homes["attention"]), tuple(homes["experts"])
+        return Solution(instance=self.instance.name, attention=attention, experts=experts)
 
     def _walk(
         self,

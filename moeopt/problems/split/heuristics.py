@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import accumulate
 
+from moeopt.core.settlements import Settlement, context_length
+
 from .check import objective, violations
 from .instance import Instance, Layer, Solution
 
@@ -90,8 +92,8 @@ def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
     gpus, layers = _gpus(instance), len(instance.layers)
     if not gpus:
         return first_fit(instance)
-    whole = _by_default_split(instance, gpus)
-    if whole is not None:
+    whole = tensor_split_then_n_cpu_moe(instance)
+    if whole is not None and not set(whole.experts) & set(hosts(instance)):
         return whole
     fit = _Fit(instance, gpus, [0] * len(gpus), [0] * len(gpus), [False] * len(gpus))
     for number in reversed(range(len(gpus))):
@@ -109,8 +111,7 @@ def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
         if number > dense:
             break
         for count in range(sum(fit.partial[dense:]), 0, -1):
-            tried, moved = fit.copy(), count
-            source = dense
+            tried, moved, source = fit.copy(), count, dense
             while moved:
                 taken = min(moved, tried.partial[source])
                 tried.layers[source] -= taken
@@ -317,14 +318,6 @@ def _with_margin(instance: Instance, margin: str) -> Instance:
     return instance.model_copy(update={"devices": tuple(devices)})
 
 
-def _by_default_split(instance: Instance, gpus: Sequence[int]) -> Solution | None:
-    """Return the whole model on the GPUs, shared out by memory, if it fits so."""
-    found = tensor_split_then_n_cpu_moe(instance)
-    if found is None or any(home in hosts(instance) for home in found.experts):
-        return None
-    return found
-
-
 def _valid(instance: Instance, homes: Homes) -> Solution | None:
     attention, experts = homes
     solution = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
@@ -378,3 +371,30 @@ HEURISTICS: dict[str, Rule] = {
 
 WARM_START = best_rule
 """The heuristic whose solution the exact methods start from."""
+
+SETTLEMENTS: tuple[Settlement, ...] = (
+    Settlement(
+        name="margin",
+        question="How much of each GPU does a fit leave free beside its buffers?",
+        words="target margin per device for --fit",
+        source="llama.cpp, --fit-target, 1024 MiB unless told; ik_llama.cpp, --fit-margin",
+        values={
+            "0": "nothing: the buffers of an instance have it in them",
+            "1024": "1,024 MiB",
+        },
+        default="0",
+        why="an instance's buffers have what drivers and displays take; the kinder reading",
+        methods=("llama.cpp-fit", "ik-auto-fit"),
+    ),
+    Settlement(
+        name="leave",
+        question="Which layers' experts leave the GPUs first?",
+        words="keep the Mixture of Experts (MoE) weights of the first N layers in the CPU",
+        source="llama.cpp, --n-cpu-moe; users' overrides (-ot) take either end",
+        values={"first": "those of the first layers", "last": "those of the last layers"},
+        default="first",
+        why="the option's own words",
+        methods=("tensor-split-then-n-cpu-moe", "one-gpu-only"),
+    ),
+    context_length("0"),
+)
