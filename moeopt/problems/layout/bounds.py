@@ -48,6 +48,12 @@ def objective_grid(instance: Instance) -> int:
     return reduce(gcd, grids)
 
 
+def on_grid(instance: Instance, bound: int) -> int:
+    """Return the least value from a bound on that an objective can have."""
+    grid = objective_grid(instance)
+    return -(-bound // grid) * grid
+
+
 def makespan_grid(instance: Instance, number: int) -> int:
     """Return a number that every makespan of a scenario is a multiple of: its costs' divisor."""
     times = instance.path_times

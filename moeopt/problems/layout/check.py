@@ -134,7 +134,7 @@ def scenario_loads(
             gpu += scenario.gpu_hit_ns[row]
             continue
         else:
-            of_gpu, of_pcie = miss_ns(scenario, row, striped=where is None)
+            of_gpu, of_pcie = _miss_ns(scenario, row, striped=where is None)
             gpu, pcie = gpu + of_gpu, pcie + of_pcie
         if where is None:
             striped_reads += 1
@@ -152,7 +152,7 @@ def scenario_loads(
     return Loads(gpu, cpu, dimm_ns, tuple(of_channel.values()), pcie)
 
 
-def miss_ns(scenario: Scenario, row: int, *, striped: bool) -> tuple[int, int]:
+def _miss_ns(scenario: Scenario, row: int, *, striped: bool) -> tuple[int, int]:
     """Return how long an expert that is not resident keeps the GPU and PCIe busy."""
     if scenario.gpu_calc_ns is not None:
         copied = scenario.pcie_striped_ns if striped else scenario.pcie_localized_ns

@@ -1,31 +1,20 @@
 """The CP-SAT model: one method per constraint ID (`formulations/layout/spec.md`)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of
 from .instance import Domain, Instance, Solution, with_idle_localized
-from .paths import Path
-
-HOST_WAYS: dict[str, tuple[Domain, Path]] = {
-    "hit": ("gpu", Path.HIT),
-    "gpu_striped": ("gpu", Path.GPU_STRIPED),
-    "gpu_local": ("gpu", Path.GPU_LOCAL),
-    "cpu_striped": ("cpu", Path.CPU_STRIPED),
-    "cpu_local": ("cpu", Path.CPU_LOCAL),
-}
-"""The ways a host may run an expert: its domain, and its path."""
-
-STRIPED_WAYS = ("gpu_striped", "cpu_striped")
-"""Those in which a host reads the expert from all DIMMs."""
+from .paths import CPU_PATHS, GPU_PATHS, STRIPED_READS, Path
 
 
 @dataclass(frozen=True)
@@ -34,13 +23,16 @@ class Runs:
 
     Attributes
     ----------
-    way
-        One per way of `HOST_WAYS`, and ``ndp_nowhere``: on NDP without lying on any DIMM.
+    host
+        One per path on the GPU or the CPU.
+    nowhere
+        On NDP without lying on any DIMM.
     read, ndp
         Per DIMM: a host reads the expert there, or NDP runs it there.
     """
 
-    way: dict[str, IntVar]
+    host: dict[Path, IntVar]
+    nowhere: IntVar
     read: dict[int, IntVar]
     ndp: dict[int, IntVar]
 
@@ -85,18 +77,6 @@ def experts_before(channels: Sequence[int]) -> list[int]:
     return found
 
 
-def costs_ns(instance: Instance, number: int, row: int) -> dict[str, int]:
-    """Return how long each way of `HOST_WAYS` keeps its host busy in scenario `number`."""
-    cost = instance.path_times.cost
-    return {way: int(cost[path, number, row]) for way, (_, path) in HOST_WAYS.items()}
-
-
-def pcie_ns(instance: Instance, number: int, row: int) -> dict[str, int]:
-    """Return how long each way of `HOST_WAYS` keeps PCIe busy in scenario `number`."""
-    pcie = instance.path_times.pcie
-    return {way: int(pcie[path, number, row]) for way, (_, path) in HOST_WAYS.items()}
-
-
 def longest_ns(instance: Instance, number: int) -> int:
     """Return a sum over a scenario that no device's load exceeds: each expert's longest time."""
     times = instance.path_times
@@ -105,78 +85,8 @@ def longest_ns(instance: Instance, number: int) -> int:
     return times.base + int(np.maximum(of_experts, reads)[times.active[number]].sum())
 
 
-def bytes_on_dimm(
-    instance: Instance,
-    striped: Mapping[int, IntVar],
-    local: Mapping[int, Mapping[int, IntVar]],
-    dimm: int,
-) -> tuple[list[tuple[IntVar, int]], int]:
-    """Return a DIMM's weights as variables with their bytes, and the bytes that there are for them.
-
-    What all numbers are a multiple of is taken out of them.
-    """
-    of = instance.copies
-    if of is None:
-        return [], 0
-    share = of.share_bytes(instance.dimms)
-    terms = [(at, share) for at in striped.values()]
-    terms += [(at[dimm], of.expert_bytes) for at in local.values()]
-    unit = gcd(share, of.expert_bytes)
-    return [(at, size // unit) for at, size in terms], of.room_bytes // unit
-
-
-def read_off(
-    instance: Instance,
-    resident: Mapping[int, IntVar],
-    local: Mapping[int, Mapping[int, IntVar]],
-    runs: Sequence[Mapping[int, Runs]],
-    value: Callable[[IntVar], int],
-    striped: Mapping[int, IntVar],
-) -> Solution:
-    """Return the solution in which each expert takes the first domain whose variable is 1.
-
-    With a constraint left out there may be several, or none: then the expert runs nowhere.
-    `striped` is empty where the instance permits one copy.
-    """
-
-    def domain(of: Runs) -> Domain | None:
-        for way, (host, _) in HOST_WAYS.items():
-            if value(of.way[way]):
-                return host
-        on_ndp = any(value(v) for v in (of.way["ndp_nowhere"], *of.ndp.values()))
-        return "ndp" if on_ndp else None
-
-    experts = range(instance.experts)
-    lies = np.zeros((instance.experts, 1 + instance.dimms), dtype=np.bool_)
-    for row, of in local.items():
-        lies[row, 0] = row in striped and bool(value(striped[row]))
-        lies[row, 1:] = [d in of and bool(value(of[d])) for d in range(instance.dimms)]
-    first, copies = fields_of(lies)
-
-    def source(row: int, of: Runs) -> int | None:
-        used = [*of.read.items(), *of.ndp.items()]
-        dimm = next((d for d, at in used if value(at)), None)
-        return None if dimm == first[row] else dimm
-
-    several = instance.copies is not None
-    read = Solution(
-        instance=instance.name,
-        resident=tuple(row in resident and bool(value(resident[row])) for row in experts),
-        dimm=first,
-        copies=copies if several else None,
-        source=tuple(
-            tuple(source(row, of[row]) if row in of else None for row in experts) for of in runs
-        )
-        if several
-        else None,
-        assignment=tuple(
-            tuple(domain(of[row]) if row in of else None for row in experts) for of in runs
-        ),
-    )
-    return with_idle_localized(instance, read)
-
-
 Terms = Iterable[tuple[IntVar, int]]
+Times = NDArray[np.int64]
 
 
 class Model(Formulation):
@@ -225,12 +135,12 @@ class Model(Formulation):
     def la_c1_one_domain(self) -> None:
         """Post LA-C1: in each scenario each expert with tokens runs in exactly one domain."""
         for runs in self._all_runs():
-            self.model.add_exactly_one([*runs.way.values(), *runs.ndp.values()])
+            self.model.add_exactly_one([*runs.host.values(), runs.nowhere, *runs.ndp.values()])
 
     def la_c2_ndp_where_localized(self) -> None:
         """Post LA-C2: only a localized expert runs on NDP."""
         for runs in self._all_runs():
-            self.model.add(runs.way["ndp_nowhere"] == 0)
+            self.model.add(runs.nowhere == 0)
 
     def la_c3_hbm_slots(self) -> None:
         """Post LA-C3: at most `hbm_slots` experts are resident."""
@@ -245,11 +155,11 @@ class Model(Formulation):
 
     def la_c5_gpu_is_serial(self) -> None:
         """Post LA-C5: per scenario the GPU's base load and costs are within the makespan."""
-        self._serial(("hit", "gpu_striped", "gpu_local"), self.instance.base_ns)
+        self._serial(self.instance.path_times.cost, GPU_PATHS, self.instance.base_ns)
 
     def la_c6_cpu_is_serial(self) -> None:
         """Post LA-C6: per scenario the CPU's costs sum to at most the makespan."""
-        self._serial(("cpu_striped", "cpu_local"))
+        self._serial(self.instance.path_times.cost, CPU_PATHS)
 
     def la_c7_dimms_serve_ndp_and_hosts(self) -> None:
         """Post LA-C7: per scenario each DIMM's NDP work and host reads are within the makespan.
@@ -279,13 +189,7 @@ class Model(Formulation):
     def la_c9_pcie_is_serial(self) -> None:
         """Post LA-C9: per scenario the transfers over PCIe sum to at most the makespan."""
         if self.instance.in_two_parts:
-            for number, of in enumerate(self.runs):
-                terms = [
-                    (runs.way[way], ns)
-                    for row, runs in of.items()
-                    for way, ns in pcie_ns(self.instance, number, row).items()
-                ]
-                self.model.add(self._sum(number, terms) <= self.makespan[number])
+            self._serial(self.instance.path_times.pcie, (*GPU_PATHS, *CPU_PATHS))
 
     def la_c10_copies_per_expert(self) -> None:
         """Post LA-C10: at most `max_per_expert` copies of an expert, each in another place."""
@@ -296,20 +200,60 @@ class Model(Formulation):
 
     def la_c11_bytes_of_dimms(self) -> None:
         """Post LA-C11: localized copies and shares of striped ones fit each DIMM."""
-        for dimm in range(self.instance.dimms):
-            held, room = bytes_on_dimm(self.instance, self.striped, self.local, dimm)
-            if held:
-                variables, sizes = zip(*held, strict=True)
-                self.model.add(cp_model.LinearExpr.weighted_sum(variables, sizes) <= room)
+        of, dimms = self.instance.copies, self.instance.dimms
+        if of is None:
+            return
+        unit = gcd(of.share_bytes(dimms), of.expert_bytes)  # taken out of all numbers
+        shares = of.share_bytes(dimms) // unit * sum(self.striped.values())
+        for dimm in range(dimms):
+            held = of.expert_bytes // unit * sum(local[dimm] for local in self.local.values())
+            self.model.add(shares + held <= of.room_bytes // unit)
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model.add(self.objective <= objective // self.objective_unit)
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
-        """Read the decision off the solver's values; an expert that runs nowhere gets None."""
-        of_instance = (self.instance, self.resident, self.local, self.runs)
-        return read_off(*of_instance, value, self.striped)
+        """Read the decision off the solver's values: each expert's first domain that is 1.
+
+        With a constraint left out there may be several, or none: then the expert runs nowhere.
+        """
+        experts, several = range(self.instance.experts), self.instance.copies is not None
+        lies = np.zeros((self.instance.experts, 1 + self.instance.dimms), dtype=np.bool_)
+        for row, local in self.local.items():
+            lies[row, 0] = row in self.striped and bool(value(self.striped[row]))
+            lies[row, [1 + dimm for dimm, at in local.items() if value(at)]] = True
+        first, copies = fields_of(lies)
+
+        def domain(of: Runs) -> Domain | None:
+            for path, at in of.host.items():
+                if value(at):
+                    return "gpu" if path in GPU_PATHS else "cpu"
+            return "ndp" if any(value(at) for at in (of.nowhere, *of.ndp.values())) else None
+
+        def source(row: int, of: Runs) -> int | None:
+            used = [*of.read.items(), *of.ndp.items()]
+            dimm = next((d for d, at in used if value(at)), None)
+            return None if dimm == first[row] else dimm
+
+        read = Solution(
+            instance=self.instance.name,
+            resident=tuple(
+                row in self.resident and bool(value(self.resident[row])) for row in experts
+            ),
+            dimm=first,
+            copies=copies if several else None,
+            source=tuple(
+                tuple(source(row, of[row]) if row in of else None for row in experts)
+                for of in self.runs
+            )
+            if several
+            else None,
+            assignment=tuple(
+                tuple(domain(of[row]) if row in of else None for row in experts) for of in self.runs
+            ),
+        )
+        return with_idle_localized(self.instance, read)
 
     def _bool(self, name: str) -> IntVar:
         return self.model.new_bool_var(name)
@@ -317,7 +261,8 @@ class Model(Formulation):
     def _runs(self, number: int, row: int) -> Runs:
         at = f"{number},{row}"
         return Runs(
-            {way: self._bool(f"{way}[{at}]") for way in (*HOST_WAYS, "ndp_nowhere")},
+            {path: self._bool(f"{path.name.lower()}[{at}]") for path in (*GPU_PATHS, *CPU_PATHS)},
+            self._bool(f"ndp_nowhere[{at}]"),
             {d: self._bool(f"read[{at},{d}]") for d in self.local[row]},
             {d: self._bool(f"ndp[{at},{d}]") for d in self.local[row]},
         )
@@ -331,37 +276,39 @@ class Model(Formulation):
                 self.model.add_at_most_one(local.values())
         for of in self.runs:
             for row, runs in of.items():
-                way, local, resident = runs.way, self.local[row], self.resident[row]
-                self.model.add(way["hit"] <= resident)
-                self.model.add(way["gpu_striped"] + way["gpu_local"] + resident <= 1)
-                striped = way["gpu_striped"] + way["cpu_striped"]
+                host, local, resident = runs.host, self.local[row], self.resident[row]
+                self.model.add(host[Path.HIT] <= resident)
+                self.model.add(host[Path.GPU_STRIPED] + host[Path.GPU_LOCAL] + resident <= 1)
+                striped = host[Path.GPU_STRIPED] + host[Path.CPU_STRIPED]
                 if row in self.striped:
                     self.model.add(striped <= self.striped[row])
                     for d in local:
-                        self.model.add(way["ndp_nowhere"] + local[d] <= 1)
+                        self.model.add(runs.nowhere + local[d] <= 1)
                 else:
-                    self.model.add(striped + way["ndp_nowhere"] + sum(local.values()) <= 1)
-                self.model.add(way["gpu_local"] + way["cpu_local"] == sum(runs.read.values()))
+                    self.model.add(striped + runs.nowhere + sum(local.values()) <= 1)
+                localized = host[Path.GPU_LOCAL] + host[Path.CPU_LOCAL]
+                self.model.add(localized == sum(runs.read.values()))
                 for d in local:
                     self.model.add(runs.read[d] + runs.ndp[d] <= local[d])
 
     def _all_runs(self) -> Iterable[Runs]:
         return (runs for of in self.runs for runs in of.values())
 
-    def _serial(self, ways: tuple[str, ...], base_ns: int = 0) -> None:
+    def _serial(self, times: Times, paths: Sequence[Path], base_ns: int = 0) -> None:
+        """Hold a device to the makespans; `times` are by path, scenario and expert."""
         for number, of in enumerate(self.runs):
             terms = [
-                (runs.way[way], costs_ns(self.instance, number, row)[way])
+                (runs.host[path], int(times[path, number, row]))
                 for row, runs in of.items()
-                for way in ways
+                for path in paths
             ]
             base = base_ns // self.step[number]
             self.model.add(base + self._sum(number, terms) <= self.makespan[number])
 
     def _striped_reads(self, number: int, read_ns: int) -> Terms:
         for runs in self.runs[number].values():
-            for way in STRIPED_WAYS:
-                yield runs.way[way], read_ns
+            for path in STRIPED_READS:
+                yield runs.host[path], read_ns
 
     def _local_reads(self, number: int, dimm: int) -> Terms:
         for runs in self.runs[number].values():

@@ -20,7 +20,7 @@ from .check import objective
 from .copies import within_memory
 from .instance import Instance, Solution, with_idle_localized
 from .paths import Path
-from .systems import SYSTEMS, Layout
+from .systems import SYSTEMS, Layout, weighted_sums
 from .with_copies import COPIES
 
 MAX_WORK = 3 * 10**8
@@ -48,7 +48,7 @@ def trimoe_layout(
     A resident expert is never cold: its host copy is striped. An expert without tokens counts among
     the coldest and has no layout. The schedules are TriMoE's (4.2).
     """
-    loads = _weighted_sums(instance, instance.path_times.tokens)
+    loads = weighted_sums(instance, instance.path_times.tokens)
     count = ColdCut.parse(cold_cut).count(loads)
     reading = {"tie_order": tie_order, "refinement": refinement}
     return _best(instance, round_robin(instance), [count], **reading)
@@ -86,18 +86,14 @@ def local_search(instance: Instance) -> Solution:
         return improved(instance)
     from .rounds import in_turn  # compiled loops are imported when they are run
 
-    best, bound = best_of_rules(instance), lower_bound(instance)
+    rules = [rule(instance) for rule in (trimoe_layout, trimoe_layout_tuned, lpt)]
+    best = min(rules, key=lambda solution: objective(instance, solution))
+    bound = lower_bound(instance)
     for found in in_turn(instance, best, 1, MOVES, out_of_time):
         best = min(best, found, key=lambda solution: objective(instance, solution))
         if out_of_time() or objective(instance, best) == bound:
             break
     return best
-
-
-def best_of_rules(instance: Instance) -> Solution:
-    """Return the best of the rules that local search begins from."""
-    others = [rule(instance) for rule in (trimoe_layout, trimoe_layout_tuned, lpt)]
-    return min(others, key=lambda solution: objective(instance, solution))
 
 
 HEURISTICS: dict[str, Callable[..., Solution]] = {
@@ -126,7 +122,7 @@ def round_robin(instance: Instance) -> Packing:
 
 def longest_first(instance: Instance) -> Packing:
     """Give each expert, longest on NDP first, to the DIMM with the least NDP work so far."""
-    length = _weighted_sums(instance, instance.path_times.cost[Path.NDP])
+    length = weighted_sums(instance, instance.path_times.cost[Path.NDP])
     slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
 
     def pack(cold: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -178,18 +174,9 @@ def family(instance: Instance, packing: Packing, cold_counts: list[int]) -> Iter
 
 def _hottest_first(instance: Instance) -> NDArray[np.int64]:
     """Return the experts with tokens by falling weighted sum of tokens (ties: lowest number)."""
-    loads = _weighted_sums(instance, instance.path_times.tokens)
+    loads = weighted_sums(instance, instance.path_times.tokens)
     rows = [row for row in range(instance.experts) if loads[row]]
     return np.array(sorted(rows, key=lambda row: (-loads[row], row)), dtype=np.int64)
-
-
-def _weighted_sums(instance: Instance, values: NDArray[np.int64]) -> list[int]:
-    """Return each expert's weighted sum over the scenarios, in integers of any size."""
-    total = [0] * instance.experts
-    for scenario, row in zip(instance.scenarios, values.tolist(), strict=True):
-        for expert, value in enumerate(row):
-            total[expert] += scenario.weight * value
-    return total
 
 
 def cold_counts_of(instance: Instance) -> list[int]:

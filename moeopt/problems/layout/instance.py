@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
-from .paths import Path, PathTimes
+from .paths import GPU_MISSES, Path, PathTimes
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
@@ -262,20 +263,29 @@ class Instance(HostMemory):
     @cached_property
     def path_times(self) -> PathTimes:
         """The scenarios as arrays, in the order of `paths.Path`."""
-        scenarios = self.scenarios
+        tokens = np.array([scenario.tokens for scenario in self.scenarios], dtype=np.int64)
 
-        def rows(name: str) -> list[Sequence[int]]:
-            return [getattr(scenario, name) for scenario in scenarios]
+        def times(names: Sequence[str]) -> NDArray[np.int64]:
+            rows = [[getattr(scenario, name) for scenario in self.scenarios] for name in names]
+            return np.where(tokens > 0, np.array(rows, dtype=np.int64), 0)
 
-        return PathTimes.of(
-            [scenario.weight for scenario in scenarios],
-            rows("tokens"),
-            [rows(name) for name in COSTS],
-            (self.dram_striped_ns, self.dram_localized_ns),
-            charge=self.striped_charge_ns(self.dram_striped_ns),
+        alone = times(COSTS)
+        cost, pcie = alone.copy(), np.zeros_like(alone)
+        if self.in_two_parts:
+            calc, *copies = times(TWO_PARTS)
+            cost[GPU_MISSES], pcie[GPU_MISSES] = calc, copies
+        striped, local = self.dram_striped_ns, self.dram_localized_ns
+        charge = self.striped_charge_ns(striped)
+        return PathTimes(
+            weight=np.array([scenario.weight for scenario in self.scenarios], dtype=np.int64),
+            tokens=tokens,
+            cost=cost,
+            pcie=pcie,
+            alone=alone,
+            read=np.array([0, charge, local, charge, local, 0], dtype=np.int64),
+            full_read=np.array([0, striped, local, striped, local, 0], dtype=np.int64),
+            channel=np.unique(self.channels or (), return_inverse=True)[1].astype(np.int64),
             base=self.base_ns,
-            channels=self.channels,
-            parts=[rows(name) for name in TWO_PARTS] if self.in_two_parts else None,
         )
 
 

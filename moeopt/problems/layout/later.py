@@ -17,7 +17,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.problem import Run
 from moeopt.core.search import Search
-from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
+from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, scheduled
 from moeopt.sim.traces.popularity import CostCurve, fit, forecast
 
 from .check import loads, objective
@@ -25,7 +25,7 @@ from .heuristics import cold_counts_of, family, longest_first, lpt
 from .instance import COSTS, MAX_SCENARIOS, TWO_PARTS, WITHIN, Instance, Scenario, Solution
 from .paths import STRIPED
 from .second_stage import as_solution, best_schedules, refined
-from .systems import Layout, on_layout
+from .systems import Layout, on_layout, with_runs
 from .with_copies import COPIES
 
 
@@ -41,8 +41,6 @@ class ExecutedLayout:
         Of each scenario.
     objective_ns
         Their sum, weighted.
-    schedule
-        The name of who scheduled them.
     unproven
         How many scenarios' exact schedules are not proven the best; 0 if somebody else scheduled.
     """
@@ -50,7 +48,6 @@ class ExecutedLayout:
     solution: Solution
     makespans_ns: tuple[int, ...]
     objective_ns: int
-    schedule: str
     unproven: int
 
 
@@ -87,34 +84,20 @@ def execute_layout(
         raise InputError(f"decision: dimm: must be below {instance.dimms}")
     if further and instance.copies is None:
         raise InputError("decision: copies: the windows to run permit one copy of each expert")
-    layout = Layout(
-        np.array(decision.resident),
-        np.array([STRIPED if dimm is None else dimm for dimm in decision.dimm]),
-        decision.copies or (),
-    )
+    layout = _layout_of(decision)
     runs = [
         scheduled(on_layout(instance, layout, number), schedule, instance.gpu_base_ns or 0)
         for number in range(len(instance.scenarios))
     ]
-    makespans = tuple(run.makespan_ns for run in runs)
-    weights = [scenario.weight for scenario in instance.scenarios]
-    solution = Solution(
-        instance=instance.name,
-        resident=decision.resident,
-        dimm=decision.dimm,
-        assignment=tuple(
-            tuple(run.domains.get(number) for number in range(instance.experts)) for run in runs
-        ),
-        copies=decision.copies,
-        source=None
-        if decision.copies is None
-        else tuple(
-            tuple(run.sources.get(number) for number in range(instance.experts)) for run in runs
-        ),
+    of_copies = [{i: (at, run.sources[i]) for i, at in run.domains.items()} for run in runs]
+    place = (decision.resident, decision.dimm, decision.copies)
+    pairs = zip(instance.scenarios, runs, strict=True)
+    return ExecutedLayout(
+        with_runs(instance, *place, of_copies),
+        tuple(run.makespan_ns for run in runs),
+        sum(scenario.weight * run.makespan_ns for scenario, run in pairs),
+        sum(not run.proven for run in runs) if schedule == EXACT else 0,
     )
-    total = sum(weight * makespan for weight, makespan in zip(weights, makespans, strict=True))
-    unproven = sum(not run.proven for run in runs) if schedule == EXACT else 0
-    return ExecutedLayout(solution, makespans, total, schedule_name(schedule), unproven)
 
 
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
@@ -252,4 +235,4 @@ def _decide_copies(draw: Draw, search: Search, futures: Futures) -> None:
 
 def _layout_of(solution: Solution) -> Layout:
     dimm = [STRIPED if at is None else at for at in solution.dimm]
-    return Layout(np.array(solution.resident), np.array(dimm))
+    return Layout(np.array(solution.resident), np.array(dimm), solution.copies or ())

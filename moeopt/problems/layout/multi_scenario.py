@@ -5,12 +5,11 @@ Incumbents: annealing at one number of striped experts after the other, around t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from moeopt.core.search import Search
 
 from .annealing import units_per_move
-from .bounds import lower_bound, objective_grid, unit_of
+from .bounds import lower_bound, on_grid, unit_of
 from .check import objective
 from .heuristics import lpt
 from .instance import Instance, Solution, with_idle_localized
@@ -34,34 +33,23 @@ LONGEST = 0.5
 """Units of work, or seconds, that a first round takes at most."""
 
 
-@dataclass
-class Bounds:
-    """What is proven: weighted bounds of the scenarios by themselves, and of all together."""
-
-    alone: list[int] = field(default_factory=list)
-    together: int = 0
-
-
-def solve(instance: Instance, search: Search) -> Bounds:
-    """Search for bounds and for incumbents in turn; return the bounds, for studies."""
-    found = Bounds()
-    _prove(instance, search, lower_bound(instance))
+def solve(instance: Instance, search: Search) -> None:
+    """Search for bounds and for incumbents in turn."""
+    search.prove(on_grid(instance, lower_bound(instance)))
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
-    found.alone = scenario_bounds(instance, search, share_s)
-    _prove(instance, search, sum(found.alone))
+    alone = scenario_bounds(instance, search, share_s)
+    search.prove(on_grid(instance, sum(alone)))
     until_s = search.remaining_s - min(FIRST_SHARE * search.remaining_s, FIRST_MOST)
     incumbents = _Incumbents(instance, search, until_s)
     incumbents.improve(until_s)
-    shared = _shared(instance, search, found.alone)
+    shared = _shared(instance, search, alone)
     for until_s in (search.remaining_s * (1 - BOUND_SHARE), 0.0):
         while search.remaining_s > until_s and not search.closed:
             if (bound := next(shared, None)) is None:
                 break
-            found.together = bound
-            _prove(instance, search, bound)
+            search.prove(on_grid(instance, bound))
         incumbents.improve(0.0)
     search.note = "CLOSED" if search.closed else "OPEN"
-    return found
 
 
 def _shared(instance: Instance, search: Search, alone: list[int]) -> Iterator[int]:
@@ -70,11 +58,6 @@ def _shared(instance: Instance, search: Search, alone: list[int]) -> Iterator[in
     least = [-(-a // (s.weight * unit)) for a, s in zip(alone, instance.scenarios, strict=True)]
     upper = objective(instance, search.solution) // unit
     return (unit * bound for bound in SharedLayout(instance, least, upper).bounds())
-
-
-def _prove(instance: Instance, search: Search, bound: int) -> None:
-    grid = objective_grid(instance)
-    search.prove(-(-bound // grid) * grid)
 
 
 class _Incumbents:

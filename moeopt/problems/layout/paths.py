@@ -5,7 +5,6 @@ for layouts numbers the paths as `Path` does, and reads its times from `Instance
 members are integers, and compiled loops use them as they are.
 """
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -36,6 +35,10 @@ class Device(IntEnum):
 
 GPU_MISSES = [Path.GPU_STRIPED, Path.GPU_LOCAL]
 """The paths that copy an expert to the GPU."""
+
+GPU_PATHS, CPU_PATHS = [Path.HIT, *GPU_MISSES], [Path.CPU_STRIPED, Path.CPU_LOCAL]
+STRIPED_READS = [Path.GPU_STRIPED, Path.CPU_STRIPED]
+LOCAL_READS = [Path.GPU_LOCAL, Path.CPU_LOCAL]
 
 IDLE = -1
 """In the place of a device: the expert has no tokens."""
@@ -89,55 +92,6 @@ class PathTimes(NamedTuple):
     full_read: NDArray[np.int64]
     channel: NDArray[np.int64]
     base: int
-
-    @classmethod
-    def of(
-        cls,
-        weight: Sequence[int],
-        tokens: Sequence[Sequence[int]],
-        cost: Sequence[Sequence[Sequence[int]]],
-        reads: tuple[int, int],
-        *,
-        charge: int,
-        base: int = 0,
-        channels: Sequence[int] | None = None,
-        parts: Sequence[Sequence[Sequence[int]]] | None = None,
-    ) -> "PathTimes":
-        """Return the arrays.
-
-        Parameters
-        ----------
-        cost
-            The whole time of each path, by `Path`.
-        reads
-            How long a host reads a striped and a localized expert.
-        charge
-            How long a striped read keeps each DIMM busy.
-        channels
-            The memory channel of each DIMM, None where channels are no limit.
-        parts
-            The GPU's part of a miss, and PCIe's of a striped and of a localized expert; None where
-            a miss keeps the GPU busy as a whole.
-        """
-        striped, localized = reads
-        of_tokens = np.array(tokens, dtype=np.int64)
-        alone = np.where(of_tokens > 0, np.array(cost, dtype=np.int64), 0)
-        busy, pcie = alone.copy(), np.zeros_like(alone)
-        if parts is not None:
-            calc, *copied = np.where(of_tokens > 0, np.array(parts, dtype=np.int64), 0)
-            busy[GPU_MISSES], pcie[GPU_MISSES] = calc, copied
-        of_dimm = np.unique(channels or (), return_inverse=True)[1].astype(np.int64)
-        return cls(
-            weight=np.array(weight, dtype=np.int64),
-            tokens=of_tokens,
-            cost=busy,
-            pcie=pcie,
-            alone=alone,
-            read=np.array([0, charge, localized, charge, localized, 0], dtype=np.int64),
-            full_read=np.array([0, striped, localized, striped, localized, 0], dtype=np.int64),
-            channel=of_dimm,
-            base=base,
-        )
 
     @property
     def channels(self) -> int:

@@ -3,7 +3,6 @@
 Branch on how many experts are striped, and on the makespans: a box of them says how much work of
 its own a DIMM may have in each scenario, and so which sets of experts may share one. These sets,
 the *patterns*, are the columns of a linear relaxation, generated as its dual values ask for them.
-What a pattern does beyond a box's least makespan raises the makespan, expert by expert.
 The linear program only guides: its dual values, rounded to integers, are multipliers of a
 Lagrangian relaxation, which is computed in integers over all patterns. Proofs stand in
 `formulations/layout/spec.md`, section "Several scenarios".
@@ -61,10 +60,9 @@ class Box(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Per window: a DIMM's time for its own work, within the least makespan; hosts' reads."""
+    """Per window: a DIMM's time for its own work; hosts' reads of localized experts."""
 
     most: Ints
-    least: Ints
     reads: Ints
 
 
@@ -92,7 +90,6 @@ class Multipliers(NamedTuple):
     cpu: Ints
     read: Ints
     work: Ints
-    excess: Ints
     cover: Ints
     striped: int
     each: int
@@ -142,8 +139,8 @@ class Relaxation:
     def room(self, box: Box) -> Room:
         """Return what a box leaves for patterns."""
         striped = np.maximum(0, box.first - self.idle)
-        most, least = (np.array(of) - self.striped * striped for of in (box.most, box.least))
-        return Room(most, least, self._most_reads(box, striped))
+        most = np.array(box.most) - self.striped * striped
+        return Room(most, self._most_reads(box, striped))
 
     def _most_reads(self, box: Box, striped: Ints) -> Ints:
         """Return how many localized experts the hosts have time to read besides striped ones."""
@@ -187,10 +184,8 @@ class Relaxation:
         total -= int(np.maximum(by.read - host, 0) @ room.reads)
         total += int(by.gpu.sum()) * self.base
         for s in range(len(self.weight)):
-            excess = int(by.excess[s] @ self.size)
-            left = int(self.weight[s]) * self.scale - excess
-            left -= int(by.dimm[s] + by.gpu[s] + by.cpu[s])
-            total += left * (box.least if left >= 0 else box.most)[s] + excess * box.least[s]
+            left = int(self.weight[s]) * self.scale - int(by.dimm[s] + by.gpu[s] + by.cpu[s])
+            total += left * (box.least if left >= 0 else box.most)[s]
             total += min(0, int(by.dimm[s]) - self.dimms * int(by.work[s])) * int(room.most[s])
         return -(-total // self.scale), patterns + columns, used
 
@@ -219,7 +214,7 @@ class Relaxation:
         self, by: Multipliers, room: Room, at: Ints, most: int
     ) -> tuple[int, list[Column], int]:
         """Return what a pattern gains at most, those that gain more than a DIMM is worth."""
-        base, value, theta = self._values(by, room, at)
+        base, value = self._values(by, room, at)
         order = np.argsort(-value, kind="stable")
         at, value = at[order], value[order]
         rest = (np.maximum(value, 0) * self.size[at])[::-1].cumsum()[::-1]
@@ -230,8 +225,7 @@ class Relaxation:
         top, used = best_patterns(
             np.stack([value, rest, by.cover[at], self.size[at], at]),
             np.ascontiguousarray(self.ndp[:, at]),
-            np.ascontiguousarray(by.excess[:, at]),
-            np.stack([*room, by.read, by.work, theta]),
+            np.stack([*room, by.read, by.work]),
             np.array([base, self.local, members, by.each, most]),
             found,
         )
@@ -240,11 +234,11 @@ class Relaxation:
         split = [(row[:windows], [i for i in row[windows:] if i >= 0]) for row in rows]
         return top, [self._pattern(True, of, reads) for reads, of in split], used
 
-    def _values(self, by: Multipliers, room: Room, at: Ints) -> tuple[int, Ints, Ints]:
-        """Return a bound on what a pattern gains, base and classes' values, and rooms' prices."""
+    def _values(self, by: Multipliers, room: Room, at: Ints) -> tuple[int, Ints]:
+        """Return a bound on what a pattern gains: a base, and classes' values."""
         own, size = np.minimum(self.ndp[:, at], room.most[:, None] + 1), self.size[at]
         may = (room.reads > 0)[:, None] & (own > self.local)
-        step, best = 0.3, (NEVER * NEVER, 0, own[0], room.most)
+        step, best = 0.3, (NEVER * NEVER, 0, own[0])
         theta = self._theta if self._theta.any() else by.each / (room.most + 1) / len(own)
         most = 4 * (by.each + by.cover.max()) / (room.most + 1)
         for _ in range(STEPS):
@@ -255,7 +249,7 @@ class Relaxation:
             value = by.cover[at] - np.where(reads, read, each).sum(axis=0)
             bound = int(price @ room.most) + int(np.maximum(value, 0) @ size)
             if bound < best[0]:
-                best, self._theta = (bound, int(price @ room.most), value, price), theta
+                best, self._theta = (bound, int(price @ room.most), value), theta
             load = (np.where(reads, self.local, own) * ((value > 0) * size)).sum(axis=1)
             over = np.clip(load / np.maximum(room.most, 1) - 1, -1, 2)
             theta, step = np.maximum(theta, 1.0) * (1 + step * over), 0.9 * step
@@ -301,7 +295,7 @@ class Program:
     """The linear relaxation of a box, over the columns that have entered."""
 
     def __init__(self, relaxation: Relaxation, box: Box, room: Room, columns: list[Column]) -> None:
-        self._of, self._least, self._room = relaxation, box.least, room
+        self._of, self._room = relaxation, room
         of, unit = relaxation, 1 / relaxation.largest
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
         self._solver.SetSolverSpecificParametersAsString("use_preprocessing: false")
@@ -316,7 +310,6 @@ class Program:
         self._cover = [self._row(-size) for size in of.size]
         self._each, slots = self._row(of.dimms), self._row(of.slots)
         self._first, self._last = self._row(-box.first), self._row(box.last)
-        self._excess: dict[tuple[int, int], pywraplp.Constraint] = {}
         self._makespan = []
         for s in windows:
             rows = [(of[s], -1.0) for of in (self._dimm, self._gpu, self._cpu)]
@@ -371,16 +364,6 @@ class Program:
         yield from ((row, n * self._unit) for row, n in zip(self._work, of.loads, strict=True))
         if of.counted:
             yield self._each, 1
-            over = np.maximum(of.loads - self._room.least, 0) * self._unit
-            for s in np.flatnonzero(over).tolist():
-                yield from ((self._over(s, i), n * over[s]) for i, n in many.items())
-
-    def _over(self, s: int, i: int) -> pywraplp.Constraint:
-        if (s, i) not in self._excess:
-            size = float(self._of.size[i])
-            self._excess[s, i] = self._row(-size * self._least[s] * self._unit)
-            self._excess[s, i].SetCoefficient(self._makespan[s], -size)
-        return self._excess[s, i]
 
     def permit(self, small: Ints) -> None:
         """Let only these classes lie anywhere."""
@@ -409,39 +392,36 @@ class Program:
             dual = [max(0.0, -row.dual_value()) for row in rows]
             return np.asarray((np.array(dual) * (of.scale * unit)).astype(np.int64))
 
-        excess = np.zeros(of.ndp.shape, dtype=np.int64)
-        for (s, i), value in zip(self._excess, ints(self._excess.values()), strict=True):
-            excess[s, i] = min(int(value), 2 * int(of.weight.sum()) * of.scale)
         striped = self._last.dual_value() - self._first.dual_value()
         dimm, gpu, cpu, work = map(ints, (self._dimm, self._gpu, self._cpu, self._work))
         read, cover, each = (ints(r, whole) for r in (self._read, self._cover, [self._each]))
         per = round(striped * of.scale * whole)
-        return Multipliers(dimm, gpu, cpu, read, work, excess, cover, per, int(each[0]))
+        return Multipliers(dimm, gpu, cpu, read, work, cover, per, int(each[0]))
 
 
 VALUE, REST, COVER, SIZE, NUMBER = range(5)
-ROOM, LEAST, READS, READ, WORK, THETA = range(6)
+ROOM, READS, READ, WORK = range(4)
 BASE, LOCAL, MEMBERS, EACH, LOOKS = range(5)
 """Rows of `classes`, of `window` and entries of `limits` in `best_patterns`: REST is the sum of the
-positive values from there on, THETA the price of room in values, EACH a gain of no interest.
+positive values from there on, EACH a gain of no interest.
 """
 
 
 @compiled
 def best_patterns(
-    classes: Ints, own: Ints, excess: Ints, window: Ints, limits: Ints, found: Ints
+    classes: Ints, own: Ints, window: Ints, limits: Ints, found: Ints
 ) -> tuple[int, int]:
     """Return what a set gains at most, if more than is of no interest, and sets looked at.
 
-    Depth first, classes by falling value: a set gains at most its members' and the base. `own` and
-    `excess` are work, and the price of what is beyond the least, per window and class; `found` gets
-    of the best set with each class its gain, reads, and members, or -1 for none.
+    Depth first, classes by falling value: a set gains at most its members' and the base. `own` is
+    work per window and class; `found` gets of the best set with each class its gain, reads, and
+    members, or -1 for none.
     """
     windows, count = own.shape
     width, local = found.shape[1] - 1 - windows, limits[LOCAL]
     top, looks, depth = limits[EACH], 0, 0
     begin, chosen, again, cover, value = np.zeros((5, width + 2), dtype=np.int64)
-    load, price = np.zeros((2, width + 2, windows), dtype=np.int64)
+    load = np.zeros((width + 2, windows), dtype=np.int64)
     reads = np.zeros(windows, dtype=np.int64)
     value[0] = limits[BASE]
     while depth >= 0:
@@ -462,18 +442,14 @@ def best_patterns(
         chosen[depth] = j
         again[depth + 1] = same + 1
         cover[depth + 1] = cover[depth] + classes[COVER, j]
-        least, gain, bound = np.int64(0), cover[depth + 1], value[depth] + classes[VALUE, j]
+        value[depth + 1] = value[depth] + classes[VALUE, j]
+        least, gain = np.int64(0), cover[depth + 1]
         for s in range(windows):
-            left = load[depth, s] + own[s, j]
-            dear = price[depth, s] + excess[s, j]
-            load[depth + 1, s], price[depth + 1, s] = left, dear
-            dearer = min(window[THETA, s], dear) - min(window[THETA, s], price[depth, s])
-            bound -= dearer * (window[ROOM, s] - window[LEAST, s])
+            left = load[depth + 1, s] = load[depth, s] + own[s, j]
             least, k, equal, last = np.int64(-1), 0, 0, np.int64(2**62)
             while True:  # with ever more of the longest read by hosts
-                over = max(0, left - window[LEAST, s]) * dear
                 if left <= window[ROOM, s]:
-                    cost = window[READ, s] * k + window[WORK, s] * left + over
+                    cost = window[READ, s] * k + window[WORK, s] * left
                     if least < 0 or cost < least:
                         least, reads[s] = cost, k
                 if equal > 0:
@@ -490,7 +466,7 @@ def best_patterns(
                 less = last - local
                 if k >= window[READS, s] or less <= 0:
                     break
-                if least >= 0 and over == 0 and window[READ, s] >= window[WORK, s] * less:
+                if least >= 0 and window[READ, s] >= window[WORK, s] * less:
                     break
                 left -= less
                 k += 1
@@ -500,7 +476,7 @@ def best_patterns(
         if least < 0:
             continue
         depth += 1
-        value[depth], begin[depth] = bound, j
+        begin[depth] = j
         top = max(top, gain)
         for m in range(depth):
             row = chosen[m]

@@ -11,7 +11,7 @@ problem relayout.
 Keyword arguments are the settlements of `settlements`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from moeopt.problems.tri_domain.instance import Solution as Schedule
 
 from .copies import within_memory
 from .instance import Domain, Instance, Solution
-from .paths import STRIPED, Path
+from .paths import PATH_OF, STRIPED, Device, Path
 
 BEST_SCHEDULE_S = 10.0
 """Seconds that a scenario's best schedule may take; it takes some milliseconds."""
@@ -42,6 +42,10 @@ CUTS = 40
 
 Rule = Callable[[FixedLayout], Schedule]
 """How a system schedules a step's loads on a layout."""
+
+Run = tuple[Domain | None, int | None]
+Runs = Mapping[int, Run]
+"""The domain of an expert with the DIMM of the copy that it is run from, None for its first one."""
 
 
 def trimoe(
@@ -115,11 +119,6 @@ ALL_STRIPED = ("klotski", "ktransformers", "fiddler", "hybrimoe")
 """The systems without NDP."""
 
 
-def has_forecast(instance: Instance) -> bool:
-    """Tell whether layouts can be decided without hindsight."""
-    return instance.forecast_tokens is not None
-
-
 def forecast_of(instance: Instance) -> list[int]:
     """Return what a layout is decided from: tokens of every expert, forecast or, without, real.
 
@@ -127,16 +126,21 @@ def forecast_of(instance: Instance) -> list[int]:
     """
     if instance.forecast_tokens is not None:
         return list(instance.forecast_tokens)
+    return weighted_sums(instance, instance.path_times.tokens)
+
+
+def weighted_sums(instance: Instance, values: NDArray[np.int64]) -> list[int]:
+    """Return each expert's weighted sum over the scenarios, in integers of any size."""
     total = [0] * instance.experts
-    for scenario in instance.scenarios:
-        for expert, tokens in enumerate(scenario.tokens):
-            total[expert] += scenario.weight * tokens
+    for scenario, row in zip(instance.scenarios, values.tolist(), strict=True):
+        for expert, value in enumerate(row):
+            total[expert] += scenario.weight * value
     return total
 
 
 def all_striped(instance: Instance) -> Layout:
     """Return the layout that hosts want: every expert on all DIMMs."""
-    hot, resident = _by_falling_load(instance)
+    hot, resident = by_falling_load(instance)
     return Layout(resident, np.full(len(hot), STRIPED))
 
 
@@ -145,7 +149,7 @@ def all_localized(instance: Instance, dimm_choice: str) -> Layout:
 
     Resident experts' host copies are localized as well.
     """
-    hot, resident = _by_falling_load(instance)
+    hot, resident = by_falling_load(instance)
     return Layout(resident, _localized(instance, hot[len(hot) - _room(instance) :], dimm_choice))
 
 
@@ -159,7 +163,7 @@ def cold_localized(instance: Instance, cold_cut: str, dimm_choice: str) -> Layou
     dimm_choice
         "in turn", by falling forecast, or "balanced" by the NDP work that is forecast.
     """
-    hot, resident = _by_falling_load(instance)
+    hot, resident = by_falling_load(instance)
     most = min(_room(instance), len(hot) - int(resident.sum()))
 
     def localizing(count: int) -> Layout:
@@ -207,34 +211,38 @@ def expected_ns(instance: Instance, layout: Layout) -> int:
 
 def executed(instance: Instance, layout: Layout, rule: Rule) -> Solution:
     """Return a layout with the schedules that a rule makes of the real loads."""
-    active = np.any(instance.path_times.active, axis=0).tolist()
-    assignment, source = [], []
+    runs: list[Runs] = []
     for number in range(len(instance.scenarios)):
-        layer = on_layout(instance, layout, number)
-        runs: dict[int, tuple[Domain | None, int | None]] = {}
+        layer, of = on_layout(instance, layout, number), dict[int, Run]()
         if layer is not None:
             schedule = rule(layer)
-            runs = {
-                expert.expert: (domain, schedule.source_of(row))
-                for row, (expert, domain) in enumerate(
-                    zip(layer.experts, schedule.assignment, strict=True)
-                )
-            }
-        rows = [runs.get(row, (None, None)) for row in range(instance.experts)]
-        assignment.append(tuple(domain for domain, _ in rows))
-        source.append(tuple(dimm for _, dimm in rows))
-    copies = tuple(tuple(of) for of in layout.copies) if len(layout.copies) else None
-    several = instance.copies is not None  # then an expert without tokens takes its room, too
+            for row, expert in enumerate(layer.experts):
+                of[expert.expert] = schedule.assignment[row], schedule.source_of(row)
+        runs.append(of)
+    # Where several copies are permitted an expert without tokens takes its room, too.
+    used = instance.path_times.active.any(axis=0) | (instance.copies is not None)
+    dimm = [None if at == STRIPED else at for at in np.where(used, layout.dimm, STRIPED).tolist()]
+    copies = layout.copies if len(layout.copies) else None
+    return with_runs(instance, layout.resident.tolist(), dimm, copies, runs)
+
+
+def with_runs(
+    instance: Instance,
+    resident: Iterable[bool],
+    dimm: Iterable[int | None],
+    copies: Iterable[Iterable[int]] | None,
+    runs: Sequence[Runs],
+) -> Solution:
+    """Return the solution of a layout and of what runs where in each scenario."""
+    rows = [[of.get(row, (None, None)) for row in range(instance.experts)] for of in runs]
+    source = tuple(tuple(from_ for _, from_ in row) for row in rows)
     return Solution(
         instance=instance.name,
-        resident=tuple(layout.resident.tolist()),
-        dimm=tuple(
-            None if dimm == STRIPED or not (used or several) else dimm
-            for dimm, used in zip(layout.dimm.tolist(), active, strict=True)
-        ),
-        assignment=tuple(assignment),
-        copies=copies,
-        source=None if copies is None else tuple(source),
+        resident=tuple(resident),
+        dimm=tuple(dimm),
+        assignment=tuple(tuple(domain for domain, _ in row) for row in rows),
+        copies=None if copies is None else tuple(map(tuple, copies)),
+        source=None if copies is None else source,
     )
 
 
@@ -272,21 +280,16 @@ def _copy(
     instance: Instance, number: int, row: int, held: bool, dimm: int | None
 ) -> dict[str, object]:
     """Return where a copy lies and what its paths cost, as fields of tri_domain."""
-    times, striped = instance.path_times, dimm is None
-    miss, cpu = (
-        (Path.GPU_STRIPED, Path.CPU_STRIPED) if striped else (Path.GPU_LOCAL, Path.CPU_LOCAL)
-    )
-    gpu = Path.HIT if held else miss
-    read = instance.dram_striped_ns if striped else instance.dram_localized_ns
-    cost = times.alone[:, number, row]
-    parts = instance.in_two_parts
+    times, parts = instance.path_times, instance.in_two_parts
+    gpu, cpu = PATH_OF[[Device.GPU, Device.CPU], int(dimm is not None), int(held)].tolist()
+    cost = times.alone[:, number, row].tolist()
     return {
         "dimm": dimm,
-        "gpu_ns": int(cost[gpu]),
-        "cpu_ns": int(cost[cpu]),
-        "ndp_ns": None if striped else int(cost[Path.NDP]),
-        "gpu_dram_ns": 0 if held else read,
-        "cpu_dram_ns": read,
+        "gpu_ns": cost[gpu],
+        "cpu_ns": cost[cpu],
+        "ndp_ns": None if dimm is None else cost[Path.NDP],
+        "gpu_dram_ns": int(times.full_read[gpu]),
+        "cpu_dram_ns": int(times.full_read[cpu]),
         "gpu_calc_ns": int(times.cost[gpu, number, row]) if parts else None,
         "pcie_ns": int(times.pcie[gpu, number, row]) if parts else None,
     }
@@ -302,7 +305,7 @@ def best_schedule(layer: FixedLayout) -> Schedule:
     return found
 
 
-def _by_falling_load(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def by_falling_load(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return all experts, hottest first (ties: lowest number), and which are resident."""
     load = forecast_of(instance)
     hot = sorted(range(instance.experts), key=lambda row: (-load[row], row))

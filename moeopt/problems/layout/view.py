@@ -1,14 +1,15 @@
 """A solution as schedules to look at, and the facts about it that reports ask for."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from moeopt.core.problem import HINDSIGHT, THIS_STEP
 from moeopt.core.view import Changes, Difference, Kind, Lane, expert_words, longest_first, replaced
 
-from .check import loads, miss_ns
-from .instance import DOMAINS, Domain, Instance, Scenario, Solution
-from .systems import ALL_STRIPED, SYSTEMS, has_forecast
+from .check import loads
+from .instance import DOMAINS, Domain, Instance, Solution
+from .paths import PATH_OF
+from .systems import ALL_STRIPED, SYSTEMS
 from .with_copies import COPIES
 
 Piece = tuple[int, str, Kind]
@@ -23,17 +24,14 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     The order on a device is free (Eq. 5 and 6 are sums): the hosts' reads before a DIMM's own NDP
     work, the longest first. With one scenario the lanes are named after the devices alone.
     """
-    devices = ["GPU", "CPU", *(f"DIMM {dimm}" for dimm in range(instance.dimms))]
-    devices += channel_names(instance, range(instance.dimms))
-    if instance.in_two_parts:
-        devices.append("PCIe")
     found = []
-    for number, scenario in enumerate(instance.scenarios):
-        pieces: dict[str, list[Piece]] = {name: [] for name in devices}
+    for number in range(len(instance.scenarios)):
+        pieces: dict[str, list[Piece]] = {name: [] for name in devices_of(instance)}
         pieces["GPU"].append((instance.base_ns, BASE, "work"))
         for row, domain in enumerate(solution.assignment[number]):
             if domain is not None:
-                _put(instance, scenario, solution, (number, row), domain, pieces)
+                for device, ns, kind in tasks(instance, solution, number, row, domain):
+                    pieces[device].append((ns, str(row), kind))
         where = f"scenario {number}: " if len(instance.scenarios) > 1 else ""
         found += [longest_first(where + name, of) for name, of in pieces.items()]
     return found
@@ -71,14 +69,12 @@ def knew(instance: Instance, method: str) -> str | None:
     if method in COPIES:
         if method != "copies-by-load" and not instance.hbm_slots:
             return THIS_STEP
-        return f"a forecast; then {THIS_STEP}" if has_forecast(instance) else HINDSIGHT
+        return HINDSIGHT if instance.forecast_tokens is None else f"a forecast; then {THIS_STEP}"
     if method not in SYSTEMS:
         return None
     if method in ALL_STRIPED and not instance.hbm_slots:
         return THIS_STEP
-    if not has_forecast(instance):
-        return None
-    return f"a forecast; then {THIS_STEP}"
+    return None if instance.forecast_tokens is None else f"a forecast; then {THIS_STEP}"
 
 
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
@@ -150,41 +146,32 @@ def _lies(solution: Solution, row: int) -> str:
     return f"{spread}, in HBM as well" if solution.resident[row] else spread
 
 
-def _put(
-    instance: Instance,
-    scenario: Scenario,
-    solution: Solution,
-    which: tuple[int, int],
-    domain: Literal["gpu", "cpu", "ndp"],
-    pieces: dict[str, list[Piece]],
-) -> None:
-    """Add the bars of an expert in a scenario to the devices that it keeps busy."""
-    number, row = which
-    dimm, label = solution.run_from(number, row), str(row)
-    if domain == "ndp":
-        pieces[f"DIMM {dimm or 0}"].append((scenario.ndp_ns[row], label, "work"))
-        return
-    if domain == "gpu" and solution.resident[row]:
-        pieces["GPU"].append((scenario.gpu_hit_ns[row], label, "work"))
-        return
-    if domain == "gpu":
-        gpu, pcie = miss_ns(scenario, row, striped=dimm is None)
-        pieces["GPU"].append((gpu, label, "work"))
-        if "PCIe" in pieces:
-            pieces["PCIe"].append((pcie, label, "transfer"))
-    else:
-        cost = scenario.cpu_striped_ns if dimm is None else scenario.cpu_localized_ns
-        pieces["CPU"].append((cost[row], label, "work"))
-    full = instance.dram_striped_ns if dimm is None else instance.dram_localized_ns
-    read = instance.striped_charge_ns(full) if dimm is None else full
-    where = range(instance.dimms) if dimm is None else [dimm]
-    for at in where:
-        pieces[f"DIMM {at}"].append((read, label, "read"))
-    for channel in channel_names(instance, where):
-        pieces[channel].append((full, label, "read"))
+def devices_of(instance: Instance) -> list[str]:
+    """Return the names of the GPU, the CPU and the DIMMs; of channels and PCIe if they limit."""
+    dimms = range(instance.dimms)
+    devices = ["GPU", "CPU", *(f"DIMM {dimm}" for dimm in dimms), *_channels(instance, dimms)]
+    return [*devices, "PCIe"] if instance.in_two_parts else devices
 
 
-def channel_names(instance: Instance, dimms: Sequence[int]) -> list[str]:
+def tasks(
+    instance: Instance, solution: Solution, number: int, row: int, domain: Domain
+) -> Iterator[tuple[str, int, Kind]]:
+    """Yield the devices that an expert keeps busy in a scenario, for how long, and with what."""
+    times, dimm = instance.path_times, solution.run_from(number, row)
+    path = PATH_OF[DOMAINS.index(domain), int(dimm is not None), int(solution.resident[row])]
+    device = f"DIMM {dimm}" if domain == "ndp" else domain.upper()
+    yield device, int(times.cost[path, number, row]), "work"
+    if times.pcie[path, number, row]:
+        yield "PCIe", int(times.pcie[path, number, row]), "transfer"
+    if times.full_read[path]:
+        where = range(instance.dimms) if dimm is None else [dimm]
+        for at in where:
+            yield f"DIMM {at}", int(times.read[path]), "read"
+        for channel in _channels(instance, where):
+            yield channel, int(times.full_read[path]), "read"
+
+
+def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
     """Return the names of the channels of some DIMMs; none where channels are no limit."""
     of_dimm = instance.channels
     return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]

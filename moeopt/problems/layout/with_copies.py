@@ -13,12 +13,20 @@ import numpy as np
 from moeopt.core.clock import out_of_time
 from moeopt.core.search import Search
 
-from .bounds import lower_bound, objective_grid
+from .bounds import lower_bound, on_grid
 from .check import objective, violations
 from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
 from .instance import Instance, Solution
 from .paths import STRIPED
-from .systems import Layout, Rule, best_schedule, executed, expected_ndp_ns, forecast_of
+from .systems import (
+    Layout,
+    Rule,
+    best_schedule,
+    by_falling_load,
+    executed,
+    expected_ndp_ns,
+    forecast_of,
+)
 
 CUTS = 16
 """Numbers of hot experts that `copies_by_load` compares, evenly spaced."""
@@ -164,7 +172,7 @@ def solve(instance: Instance, search: Search) -> None:
 
     from .single_scenario import scenario_bounds
 
-    _prove(instance, search, lower_bound(instance))
+    search.prove(on_grid(instance, lower_bound(instance)))
     striped = np.zeros((instance.experts, 1 + instance.dimms), dtype=np.bool_)
     striped[:, 0] = True
     nobody = np.zeros(instance.experts, dtype=np.bool_)
@@ -176,7 +184,7 @@ def solve(instance: Instance, search: Search) -> None:
             search.offer(solution, objective(instance, solution))
     alone = instance.model_copy(update={"copies": None})
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
-    _prove(instance, search, sum(scenario_bounds(alone, search, share_s)))
+    search.prove(on_grid(instance, sum(scenario_bounds(alone, search, share_s))))
     until_s = (1 - ANNEALING_SHARE) * search.remaining_s
     failures = 0
     while failures < PATIENCE and search.remaining_s > until_s and not search.closed:
@@ -235,13 +243,4 @@ def _blind(instance: Instance, first: Ints, second: Ints) -> Solution:
                 lies[row, [0, place]] = True, False
     wanted = [(row, int(second[row])) for row in np.flatnonzero(active).tolist()]
     list(add_while_they_fit(instance, lies, wanted))
-    load = forecast_of(instance)
-    hot = sorted(range(instance.experts), key=lambda row: (-load[row], row))
-    resident = np.zeros(instance.experts, dtype=np.bool_)
-    resident[hot[: instance.hbm_slots]] = True
-    return scheduled(instance, resident, lies)
-
-
-def _prove(instance: Instance, search: Search, bound: int) -> None:
-    grid = objective_grid(instance)
-    search.prove(-(-bound // grid) * grid)
+    return scheduled(instance, by_falling_load(instance)[1], lies)

@@ -12,7 +12,7 @@ from moeopt.core.search import Feasibility, Search
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.paths import Path
-from moeopt.problems.layout.single_scenario import arc_flow, class_cpsat, solve, solve_scenario
+from moeopt.problems.layout.single_scenario import arc_flow, class_cpsat, scenario_bounds, solve
 from moeopt.problems.layout.single_scenario.classes import ClassAnswer
 from moeopt.problems.layout.single_scenario.packing import Incumbent
 from tests.problems.layout import by_arrays
@@ -125,27 +125,13 @@ def test_no_time_leaves_a_valid_bracket() -> None:
         assert search.bound is None or search.bound <= optimum  # type: ignore[operator]
 
 
-def test_one_scenario_below_an_upper_bound() -> None:
-    """With an upper bound above the optimum the same answer; at the optimum none: a proof."""
-    for seed in range(6):
-        instance = larger_instance(seed)
-        weight = instance.scenarios[0].weight
-        best = solve_scenario(instance, 0, lambda: 10.0)
-        assert best.makespan_ns == best.bound_ns
-        assert best.bound_ns * weight == solved(instance).objective
-        above = solve_scenario(instance, 0, lambda: 10.0, best.bound_ns + 1)
-        assert (above.bound_ns, above.makespan_ns) == (best.bound_ns,) * 2
-        at = solve_scenario(instance, 0, lambda: 10.0, best.bound_ns)
-        assert (at.bound_ns, at.makespan_ns) == (best.bound_ns, None)
-
-
 def test_a_scenario_without_tokens_takes_no_time() -> None:
     """Its makespan is zero at any layout."""
     instance = random_instance(0, "several scenarios")
     empty = instance.scenarios[0].model_dump() | {"tokens": [0] * instance.experts}
     rows = [empty, *(s.model_dump() for s in instance.scenarios[1:])]
     changed = Instance.model_validate(instance.model_dump() | {"scenarios": rows})
-    assert solve_scenario(changed, 0, lambda: 10.0).bound_ns == 0
+    assert scenario_bounds(changed, Search(), 10.0)[0] == 0
 
 
 def test_the_heuristic_packing_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.search import Feasibility
-from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.paths import CPU_PATHS, GPU_PATHS, LOCAL_READS, STRIPED_READS, Path
 from moeopt.problems.layout.single_scenario import arc_flow, classes
 from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items
 from moeopt.problems.layout.single_scenario.class_cpsat import pack_cpsat, solve_class_cpsat
@@ -18,10 +18,6 @@ from moeopt.problems.layout.single_scenario.classes import ClassProblem
 from moeopt.problems.layout.single_scenario.lagrangian import dual_multipliers, largest_item
 from moeopt.problems.layout.single_scenario.packing import Incumbent, longest_first, repair
 from moeopt.problems.layout.single_scenario.scenario import (
-    CPU_PATHS,
-    GPU_PATHS,
-    LOCAL_READS,
-    STRIPED_READS,
     Assignment,
     Branch,
     Row,

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.search import Feasibility
+from moeopt.problems.layout.paths import GPU_PATHS, LOCAL_READS
 
 from .arc_flow import Graph, Packing
 from .lagrangian import Multipliers, admitted
-from .scenario import GPU_PATHS, LOCAL_READS, Branch, Ints, Row, SingleScenario
+from .scenario import Branch, Ints, Row, SingleScenario
 
 MANY_COSTS = 3
 MANY_SUMS = 100_000

@@ -120,7 +120,7 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
     They hold for schedules with no NDP cost above `largest`.
     """
     _, size = scenario.classes
-    classes, dimms = len(size), scenario.dimms
+    classes, dimms, may = len(size), scenario.dimms, admitted(scenario, largest)
     # Columns: path by path, one per class, then the makespan.
     use = scenario.usage.astype(np.float64)
     unit = max(float(scenario.cost.max()), 1.0)
@@ -136,8 +136,7 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
         b_ub=limits,
         A_eq=np.hstack([equal, np.zeros((classes + 2, 1))]),
         b_eq=[*size, *branch],
-        bounds=[(0, None if may else 0) for may in admitted(scenario, largest).ravel()]
-        + [(0, None)],
+        bounds=[*((0, None if of else 0) for of in may.ravel()), (0, None)],
         method="highs",
     )
     if found.x is None:
@@ -145,35 +144,19 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
     device, count = -found.ineqlin.marginals, found.eqlin.marginals[-2:]
     largest_cost = int(unit + scenario.local_read) + int(scenario.pcie.max())
     scale = min(MAX_MULTIPLIER, MAX_SUM // (4 * largest_cost * scenario.experts))
-    gpu, cpu, dimm, pcie, hit = (max(float(d), 0.0) * scale for d in device)
-    of_device = (round(gpu), round(cpu), round(dimm / dimms), round(pcie))
+    device, hit = np.maximum(device[:-1], 0) * scale, round(max(device[-1], 0) * scale * unit)
+    gpu, cpu, dimm, pcie = (round(d) for d in device / [1, 1, dimms, 1])
     striped, local = (round(float(c) * scale * unit) for c in count)
-    return integer_multipliers(scenario, largest, of_device, round(hit * unit), striped, local)
-
-
-def integer_multipliers(
-    scenario: SingleScenario,
-    largest: int,
-    device: tuple[int, int, int, int],
-    hit: int,
-    striped: int,
-    local: int,
-) -> Multipliers | None:
-    """Return the bounds by integer multipliers of (GPU, CPU, each DIMM, PCIe), hits and reads.
-
-    All but the last two must be >= 0; None if those of the devices are all zero.
-    """
-    (gpu, cpu, dimm, pcie), (_, size) = device, scenario.classes
-    may = admitted(scenario, largest)
-    weighted = np.tensordot([*device, hit, -striped, -local], scenario.usage[: Row.SLOTS], 1)
-    device_sum = gpu + cpu + scenario.dimms * dimm + pcie
+    device_sum = gpu + cpu + dimms * dimm + pcie
     if not device_sum:
         return None
+    of_row = [gpu, cpu, dimm, pcie, hit, -striped, -local]
+    weighted = np.tensordot(of_row, scenario.usage[: Row.SLOTS], 1)
     least = weighted.min(axis=0, where=may, initial=2**62)
     return Multipliers(
         device_sum=device_sum,
         constant=gpu * scenario.base + int((least * size).sum()) - hit * scenario.hits,
-        per_striped=striped + scenario.dimms * dimm * scenario.striped_read,
+        per_striped=striped + dimms * dimm * scenario.striped_read,
         per_local=local,
         largest_item=largest,
         striped_read=scenario.striped_read,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled, inner
-from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.paths import LOCAL_READS, STRIPED_READS, Path
 
-from .scenario import LOCAL_READS, STRIPED_READS, Assignment, Branch, SingleScenario, Times
+from .scenario import Assignment, Branch, SingleScenario, Times
 
 Ints = NDArray[np.int64]
 

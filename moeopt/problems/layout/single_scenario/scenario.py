@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.paths import CPU_PATHS, GPU_PATHS, LOCAL_READS, STRIPED_READS, Path
 
 Times = NDArray[np.int64]
 Ints = NDArray[np.int64]
-
-GPU_PATHS = [Path.HIT, Path.GPU_STRIPED, Path.GPU_LOCAL]
-CPU_PATHS = [Path.CPU_STRIPED, Path.CPU_LOCAL]
-STRIPED_READS = [Path.GPU_STRIPED, Path.CPU_STRIPED]
-LOCAL_READS = [Path.GPU_LOCAL, Path.CPU_LOCAL]
 
 
 class Branch(NamedTuple):

@@ -13,9 +13,9 @@ little host time in all: a second key that makes the schedule deterministic, no 
 
 import numpy as np
 
-from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.paths import DEVICE_OF, Device, Path
 
-from .scenario import GPU_PATHS, Branch, Ints, SingleScenario, Times
+from .scenario import Branch, Ints, SingleScenario, Times
 
 
 def leaving(scenario: SingleScenario, branch: Branch) -> int:
@@ -125,8 +125,6 @@ OTHER_HOST = np.array(
 )
 """The path with the same read on the other host."""
 
-ON_GPU = np.isin(np.arange(len(Path)), GPU_PATHS)
-
 
 def assign_hosts(scenario: SingleScenario, branch: Branch, makespan: int) -> Ints | None:
     """Return paths of all experts with which the hosts keep to the makespan; None refutes nothing.
@@ -140,7 +138,7 @@ def assign_hosts(scenario: SingleScenario, branch: Branch, makespan: int) -> Int
     path = _cheapest(cost, leavers - branch.striped - branch.local, branch.local)
     for _ in range(leavers + 1):
         own, other = cost[path, here], cost[OTHER_HOST[path], here]
-        on_gpu = ON_GPU[path]
+        on_gpu = DEVICE_OF[path] == Device.GPU
         # What is left until the makespan, of the GPU, PCIe and the CPU; below 0 it is late.
         gpu = makespan - scenario.base - int(own[on_gpu].sum())
         pcie = makespan - int(copy[path, here].sum())
