@@ -1,8 +1,6 @@
 """Objectives: one integer, or several in lexicographic order, written as a tuple."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 Objective = int | tuple[int, ...]
 """Smaller is better; tuples are compared entry by entry, as Python does."""
@@ -67,24 +65,3 @@ class Packing:
     def unpack(self, packed: int) -> Objective:
         """Return what was packed."""
         return packed if self.radix is None else divmod(packed, self.radix)
-
-
-def left_out(
-    rules: Sequence[str], claim: int, without: Callable[[Sequence[str]], int]
-) -> Sequence[str]:
-    """Return the fewest rules without which a sum meets a claim below it; all if none are enough.
-
-    A claim is one sum and says nothing of its parts. Of several such sets of rules it is the one
-    whose sum is nearest to the claim, of equals the first.
-
-    Parameters
-    ----------
-    without
-        The sum that is left if some of the rules do not hold.
-    """
-    for size in range(1, len(rules) + 1):
-        sums = {left: without(left) for left in combinations(rules, size)}
-        met = [left for left in sums if sums[left] <= claim]
-        if met:
-            return max(met, key=lambda left: sums[left])
-    return rules
