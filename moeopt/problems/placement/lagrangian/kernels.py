@@ -50,7 +50,7 @@ def row_subproblems(
                 gpu_ns, offload_ns, fixed_ns, multiplier, first, end, scale, copy
             )
             continue
-        best, best_subset, count = np.int64(2**62), 0, end - first
+        best, best_subset, count = 2**62, 0, end - first
         for subset in range(1 << count):
             gpu, off, paid = 0, 0, 0
             for i in range(count):
