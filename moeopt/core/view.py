@@ -47,8 +47,13 @@ def longest_first(device: str, pieces: Iterable[tuple[int, str, Kind]]) -> Lane:
 
     Reads come before work, the longest first, and of equally long ones the lowest number.
     """
+    return in_turn(device, sorted(pieces, key=_by_length))
+
+
+def in_turn(device: str, pieces: Iterable[tuple[int, str, Kind]]) -> Lane:
+    """Return a lane of (length in ns, label, kind), one after the other."""
     bars, clock = [], 0
-    for length, label, kind in sorted(pieces, key=_by_length):
+    for length, label, kind in pieces:
         if length:
             bars.append(Bar(clock, clock + length, label, kind))
             clock += length

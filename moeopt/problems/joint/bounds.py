@@ -36,7 +36,6 @@ def lower_bound(instance: Instance) -> int:
         len(instance.steps) * (c.step_ns + sum(c.attention_ns)) for c in fit or instance.contexts
     ]
     rows = instance.rows
-    row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
     gpu = np.array(instance.gpu_ns)[:, rows.tokens].min(axis=0)
     cpu = np.array(instance.cpu_ns)[:, rows.tokens].min(axis=0)
     shared = np.tile(np.array(instance.shared_ns), len(instance.steps))
@@ -46,6 +45,6 @@ def lower_bound(instance: Instance) -> int:
     for p in range(PARTS + 1):
         least = np.minimum(p * gpu, (PARTS - p) * cpu)
         summed = np.zeros(len(shared), dtype=np.int64)
-        np.add.at(summed, row, least)
+        np.add.at(summed, rows.row, least)
         best = np.where(alone, np.maximum(best, -(-(p * shared + summed) // PARTS)), best)
     return min(around) + int(best.sum())

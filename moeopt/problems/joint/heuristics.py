@@ -9,10 +9,11 @@ from moeopt.core.clock import spend
 from .check import loss, memory_bytes, objective, violations
 from .instance import Instance, Solution
 
-ENTRIES = 5e5
+ENTRIES = 1e6
 """Entries of all steps that the checker executes in a second of a core."""
 
 Rule = Callable[[Instance], Solution | None]
+Residents = tuple[tuple[int, ...], ...]
 
 
 def uniform(instance: Instance) -> Solution | None:
@@ -21,35 +22,25 @@ def uniform(instance: Instance) -> Solution | None:
     Like the other runtimes' defaults at one width, the widest that keeps the budgets, without
     caches, and with nothing deferred.
     """
-    for plan in plain_plans(instance):
-        count = min(instance.experts, _room(instance, plan) // instance.layers)
-        found = _if_valid(instance, plan, (tuple(range(count)),) * instance.layers)
-        if found is not None:
-            return found
-    return None
+    layers, experts = instance.layers, instance.experts
+    return _plain(instance, lambda room: (tuple(range(min(experts, room // layers))),) * layers)
 
 
 def whole_layers(instance: Instance) -> Solution | None:
     """Take the last layers as a whole, as many as fit (llama.cpp's ``--n-cpu-moe``)."""
-    every = tuple(range(instance.experts))
-    for plan in plain_plans(instance):
-        count = min(instance.layers, _room(instance, plan) // instance.experts)
-        rows = ((),) * (instance.layers - count) + (every,) * count
-        found = _if_valid(instance, plan, rows)
-        if found is not None:
-            return found
-    return None
+    layers, every = instance.layers, tuple(range(instance.experts))
+
+    def last(room: int) -> Residents:
+        count = min(layers, room // instance.experts)
+        return ((),) * (layers - count) + (every,) * count
+
+    return _plain(instance, last)
 
 
 def frequency(instance: Instance) -> Solution | None:
     """Take the experts with the most tokens in the steps, over all layers, as many as fit."""
     order = np.argsort(-_tokens(instance).ravel(), kind="stable")
-    for plan in plain_plans(instance):
-        count = min(len(order), _room(instance, plan))
-        found = _if_valid(instance, plan, _rows(instance, order[:count]))
-        if found is not None:
-            return found
-    return None
+    return _plain(instance, lambda room: _rows(instance, order[:room]))
 
 
 def in_turn(instance: Instance) -> Solution | None:
@@ -85,7 +76,7 @@ def grid(instance: Instance) -> Solution | None:
     for quarters in range(4, -1 if instance.max_ways else 3, -1):
         plan = _with_ways(instance, _with_residents(instance, narrow, quarters))
         plan = _best_count(instance, plan, "deferred", instance.max_deferred)
-        plan_ns = objective(instance, plan)
+        plan_ns = _time_ns(instance, plan)
         if best is None or plan_ns < best_ns:
             best, best_ns = plan, plan_ns
     return best
@@ -96,19 +87,32 @@ def plain_plans(instance: Instance) -> Iterator[Solution]:
 
     Without a host that is large enough for all there may be none of these.
     """
-    layers, experts = instance.layers, instance.experts
     for bits in reversed(instance.bits):
-        for row in range(len(instance.contexts)):
-            plan = Solution(
-                instance=instance.name,
-                context=row,
-                resident=((),) * layers,
-                bits=((bits,) * experts,) * layers,
-                ways=(0,) * layers,
-                deferred=(0,) * layers,
-            )
-            if not violations(instance, plan):
-                yield plan
+        yield from _on_cpu(instance, ((bits,) * instance.experts,) * instance.layers)
+
+
+def _on_cpu(instance: Instance, bits: tuple[tuple[int, ...], ...]) -> Iterator[Solution]:
+    """Yield the valid plans with all experts on the CPU at some widths, by context."""
+    for context in range(len(instance.contexts)):
+        plan = Solution(
+            instance=instance.name,
+            context=context,
+            resident=((),) * instance.layers,
+            bits=bits,
+            ways=(0,) * instance.layers,
+            deferred=(0,) * instance.layers,
+        )
+        if _valid(instance, plan):
+            yield plan
+
+
+def _plain(instance: Instance, residents: Callable[[int], Residents]) -> Solution | None:
+    """Return the first valid plan of one width, with the residents for the room that it leaves."""
+    for plan in plain_plans(instance):
+        found = _if_valid(instance, plan, residents(_room(instance, plan)))
+        if found is not None:
+            return found
+    return None
 
 
 def _room(instance: Instance, plan: Solution) -> int:
@@ -152,18 +156,7 @@ def _mixed(instance: Instance) -> Solution | None:
         places[cell] = place
     chosen = np.array(instance.bits)[places].reshape(instance.layers, instance.experts)
     bits = tuple(tuple(row) for row in chosen.tolist())
-    for context in range(len(instance.contexts)):
-        plan = Solution(
-            instance=instance.name,
-            context=context,
-            resident=((),) * instance.layers,
-            bits=bits,
-            ways=(0,) * instance.layers,
-            deferred=(0,) * instance.layers,
-        )
-        if not violations(instance, plan):
-            return plan
-    return None
+    return next(_on_cpu(instance, bits), None)
 
 
 def _narrowed(instance: Instance, plan: Solution) -> Solution:
@@ -187,7 +180,7 @@ def _narrowed(instance: Instance, plan: Solution) -> Solution:
             done.add((layer, e))
     bits = tuple(tuple(instance.bits[j] for j in row) for row in places.tolist())
     narrowed = plan.model_copy(update={"bits": bits})
-    return plan if violations(instance, narrowed) else narrowed
+    return narrowed if _valid(instance, narrowed) else plan
 
 
 def _with_residents(instance: Instance, plan: Solution, quarters: int = 4) -> Solution:
@@ -220,13 +213,12 @@ def _with_ways(instance: Instance, plan: Solution) -> Solution:
 
 def _best_count(instance: Instance, plan: Solution, name: str, most: int) -> Solution:
     """Give every layer the same number of ways, or of deferred experts, where that helps."""
-    best, best_ns = plan, objective(instance, plan)
+    best, best_ns = plan, _time_ns(instance, plan)
     for count in range(1, most + 1):
         last = 0 if name == "deferred" else count
         row = (count,) * (instance.layers - 1) + (last,)
         found = plan.model_copy(update={name: row})
-        spend(2 * instance.rows.entries / ENTRIES)
-        if not violations(instance, found) and (found_ns := objective(instance, found)) < best_ns:
+        if _valid(instance, found) and (found_ns := _time_ns(instance, found)) < best_ns:
             best, best_ns = found, found_ns
     return best
 
@@ -235,25 +227,30 @@ def _tokens(instance: Instance) -> np.ndarray[tuple[int, ...], np.dtype[np.int64
     """Return the tokens of every expert over all steps, shape (layers, experts)."""
     total = np.zeros((instance.layers, instance.experts), dtype=np.int64)
     rows = instance.rows
-    row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
-    np.add.at(total, (row % instance.layers, rows.expert), rows.tokens)
+    np.add.at(total, (rows.row % instance.layers, rows.expert), rows.tokens)
     return total
 
 
-def _rows(
-    instance: Instance, cells: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-) -> tuple[tuple[int, ...], ...]:
+def _rows(instance: Instance, cells: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Residents:
     """Return the residents by layer of some numbers layer x experts + expert."""
     flags = np.zeros((instance.layers, instance.experts), dtype=bool)
     flags.ravel()[cells] = True
     return tuple(tuple(np.flatnonzero(row).tolist()) for row in flags)
 
 
-def _if_valid(
-    instance: Instance, plan: Solution, resident: tuple[tuple[int, ...], ...]
-) -> Solution | None:
+def _if_valid(instance: Instance, plan: Solution, resident: Residents) -> Solution | None:
     found = plan.model_copy(update={"resident": resident})
-    return None if violations(instance, found) else found
+    return found if _valid(instance, found) else None
+
+
+def _valid(instance: Instance, plan: Solution) -> bool:
+    spend(instance.rows.entries / ENTRIES)
+    return not violations(instance, plan)
+
+
+def _time_ns(instance: Instance, plan: Solution) -> int:
+    spend(instance.rows.entries / ENTRIES)
+    return objective(instance, plan)
 
 
 HEURISTICS: dict[str, Rule] = {

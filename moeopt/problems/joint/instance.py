@@ -102,6 +102,11 @@ class Rows:
         """How many experts with tokens there are in all steps and layers."""
         return len(self.expert)
 
+    @cached_property
+    def row(self) -> Ints:
+        """The row of every entry, shape (entries,)."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
 
 def rows_of_steps(steps: Sequence[Sequence[Sequence[tuple[int, int, int]]]]) -> Rows:
     """Return the rows of an instance's steps."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.core.view import Bar, Changes, Difference, Lane, replaced
+from moeopt.core.view import Changes, Difference, Kind, Lane, in_turn, replaced
 
 from .check import layer_runs, loss, memory_bytes, step_times_ns
 from .instance import Instance, Solution
@@ -22,14 +22,10 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
         now[run.layer] += run.now_ns
         late[run.layer] += run.late_ns
         copies[run.layer] += run.copy_ns
-    cpu: list[Bar] = []
-    at = 0
+    cpu: list[tuple[int, str, Kind]] = []
     for layer in range(instance.layers):
-        for length, kind in ((now[layer], "work"), (late[layer], "deferred")):
-            if length:
-                cpu.append(Bar(at, at + length, str(layer), kind))  # type: ignore[arg-type]
-                at += length
-    return [_lane("GPU", gpu), Lane("CPU", tuple(cpu)), _lane("copies", copies)]
+        cpu += [(now[layer], str(layer), "work"), (late[layer], str(layer), "deferred")]
+    return [_lane("GPU", gpu), in_turn("CPU", cpu), _lane("copies", copies)]
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
@@ -113,9 +109,4 @@ def changes(instance: Instance, solution: Solution) -> Changes:
 
 
 def _lane(device: str, lengths: list[int]) -> Lane:
-    bars, at = [], 0
-    for layer, length in enumerate(lengths):
-        if length:
-            bars.append(Bar(at, at + length, str(layer), "work"))
-            at += length
-    return Lane(device, tuple(bars))
+    return in_turn(device, ((ns, str(layer), "work") for layer, ns in enumerate(lengths)))

@@ -8,6 +8,9 @@ slot can be filled. Keyword arguments are the settlements of ``settlements.py``.
 """
 
 from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
 
 from .bounds import capacity_of
 from .instance import Instance, Solution
@@ -20,16 +23,15 @@ from .ranking import (
     layer_by_layer,
     of_profile,
     of_prompts,
-    of_steps,
 )
-from .ranking import front_loading as front_loading_order
 from .ranking import importance as importance_scores
-from .ranking import last_first as last_first_order
 from .ranking import offload_time as offload_time_order
-from .ranking import shuffled as shuffled_order
 
 Rule = Callable[..., Solution | None]
 Filling = Callable[[Instance, Ints], Solution | None]
+
+RANDOM_SEED = 42
+"""That of the ktransformers runtime."""
 
 HEADROOM = 20
 """Fiddler leaves a part of so many of the memory free: n = floor(0.95 x memory / expert)."""
@@ -74,20 +76,22 @@ def uniform_x(instance: Instance) -> Solution | None:
 
 def front_loading(instance: Instance) -> Solution | None:
     """First layers completely, as far as slots go (ktransformers' rule of this name)."""
-    return filled(instance, front_loading_order(instance))
+    return filled(instance, np.arange(instance.layers * instance.experts))
 
 
 def last_first(instance: Instance) -> Solution | None:
     """Last layers completely, none in part: what `--n-cpu-moe N` of llama.cpp leaves on the GPU."""
+    layers, experts = instance.layers, instance.experts
+    order = np.arange(layers * experts).reshape(layers, experts)[::-1].ravel()
     if instance.restriction == "equal-counts":
-        return filled(instance, last_first_order(instance))
-    whole = instance.model_copy(update={"restriction": "whole-layers"})
-    return filled(whole, last_first_order(instance))
+        return filled(instance, order)
+    return filled(instance.model_copy(update={"restriction": "whole-layers"}), order)
 
 
 def random(instance: Instance) -> Solution | None:
-    """Random experts, with the ktransformers runtime's seed 42."""
-    return filled(instance, shuffled_order(instance))
+    """Random experts, with the ktransformers runtime's seed 42: the same for every instance."""
+    cells = instance.layers * instance.experts
+    return filled(instance, np.random.default_rng(RANDOM_SEED).permutation(cells))
 
 
 def fiddler(instance: Instance) -> Solution | None:
@@ -111,31 +115,16 @@ def listed(instance: Instance, ranking: Ints) -> Solution | None:
     return filled(instance, ranking, most - -(-most // HEADROOM))
 
 
-def frequency_hindsight(instance: Instance, ties: str = "first") -> Solution | None:
-    """As `frequency`, from the counts of the steps themselves."""
-    return filled(instance, descending(instance.tokens, ties))
+def _in_hindsight(rule: Rule) -> Rule:
+    """Return a rule that decides by the steps themselves, whatever is known from before."""
 
+    @wraps(rule)
+    def by_steps(instance: Instance, **settled: str) -> Solution | None:
+        return rule(instance.model_copy(update={"known": None}), **settled)
 
-def per_layer_frequency_hindsight(instance: Instance, ties: str = "first") -> Solution | None:
-    """As `per-layer-frequency`, from the counts of the steps themselves."""
-    return filled(instance, layer_by_layer(instance.tokens, ties))
-
-
-def importance_hindsight(
-    instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
-) -> Solution | None:
-    """As `importance`, from the counts of the steps themselves, and their scores where stated."""
-    return _important(instance, of_steps(instance), filled, alpha, norm, per_layer)
-
-
-def uniform_x_hindsight(instance: Instance) -> Solution | None:
-    """As `uniform-x`, from the counts of the steps themselves."""
-    return _uniform(instance, of_steps(instance))
-
-
-def fiddler_hindsight(instance: Instance) -> Solution | None:
-    """As `fiddler`, with a popularity list of the steps themselves."""
-    return listed(instance, descending(instance.tokens))
+    name = rule.__name__.replace("_", "-")
+    by_steps.__doc__ = f"As `{name}`, from counts and scores of the steps themselves."
+    return by_steps
 
 
 def frequency_stop(instance: Instance, ties: str = "first") -> Solution | None:
@@ -192,11 +181,11 @@ HEURISTICS: dict[str, Rule] = {
     "last-first": last_first,
     "random": random,
     "fiddler": fiddler,
-    "frequency-hindsight": frequency_hindsight,
-    "per-layer-frequency-hindsight": per_layer_frequency_hindsight,
-    "importance-hindsight": importance_hindsight,
-    "uniform-x-hindsight": uniform_x_hindsight,
-    "fiddler-hindsight": fiddler_hindsight,
+    "frequency-hindsight": _in_hindsight(frequency),
+    "per-layer-frequency-hindsight": _in_hindsight(per_layer_frequency),
+    "importance-hindsight": _in_hindsight(importance),
+    "uniform-x-hindsight": _in_hindsight(uniform_x),
+    "fiddler-hindsight": _in_hindsight(fiddler),
     "frequency-stop": frequency_stop,
     "per-layer-frequency-stop": per_layer_frequency_stop,
     "importance-stop": importance_stop,

@@ -214,22 +214,6 @@ class Instance(InstanceEnvelope):
             raise field_error([], reason)
         return steps
 
-    @field_validator("expert_slots")
-    @classmethod
-    def _one_size_each(
-        cls, sizes: tuple[Sizes, ...] | None, info: ValidationInfo
-    ) -> tuple[Sizes, ...] | None:
-        layers, experts = info.data.get("layers"), info.data.get("experts")
-        if sizes is None or layers is None or experts is None:
-            return sizes
-        if len(sizes) != layers:
-            raise field_error([], f"must have one list per layer, {layers}, not {len(sizes)}")
-        for layer, row in enumerate(sizes):
-            if len(row) != experts:
-                reason = f"must have one entry per expert, {experts}, not {len(row)}"
-                raise field_error([layer], reason)
-        return sizes
-
     @field_validator("known")
     @classmethod
     def _known_of_every_expert(cls, known: Known | None, info: ValidationInfo) -> Known | None:
@@ -238,13 +222,13 @@ class Instance(InstanceEnvelope):
             known.check_shape(layers, experts)
         return known
 
-    @field_validator("expert_width")
+    @field_validator("expert_slots", "expert_width")
     @classmethod
-    def _one_width_each(cls, widths: PerExpert | None, info: ValidationInfo) -> PerExpert | None:
+    def _one_each(cls, table: PerExpert | None, info: ValidationInfo) -> PerExpert | None:
         layers, experts = info.data.get("layers"), info.data.get("experts")
-        if widths is not None and layers is not None and experts is not None:
-            check_per_expert([], widths, layers, experts)
-        return widths
+        if table is not None and layers is not None and experts is not None:
+            check_per_expert([], table, layers, experts)
+        return table
 
     @model_validator(mode="after")
     def _widths_fit(self) -> Self:

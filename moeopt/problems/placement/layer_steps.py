@@ -17,6 +17,7 @@ from moeopt.core.compiled import compiled, inner
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 FEW = 12
 """Rows with so many experts on the GPU or fewer are solved by trying all subsets."""

@@ -76,9 +76,6 @@ def _scores_of_steps(instance: Instance) -> Ints | None:
 Floats = NDArray[np.float64]
 Scores = Ints | Floats
 
-RANDOM_SEED = 42
-"""That of the ktransformers runtime."""
-
 
 def descending(score: Scores, ties: str = "first") -> Ints:
     """Rank all experts of all layers; of equals the first or the last in order comes first."""
@@ -124,22 +121,6 @@ def offload_time(instance: Instance) -> Ints:
     """
     saved = [summed(layer, instance.experts)[1] for layer in instance.layer_steps]
     return descending(np.array(saved) / instance.sizes)
-
-
-def front_loading(instance: Instance) -> Ints:
-    """First layers first, by number: the ktransformers runtime's rule of this name."""
-    return np.arange(instance.layers * instance.experts)
-
-
-def last_first(instance: Instance) -> Ints:
-    """Last layers first, by number: what `--n-cpu-moe` leaves on the GPU."""
-    layers, experts = instance.layers, instance.experts
-    return np.arange(layers * experts).reshape(layers, experts)[::-1].ravel()
-
-
-def shuffled(instance: Instance) -> Ints:
-    """Return all experts in a random order, the same one for every instance of a shape."""
-    return np.random.default_rng(RANDOM_SEED).permutation(instance.layers * instance.experts)
 
 
 def _normalized(used: Ints, norm: str) -> Floats:

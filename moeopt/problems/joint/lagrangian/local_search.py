@@ -14,16 +14,16 @@ import numpy as np
 
 from moeopt.core.clock import spend
 
-from .arrays import Arrays, Choice, Cost, cost, fits, scratch, uses
+from .arrays import Arrays, Choice, Cost, cost, fits, room, scratch, uses
 from .gpu_memory import FEW_EXPERTS
 from .kernels import Decisions, Flags, Floats, Ints, outcomes
 
 PAIRED = 150
 """Changes of least reduced cost that pairs are made of, for each budget and direction."""
 
-CHANGES_WORK, ARCS, CACHE_ARCS = 2e-3, 1e8, 10
-"""Units of work that looking at all changes takes besides, arcs followed in one of them, and what a
-layer with another cache counts for in a step."""
+CHANGES_WORK, ARCS, CACHE_ARCS, PAIRS = 2e-3, 1e8, 10, 8e7
+"""Units of work that looking at all changes takes besides, arcs followed in one of them, what a
+layer with another cache counts for in a step, and pairs of changes looked at in a unit."""
 
 TRIES, FLIPPED = 30, 2
 """Pairs that are computed anew before changes are looked at again; experts that become residents,
@@ -123,10 +123,10 @@ def descend(
 def _better(arrays: Arrays, plan: Choice, found: Cost, at: Floats) -> tuple[Choice, Cost] | None:
     """Return a better plan, after one batch of changes in different layers or one pair."""
     known = changes(arrays, plan)
-    room, used = _room(arrays, found), known.used
-    single = np.flatnonzero((used <= room[:, None]).all(axis=0) & (known.time_ns < 0))
+    left, used = room(arrays, found), known.used
+    single = np.flatnonzero((used <= left[:, None]).all(axis=0) & (known.time_ns < 0))
     order = single[np.argsort(known.time_ns[single], kind="stable")]
-    batch = _batch(known, room, order[:, None])
+    batch = _batch(known, left, order[:, None])
     for numbers in (batch, batch[:1]):
         if len(numbers) and (better := _accepted(arrays, known.apply(plan, numbers), found)):
             return better
@@ -138,16 +138,17 @@ def _better(arrays: Arrays, plan: Choice, found: Cost, at: Floats) -> tuple[Choi
             kinds.append(there[np.argsort(reduced[there], kind="stable")])
     pool = np.unique(np.concatenate([kind[:PAIRED] for kind in kinds]))
     first, second = np.triu_indices(len(pool), 1)
+    spend(len(first) / PAIRS)
     first, second = pool[first], pool[second]
     apart = (known.layer[first] != known.layer[second]) | (
         (known.expert[first] != known.expert[second]) & (known.expert[second] > -2)
     )
     time_ns = known.time_ns[first] + known.time_ns[second]
     together = used[:, first] + used[:, second]
-    good = np.flatnonzero(apart & (time_ns < 0) & (together <= room[:, None]).all(axis=0))
+    good = np.flatnonzero(apart & (time_ns < 0) & (together <= left[:, None]).all(axis=0))
     order = good[np.argsort(time_ns[good], kind="stable")]
     pairs = np.stack([first[order], second[order]], axis=1)
-    batch = _batch(known, room, pairs[: 4 * PAIRED])
+    batch = _batch(known, left, pairs[: 4 * PAIRED])
     if len(batch) > 2 and (better := _accepted(arrays, known.apply(plan, batch), found)):
         return better
     for pair in pairs[:TRIES]:
@@ -156,22 +157,9 @@ def _better(arrays: Arrays, plan: Choice, found: Cost, at: Floats) -> tuple[Choi
     return None
 
 
-def _room(arrays: Arrays, found: Cost) -> Floats:
-    """Return what is left of GPU memory, host memory, loss and time for copies."""
-    i = arrays.instance
-    return np.array(
-        [
-            i.gpu_bytes - found.gpu_bytes,
-            np.inf if i.host_bytes is None else i.host_bytes - found.host_bytes,
-            np.inf if i.max_loss is None else i.max_loss - found.loss,
-            found.total_ns - found.copies_ns,
-        ]
-    )
-
-
-def _batch(known: Changes, room: Floats, groups: Ints) -> Ints:
+def _batch(known: Changes, left: Floats, groups: Ints) -> Ints:
     """Return groups in layers of their own that keep the budgets together, the first ones first."""
-    left, taken, layers = room.copy(), [], set[int]()
+    taken, layers = [], set[int]()
     for group in groups.tolist():
         own = {int(known.layer[n]) for n in group}
         need = known.used[:, group].sum(axis=1)
@@ -206,11 +194,11 @@ def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) ->
     width = by_width.argmax(axis=1)
     share = selected[:, widths:].sum(axis=1)
     held = np.zeros(i.layers * i.experts, dtype=np.bool_)
-    room = i.gpu_bytes - i.contexts[context].kv_bytes
+    free = i.gpu_bytes - i.contexts[context].kv_bytes
     for cell in np.argsort(-share, kind="stable").tolist():
         size = int(arrays.size[width[cell]])
-        if share[cell] > 0 and size <= room:
-            held[cell], room = True, room - size
+        if share[cell] > 0 and size <= free:
+            held[cell], free = True, free - size
     counts = np.where(np.arange(i.layers) < i.layers - 1, deferred.argmax(axis=1), 0)
     plan = Choice(
         context,
@@ -226,19 +214,19 @@ def repaired(arrays: Arrays, plan: Choice) -> Choice | None:
     """Return a plan that keeps the budgets, by changes that cost least time for what they free."""
     i = arrays.instance
     for _ in range(20):
-        room = _room(arrays, cost(arrays, plan))
-        if (room >= 0).all():
+        left = room(arrays, cost(arrays, plan))
+        if (left >= 0).all():
             return plan
         known = changes(arrays, plan)
         used = known.used
         sizes = [max(1, most or 1) for most in (i.gpu_bytes, i.host_bytes, i.max_loss, None)]
-        over = int(np.argmin(np.where(np.isfinite(room), room, 0) / sizes))
+        over = int(np.argmin(np.where(np.isfinite(left), left, 0) / sizes))
         frees = np.flatnonzero(used[over] < 0)
         others = np.delete(np.arange(4), over)
-        keeps = (used[others][:, frees] <= np.maximum(room[others], 0)[:, None]).all(axis=0)
+        keeps = (used[others][:, frees] <= np.maximum(left[others], 0)[:, None]).all(axis=0)
         frees = frees[keeps]
         rate = known.time_ns[frees] / np.maximum(-used[over][frees], 1)
-        need, taken, layers = -room[over], [], set[tuple[int, int]]()
+        need, taken, layers = -left[over], [], set[tuple[int, int]]()
         for n in frees[np.argsort(rate, kind="stable")].tolist():
             own = (int(known.layer[n]), int(known.expert[n]))
             if need > 0 and own not in layers:

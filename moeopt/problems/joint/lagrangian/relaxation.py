@@ -51,9 +51,12 @@ MOST_CELLS = 2**27
 MOST_BUCKETS, MOST_UNITS = 512, 1024
 """Of time in a step, and of the GPU's memory where there are caches."""
 
-CALL_WORK, STATES, OPTIONS = 1e-3, 7e8, 3e9
-"""Units of work that an evaluation takes besides its loops, and how many states, of an entry or of
-an expert, and transitions from a bucket by an option, a core looks at in a second."""
+CALL_WORK, STATES, PASSED = 1e-3, 7e8, 1.3e7
+"""Units of work that an evaluation takes besides its loops; how many states, of an entry or of an
+expert, a core looks at in a second in compiled loops, and how many in passes of NumPy."""
+
+OPTIONS = 1e10
+"""Transitions from a bucket by an option that a core looks at in a second."""
 
 LARGEST = 2**60
 
@@ -155,7 +158,8 @@ class Relaxation:
         most = i.max_deferred + 1
         of_rows = len(arrays.row) * self.states * (most + 1) * most
         self.unit = max(self.unit_bytes, -(-self.gpu_room // MOST_UNITS))
-        self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
+        passed = (len(arrays.row) + ROUGH * self.cells // 2) * self.states
+        self.work = CALL_WORK + of_rows / STATES + passed / PASSED
         frame, steps = self.frame, len(i.steps)
         times = (frame.attention_ns, frame.shared_ns, frame.idle_ns)
         self._of_rows = tuple(np.tile(of_layers, steps) for of_layers in times)
@@ -434,8 +438,9 @@ class StepRelaxation(Relaxation):
         self.bucket_ns = max(bucket_ns, -(-longest // MOST_BUCKETS))
         self.buckets = longest // self.bucket_ns + 1
         sizes = np.minimum(np.diff(arrays.steps.start), 20)
-        options = (self.states**sizes).sum() * (self.instance.max_deferred + 1)
-        self.work += float(options) * (self.buckets + MOST_OPTIONS // 8) / OPTIONS
+        options = self.states**sizes * (self.instance.max_deferred + 1)
+        # Each is compared with those listed before, half of all in the mean.
+        self.work += float((options * (self.buckets + options // 2)).sum()) / OPTIONS
 
     @property
     def sides(self) -> int:

@@ -23,18 +23,16 @@ import numpy as np
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.instance import Instance, held_of, solution_of
-from moeopt.problems.placement.layer_steps import Flags, total_ns
+from moeopt.problems.placement.layer_steps import Flags, Floats, total_ns
 from moeopt.problems.placement.ranking import best_prefix, descending, filled, offload_time
 
-from .kernels import Floats
 from .layer_trees import LayerTrees, scale_of
 from .local_search import LocalSearch, perturbed
 from .relaxation import (
-    Certified,
     Model,
+    Relaxed,
     VolumeAlgorithm,
     capacity_subproblem,
-    certify,
     cheapest_layers,
     first_multipliers,
 )
@@ -120,20 +118,21 @@ class _Run:
             self.search.note = "NO_START"
             return
         volume = VolumeAlgorithm(self.model, self.by_layers(self.best))
-        marks = [volume.bound_ns]
+        marks = [volume.best.bound_ns]
         while not (self.search.stopped or volume.converged):
             volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
-            proof = self.certify(volume)
+            proof = volume.best
+            self.prove(proof.bound_ns)
             if self.search.closed:
                 return
             self.look_for_better(volume)
             if self.trees is not None and self.gap > SMALL_GAP:
                 self.grow_trees(proof)
-            marks.append(volume.bound_ns)
+            marks.append(proof.bound_ns)
             if volume.converged or self.is_time(proof, marks):
                 if not self.finish(proof):
                     return  # to CP-SAT on the whole problem
-                marks = [volume.bound_ns]
+                marks = [proof.bound_ns]
             if self.search.closed:
                 return
 
@@ -158,7 +157,7 @@ class _Run:
             for of, share in zip(layers, trees.weights, strict=True)
         ]
 
-    def grow_trees(self, proof: Certified) -> None:
+    def grow_trees(self, proof: Relaxed) -> None:
         """Branch by layer while that gains, unless few experts are open for CP-SAT."""
         trees, self.trees = self.trees, None
         if trees is None or residual_of(self.model, proof, self.best_ns).free.sum() <= FEW:
@@ -201,18 +200,12 @@ class _Run:
             self.best, self.best_ns = held.copy(), total
             self.search.offer(solution_of(self.instance, held), total)
 
-    def certify(self, volume: VolumeAlgorithm) -> Certified:
-        """Report the bound of the best multipliers, computed in integers."""
-        proof = certify(self.model, volume.multipliers)
-        self.prove(proof.bound_ns(self.model.capacity))
-        return proof
-
     def prove(self, bound_ns: int) -> None:
         """Report a bound, rounded up to what an objective can be."""
         grid = self.model.grid
         self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid))
 
-    def is_time(self, proof: Certified, marks: list[float]) -> bool:
+    def is_time(self, proof: Relaxed, marks: list[int]) -> bool:
         """Tell whether the residual problem is worth CP-SAT's time, by the last bounds."""
         free = int(residual_of(self.model, proof, self.best_ns).free.sum())
         if free <= VERY_FEW:
@@ -227,7 +220,7 @@ class _Run:
         bound = self.search.bound
         return 1 - bound / max(1, self.best_ns) if isinstance(bound, int) else 1.0
 
-    def finish(self, proof: Certified) -> bool:
+    def finish(self, proof: Relaxed) -> bool:
         """Let CP-SAT solve the residual problem; return False if its time was too short."""
         left_s = self.search.remaining_s
         limit_s = max(PATIENCE * left_s, min(AT_LEAST * left_s, AT_LEAST_S))

@@ -41,12 +41,10 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
-from moeopt.problems.placement.layer_steps import Flags, Ints, LayerSteps
+from moeopt.problems.placement.layer_steps import Flags, Floats, Ints, LayerSteps
 
 from .local_search import FAR, MOVE_WORK, PAIRS, move_changes
 from .relaxation import LARGEST, Model
-
-Floats = NDArray[np.float64]
 
 ITERATIONS, CENTERING, TO_BOUNDARY = 40, 0.15, 0.95
 

@@ -1,4 +1,4 @@
-"""The Lagrangian relaxation: its bound in floats and in integers, and reduced-cost fixing.
+"""The Lagrangian relaxation: its bound, in integers, and reduced-cost fixing.
 
 It is a Lagrangian decomposition by variable splitting (Guignard and Kim 1987). x[e] says whether
 expert e is on the GPU. Each row (layer and distinct step) t gets its own copy v[t, e] for the
@@ -25,8 +25,8 @@ is the bracket plus the sum of m[t, e] over e in v[t], which is at least that ov
 Row subproblems of few experts are enumerated. For others the bound is the lesser of two: all
 experts on the GPU, where no charge is due; and else, as max(G, O) >= (p G + (q - p) O) / q for
 0 <= p <= q, a sum of minima over single experts, plus the offload time and the charge: any p gives
-a lower bound, and `certified_row_bounds` takes the best of a bisection. With p fixed to 0 or 1 for
-all rows this is the bound of the linear relaxation; the subsets make it better.
+a lower bound, and `kernels.by_weighting` takes the best of a few. With p fixed to 0 or 1 for all
+rows this is the bound of the linear relaxation; the subsets make it better.
 
 The multipliers are raised by the volume algorithm, a subgradient method (Barahona and Anbil 2000):
 they step along an average of the subgradients seen so far, from the best ones known. The same
@@ -51,9 +51,9 @@ from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 from moeopt.problems.placement.bounds import Capacity, capacity_of, knapsack_bound
 from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.layer_steps import Flags, Ints, LayerSteps
+from moeopt.problems.placement.layer_steps import Flags, Floats, Ints, LayerSteps
 
-from .kernels import ROW_STEPS_PER_UNIT, Floats, certified_row_bounds, row_steps, row_subproblems
+from .kernels import ROW_STEPS_PER_UNIT, row_steps, row_subproblems
 
 LARGEST = 2**61
 
@@ -110,99 +110,64 @@ class Model:
 
 
 @dataclass(frozen=True)
-class DualValue:
-    """The dual function at some multipliers, in floats.
+class Relaxed:
+    """The relaxation at some multipliers, rounded to whole ns: what it proves, in integers.
 
     Attributes
     ----------
     bound_ns
-        Its value.
-    selected
-        The capacity subproblem's x, shape (layers, experts), from 0 to 1.
-    subgradient
-        By layer and entry x[e] - v[t, e], the subgradient less the factor weight[t].
-    """
-
-    bound_ns: float
-    selected: Floats
-    subgradient: list[Floats]
-
-
-def dual_function(model: Model, multipliers: list[Floats]) -> DualValue:
-    """Evaluate the dual function in floats, with a subgradient."""
-    spend(model.row_work + len(model.layers) * LAYER_WORK)
-    cost = np.zeros((len(model.layers), model.capacity.sizes.shape[1]))
-    total, copies = 0.0, []
-    for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
-        copy = np.zeros(len(multiplier))
-        total += row_subproblems(
-            layer.weight,
-            layer.start,
-            layer.gpu_ns,
-            layer.offload_ns,
-            model.fixed_ns,
-            multiplier,
-            copy,
-        )
-        paid = layer.weight[layer.row] * multiplier
-        cost[row] = np.bincount(layer.expert, paid, cost.shape[1])
-        copies.append(copy)
-    bound, selected = capacity_subproblem(np.rint(cost).astype(np.int64), model.capacity)
-    subgradient = [
-        selected[row, layer.expert] - copy
-        for row, (layer, copy) in enumerate(zip(model.layers, copies, strict=True))
-    ]
-    return DualValue(total + bound, selected, subgradient)
-
-
-@dataclass(frozen=True)
-class Certified:
-    """What multipliers in whole ns prove, in integers.
-
-    Attributes
-    ----------
+        The Lagrangian bound.
     base_ns, cost_ns
         Any objective is at least the first plus the sum of the second over the experts on the GPU;
         `cost_ns` is c of the capacity subproblem, shape (layers, experts).
     multipliers, row_bounds
         By layer, for every entry its multiplier, and for every row `Model.scale` times a lower
         bound on its subproblem.
+    selected
+        The capacity subproblem's x, shape (layers, experts), from 0 to 1.
+    subgradient
+        By layer and entry x[e] - v[t, e], the subgradient less the factor weight[t].
     """
 
+    bound_ns: int
     base_ns: int
     cost_ns: Ints
     multipliers: list[Ints]
     row_bounds: list[Ints]
-
-    def bound_ns(self, capacity: Capacity) -> int:
-        """Return the Lagrangian bound."""
-        return self.base_ns + capacity_subproblem(self.cost_ns, capacity)[0]
+    selected: Floats
+    subgradient: list[Floats]
 
 
-def certify(model: Model, multipliers: list[Floats]) -> Certified:
-    """Return what multipliers prove, rounded and cut off where they are absurd."""
-    spend(2 * model.row_work)
+def allowed(model: Model, multipliers: list[Floats]) -> list[Floats]:
+    """Return multipliers cut off where they are absurd, and with free dispatch at 0."""
+    return [
+        np.clip(of, -layer.offload_ns - model.fixed_ns, 0 if layer.free_dispatch else layer.gpu_ns)
+        for layer, of in zip(model.layers, multipliers, strict=True)
+    ]
+
+
+def relaxed(model: Model, multipliers: list[Floats]) -> Relaxed:
+    """Evaluate the relaxation at allowed multipliers."""
+    spend(model.row_work + len(model.layers) * LAYER_WORK)
     total, cost = 0, np.zeros(model.capacity.sizes.shape, dtype=np.int64)
-    wholes, bounds = [], []
+    wholes, bounds, copies = [], [], []
     for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
-        most = 0 if layer.free_dispatch else layer.gpu_ns
-        least = -layer.offload_ns - model.fixed_ns
-        whole = np.clip(np.rint(multiplier).astype(np.int64), least, most)
-        bound = np.empty(layer.rows, dtype=np.int64)
-        certified_row_bounds(
-            layer.start,
-            layer.gpu_ns,
-            layer.offload_ns,
-            model.fixed_ns,
-            whole,
-            model.scale,
-            bound,
-        )
+        whole = np.rint(multiplier).astype(np.int64)
+        bound, copy = np.empty(layer.rows, dtype=np.int64), np.empty(len(whole))
+        times = layer.start, layer.gpu_ns, layer.offload_ns, model.fixed_ns
+        row_subproblems(*times, whole, model.scale, bound, copy)
         total += int((layer.weight * bound).sum())
         np.add.at(cost[row], layer.expert, layer.weight[layer.row] * whole)
         wholes.append(whole)
         bounds.append(bound)
-    return Certified(-(-total // model.scale), cost, wholes, bounds)
+        copies.append(copy)
+    base_ns = -(-total // model.scale)
+    chosen_ns, selected = capacity_subproblem(cost, model.capacity)
+    subgradient = [
+        selected[row, layer.expert] - copy
+        for row, (layer, copy) in enumerate(zip(model.layers, copies, strict=True))
+    ]
+    return Relaxed(base_ns + chosen_ns, base_ns, cost, wholes, bounds, selected, subgradient)
 
 
 def capacity_subproblem(cost: Ints, capacity: Capacity) -> tuple[int, Floats]:
@@ -322,8 +287,7 @@ def first_multipliers(model: Model, held: Flags) -> list[Floats]:
     for layer, (gpu, off) in zip(model.layers, model.sides_ns(held), strict=True):
         lead = (gpu - off) / (SOFT * np.maximum(gpu, off) + 1)
         th = rounded(1 / (1 + np.exp(-np.clip(lead, -50, 50))))[layer.row]
-        multiplier = th * layer.gpu_ns - (1 - th) * layer.offload_ns
-        multipliers.append(np.minimum(0, multiplier) if layer.free_dispatch else multiplier)
+        multipliers.append(th * layer.gpu_ns - (1 - th) * layer.offload_ns)
     return multipliers
 
 
@@ -332,8 +296,8 @@ class VolumeAlgorithm:
 
     Attributes
     ----------
-    multipliers, bound_ns
-        The best ones so far, and their bound in floats.
+    best
+        The relaxation at the best ones so far.
     primal
         The capacity subproblem's solutions, averaged like the subgradients: near a solution of the
         linear relaxation, shape (layers, experts).
@@ -341,49 +305,47 @@ class VolumeAlgorithm:
 
     def __init__(self, model: Model, multipliers: list[Floats]) -> None:
         self.model = model
-        first = dual_function(model, multipliers)
-        self.multipliers, self.bound_ns, self.primal = multipliers, first.bound_ns, first.selected
-        self._now, self._now_ns = multipliers, first.bound_ns
-        self._direction = first.subgradient
+        self._best_at = self._now_at = allowed(model, multipliers)
+        self.best = self._now = relaxed(model, self._now_at)
+        self.primal, self._direction = self.best.selected, self.best.subgradient
         self._step, self._failed = LONGEST, 0
 
     def iterate(self, target_ns: int, steps: int, stopped: Callable[[], bool]) -> None:
         """Take some steps towards the target, an upper bound on what can be reached."""
         for _ in range(steps):
-            direction = self._allowed()
+            direction = self._upward()
             length = sum(float(part @ part) for part in direction)
-            if length < 1e-9 or self.bound_ns >= target_ns:
+            if length < 1e-9 or self.best.bound_ns >= target_ns:
                 self._step = 0.0
             if stopped() or self.converged:
                 return
-            factor = float(rounded(self._step * (target_ns - self._now_ns) / length))
-            self._now = [
+            factor = float(rounded(self._step * (target_ns - self._now.bound_ns) / length))
+            moved = [
                 multiplier + factor * part
-                for multiplier, part in zip(self._now, direction, strict=True)
+                for multiplier, part in zip(self._now_at, direction, strict=True)
             ]
-            if self.model.free_dispatch:
-                self._now = [np.minimum(0, multiplier) for multiplier in self._now]
-            self._update(dual_function(self.model, self._now))
+            self._now_at = allowed(self.model, moved)
+            self._update(relaxed(self.model, self._now_at))
 
-    def _allowed(self) -> list[Floats]:
+    def _upward(self) -> list[Floats]:
         """Return the direction, without what would make a multiplier of 0 positive."""
         if not self.model.free_dispatch:
             return self._direction
         return [
             np.where((now >= 0) & (part > 0), 0.0, part)
-            for now, part in zip(self._now, self._direction, strict=True)
+            for now, part in zip(self._now_at, self._direction, strict=True)
         ]
 
-    def _update(self, found: DualValue) -> None:
+    def _update(self, found: Relaxed) -> None:
         """Keep better multipliers, and go back to the best ones after failures."""
-        self._now_ns = found.bound_ns
-        if found.bound_ns > self.bound_ns + LEAST_GAIN * abs(self.bound_ns):
-            self.multipliers, self.bound_ns, self._failed = self._now, found.bound_ns, 0
+        self._now = found
+        if found.bound_ns > self.best.bound_ns + LEAST_GAIN * abs(self.best.bound_ns):
+            self.best, self._best_at, self._failed = found, self._now_at, 0
         else:
             self._failed += 1
         if self._failed >= PATIENCE:
             self._step, self._failed = SHORTER * self._step, 0
-            self._now, self._now_ns = self.multipliers, self.bound_ns
+            self._now, self._now_at = self.best, self._best_at
         self._direction = [
             SHARE * new + (1 - SHARE) * old
             for new, old in zip(found.subgradient, self._direction, strict=True)

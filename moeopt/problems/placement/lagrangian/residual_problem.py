@@ -18,7 +18,7 @@ import numpy as np
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags
 
-from .relaxation import Certified, Model, reduced_cost_fixing
+from .relaxation import Model, Relaxed, reduced_cost_fixing
 
 if TYPE_CHECKING:
     from moeopt.problems.placement.cpsat import Model as Textbook
@@ -51,7 +51,7 @@ class Residual:
         return not bool((self.on | self.off).all())
 
 
-def residual_of(model: Model, proof: Certified, incumbent_ns: int) -> Residual:
+def residual_of(model: Model, proof: Relaxed, incumbent_ns: int) -> Residual:
     """Return what is decided in every placement that is better than the incumbent."""
     most = incumbent_ns - model.grid - proof.base_ns
     return Residual(*reduced_cost_fixing(proof.cost_ns, model.capacity, most))
@@ -61,7 +61,7 @@ def solve_residual(
     instance: Instance,
     model: Model,
     residual: Residual,
-    proof: Certified,
+    proof: Relaxed,
     incumbent_ns: int,
     limit_s: float,
     stopped: Callable[[], bool] = lambda: False,
@@ -96,7 +96,7 @@ def _built(
     instance: Instance,
     model: Model,
     residual: Residual,
-    proof: Certified,
+    proof: Relaxed,
     stopped: Callable[[], bool],
 ) -> "Textbook":
     """Return the textbook model with what is decided, and what the multipliers prove of rows."""
