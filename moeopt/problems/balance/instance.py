@@ -67,6 +67,8 @@ class Instance(InstanceEnvelope):
     slice_transfer_ns
         Link time of one slice of an expert that is not resident.
 
+    Notes
+    -----
     `from_arrays` takes the fields of `Expert` as arrays of shape (experts,). By default the experts
     are numbered 0, 1, ... and none is resident; without `seq_len` it is the decode stage.
 

@@ -128,6 +128,8 @@ class Instance(InstanceEnvelope):
     model_budget_bits
         Largest sum of all widths, in place of the layers' budgets; None: the layers' budgets hold.
 
+    Notes
+    -----
     `from_arrays` takes `loss` as an array of shape (layers, experts, widths), `importance` of shape
     (layers, experts), all alike by default, and `budget_bits` of shape (layers,), or one integer
     for all layers.

@@ -142,6 +142,8 @@ class Instance(InstanceEnvelope):
         By token and layer: the experts used, each once, in the order in which they become most
         recent.
 
+    Notes
+    -----
     `from_arrays` takes `accesses` as an array of shape (tokens, layers, top_k), the experts in the
     order in which they become most recent; -1 where a token uses fewer.
 

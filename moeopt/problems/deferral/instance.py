@@ -64,6 +64,8 @@ class Instance(InstanceEnvelope):
     max_total_penalty
         Largest sum of penalties over the layers, or None for no limit.
 
+    Notes
+    -----
     `from_arrays` takes the times as arrays of shape (layers,), or one integer for all layers, and
     `penalty` of shape (top_k - min_immediate + 1,). `min_immediate` is 0 by default.
 

@@ -157,6 +157,8 @@ class Instance(InstanceEnvelope):
         By step and layer: [expert, tokens, loss if deferred] of each expert with tokens, in order
         of falling routing score, each expert once.
 
+    Notes
+    -----
     `from_arrays` takes `chosen` in place of `steps`, an array of shape (steps, layers, top_k) of
     the experts that each of them runs, with `deferral_loss` of the same shape; `expert_bytes`,
     `gpu_ns`, `cpu_ns` and `copy_ns` of shape (widths,); `shared_ns` and `attention_ns` of shape

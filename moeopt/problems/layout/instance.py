@@ -148,6 +148,8 @@ class Instance(HostMemory):
         Schema 2: permission to keep several copies of an expert, within a memory. Absent: each
         expert lies in one place, and memory is no limit.
 
+    Notes
+    -----
     The other fields of schema 2 stand in `moeopt.core.host_memory`.
 
     `from_arrays` takes the fields of `Scenario` as arrays of shape (windows, experts), but

@@ -108,6 +108,8 @@ class Instance(InstanceEnvelope):
         Routing weights that a step's tokens gave each expert in `steps`, summed, in the order of
         `steps` and in units of 1 / `score_scale`. Fields of schema 2; nothing that is minimised.
 
+    Notes
+    -----
     `from_arrays` takes `tokens` in place of `steps`, an array of shape (steps, layers, experts), 0
     for none; `expert_slots` and `expert_width` of shape (layers, experts), and the tables of
     further widths of shape (widths, tokens + 1).

@@ -188,6 +188,8 @@ class Instance(HostMemory):
         Given: each expert's tokens in the steps before the one that runs, the oldest step first, of
         shape (steps, experts) in the order of `experts`. What forecasts start from; no constraint.
 
+    Notes
+    -----
     `from_arrays` takes the fields of `Expert` as arrays of shape (experts,). By default the experts
     are numbered 0, 1, ... and none is resident; `dimm` is -1 where an expert is striped.
 

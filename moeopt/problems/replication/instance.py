@@ -89,6 +89,8 @@ class Instance(InstanceEnvelope):
         With "kernel": what a token from one device costs on another, in ns, shape (devices,
         devices), by source and target; each device sends an equal part of every expert's tokens.
 
+    Notes
+    -----
     `from_arrays` takes `loads` as an array of shape (windows, experts), or (experts,) for a single
     window, and `weight` of shape (windows,), 1 by default. `max_copies` is 8 by default.
 

@@ -97,6 +97,8 @@ class Instance(InstanceEnvelope):
     layers
         In the order in which they run.
 
+    Notes
+    -----
     `from_arrays` takes the fields of `Device` as arrays of shape (devices,), the times of `Layer`
     of shape (layers, devices), -1 where a part cannot run, and its bytes of shape (layers,). A
     layer whose experts can run nowhere has none.
