@@ -45,6 +45,9 @@ FIRST_UNITS, FAR_LONGER = 0.01, 4.0
 """Units of work for exchanges in the first round, and how much longer each is with several
 windows."""
 
+TRIAL, MOST_TRIAL = 0.005, 0.05
+"""Share of the work, and units at most, by which each start is tried with several windows."""
+
 WHOLE = 100
 """Tokens a copy from which remainders matter little."""
 
@@ -120,6 +123,13 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
 
     def ended() -> bool:
         return search.stopped or search.closed or _near_enough(search)
+
+    def after_trial(start: Solution) -> int:
+        return objective(instance, arrays.exchanged(start, trial, search))
+
+    if exchanges and several:  # the numbers of copies with which a little work goes furthest
+        trial = min(MOST_TRIAL, TRIAL * search.remaining_s)
+        turns[:1] = [min(turns, key=after_trial)]
 
     for number in range(rounds):
         if ended():
