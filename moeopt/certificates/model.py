@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.certificates.lemmas import LEMMAS
+from moeopt.certificates.lemmas.rows import LemmaModel
 from moeopt.core.clock import checkpoint
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.matrix import to_matrix
 from moeopt.core.safe_bound import Ints
-from moeopt.library.lemmas import LEMMAS
-from moeopt.library.lemmas.rows import LemmaModel
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.engines import to_matrix
 
 LARGEST = 2**50
 """Largest numerator: the nearest multiple of 1/D to a double is the one that was meant."""

@@ -1,6 +1,6 @@
 """Making a certificate: linear relaxations by HiGHS, branching, multipliers in integers.
 
-Nothing here is trusted: what comes out is checked by `moeopt.library.certificate.verify`.
+Nothing here is trusted: what comes out is checked by `moeopt.certificates.certificate.verify`.
 """
 
 import warnings
@@ -15,10 +15,7 @@ from scipy.optimize import Bounds, linprog, milp
 from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
 from scipy.sparse.csgraph import connected_components
 
-from moeopt.core.clock import solving_clock, spend
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError
-from moeopt.library.certificate import (
+from moeopt.certificates.certificate import (
     Box,
     Model,
     RefusedError,
@@ -29,7 +26,10 @@ from moeopt.library.certificate import (
     sides,
     verify,
 )
-from moeopt.library.model import Form, NeutralModel, neutral_model
+from moeopt.certificates.model import Form, NeutralModel, neutral_model
+from moeopt.core.clock import solving_clock, spend
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
 
 SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
 """Multipliers are rounded to the inverse of the first that still proves what they prove."""
