@@ -40,8 +40,8 @@ import moeopt
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.evidence import REFUTED
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.verification import REFUTED
 from tests.problems.instances_to_break import MAKERS
 
 COLUMNS = (
