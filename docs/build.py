@@ -200,7 +200,10 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML; long ones scroll."""
+    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML; long ones scroll.
+
+    Their classes are no words of the theme: its ``inline`` floats boxes to the left of the text.
+    """
 
     def mathml(match: re.Match[str]) -> str:
         display = "block" if match[1] == "div" else "inline"
@@ -208,7 +211,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
         made = convert(text, display=display)
         if display == "inline" and len(text) < LONG_FORMULA:
             return made
-        return f'<span class="formula {display}" tabindex="0">{made}</span>'
+        return f'<span class="formula-{display}" tabindex="0">{made}</span>'
 
     return FORMULA.sub(mathml, content)
 
