@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS, get_problem
+from benchmarks.rooms.problems import PROBLEMS, get_problem
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "instances"

@@ -20,8 +20,8 @@ from benchmarks.harness.machine import machine, use_one_core, versions
 from benchmarks.harness.measure import measure, measure_against
 from benchmarks.harness.report import Report, to_document, to_markdown
 from benchmarks.harness.summary import summarise
-from moeopt.core.json_files import save
-from moeopt.core.native_output import drop_native_stdout
+from benchmarks.rooms.core import drop_native_stdout
+from moeopt import save
 
 CASES = Path(__file__).parent / "cases"
 

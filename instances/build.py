@@ -39,15 +39,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import moeopt
-from moeopt.core.objective import entries
-from moeopt.library.entries import SUMS, TYPES, entries_of, problem_folders, sums, today
-from moeopt.library.submissions import certificate_faults
-from moeopt.problems.execute import compare
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.traces.files import read_trace
-from moeopt.solvers.methods import problem_methods
-from moeopt.study.attempt import place
-from moeopt.study.study import instance_files
+from benchmarks.rooms.core import entries
+from benchmarks.rooms.library import (
+    SUMS,
+    TYPES,
+    certificate_faults,
+    entries_of,
+    problem_folders,
+    sums,
+    today,
+)
+from benchmarks.rooms.problems import PROBLEMS, compare, get_problem
+from benchmarks.rooms.sim import read_trace
+from benchmarks.rooms.solvers import problem_methods
+from benchmarks.rooms.study import instance_files, place
 
 LIBRARY = Path(__file__).parent
 ACTIONS = ["generate", "restate", "remade", "prove", "verify", "table"]

@@ -15,7 +15,7 @@ from time import process_time
 from typing import Any
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS
+from benchmarks.rooms.problems import PROBLEMS
 
 LIBRARY = Path(__file__).parent
 EASY_CPU_S = 1.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from formulations.TEMPLATE.problem import PROBLEM
-from moeopt.problems.registry import PROBLEMS
+from tests.rooms.problems import PROBLEMS
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,7 +28,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = getattr(session.config.option, "numprocesses", None)
     if workers and not hasattr(session.config, "workerinput"):
-        from moeopt.solvers.warm import warm
+        from tests.rooms.solvers import warm
 
         warm(workers)
 

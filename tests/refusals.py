@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
+from moeopt import InputError
+from tests.rooms.cli import run
 
 
 def refused(call: Callable[..., Any], /, *arguments: Any, **named: Any) -> str:

@@ -19,11 +19,10 @@ import pytest
 import yaml
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers import rules
-from moeopt.solvers.methods import problem_methods
 from tests.facts import assert_same_facts
+from tests.rooms.cli import run
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.solvers import problem_methods, rules
 
 SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)

@@ -15,12 +15,11 @@ import pytest
 
 import moeopt
 from moeopt import balance, bitwidth, cache, deferral, layout, placement, relayout, tri_domain
-from moeopt.planner.options import ExecutionOptions, PlanOptions
-from moeopt.problems.registry import PROBLEMS
-from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.traces.trace import Trace
-from moeopt.solvers import rules
 from tests.refusals import refused
+from tests.rooms.planner import ExecutionOptions, PlanOptions
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.sim import PredictOptions, Trace
+from tests.rooms.solvers import rules
 
 GPU, CPU = [30, 40, 20, 25], [50, 20, 60, 45]
 NDP, DIMM = [-1, 30, 25, 40], [-1, 0, 1, 1]

@@ -14,9 +14,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from moeopt.core.compiled import KERNELS, PACKAGE, compile_all
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.warm import solve_with_all
+from tests.rooms.core import KERNELS, PACKAGE, compile_all
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.solvers import solve_with_all
 
 SEEDS = 6
 """Instances of each problem: among six there are several windows, several layers and so on."""

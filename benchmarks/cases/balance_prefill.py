@@ -6,7 +6,7 @@ from pathlib import Path
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender
-from moeopt.core.envelope import InstanceEnvelope
+from benchmarks.rooms.core import InstanceEnvelope
 
 DESCRIPTION = "balance, prompts of 512 tokens on 2, 4 and 6 units, coarse and fine slices"
 BASELINE = "dp"

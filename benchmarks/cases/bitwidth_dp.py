@@ -6,8 +6,8 @@ from pathlib import Path
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve, textbook
 from benchmarks.harness.measurement import Contender
+from benchmarks.rooms.core import InstanceEnvelope
 from benchmarks.textbook import bitwidth
-from moeopt.core.envelope import InstanceEnvelope
 
 DESCRIPTION = "bitwidth to proven optimality: budgets per layer and over the model"
 BASELINE = "dp"

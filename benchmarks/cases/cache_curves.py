@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 import moeopt
 from benchmarks.harness.measurement import Contender, Measurement
-from moeopt.problems.cache.check import serve
-from moeopt.problems.cache.instance import Instance, Solution, curves_of
+from benchmarks.rooms.cache import Instance, Solution, curves_of, serve
 
 DESCRIPTION = "miss curves: 10,000 tokens x 32 layers of 8 experts, 1,000 x 26 of 64"
 BASELINE = "one pass"

@@ -6,7 +6,7 @@ from typing import Any
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender
-from moeopt.core.envelope import InstanceEnvelope
+from benchmarks.rooms.core import InstanceEnvelope
 
 DESCRIPTION = "cache to proven optimality: 32 to 60 layers of 8 to 160 experts, synthetic traces"
 BASELINE = "dp"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.problems.deferral.instance import TIMES
+from benchmarks.rooms.core import InstanceEnvelope
+from benchmarks.rooms.deferral import TIMES
 
 DESCRIPTION = "deferral to proven optimality: DeepSeek-V3 with varying layers, 4 to 61 of them"
 BASELINE = "dp"

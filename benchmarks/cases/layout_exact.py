@@ -10,7 +10,7 @@ from itertools import product
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender
-from moeopt.core.envelope import InstanceEnvelope
+from benchmarks.rooms.core import InstanceEnvelope
 
 DESCRIPTION = "layout, one scenario, to proven optimality: paper scale, 8 to 32 DIMMs"
 BASELINE = "bound-and-pack"

@@ -9,13 +9,18 @@ import moeopt
 from benchmarks.harness.contenders import Answer, moeopt_solve, prebuilt
 from benchmarks.harness.measure import fresh
 from benchmarks.harness.measurement import Contender
+from benchmarks.rooms.core import InstanceEnvelope, Ints, table_of
+from benchmarks.rooms.sim import get_model
+from benchmarks.rooms.tri_domain import (
+    DOMAINS,
+    FIRST_WORK,
+    NO_CUTOFF,
+    Bracket,
+    Instance,
+    Scheduler,
+    Solution,
+)
 from benchmarks.textbook.tri_domain import cpsat_built, highs_built
-from moeopt.core.device_loads import Ints, table_of
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.problems.tri_domain.online import Scheduler
-from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, Bracket
-from moeopt.sim.presets import get_model
 
 DESCRIPTION = (
     "tri_domain online: windows of models of 64, 128, 256 and 512 experts on TriMoE's machine; "

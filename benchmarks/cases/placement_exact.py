@@ -8,7 +8,7 @@ from typing import Any
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender
-from moeopt.core.envelope import InstanceEnvelope
+from benchmarks.rooms.core import InstanceEnvelope
 
 DESCRIPTION = "placement to proven optimality: 26 layers of 64 experts, 200 steps, six regimes"
 BASELINE = "price-and-swap"

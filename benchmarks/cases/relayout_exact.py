@@ -7,7 +7,7 @@ from pathlib import Path
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender
-from moeopt.core.envelope import InstanceEnvelope
+from benchmarks.rooms.core import InstanceEnvelope
 
 DESCRIPTION = "relayout to proven optimality: paper scale and windows of real traces"
 BASELINE = "evacuation"

@@ -8,8 +8,8 @@ from random import Random
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve, textbook
 from benchmarks.harness.measurement import Contender
+from benchmarks.rooms.core import InstanceEnvelope
 from benchmarks.textbook import tri_domain
-from moeopt.core.envelope import InstanceEnvelope
 
 DESCRIPTION = "tri_domain to proven optimality: paper scale, windows of real traces, hard ones"
 BASELINE = "cp-sat"

@@ -7,11 +7,8 @@ import numpy as np
 
 from benchmarks.harness.measure import fresh
 from benchmarks.harness.measurement import Contender, Measurement
+from benchmarks.rooms.tri_domain import HEURISTICS, Expert, Instance, Solution, objective, trimoe
 from benchmarks.textbook import tri_domain
-from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.expert import Expert
-from moeopt.problems.tri_domain.heuristics import HEURISTICS, trimoe
-from moeopt.problems.tri_domain.instance import Instance, Solution
 
 Heuristic = Callable[[Instance], Solution]
 

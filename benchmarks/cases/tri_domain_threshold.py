@@ -8,10 +8,16 @@ from time import perf_counter
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender, Measurement
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, Bracket
+from benchmarks.rooms.core import InstanceEnvelope
+from benchmarks.rooms.tri_domain import (
+    DOMAINS,
+    FIRST_WORK,
+    NO_CUTOFF,
+    Bracket,
+    Instance,
+    Solution,
+    objective,
+)
 
 DESCRIPTION = (
     "tri_domain: threshold search against CP-SAT, library and 8 to 32 DIMMs at paper scale"

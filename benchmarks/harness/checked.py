@@ -1,7 +1,7 @@
 """No contender's word is taken for its objective: the problem's checker recomputes it."""
 
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.registry import get_problem
+from benchmarks.rooms.core import InstanceEnvelope, SolutionEnvelope
+from benchmarks.rooms.problems import get_problem
 
 TOLERANCE = 1e-6
 """How far a claimed objective may be off, relatively: MILP solvers compute in floats."""

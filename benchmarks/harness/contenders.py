@@ -7,8 +7,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 import moeopt
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.registry import get_problem
+from benchmarks.rooms.core import InstanceEnvelope, SolutionEnvelope
+from benchmarks.rooms.problems import get_problem
 
 from .checked import checked_objective
 from .measurement import WORKERS, Contender, Measurement

@@ -14,9 +14,9 @@ et al. place them by (ExFlow, arXiv 2401.08383).
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from moeopt.core.errors import InputError
-from moeopt.core.rounding import rounded
-from moeopt.sim.traces.popularity import PRIOR, Forecast
+from benchmarks.rooms.core import rounded
+from benchmarks.rooms.sim import PRIOR, Forecast
+from moeopt import InputError
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from benchmarks.measured.crossvalidation import cross_validated, fitted_profiles
 from benchmarks.measured.forms import choose
 from benchmarks.measured.points import all_points
 from benchmarks.measured.report import details, to_markdown
-from moeopt.core.json_files import save
+from moeopt import save
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 from benchmarks.measured.effects import Effects, Held, needs, predicted
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.together import fit_together
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.calibration import machine_costs, model_costs
-from moeopt.sim.machines.runtimes.profile import Certainty, Kind, RuntimeProfile, Within, as_costs
-from moeopt.sim.machines.runtimes.terms import prior
+from benchmarks.rooms.sim import (
+    Certainty,
+    Kind,
+    RuntimeProfile,
+    Within,
+    as_costs,
+    machine_costs,
+    model_costs,
+    prior,
+)
+from moeopt import InputError
 
 Vector = NDArray[np.float64]
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from benchmarks.measured.points import MeasuredPoint
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import TERMS, term_times, token_us
+from benchmarks.rooms.sim import TERMS, amounts, term_times, token_us
+from moeopt import InputError
 
 Vector = NDArray[np.float64]
 

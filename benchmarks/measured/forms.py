@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from benchmarks.measured.crossvalidation import expressible
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.together import fit_together
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import OVERLAP, TERMS, prior, token_us
+from benchmarks.rooms.sim import OVERLAP, TERMS, amounts, prior, token_us
+from moeopt import InputError
 
 Vector = NDArray[np.float64]
 

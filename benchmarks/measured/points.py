@@ -11,13 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.profile import get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import Machine, ModelShape, Setting, at_bits, get_model, get_runtime
+from moeopt import InputError, get_machine
 
 PEAK_SHARE = 0.8
 """Share of the peak that reads of host memory reach where nobody measured it; as in the parts."""

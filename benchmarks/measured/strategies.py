@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from benchmarks.measured.crossvalidation import calibrated
 from benchmarks.measured.effects import predicted
 from benchmarks.measured.points import STRATEGY, MeasuredPoint, number_in
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
-from moeopt.sim.machines.runtimes.profile import as_vector, get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting
+from benchmarks.rooms.core import read_object
+from benchmarks.rooms.sim import Setting, as_vector, get_runtime
+from moeopt import InputError
 
 CALIBRATED_ON = "front-loading"
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from moeopt.sim.machines.runtimes.calibration import Rows, Vector, soft
-from moeopt.sim.machines.runtimes.terms import OF_RUNTIMES, OVERLAP, TERMS, term_times
+from benchmarks.rooms.sim import OF_RUNTIMES, OVERLAP, TERMS, Rows, Vector, soft, term_times
 
 NOISE = 0.1
 """Relative error of a point that nothing is to explain, within a machine."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.main import main, run_app
-from moeopt.cli.options import Json
+from benchmarks.rooms.cli import Json, main, run_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +48,7 @@ def papers_command(
     """Compute published figures with our models: ours, error, kind, assumptions, verdict."""
     from benchmarks.papers import data as traces
     from benchmarks.papers.run import reproduce
-    from moeopt.core.errors import InputError
+    from moeopt import InputError
 
     if resume and report is None:
         raise InputError("--resume: needs --report, the folder to go on with")
@@ -119,7 +118,7 @@ def _write(
     figures: "Sequence[Figure]", report: Path | None, markdown: Path | None, resume: bool
 ) -> None:
     from benchmarks.papers.report.page import fidelity_page
-    from moeopt.core.json_files import write_bytes
+    from benchmarks.rooms.core import write_bytes
 
     if markdown is not None:
         write_bytes(fidelity_page(figures).encode(), markdown)
@@ -134,7 +133,7 @@ def _write(
 
 def _require_report_extra(report: Path) -> None:
     """Say at the start, not after minutes, that a package is missing."""
-    from moeopt.core.errors import InputError
+    from moeopt import InputError
 
     try:
         import benchmarks.papers.report.write  # noqa: F401

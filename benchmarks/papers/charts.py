@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from moeopt.core.view import Lane
+from benchmarks.rooms.core import Lane
 
 Ys = tuple[float | None, ...]
 

@@ -6,11 +6,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from moeopt.core.errors import InputError, MoeoptError
-from moeopt.core.json_files import read_object
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.repeats import dedupe_trace
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.core import read_object
+from benchmarks.rooms.sim import Trace, read_trace
+from moeopt import InputError, MoeoptError, dedupe_trace
 
 VARIABLE = "MOEOPT_TRACES"
 

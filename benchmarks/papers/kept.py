@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers import data
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object, save
+from benchmarks.rooms.core import read_object
+from moeopt import InputError, save
 
 
 def circumstances() -> dict[str, Any]:

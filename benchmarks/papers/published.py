@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 TABLE = Path(__file__).with_name("published.csv")
 

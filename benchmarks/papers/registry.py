@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.papers.figure import Ours
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 PACKAGE = "benchmarks.papers"
 

@@ -9,7 +9,7 @@ from benchmarks.papers.figure import Figure, Ours
 from benchmarks.papers.kept import circumstances, keep, kept
 from benchmarks.papers.published import Interval, published
 from benchmarks.papers.registry import FIGURES, figure_function, require_known
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 STORED = ("values", "kind", "assumptions", "note", "baseline", "optimum", "seeds")
 """Fields of `Ours` in a figure's file, as they are; besides these the ends of its intervals."""

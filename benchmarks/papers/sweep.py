@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.papers.kept import circumstances, keep, kept
 from benchmarks.papers.registry import SWEEPS, resolve
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 Cell = float | None
 

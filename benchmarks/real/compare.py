@@ -12,8 +12,7 @@ from typing import Any
 from benchmarks.harness.machine import versions
 from benchmarks.real import llama_cpp
 from benchmarks.real.setting import WIDTHS, Setting
-from moeopt.sim.models.gguf.model import model_from_gguf
-from moeopt.sim.models.model_shape import ModelShape
+from benchmarks.rooms.sim import ModelShape, model_from_gguf
 
 KINDS = ("not calibrated", "own width", "other width")
 """Which points a prediction has seen: none, those of its own width, those of the other one."""

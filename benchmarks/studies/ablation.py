@@ -27,9 +27,8 @@ from typing import Any
 from unittest.mock import patch
 
 import moeopt
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.search import Feasibility
-from moeopt.problems.balance.bounds import Answer
+from benchmarks.rooms.balance import Answer
+from benchmarks.rooms.core import Feasibility, InstanceEnvelope
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 

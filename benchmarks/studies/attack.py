@@ -37,11 +37,10 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.evidence import REFUTED
-from moeopt.solvers.methods import problem_methods
+from benchmarks.rooms.core import InstanceEnvelope
+from benchmarks.rooms.problems import get_problem
+from benchmarks.rooms.solvers import REFUTED, problem_methods
+from moeopt import InputError
 from tests.problems.instances_to_break import MAKERS
 
 COLUMNS = (

@@ -25,10 +25,15 @@ from pathlib import Path
 import numpy as np
 
 import moeopt
-from moeopt.problems.balance.check import objective
-from moeopt.problems.balance.heuristics import all_gpu, all_ndp, balance_equation, fluid_makespan
-from moeopt.problems.balance.instance import Instance
-from moeopt.sim.presets import get_machine
+from benchmarks.rooms.balance import (
+    Instance,
+    all_gpu,
+    all_ndp,
+    balance_equation,
+    fluid_makespan,
+    objective,
+)
+from moeopt import get_machine
 
 MODELS = {
     "deepseek-moe-16b": "esft-deepseek-v2-lite",

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.problems.balance.instance import Instance
-from moeopt.sim.traces.workload import Workload
+from benchmarks.rooms.balance import Instance
+from benchmarks.rooms.sim import Workload
 
 SKEWS = (0.0, 1.0, 2.0, 4.0, 8.5)
 SPEEDUPS = (1.0, 4.0, 16.0, 64.0, 256.0)
@@ -140,7 +140,7 @@ def draw(found: Regimes, skews: Sequence[float], speedups: Sequence[float], path
     """Write the medians as heat maps side by side; needs the extra `report`."""
     from matplotlib.figure import Figure
 
-    from moeopt.study.pictures import save_figure
+    from benchmarks.rooms.study import save_figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots(1, len(READINGS), sharey=True)

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled
-from moeopt.problems.cache.instance import Costs, Instance, Ints
+from benchmarks.rooms.cache import Costs, Instance, Ints
+from benchmarks.rooms.core import compiled
 
 Flags = NDArray[np.bool_]
 

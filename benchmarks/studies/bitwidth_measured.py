@@ -17,13 +17,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import moeopt
-from moeopt.core.objective import entries
-from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.sim.models.loss_table import load_loss_table, save_loss_table
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.study.table import interval
+from benchmarks.rooms.bitwidth import Instance, objective
+from benchmarks.rooms.core import entries
+from benchmarks.rooms.sim import Trace, load_loss_table, read_trace, save_loss_table
+from benchmarks.rooms.study import interval
 
 RULES = ("prefix-split", "greedy-marginal", "uniform")
 AVERAGES = (1.5, 2.0, 2.5)

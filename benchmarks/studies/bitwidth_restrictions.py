@@ -23,8 +23,7 @@ from statistics import median
 from typing import Any
 
 import moeopt
-from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.instance import Solution
+from benchmarks.rooms.bitwidth import Solution, objective
 
 SHAPES = {
     "mixtral-8x7b": {"workload": "hdmoe-mixtral", "gpu_experts": 4},

@@ -31,10 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.sim.models.loss_table import LossLaw, by_loss, by_table
+from benchmarks.rooms.bitwidth import Instance, Solution, objective, prefix_split
+from benchmarks.rooms.sim import LossLaw, by_loss, by_table
 
 Floats = NDArray[np.float64]
 
@@ -212,7 +210,7 @@ def main() -> None:
 
 def _cpsat(seconds: float) -> Iterator[list[str]]:
     """Yield table, layers at once or one by one, status, gap and time of CP-SAT."""
-    from moeopt.solvers import in_parts
+    from benchmarks.rooms.solvers import in_parts
 
     apart = in_parts.parts_of
     whole: Any = lambda task: [task.instance]  # noqa: E731 - a stand-in for the line above

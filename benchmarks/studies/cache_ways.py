@@ -25,14 +25,10 @@ from pathlib import Path
 import moeopt
 from benchmarks.papers.collaborative.policies import fifo, random_contents
 from benchmarks.papers.collaborative.power import MEASURED, joule_per_token
+from benchmarks.rooms.cache import HEURISTICS, Instance, Solution, objective
+from benchmarks.rooms.sim import Trace, hold_out, read_trace
 from benchmarks.studies.belady_bound import belady_bound
-from moeopt.problems.cache.check import objective
-from moeopt.problems.cache.heuristics import HEURISTICS
-from moeopt.problems.cache.instance import Instance, Solution
-from moeopt.problems.holdout import run_on
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.windows import hold_out
+from moeopt import run_on
 
 MACHINE = "rtx4090-7960x"
 SLOTS = {"mixtral-8x7b": 56, "deepseek-v2-lite": 416}

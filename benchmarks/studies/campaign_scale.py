@@ -28,13 +28,22 @@ from time import perf_counter, process_time, sleep
 import psutil
 
 import moeopt
-from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure, Solved, Watch, attempt
-from moeopt.study.campaign import Campaign, Part, make_settings
-from moeopt.study.plan import Job, make_plan
-from moeopt.study.schema import KEY
-from moeopt.study.store import SOLVE, Store
-from moeopt.study.study import run_campaign
+from benchmarks.rooms.study import (
+    KEY,
+    SOLVE,
+    Campaign,
+    Failure,
+    Job,
+    Part,
+    Solved,
+    Store,
+    Watch,
+    attempt,
+    make_plan,
+    make_settings,
+    run_campaign,
+)
+from moeopt import Result
 
 BASE = Path(__file__).parents[2] / "instances/tri_domain/esft-window"
 FROM = "window-law-layer4-batch256.json"

@@ -22,12 +22,9 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.holdout import run_on
-from moeopt.problems.placement.instance import Instance
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.windows import hold_out
+from benchmarks.rooms.placement import Instance
+from benchmarks.rooms.sim import Trace, get_model, hold_out, read_trace
+from moeopt import run_on
 
 STEPS = 200
 ROOM: dict[str, dict[str, Any]] = {

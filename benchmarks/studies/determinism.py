@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.process import end_all
-from moeopt.study.study import instance_files
+from benchmarks.rooms.problems import PROBLEMS
+from benchmarks.rooms.solvers import end_all
+from benchmarks.rooms.study import instance_files
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "instances"

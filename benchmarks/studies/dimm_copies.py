@@ -25,13 +25,10 @@ from statistics import median
 from typing import Any
 
 import moeopt
+from benchmarks.rooms.layout import Copies, Instance, execute_layout, objective, windows_of
+from benchmarks.rooms.sim import read_trace
+from benchmarks.rooms.study import interval, place
 from benchmarks.studies.own_layouts import without_layout
-from moeopt.problems.layout.check import objective
-from moeopt.problems.layout.instance import Copies, Instance
-from moeopt.problems.layout.later import execute_layout, windows_of
-from moeopt.sim.traces.files import read_trace
-from moeopt.study.attempt import place
-from moeopt.study.table import interval
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 FIXED = ("deepseek-v2-fair", "esft-fair")
@@ -226,7 +223,7 @@ def _draw(points: Sequence[tuple[str, float | None, list[float], list[float]]], 
     """Draw the excess by memory: the informed rule's curve, and the others as single points."""
     from matplotlib.figure import Figure
 
-    from moeopt.study.pictures import save_figure
+    from benchmarks.rooms.study import save_figure
 
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     axes = figure.add_subplot()

@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.core.compiled import compile_all
-from moeopt.planner.decode.run import Simulation
-from moeopt.planner.simulate import simulate
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan import Plan
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.core import compile_all
+from benchmarks.rooms.planner import Simulation
+from benchmarks.rooms.sim import ModelShape, get_model
+from moeopt import Plan, get_machine, simulate
 
 TOKENS = 64
 SKEW = 1.0

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 import moeopt
-from moeopt.core import highs
+from benchmarks.rooms.core import highs
 from tests.problems.instances_to_break import MAKERS
 
 ATTEMPTS = {

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS
+from benchmarks.rooms.problems import PROBLEMS
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 LAYER = "tri_domain/esft-fair/fair-law-layer4-batch64.json"

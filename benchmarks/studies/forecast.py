@@ -27,9 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.popularity import Dynamics, Forecast, fit, forecast
-from moeopt.sim.traces.predictor import ALPHA
+from benchmarks.rooms.sim import ALPHA, Dynamics, Forecast, fit, forecast, read_trace
 
 FOLDERS = {"esft_deepseek_v2_lite": (64, 0), "hdmoe_mixtral_8x7b": (8, 600)}
 """Experts, and tokens that are left out."""
@@ -126,7 +124,7 @@ def draw(found: list[Calibration], path: Path) -> None:
     """Draw what intervals cover over what they promise; needs the extra `report`."""
     from matplotlib.figure import Figure
 
-    from moeopt.study.pictures import save_figure
+    from benchmarks.rooms.study import save_figure
 
     figure = Figure(figsize=(6, 5), layout="constrained")
     axis = figure.subplots()

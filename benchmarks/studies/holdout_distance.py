@@ -29,12 +29,17 @@ from statistics import median
 from typing import Any
 
 import moeopt
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.study.report.heldout import OPTIMUM, HeldOutRow, distance_in_words, excesses, summary
-from moeopt.study.report.write import Study
-from moeopt.study.store import Store
+from benchmarks.rooms.core import InstanceEnvelope
+from benchmarks.rooms.sim import Trace, read_trace
+from benchmarks.rooms.study import (
+    OPTIMUM,
+    HeldOutRow,
+    Store,
+    Study,
+    distance_in_words,
+    excesses,
+    summary,
+)
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}

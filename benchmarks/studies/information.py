@@ -24,11 +24,9 @@ from statistics import median
 from typing import Any
 
 import moeopt
-from moeopt.problems.placement.check import objective
-from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.registry import get_problem
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.placement import HEURISTICS, Instance, objective
+from benchmarks.rooms.problems import get_problem
+from benchmarks.rooms.sim import Trace
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "placement"
 FOLDER = "esft_deepseek_v2_lite"

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.problems.joint import check
-from moeopt.problems.joint.heuristics import HEURISTICS
+from benchmarks.rooms.joint import HEURISTICS, check
 
 RULES = ("uniform", "whole-layers", "frequency", "in-turn", "grid")
 

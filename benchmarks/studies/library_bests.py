@@ -15,20 +15,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import moeopt
-from moeopt.certificates.forms import best_certificate
-from moeopt.core.errors import MoeoptError
-from moeopt.core.json_files import save
-from moeopt.core.objective import Objective, below
-from moeopt.library.entries import (
+from benchmarks.rooms.certificates import best_certificate
+from benchmarks.rooms.core import Objective, below
+from benchmarks.rooms.library import (
+    Certified,
     Entry,
+    enter_bound,
     entries_of,
     instance_of,
     problem_folders,
     today,
     write_best,
 )
-from moeopt.library.submissions import Certified, enter_bound
-from moeopt.problems.registry import get_problem
+from benchmarks.rooms.problems import get_problem
+from moeopt import MoeoptError, save
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 NODES = 4001

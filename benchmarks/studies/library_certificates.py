@@ -18,14 +18,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from moeopt.certificates.certificate import Model, RefusedError, read, verify
-from moeopt.certificates.forms import best_certificate
-from moeopt.certificates.model import neutral_model
-from moeopt.core.errors import InputError, MoeoptError
-from moeopt.core.json_files import save
-from moeopt.library.entries import Entry, entries_of, instance_of, problem_folders, write_best
-from moeopt.library.submissions import certificate_place
-from moeopt.problems.registry import get_problem
+from benchmarks.rooms.certificates import (
+    Model,
+    RefusedError,
+    best_certificate,
+    neutral_model,
+    read,
+    verify,
+)
+from benchmarks.rooms.library import (
+    Entry,
+    certificate_place,
+    entries_of,
+    instance_of,
+    problem_folders,
+    write_best,
+)
+from benchmarks.rooms.problems import get_problem
+from moeopt import InputError, MoeoptError, save
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 MISSING = LIBRARY / "without_certificate.csv"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS, get_problem
+from benchmarks.rooms.problems import PROBLEMS, get_problem
 
 ROOT = Path(__file__).parents[2] / "instances"
 PROVEN_LIMIT_S, OPEN_LIMIT_S = 30.0, 3.0

@@ -23,9 +23,9 @@ from time import perf_counter
 from typing import Any
 
 import moeopt
-from moeopt.core.clock import solving_clock
-from moeopt.problems.registry import PROBLEMS
-from moeopt.study.study import instance_files
+from benchmarks.rooms.core import solving_clock
+from benchmarks.rooms.problems import PROBLEMS
+from benchmarks.rooms.study import instance_files
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 SHARE, SECONDS = 0.05, 0.2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moeopt.sim.models.loss_table import FITTED, LossLaw, LossTable, load_loss_table
+from benchmarks.rooms.sim import FITTED, LossLaw, LossTable, load_loss_table
 
 
 def fitted_to(table: LossTable) -> LossLaw:

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.json_files import write_bytes
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.repeats import dedupe_trace
+from benchmarks.rooms.core import write_bytes
+from benchmarks.rooms.sim import read_trace
+from moeopt import dedupe_trace
 
 Ints = NDArray[np.int64]
 

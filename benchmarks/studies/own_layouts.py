@@ -25,17 +25,13 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.layout import generate as layouts
-from moeopt.problems.layout import systems
-from moeopt.problems.layout.check import objective as layout_objective
-from moeopt.problems.layout.instance import Instance as Layout
-from moeopt.problems.layout.instance import Solution
-from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain import heuristics
-from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.generate import resettled
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.source import Record
+from benchmarks.rooms.layout import Instance as Layout
+from benchmarks.rooms.layout import Solution, systems
+from benchmarks.rooms.layout import generate as layouts
+from benchmarks.rooms.layout import objective as layout_objective
+from benchmarks.rooms.problems import get_problem
+from benchmarks.rooms.sim import Record
+from benchmarks.rooms.tri_domain import Instance, heuristics, objective, resettled
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 OWN = ("own-deepseek-v2", "own-qwen3-235b-a22b", "own-esft")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS
+from benchmarks.rooms.problems import PROBLEMS
 
 ROOT = Path(__file__).parents[2] / "instances"
 KINDS = ("own", "confirmed", "single", "open")

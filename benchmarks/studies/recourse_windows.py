@@ -10,19 +10,22 @@ from numpy.typing import NDArray
 
 import moeopt
 from benchmarks.harness.routes import forecast
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.layout import generate as layouts
-from moeopt.problems.layout.instance import Instance as LayoutInstance
-from moeopt.problems.relayout.generate import Options, on_layout
-from moeopt.problems.relayout.instance import STRIPED, Instance, Migration
-from moeopt.problems.relayout.later import Layouts, decide, draw, draw_from
-from moeopt.problems.tri_domain.layout_rule import Layout
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Source
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.popularity import Forecast
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.core import Search
+from benchmarks.rooms.layout import Instance as LayoutInstance
+from benchmarks.rooms.layout import generate as layouts
+from benchmarks.rooms.relayout import (
+    Instance,
+    Layouts,
+    Migration,
+    Options,
+    decide,
+    draw,
+    draw_from,
+    on_layout,
+)
+from benchmarks.rooms.sim import Forecast, Source, Trace, get_model, read_trace
+from benchmarks.rooms.tri_domain import STRIPED, Layout
+from moeopt import Futures, get_machine
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}

@@ -17,10 +17,7 @@ from pathlib import Path
 from statistics import median
 
 import moeopt
-from moeopt.problems.relayout.check import objective
-from moeopt.problems.relayout.generate import resettled
-from moeopt.problems.relayout.heuristics import HEURISTICS
-from moeopt.problems.relayout.instance import Instance
+from benchmarks.rooms.relayout import HEURISTICS, Instance, objective, resettled
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "relayout"
 POLICIES = ("benefit-greedy", "benefit-makespan", "rebalance-only", "none")

@@ -33,17 +33,17 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.replication.bounds import lower_bound
-from moeopt.problems.replication.check import peaks_units
-from moeopt.problems.replication.dispatch import linear_shares, single_copies
-from moeopt.problems.replication.generate import KERNELS
-from moeopt.problems.replication.heuristics import HEURISTICS
-from moeopt.problems.replication.instance import Instance
-from moeopt.sim.presets import find
-from moeopt.sim.traces.repeats import dedupe_trace
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.workload import Workload
+from benchmarks.rooms.replication import (
+    HEURISTICS,
+    KERNELS,
+    Instance,
+    linear_shares,
+    lower_bound,
+    peaks_units,
+    single_copies,
+)
+from benchmarks.rooms.sim import Trace, Workload, find, routing_trace
+from moeopt import dedupe_trace
 
 SIZES = [(32, 9), (64, 5)]
 """Devices and slots of `scale`."""

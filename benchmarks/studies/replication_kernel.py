@@ -42,13 +42,17 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 import moeopt
-from moeopt.problems.replication.bounds import lower_bound
-from moeopt.problems.replication.check import objective
-from moeopt.problems.replication.dispatch import best_shares
-from moeopt.problems.replication.eplb import pack, replicate
-from moeopt.problems.replication.generate import KERNELS
-from moeopt.problems.replication.heuristics import HEURISTICS
-from moeopt.problems.replication.instance import Instance, Solution
+from benchmarks.rooms.replication import (
+    HEURISTICS,
+    KERNELS,
+    Instance,
+    Solution,
+    best_shares,
+    lower_bound,
+    objective,
+    pack,
+    replicate,
+)
 
 Floats = NDArray[np.float64]
 

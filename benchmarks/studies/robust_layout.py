@@ -38,13 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.problems.layout.generate import Options, of_loads
-from moeopt.problems.layout.instance import Instance, Solution
-from moeopt.problems.layout.later import execute_layout
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Source
-from moeopt.sim.traces.files import read_trace
-from moeopt.study.table import interval
+from benchmarks.rooms.layout import Instance, Options, Solution, execute_layout, of_loads
+from benchmarks.rooms.sim import Source, get_model, read_trace
+from benchmarks.rooms.study import interval
+from moeopt import get_machine
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}

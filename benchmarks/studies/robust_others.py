@@ -33,10 +33,9 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.holdout import run_on
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.core import InstanceEnvelope, SolutionEnvelope
+from benchmarks.rooms.sim import Trace, read_trace
+from moeopt import run_on
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.later import execute
+from benchmarks.rooms.relayout import Instance, execute
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "relayout"
 METHODS = ("none", "benefit-greedy", "benefit-makespan", "evacuation", "robust")

@@ -30,13 +30,13 @@ import numpy as np
 import moeopt
 from benchmarks.cases import online
 from benchmarks.harness.measure import fresh
+from benchmarks.rooms.core import compile_all
+from benchmarks.rooms.problems import PROBLEMS
+from benchmarks.rooms.replication import Instance as Copies
+from benchmarks.rooms.solvers import warm
 from benchmarks.studies import ablation, first_use
 from benchmarks.studies.ablation import DECODE, ESFT, FAST, LITE, MIXTRAL, SKEW, Fresh
 from benchmarks.studies.replication import LAWS, SIZES, WORKS, kernel_of, loads
-from moeopt.core.compiled import compile_all
-from moeopt.problems.registry import PROBLEMS
-from moeopt.problems.replication.instance import Instance as Copies
-from moeopt.solvers.warm import warm
 
 ENGINES = ("cp-sat", "milp")
 SEED = 101

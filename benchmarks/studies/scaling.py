@@ -27,12 +27,11 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from benchmarks.rooms.core import compile_all
+from benchmarks.rooms.problems import execute, get_problem
+from benchmarks.rooms.sim import get_model
 from benchmarks.studies.scaling_figures import Line, Panel, figure
-from moeopt.core.compiled import compile_all
-from moeopt.core.errors import InputError
-from moeopt.problems.execute import execute
-from moeopt.problems.registry import get_problem
-from moeopt.sim.presets import get_model
+from moeopt import InputError
 
 LIMIT_S, SEEDS = 2.0, 3
 COMPILED_S = 0.001

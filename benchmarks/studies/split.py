@@ -25,17 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.core.clock import SolvingClock
-from moeopt.core.search import Search
-from moeopt.problems.split import labels
-from moeopt.problems.split.check import objective
-from moeopt.problems.split.heuristics import HEURISTICS, SETTLEMENTS
-from moeopt.problems.split.instance import Instance, Solution
-from moeopt.sim.machines import split_times as times
-from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.study.attempt import place
-from moeopt.study.table import interval
+from benchmarks.rooms.core import Search, SolvingClock
+from benchmarks.rooms.sim import at_bits, get_model
+from benchmarks.rooms.sim import split_times as times
+from benchmarks.rooms.split import HEURISTICS, SETTLEMENTS, Instance, Solution, labels, objective
+from benchmarks.rooms.study import interval, place
+from moeopt import get_machine
 
 ROOT = Path(__file__).parents[2]
 HOST = -1

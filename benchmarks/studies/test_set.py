@@ -10,8 +10,7 @@ says since when, and when this was run last. Instances of laws are in neither pa
 import argparse
 from pathlib import Path
 
-from moeopt.study.store import Store
-from moeopt.study.table import front_markdown, standings
+from benchmarks.rooms.study import Store, front_markdown, standings
 
 TEST = ("esft_deepseek_v2_lite/summary.npz", "hdmoe_mixtral_8x7b/extraction.npz")
 

@@ -18,11 +18,10 @@ from statistics import median
 from typing import Any
 
 import moeopt
-from moeopt.core.json_files import read_object
-from moeopt.problems.tri_domain.check import loads
-from moeopt.problems.tri_domain.instance import Instance, Solution
-from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta, transfer_s
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.core import read_object
+from benchmarks.rooms.sim import NS_PER_S, computation_s, get_model, to_quanta, transfer_s
+from benchmarks.rooms.tri_domain import Instance, Solution, loads
+from moeopt import get_machine
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "tri_domain"
 

@@ -35,25 +35,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.problems.layout import generate as layouts
-from moeopt.problems.layout.instance import Solution as LayoutSolution
-from moeopt.problems.registry import get_problem
-from moeopt.problems.relayout import generate as relayout
-from moeopt.problems.relayout.fixed_layout import migrated
-from moeopt.problems.relayout.instance import Instance as Relayout
-from moeopt.problems.relayout.instance import Migration
-from moeopt.problems.relayout.later import execute
-from moeopt.problems.tri_domain.fixed_layout import Schedule
-from moeopt.problems.tri_domain.heuristics import greedy, monde, trimoe
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.instance import Solution as Assignment
-from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localized
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.source import Source
-from moeopt.sim.traces.predictor import predict_run
-from moeopt.sim.traces.windows import LayerWindows
-from moeopt.sim.traces.workload import Workload
+from benchmarks.rooms.layout import Solution as LayoutSolution
+from benchmarks.rooms.layout import generate as layouts
+from benchmarks.rooms.problems import get_problem
+from benchmarks.rooms.relayout import Instance as Relayout
+from benchmarks.rooms.relayout import Migration, execute, migrated
+from benchmarks.rooms.relayout import generate as relayout
+from benchmarks.rooms.sim import (
+    LayerWindows,
+    Source,
+    Workload,
+    find,
+    get_model,
+    path_cost,
+    predict_run,
+)
+from benchmarks.rooms.tri_domain import (
+    STRIPED,
+    Layout,
+    Schedule,
+    cold_localized,
+    greedy,
+    monde,
+    trimoe,
+)
+from benchmarks.rooms.tri_domain import Instance as Layer
+from benchmarks.rooms.tri_domain import Solution as Assignment
+from moeopt import get_machine
 
 MODELS = ("deepseek-v2", "qwen3-235b-a22b", "glm-4.5-air")
 BATCHES = (32, 64, 128, 256, 512, 768)

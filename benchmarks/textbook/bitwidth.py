@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, vstack
 
 from benchmarks.harness.contenders import Answer
 from benchmarks.harness.measurement import WORKERS
-from moeopt.problems.bitwidth.instance import Instance, Solution
+from benchmarks.rooms.bitwidth import Instance, Solution
 
 
 def cpsat(instance: Instance, time_limit_s: float) -> Answer:

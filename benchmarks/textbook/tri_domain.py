@@ -15,8 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from benchmarks.harness.contenders import Answer
 from benchmarks.harness.measurement import WORKERS
-from moeopt.problems.tri_domain.expert import Expert
-from moeopt.problems.tri_domain.instance import DOMAINS, Domain, Instance, Solution
+from benchmarks.rooms.tri_domain import DOMAINS, Domain, Expert, Instance, Solution
 
 Term = tuple[int, Domain, int]
 """Position of an expert, domain, and how long the expert keeps the device busy if it runs there."""

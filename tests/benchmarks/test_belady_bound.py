@@ -15,10 +15,10 @@ from benchmarks.studies.belady_bound import (
     reuse_of,
     supporting_line,
 )
-from moeopt.problems.cache.instance import Costs, Instance
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.benchmarks.retention_flow import least_weighted
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses, random_instance
+from tests.rooms.cache import Costs, Instance
 
 Ints = NDArray[np.int64]
 

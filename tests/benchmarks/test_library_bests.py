@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.studies.library_bests import better, open_entries
-from moeopt.core.json_files import read_object, save
-from moeopt.library.entries import REFERENCE, entries_of
-from moeopt.study.known import BEST, INDEX
+from moeopt import save
+from tests.rooms.core import read_object
+from tests.rooms.library import REFERENCE, entries_of
+from tests.rooms.study import BEST, INDEX
 
 SMALLEST = "mixtral/mixtral-writing-slots3-even.json"
 WORK = 0.5

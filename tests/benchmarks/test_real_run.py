@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.real import compare, llama_cpp, quiet
 from benchmarks.real.setting import Setting
-from moeopt.sim.models.attention import GroupedQuery
-from moeopt.sim.models.model_shape import ModelShape
+from tests.rooms.sim import GroupedQuery, ModelShape
 
 ABOUT = {
     "date": "2026-01-02",

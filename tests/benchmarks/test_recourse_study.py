@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import moeopt
+from tests.rooms.relayout import later
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.import_module("recourse_windows")
     monkeypatch.setattr(module, "SAMPLES", 4)
     monkeypatch.setattr(module, "LATER", 2)
-    monkeypatch.setattr("moeopt.problems.relayout.later.KICKS", 0)
+    monkeypatch.setattr(later, "KICKS", 0)
     return module
 
 

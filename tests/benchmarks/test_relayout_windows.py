@@ -4,7 +4,7 @@ import pytest
 
 import moeopt
 from benchmarks.studies import relayout_windows as study
-from moeopt.problems.relayout.instance import Instance
+from tests.rooms.relayout import Instance
 
 
 def test_a_row_is_the_excess_over_the_proven_optimum() -> None:

@@ -16,10 +16,8 @@ from benchmarks.harness.measurement import Measurement, Run
 from benchmarks.harness.summary import Figure, summarise
 from benchmarks.run import CASES, main
 from benchmarks.textbook import tri_domain
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.problems.tri_domain.expert import Expert
-from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.instance import Instance, Solution
+from tests.rooms.core import InstanceEnvelope
+from tests.rooms.tri_domain import Expert, Instance, Solution, trimoe
 
 LIMIT_S = 10.0
 A, B = (InstanceEnvelope(problem="fake", name=name) for name in "ab")

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.studies import scaling
 from benchmarks.studies.scaling import AXES, BEGIN, END, doubling, measure, slope
 from benchmarks.studies.scaling_figures import Line, Panel, figure
-from moeopt.problems.registry import PROBLEMS
+from tests.rooms.problems import PROBLEMS
 
 
 def test_the_slope_is_the_power() -> None:

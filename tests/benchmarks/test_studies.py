@@ -18,11 +18,8 @@ from benchmarks.studies.dimm_copies import curve, with_memory
 from benchmarks.studies.information import Measured, in_library, summary
 from benchmarks.studies.own_layouts import foreign, proven, without_layout
 from benchmarks.textbook import bitwidth
-from moeopt.problems.bitwidth.check import objective, violations
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.sim.presets import find
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.workload import Workload
+from tests.rooms.bitwidth import Instance, objective, violations
+from tests.rooms.sim import Workload, find, routing_trace
 
 
 def test_the_mean_fails_where_loads_spread_and_own_times_nowhere(tmp_path: Path) -> None:

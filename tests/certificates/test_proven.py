@@ -6,13 +6,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.certificates.certificate import Model, RefusedError, verify
-from moeopt.certificates.emit import proven
-from moeopt.certificates.model import neutral_model
-from moeopt.core import clock, linear
-from moeopt.core.clock import by_work
-from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.exporters.test_export_exact_model import random_instances
+from tests.rooms.certificates import Model, RefusedError, neutral_model, proven, verify
+from tests.rooms.core import by_work, clock, linear
+from tests.rooms.problems import PROBLEMS, get_problem
 
 LARGE = "replication/v3-windows/v3-windows8-nodes4-seed0.json.gz"
 """Its model takes 20 s to build."""

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import TESTED_ORTOOLS, main, run
-from moeopt.problems.registry import PROBLEMS
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import TESTED_ORTOOLS, main, main_module, run
+from tests.rooms.problems import PROBLEMS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -127,12 +127,12 @@ def test_a_model_mismatch_is_a_bug(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Exit 5, one line."""
-    import moeopt.problems.tri_domain.check as check
+    from tests.rooms.tri_domain import check
 
     honest = check.objective
     monkeypatch.setattr(check, "objective", lambda i, s: honest(i, s) + 1)
     monkeypatch.setattr(check, "violations", lambda *_: [])
-    import moeopt.problems.tri_domain.heuristics as heuristics
+    from tests.rooms.tri_domain import heuristics
 
     monkeypatch.setattr(heuristics, "WARM_START", lambda instance: None)
     assert run(["solve", str(file)]) == 5
@@ -367,7 +367,7 @@ def test_sigterm_ends_a_command_that_ctrl_c_cannot(monkeypatch: pytest.MonkeyPat
             return 130
         return 0
 
-    monkeypatch.setattr("moeopt.cli.main.drop_native_stdout", lambda: None)
+    monkeypatch.setattr(main_module, "drop_native_stdout", lambda: None)
     monkeypatch.setattr(sys, "stdout", sys.stdout)
     monkeypatch.setattr(sys, "stderr", sys.stderr)
     monkeypatch.setattr("warnings.showwarning", warnings.showwarning)

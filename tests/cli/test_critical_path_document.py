@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.cli.main import run
+from tests.rooms.cli import run
 
 
 def test_the_page_on_critical_paths_does_what_it_says(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.exporters.targets import all_targets
-from moeopt.problems.deferral.heuristics import uniform
 from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.placements import instance, random_plan, sets, shape
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
+from tests.rooms.cli import run
+from tests.rooms.deferral import uniform
+from tests.rooms.exporters import all_targets
 
 GIVEN = instance(2, 11)
 PLAN = random_plan(GIVEN, 5)

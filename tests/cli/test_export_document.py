@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.exporters.targets import all_targets
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.presets import get_model
 from tests.exporters.placements import random_plan
 from tests.exporters.test_export_exact_model import gurobi_form, random_instances, solved
 from tests.interop.test_text_traces import recorded
+from tests.rooms.cli import run
+from tests.rooms.exporters import all_targets
+from tests.rooms.placement import Instance
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.sim import get_model
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 LAYERS, EXPERTS = 26, 64

@@ -7,15 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 import moeopt
-from moeopt.cli.gantt import draw
-from moeopt.cli.main import run
-from moeopt.cli.options import in_ms
-from moeopt.core.view import Bar, Lane
-from moeopt.problems.tri_domain.check import loads
-from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.view import facts, lanes
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
+from tests.rooms.cli import draw, in_ms, run
+from tests.rooms.core import Bar, Lane
+from tests.rooms.tri_domain import facts, lanes, loads, trimoe
 
 INSTANCE = random_instance(5)
 

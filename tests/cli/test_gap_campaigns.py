@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
+from tests.rooms.cli import run
 
 Capture = pytest.CaptureFixture[str]
 
@@ -92,7 +92,7 @@ def test_too_many_jobs_are_warned_of(
     campaign: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line, and the campaign is run."""
-    from moeopt.study import pool
+    from tests.rooms.study import pool
 
     monkeypatch.setattr(pool, "available_cores", lambda: 1)
     assert run(["gap", "family", "--methods", "threshold", "--workers", "2", "--markdown"]) == 0
@@ -128,9 +128,8 @@ def test_progress_on_a_terminal(campaign: str, monkeypatch: pytest.MonkeyPatch) 
     """Counts, rate, time left, and what is running with its incumbent; markup in names is text."""
     from rich.console import Console
 
-    from moeopt.cli.campaign_progress import Shown
-    from moeopt.study.campaign import read_campaign
-    from moeopt.study.plan import Job, make_plan
+    from tests.rooms.cli import Shown
+    from tests.rooms.study import Job, make_plan, read_campaign
 
     console = Console(force_terminal=True, width=200, record=True)
     shown = Shown(console)

@@ -3,8 +3,7 @@
 import pytest
 from rich.console import Console
 
-from moeopt.cli.campaign_progress import Shown
-from moeopt.cli.gap_tables import WIDTH, print_tables
+from tests.rooms.cli import WIDTH, Shown, print_tables
 from tests.study.rows_made import made_row
 
 Capture = pytest.CaptureFixture[str]

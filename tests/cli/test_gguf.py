@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.sim.presets import find, get_model
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.workload import Workload
 from tests.gguf_files import write_gguf
+from tests.rooms.cli import run
+from tests.rooms.sim import Workload, find, get_model, routing_trace
 from tests.sim.gguf_models import SMALL, SMALL_TENSORS
 
 GENERATE = "generate placement --machine rtx4090-7960x --workload hdmoe-mixtral --steps 4 --model"

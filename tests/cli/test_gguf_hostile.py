@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.quantisations import quantised, weight_bytes
-from moeopt.sim.presets import get_model
+from moeopt import InputError
 from tests.gguf_files import BLOCKS, header, text, write_gguf
+from tests.rooms.sim import get_model, quantised, weight_bytes
 from tests.sim.gguf_models import GLM, GLM_TENSORS, GPT_OSS, GPT_OSS_TENSORS, SMALL, SMALL_TENSORS
 
 MOST_MIB, MOST_S = 200, 2.0

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
 from tests.refusals import refused_command
+from tests.rooms.cli import run
 
 Capture = pytest.CaptureFixture[str]
 

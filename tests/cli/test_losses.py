@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.sim.models.loss_table import read_loss_table
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.sim import read_loss_table
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import run
 
 ON = "--machine rtx4090+ryzen-am5 --model glm-4.5-air"
 DECODE = "simulate --machine trimoe --model deepseek-v2"

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import run
+from tests.rooms.study import Store
 
 Capture = pytest.CaptureFixture[str]
 

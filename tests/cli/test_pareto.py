@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance as bitwidth
 from tests.problems.deferral.random_schedules import random_instance
 from tests.problems.tri_domain.random_instances import random_instance as tri_domain
+from tests.rooms.cli import run
 
 INSTANCE = random_instance(3, layers=4)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
 from tests.planner.test_planner import LAYERS, MODEL, request
 from tests.refusals import refused_command
+from tests.rooms.cli import run
 
 
 @pytest.fixture(scope="module")

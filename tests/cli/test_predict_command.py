@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.cli.main import run
 from tests.exporters.llama_cpp_arguments import parsed
 from tests.facts import assert_same_facts
 from tests.refusals import refused_command
+from tests.rooms.cli import run
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 TEXT = re.compile(r"```text\n(.*?)```", re.DOTALL)

@@ -9,11 +9,10 @@ import pytest
 import typer
 
 import moeopt
-from moeopt.cli.simulate import simulate_command
-from moeopt.core.errors import InputError
-from moeopt.problems.tri_domain import check
-from moeopt.problems.tri_domain.heuristics import trimoe
+from moeopt import InputError
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import simulate_command
+from tests.rooms.tri_domain import check, trimoe
 
 Capture = pytest.CaptureFixture[str]
 WORKLOAD = ["--machine", "trimoe", "--model", "deepseek-v2-lite", "--workload", "trimoe-skew"]

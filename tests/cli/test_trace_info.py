@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import typer
 
-from moeopt.cli.trace import fit_command, info_command
-from moeopt.core.errors import InputError
-from moeopt.sim.presets import find
-from moeopt.sim.traces.workload import Workload
+from moeopt import InputError
 from tests.real_traces import real_trace_file
+from tests.rooms.cli import fit_command, info_command
+from tests.rooms.sim import Workload, find
 
 Capture = pytest.CaptureFixture[str]
 

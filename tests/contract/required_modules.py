@@ -10,12 +10,10 @@ from inspect import getdoc
 from pathlib import Path
 from types import ModuleType
 
-from moeopt.core.objective import entries
-from moeopt.core.problem import OPTIONAL_PARTS
-from moeopt.problems.files import load, load_solution
-from moeopt.problems.registry import AnyProblem
-from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.result import check
+from moeopt import check, load, load_solution
+from tests.rooms.core import OPTIONAL_PARTS, entries
+from tests.rooms.problems import AnyProblem
+from tests.rooms.solvers import problem_methods
 
 SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
 MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)

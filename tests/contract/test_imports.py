@@ -9,7 +9,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from moeopt.problems.registry import PROBLEMS
+from tests.rooms.problems import PROBLEMS
 
 ROOT = "moeopt"
 """The public face: ``import moeopt`` and what is imported from it."""

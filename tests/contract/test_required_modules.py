@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.contract.required_modules import REQUIRED_MODULES, Home, missing
+from tests.rooms.problems import PROBLEMS, get_problem
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -10,8 +10,8 @@ import pytest
 
 import moeopt
 from benchmarks.studies.ablation import ROWS
-from moeopt.core.linear import InFloats
-from moeopt.problems.registry import PROBLEMS, get_problem
+from tests.rooms.core import InFloats
+from tests.rooms.problems import PROBLEMS, get_problem
 
 CONCEPTS = (
     "Agreement",

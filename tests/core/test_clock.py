@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.clock import SolvingClock, go_by_mine, out_of_time, solving_clock, told
-from moeopt.core.compiled import compiled
-from moeopt.solvers.limits import run_interruptible
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.core import SolvingClock, compiled, go_by_mine, out_of_time, solving_clock, told
+from tests.rooms.core import clock as clock_module
+from tests.rooms.solvers import run_interruptible
 
 INSTANCE = random_instance(0)
 
@@ -18,7 +18,7 @@ INSTANCE = random_instance(0)
 def test_it_stands_until_the_last_thread_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that compile at once count once."""
     at = [0.0]
-    monkeypatch.setattr("moeopt.core.clock.perf_counter", lambda: at[0])
+    monkeypatch.setattr(clock_module, "perf_counter", lambda: at[0])
     clock = SolvingClock()
     before = clock.now()
     with clock.standing():

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.core.clock import solving_clock
-from moeopt.core.compiled import KEPT, KERNELS, Kernel, compiled, inner, short
 from tests.problems.deferral.random_schedules import random_instance as random_schedule
 from tests.problems.tri_domain.random_instances import random_instance as random_layer
+from tests.rooms.core import KEPT, KERNELS, Kernel, compiled, inner, short, solving_clock
 
 
 def collatz_steps(number: int) -> int:

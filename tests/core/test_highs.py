@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from moeopt.core.highs import Program, minimize
+from tests.rooms.core import Program, minimize
 
 
 def knapsack(capacity: float, least: float = -np.inf) -> Program:

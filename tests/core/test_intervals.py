@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from moeopt.study.report.heldout import median_interval
+from tests.rooms.study import median_interval
 
 
 def test_ranks_are_those_of_tables() -> None:

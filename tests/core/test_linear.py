@@ -5,7 +5,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from moeopt.core.linear import InFloats
+from tests.rooms.core import InFloats
 
 BIG = 123_456
 

@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from moeopt.core.json_files import save
+from moeopt import save
 from tests.problems.balance import balance_random_instances as balance
 from tests.problems.placement import placement_random_instances as placement
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.rounding import least, rounded
+from tests.rooms.core import least, rounded
 
 NUMBERS = st.floats(1e-200, 1e200) | st.floats(-1e200, -1e-200) | st.integers(-(2**30), 2**30)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from moeopt.core.highs import TOLERANCE, minimize
-from moeopt.core.safe_bound import Program, claim_tolerance, distance, safe_bound
+from tests.rooms.core import TOLERANCE, Program, claim_tolerance, distance, minimize, safe_bound
 
 
 def min_max(cost_of: list[list[int]], cap: float = np.inf) -> Program:
@@ -135,7 +134,7 @@ def test_highs_is_never_above_the_optimum(seed: int) -> None:
 
 def test_highs_is_told_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     """The argument rests on it."""
-    import moeopt.core.highs as highs
+    from tests.rooms.core import highs
 
     told: dict[str, object] = {}
     honest = highs.milp

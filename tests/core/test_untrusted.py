@@ -14,16 +14,12 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.untrusted import FREE_BYTES, MIB, expanded, expanded_limit, inside, read_bytes
-from moeopt.core.wording import meant
-from moeopt.sim.machines.bandwidth_files import read_bandwidths
-from moeopt.sim.models.loss_table import load_loss_table
-from moeopt.study.campaign import read_campaign
-from moeopt.study.plan import make_plan
-from moeopt.study.store import Store, unpacked_instance, unpacked_solution
+from moeopt import InputError
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
+from tests.rooms.core import FREE_BYTES, MIB, expanded, expanded_limit, inside, meant, read_bytes
+from tests.rooms.sim import load_loss_table, read_bandwidths
+from tests.rooms.study import Store, make_plan, read_campaign, unpacked_instance, unpacked_solution
 
 ZEROS = bytes(32 * MIB)
 """More than a file of some kilobytes may expand to."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.wording import csv_text, latex_text, markdown_code, markdown_text, terminal_text
+from tests.rooms.core import csv_text, latex_text, markdown_code, markdown_text, terminal_text
 
 
 @given(st.text())

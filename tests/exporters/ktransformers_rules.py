@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moeopt.sim.traces.readers.torch_zip import read_torch
+from tests.rooms.sim import read_torch
 
 
 def gpu_masks(

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Sequence
 
-from moeopt.problems.placement.instance import Instance, Solution
-from moeopt.sim.models.model_shape import ModelShape
+from tests.rooms.placement import Instance, Solution
+from tests.rooms.sim import ModelShape
 
 LAYERS, EXPERTS = 4, 5
 

@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.exporters.current import read_copies
-from moeopt.exporters.slots import full_slots
-from moeopt.problems.replication.check import objective, violations
-from moeopt.problems.replication.heuristics import eplb, longest_first
-from moeopt.problems.replication.instance import Instance, Solution
+from moeopt import InputError
 from tests.exporters import placements
 from tests.exporters.placements import shape
+from tests.rooms.exporters import full_slots, read_copies
+from tests.rooms.replication import Instance, Solution, eplb, longest_first, objective, violations
 
 LAYER = Instance.from_arrays(loads=[9, 4, 4, 3, 2, 1], devices=2, slots=4, name="layer")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.bitwidth.instance import Instance, Solution
+from moeopt import InputError
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
+from tests.rooms.bitwidth import Instance, Solution
 
 
 def tools_bits(path: Path, wbits: int) -> dict[int, dict[int, int]]:

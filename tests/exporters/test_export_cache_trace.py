@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.instance import Solution as Ways
 from tests.exporters.trace_rules import (
     belady_hits,
     csv_requests,
@@ -16,6 +14,8 @@ from tests.exporters.trace_rules import (
     oracle_requests,
 )
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
+from tests.rooms.cache import Instance
+from tests.rooms.cache import Solution as Ways
 
 INSTANCES = [random_instance(seed, kind) for kind in KINDS for seed in range(3)]
 

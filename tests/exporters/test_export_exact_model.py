@@ -11,13 +11,13 @@ import pytest
 import swiglpk
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.core.matrix import to_matrix
-from moeopt.exporters.targets.exact_model import CONSTANT, read_answer, read_sol
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.engines import solve_highs as highs
+from moeopt import InputError
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.core import to_matrix
+from tests.rooms.exporters import CONSTANT, read_answer, read_sol
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.solvers import solve_highs as highs
 
 LIMIT_S = 600.0
 SEEDS = range(4)

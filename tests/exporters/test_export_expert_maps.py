@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.exporters.exported import Job
-from moeopt.exporters.slots import SlotMap, slots_of
-from moeopt.exporters.target import classes_of
-from moeopt.exporters.targets import all_targets
-from moeopt.exporters.targets.vllm import read_vllm_ascend_rows
-from moeopt.sim.presets import get_model, names
+from moeopt import InputError
 from tests.exporters.expert_map_rules import (
     ascend_experts,
     sglang_faults,
@@ -29,6 +23,16 @@ from tests.exporters.placements import (
     sets,
     shape,
 )
+from tests.rooms.exporters import (
+    Job,
+    SlotMap,
+    all_targets,
+    classes_of,
+    read_vllm_ascend_rows,
+    slots_of,
+)
+from tests.rooms.sim import get_model
+from tests.rooms.sim import preset_names as names
 
 DENSE = [(), (0,), (0, 1), (1, 3), (4,)]
 NAME = "TinyForCausalLM"

@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.objective import entries
-from moeopt.exporters.exported import Loss
-from moeopt.exporters.targets.ktransformers import torch_file
-from moeopt.problems.deferral.heuristics import uniform
-from moeopt.problems.deferral.instance import Instance, Solution
-from moeopt.sim.machines.runtimes.command import ratio_of
-from moeopt.sim.traces.readers.torch_zip import read_torch
+from moeopt import InputError
 from tests.exporters.ktransformers_rules import gpu_masks
 from tests.exporters.placements import (
     EXPERTS,
@@ -29,6 +22,10 @@ from tests.exporters.placements import (
     shape,
 )
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
+from tests.rooms.core import entries
+from tests.rooms.deferral import Instance, Solution, uniform
+from tests.rooms.exporters import Loss, torch_file
+from tests.rooms.sim import ratio_of, read_torch
 
 PLAIN = {
     "PROTO", "EMPTY_DICT", "MARK", "BINUNICODE", "GLOBAL", "BININT", "TUPLE", "BINPERSID",

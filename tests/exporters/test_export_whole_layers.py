@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.exporters.exported import NoPlanError, OptionValue
-from moeopt.problems.placement.instance import Instance
-from moeopt.sim.machines.runtimes.command import override
+from moeopt import InputError
 from tests.exporters.injection_rules import experts_devices, matched
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
+from tests.rooms.exporters import NoPlanError, OptionValue
+from tests.rooms.placement import Instance
+from tests.rooms.sim import override
 
 DENSE = [(), (0,), (0, 1), (1, 3)]
 BY_SLOTS = [0, 4, 5, 9, 12, 20]

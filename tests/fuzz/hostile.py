@@ -335,7 +335,7 @@ def _in_child(call: Callable[[], object]) -> tuple[int, resource.struct_rusage]:
 
 def _run(argv: list[str], said: Path) -> None:
     """Run a command line as `moeopt` does, with what it says on stderr in a file; never return."""
-    from moeopt.cli.main import main
+    from tests.rooms.cli import main
 
     code = 99
     try:
@@ -371,7 +371,7 @@ def _begun(argv: list[str], said: Path) -> None:
 def hostile(reader: str) -> Iterator[tuple[str, Ended]]:
     """Run the cases of a reader and yield how each ended."""
     import moeopt
-    from moeopt.problems.tri_domain import Instance
+    from tests.rooms.tri_domain import Instance
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

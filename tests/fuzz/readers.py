@@ -15,25 +15,24 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.certificates import certificate
-from moeopt.core.errors import InputError, ModelMismatchError
-from moeopt.exporters.current import read_copies
-from moeopt.exporters.targets.exact_model import read_answer, read_sol
-from moeopt.library.entries import open_table, problem_table, short_table, stem
-from moeopt.library.submissions import certificate_faults, certified, submitted
-from moeopt.problems.registry import get_problem
-from moeopt.sim.machines.bandwidth_files import read_bandwidths
-from moeopt.sim.models.expert_weights import read_tensor
-from moeopt.sim.models.loss_table import load_loss_table
-from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.traces.workload import Workload
-from moeopt.study.campaign import read_campaign
-from moeopt.study.known import Libraries
-from moeopt.study.settlements import resettled
-from moeopt.study.store import Store
+from moeopt import InputError, ModelMismatchError, get_machine
 from tests.gguf_files import F32, header, write_gguf
 from tests.interop.safetensors_files import write_safetensors
 from tests.interop.torch_files import saved
+from tests.rooms.certificates import certificate
+from tests.rooms.exporters import read_answer, read_copies, read_sol
+from tests.rooms.library import (
+    certificate_faults,
+    certified,
+    open_table,
+    problem_table,
+    short_table,
+    stem,
+    submitted,
+)
+from tests.rooms.problems import get_problem
+from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_bandwidths, read_tensor
+from tests.rooms.study import Libraries, Store, read_campaign, resettled
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,7 +114,7 @@ def _read_store(path: Path) -> Any:
 
 @cache
 def _model_file() -> bytes:
-    from moeopt.certificates.model import neutral_model
+    from tests.rooms.certificates import neutral_model
 
     return _json(neutral_model(_tri_domain()).data)
 

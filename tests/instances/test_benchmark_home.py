@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.certificates import certificate
-from moeopt.cli.main import run
-from moeopt.library.entries import entries_of, open_table, sums
-from moeopt.problems.registry import PROBLEMS
 from tests.instances.test_library import build_script
+from tests.rooms.certificates import certificate
+from tests.rooms.cli import run
+from tests.rooms.library import entries_of, open_table, sums
+from tests.rooms.problems import PROBLEMS
 from tests.test_documents import PYTHON, SHELL
 
 NAME = "mixtral-8x22b-rtx4090-7960x"

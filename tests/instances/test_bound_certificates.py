@@ -19,27 +19,28 @@ import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
-from moeopt.certificates import certificate as checker
-from moeopt.certificates.certificate import (
-    Box,
-    Model,
-    RefusedError,
-    Steps,
-    check_parts,
-    sides,
-    verify,
-)
-from moeopt.certificates.emit import certify
-from moeopt.certificates.lemmas import LEMMAS
-from moeopt.certificates.lemmas.layout import Packing
-from moeopt.certificates.model import _fractions, neutral_model
-from moeopt.core.errors import InputError
-from moeopt.core.objective import entries
-from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt import InputError
 from tests.exporters.test_export_exact_model import random_instances
 from tests.instances.test_benchmark_home import KEY, best, copied
 from tests.problems.instances_to_break import MAKERS
 from tests.refusals import refused_command
+from tests.rooms.certificates import (
+    LEMMAS,
+    Box,
+    Model,
+    Packing,
+    RefusedError,
+    Steps,
+    _fractions,
+    certify,
+    check_parts,
+    neutral_model,
+    sides,
+    verify,
+)
+from tests.rooms.certificates import certificate as checker
+from tests.rooms.core import entries
+from tests.rooms.problems import PROBLEMS, get_problem
 
 assert copied  # a fixture
 

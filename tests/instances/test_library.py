@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS
-from moeopt.study.study import instance_files
 from tests.real_traces import traces_folder
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.study import instance_files
 
 MAX_BYTES = 40 * 10**6
 

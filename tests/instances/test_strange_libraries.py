@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.untrusted import digest
-from moeopt.study.known import BEST, INDEX
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.core import digest
+from tests.rooms.study import BEST, INDEX
 
 KEY = "family/a.json"
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_trace
+from moeopt import InputError, load_trace
 
 MEBIBYTE = 2**20
 

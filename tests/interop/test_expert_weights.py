@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.expert_weights import open_weights, read_activations
+from moeopt import InputError
 from tests.interop.safetensors_files import write_safetensors
+from tests.rooms.sim import open_weights, read_activations
 
 Tensors = dict[str, NDArray[np.float32]]
 NAMES = ("gate_proj", "up_proj", "down_proj")

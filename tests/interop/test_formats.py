@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import FORMATS, format_of, load_counts, load_trace
+from moeopt import InputError, load_counts, load_trace
 from tests.interop.refusals import refusal
+from tests.rooms.sim import FORMATS, format_of
 
 TEXTS = {
     ("x.csv", "0,0,1\n"): "count-csv",

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.sim.traces.files import format_of, load_counts, load_trace
+from moeopt import load_counts, load_trace
 from tests.gguf_files import F16, F32, write_gguf
 from tests.interop.refusals import refusal
+from tests.rooms.cli import run
+from tests.rooms.sim import format_of
 
 TYPE = {"general.type": "imatrix", "imatrix.chunk_count": 3, "imatrix.datasets": ["wiki.txt"]}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.loss_table import LossTable, load_loss_table, save_loss_table
+from moeopt import InputError
 from tests.interop.refusals import refusal
+from tests.rooms.sim import LossTable, load_loss_table, save_loss_table
 
 ROWS = [
     "layer,expert,bits,loss",

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.readers.topk_npz import save_trace
+from moeopt import InputError, load_trace, save_trace
 
 torch = pytest.importorskip("torch", reason="the extra hf (torch, transformers) is not installed")
 transformers = pytest.importorskip(
     "transformers", reason="the extra hf (torch, transformers) is not installed"
 )
 
-from moeopt.sim.traces.readers.recorder import record, recording  # noqa: E402
+from tests.rooms.sim import record, recording  # noqa: E402
 
 SMALL = {
     "vocab_size": 64, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.expert_weights import read_tensor, tensor_names
-from moeopt.sim.models.quantise import losses
+from moeopt import InputError
 from tests.interop.refusals import MEBIBYTE, frugal_refusal
+from tests.rooms.sim import losses, read_tensor, tensor_names
 
 ENTRY = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.readers import topk_npz
-from moeopt.sim.traces.readers.topk_npz import save_trace
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError, load_trace, save_trace
 from tests.interop.refusals import refusal
+from tests.rooms.sim import Trace, topk_npz
 
 IDS = np.array([[[3, 1]], [[0, 2]], [[2, -1]]])
 FULL = Trace(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.sim.traces.files import load_counts, load_trace
-from moeopt.sim.traces.readers.torch_zip import read_torch
+from moeopt import load_counts, load_trace
 from tests.interop.refusals import refusal
 from tests.interop.torch_files import saved
+from tests.rooms.sim import read_torch
 
 DATA = Path(__file__).parent / "data"
 SLOTS = [[0, 1, 2, 3, 0, 2], [3, 2, 1, 0, 0, 3], [0, 1, 2, 3, 1, 1]]

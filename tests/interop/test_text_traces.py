@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import format_of, load_counts, load_trace
-from moeopt.sim.traces.readers import checked as limits
-from moeopt.sim.traces.readers import text as text_limits
+from moeopt import InputError, load_counts, load_trace
+from tests.rooms.sim import checked as limits
+from tests.rooms.sim import format_of
+from tests.rooms.sim import text as text_limits
 
 from .refusals import MEBIBYTE, frugal_refusal, refusal
 

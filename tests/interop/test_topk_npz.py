@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.sim.traces.readers import checked as limits
-from moeopt.sim.traces.readers import topk_npz as npy_files
 from tests.interop.refusals import MEBIBYTE, Bomb, frugal_refusal, refusal
 from tests.real_traces import real_trace_file
+from tests.rooms.sim import checked as limits
+from tests.rooms.sim import topk_npz as npy_files
 
 IDS = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2) % 7
 WEIGHTS = (np.arange(5 * 3 * 2).reshape(5, 3, 2) / 30).astype(np.float16)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.sim.traces.readers import torch_zip
-from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.interop.refusals import MEBIBYTE, Bomb, frugal_refusal, refusal
 from tests.interop.torch_files import ORDERED_DICT, Raw, pickled, saved, tensor, text, zipped
+from tests.rooms.sim import read_torch, torch_zip
 
 DATA = Path(__file__).parent / "data"
 KINDS: dict[str, tuple[str, list[Any]]] = {
@@ -222,7 +221,7 @@ def test_a_pickle_that_grows_when_looked_at_costs_nothing(tmp_path: Path) -> Non
     )
     path = saved(tmp_path / "x.pt", {"records": Raw(b"(" + program + b"t")})
     assert len(read_torch(path)["records"]) == 101
-    from moeopt.sim.traces.readers.runtimes import read_sglang_counts
+    from tests.rooms.sim import read_sglang_counts
 
     assert refusal(path, read_sglang_counts)
 

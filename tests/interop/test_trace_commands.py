@@ -11,12 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from moeopt.cli.trace import convert_command, dedupe_command, record_command
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.readers.recorder import read_prompts
+from moeopt import InputError, load_trace
 from tests.interop.refusals import refusal
 from tests.refusals import refused
+from tests.rooms.cli import convert_command, dedupe_command, record_command
+from tests.rooms.sim import read_prompts
 
 HAS_EXTRA = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="the extra hf is not installed")

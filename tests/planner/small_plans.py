@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.planner.planned import Planned
-from moeopt.planner.request import Request
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from moeopt import get_machine
+from tests.rooms.planner import Planned, Request
+from tests.rooms.sim import Machine, ModelShape, Trace, get_model
 
 GIB = 2**30
 

@@ -5,17 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.planner.bits import bits as decide
-from moeopt.planner.bits import losses, model_at, widths_of
-from moeopt.planner.predict import loads_of
-from moeopt.planner.residency import memory
-from moeopt.problems.bitwidth.instance import Solution
-from moeopt.sim.models.loss_table import LossTable
-from moeopt.sim.models.model_shape import KINDS
-from moeopt.sim.presets import get_model
 from tests.planner import small_plans
 from tests.planner.small_plans import trace_of
 from tests.planner.test_planner import request
+from tests.rooms.bitwidth import Solution, generate_module
+from tests.rooms.planner import bits as decide
+from tests.rooms.planner import loads_of, losses, memory, model_at, widths_of
+from tests.rooms.sim import KINDS, LossTable, get_model
 
 MODEL = get_model("qwen3-235b-a22b")
 
@@ -105,7 +101,7 @@ def test_losses_are_means_over_the_experts_that_are_chosen() -> None:
     asked = small_plans.request(average_bits=5.0, bits="4,8", loss_table=Path("table.json"))
     with pytest.MonkeyPatch.context() as patched:
         known = LossTable("table.json", (4, 8), table)
-        patched.setattr("moeopt.problems.bitwidth.generate.read_loss_table", lambda _: known)
+        patched.setattr(generate_module, "read_loss_table", lambda _: known)
         kept, rest = asked.parts()
         decision = decide(asked, kept, 0.1)
         assert decision is not None

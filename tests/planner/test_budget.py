@@ -7,11 +7,6 @@ from typing import Any
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.planner.budget import NoRoomError, check_memory, gpu_deficit, host_memory
-from moeopt.planner.page import page
-from moeopt.planner.planned import Planned
-from moeopt.planner.residency import memory
 from tests.planner.small_plans import (
     GIB,
     MODEL,
@@ -20,6 +15,18 @@ from tests.planner.small_plans import (
     request,
 )
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.planner import (
+    Planned,
+    check_memory,
+    decision,
+    gpu_deficit,
+    host_memory,
+    memory,
+    page,
+)
+from tests.rooms.planner import planned as planned_module
+from tests.rooms.sim import NoRoomError
 
 MIB = 2**20
 
@@ -36,7 +43,7 @@ def refused(**options: Any) -> str:
 @pytest.fixture(autouse=True)
 def _nothing_is_solved(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "refused" in request.node.name:
-        monkeypatch.setattr("moeopt.planner.decision.solve", None)
+        monkeypatch.setattr(decision, "solve", None)
 
 
 NAMES = {
@@ -89,7 +96,7 @@ def test_refused_on_the_gpu(options: dict[str, Any], named: set[str]) -> None:
 def fits(**options: Any) -> None:
     """Check that with such options solving would begin."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("moeopt.planner.planned.Search", _stop)
+        patched.setattr(planned_module, "Search", _stop)
         with pytest.raises(_SolvingError):
             planned_for(**options)
 

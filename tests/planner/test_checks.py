@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import check_file, check_folder
-from moeopt.planner.planned import check_trace
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError
 from tests.planner.small_plans import MODEL, planned_for, trace_of
 from tests.refusals import refused
+from tests.rooms.core import check_file, check_folder
+from tests.rooms.planner import check_trace, decision, predict
+from tests.rooms.sim import Trace, get_model
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moeopt.planner.decision.solve", None)
-    monkeypatch.setattr("moeopt.planner.predict.simulate", None)
+    monkeypatch.setattr(decision, "solve", None)
+    monkeypatch.setattr(predict, "simulate", None)
 
 
 def foreign(layers: int, experts: int, tokens: int = 40) -> Trace:

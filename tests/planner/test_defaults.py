@@ -5,11 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from moeopt.planner.predict import Default, defaults
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan import Plan
-from moeopt.sim.traces.trace import Counts
+from moeopt import Plan
 from tests.planner.small_plans import MODEL, planned, planned_for
+from tests.rooms.planner import Default, defaults
+from tests.rooms.sim import Counts, ModelShape
 
 
 def found(gpu_slots: int, model: ModelShape = MODEL) -> dict[str, Default]:

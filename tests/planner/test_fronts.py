@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.front_picture import save_fronts
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.planner.fronts import Front, Point, _by_width, _front, fronts, table
-from moeopt.planner.planned import Planned
+from moeopt import InputError
 from tests.planner.small_plans import MODEL, machine_of, planned_for, request, trace_of
 from tests.refusals import refused_command
+from tests.rooms.cli import run, save_fronts
+from tests.rooms.planner import Front, Planned, Point, _by_width, _front, fronts, table
 
 POINTS = 3
 

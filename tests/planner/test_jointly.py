@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.planner.hand_over import hand_over
-from moeopt.planner.jointly import total_ms
-from moeopt.planner.page import page
-from moeopt.planner.planned import Planned
-from moeopt.problems.joint.check import loss, objective
-from moeopt.problems.joint.instance import Instance, Solution
+from moeopt import InputError
 from tests.planner import small_plans
+from tests.rooms.joint import Instance, Solution, loss, objective
+from tests.rooms.planner import Planned, hand_over, page, total_ms
 
 TIMES = {
     "work_limit": 6.0, "workers": 1, "time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12

@@ -5,12 +5,11 @@ import json
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.planner.layers import page, plan_layers
-from moeopt.planner.options import PlanOptions
-from moeopt.sim.machines.runtimes.memory import NoRoomError
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, get_machine
+from tests.rooms.cli import run
+from tests.rooms.planner import PlanOptions, plan_layers
+from tests.rooms.planner import layers_page as page
+from tests.rooms.sim import NoRoomError, get_model
 
 COMMAND = "plan --machine rtx4090+ryzen-am5 --model glm-4.5-air --bits Q4_K_M --context 16k"
 

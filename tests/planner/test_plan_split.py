@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.exporters.targets.llama_cpp import read_split_flags, shared_by_ik, split_flags
-from moeopt.planner.split import NoRoomError, plan_split, split_page
-from moeopt.problems.split.generate import Options
-from moeopt.problems.split.instance import Instance, Solution
-from moeopt.sim.machines.edit import plain_machine
-from moeopt.sim.presets import get_model
 from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
+from tests.rooms.cli import run
+from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
+from tests.rooms.planner import plan_split, split_page
+from tests.rooms.sim import NoRoomError, get_model, plain_machine
+from tests.rooms.split import Instance, Options, Solution
 
 
 def random_split(seed: int) -> tuple[Instance, Solution]:

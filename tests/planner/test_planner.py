@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.exporters.exported import Exported
-from moeopt.exporters.target import Target
-from moeopt.exporters.targets import all_targets, targets_of, vllm
-from moeopt.planner.candidates import Candidate, best_of
-from moeopt.planner.hand_over import hand_over
-from moeopt.planner.page import page
-from moeopt.planner.planned import Planned
-from moeopt.planner.predict import Predicted, known_steps, loads_of
-from moeopt.planner.request import Request
-from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.workload import Workload
+from moeopt import get_machine
 from tests.planner import small_plans
+from tests.rooms.exporters import Exported, Target, all_targets, targets_of, vllm
+from tests.rooms.planner import (
+    Candidate,
+    Planned,
+    Predicted,
+    Request,
+    best_of,
+    hand_over,
+    known_steps,
+    loads_of,
+    page,
+)
+from tests.rooms.sim import Trace, Workload, find, get_model, routing_trace
 
 MODEL = get_model("deepseek-v2-lite").model_copy(update={"layers": 9})
 """A third of the model, and a GPU with room for half of its experts."""

@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from moeopt.planner.candidates import Candidate, Search, best_of
-from moeopt.planner.predict import loads_of, predicted
-from moeopt.planner.request import Request
-from moeopt.planner.simulate import simulate
-from moeopt.problems.bitwidth.instance import Solution as Bits
-from moeopt.problems.placement.instance import Instance, Solution, held_of
-from moeopt.sim.presets import get_machine
+from moeopt import get_machine, simulate
 from tests.planner import small_plans
 from tests.planner.small_plans import trace_of
+from tests.rooms.bitwidth import Solution as Bits
+from tests.rooms.placement import Instance, Solution, held_of
+from tests.rooms.planner import Candidate, Request, Search, best_of, loads_of, predicted
 
 MODEL = small_plans.MODEL.model_copy(update={"layers": 4, "dense_layers": 0})
 

@@ -8,23 +8,37 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.planner.decode.loads import loads_of_counts
-from moeopt.planner.hand_over import hand_over
-from moeopt.planner.page import page
-from moeopt.planner.planned import Planned
-from moeopt.planner.predict import Predicted, loads_of, predicted
-from moeopt.planner.request import COUNTS, WORKLOAD, Request, drawn_parts, notes, routing_of
-from moeopt.sim.plan import Plan
-from moeopt.sim.presets import default_workload, find, get_machine, get_model
-from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
-from moeopt.sim.traces.statistics.loads import coverage
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Counts, Trace
-from moeopt.sim.traces.workload import Workload
+from moeopt import InputError, Plan, get_machine
 from tests.interop.test_imatrix import imatrix
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.planner import (
+    COUNTS,
+    WORKLOAD,
+    Planned,
+    Predicted,
+    Request,
+    drawn_parts,
+    hand_over,
+    loads_of,
+    loads_of_counts,
+    notes,
+    page,
+    predicted,
+    routing_of,
+)
+from tests.rooms.sim import (
+    SAMPLED,
+    UNKNOWN,
+    Counts,
+    Trace,
+    Workload,
+    coverage,
+    default_workload,
+    find,
+    get_model,
+    routing_trace,
+)
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
 SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600, "joint_time_s": 0}

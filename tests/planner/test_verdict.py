@@ -6,13 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.planner.hand_over import hand_over
-from moeopt.planner.page import page
-from moeopt.planner.predict import Comparison, Default, Predicted
-from moeopt.planner.verdict import Verdict, gain, student_t, verdict
-from moeopt.sim.plan import Plan
+from moeopt import InputError, Plan
 from tests.planner.small_plans import planned, planned_for
+from tests.rooms.planner import (
+    Comparison,
+    Default,
+    Predicted,
+    Verdict,
+    gain,
+    hand_over,
+    page,
+    student_t,
+    verdict,
+)
 
 
 def comparison(name: str, step_ms: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Comparison:

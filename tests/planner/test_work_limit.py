@@ -2,7 +2,7 @@
 
 import pytest
 
-from moeopt.core.errors import InputError
+from moeopt import InputError
 from tests.planner.small_plans import planned_for
 
 

@@ -5,12 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from moeopt.problems.execute import compare
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.evidence import REFUTED
-from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.result import Result
-from moeopt.solvers.run import solve
+from moeopt import Result, solve
+from tests.rooms.problems import compare, get_problem
+from tests.rooms.solvers import REFUTED, problem_methods
 
 ORACLE = "brute-force"
 

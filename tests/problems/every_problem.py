@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import moeopt
-from moeopt.problems.registry import get_problem
 from tests.problems.balance import balance_random_instances as balance
 from tests.problems.bitwidth import bitwidth_random_instances as bitwidth
 from tests.problems.cache import cache_random_instances as cache
@@ -17,6 +16,7 @@ from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
 from tests.problems.split import split_random_instances as split
 from tests.problems.tri_domain import random_instances as tri_domain
+from tests.rooms.problems import get_problem
 
 RANDOM: dict[str, list[Callable[[int], Any]]] = {
     "tri_domain": [tri_domain.random_instance, tri_domain.random_schema_2],

@@ -13,13 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from moeopt.problems.balance.instance import Instance as Balance
-from moeopt.problems.bitwidth.instance import Instance as Bitwidth
-from moeopt.problems.cache.instance import Instance as Cache
-from moeopt.problems.deferral.instance import Instance as Deferral
-from moeopt.problems.joint.instance import Instance as Joint
-from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.problems.split.instance import Instance as Split
 from tests.problems.balance import balance_random_instances as usual_balance
 from tests.problems.bitwidth import bitwidth_random_instances as usual_bitwidth
 from tests.problems.cache import cache_random_instances as usual_cache
@@ -31,6 +24,13 @@ from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
 from tests.problems.split import split_random_instances as usual_split
 from tests.problems.tri_domain import random_instances as tri_domain
+from tests.rooms.balance import Instance as Balance
+from tests.rooms.bitwidth import Instance as Bitwidth
+from tests.rooms.cache import Instance as Cache
+from tests.rooms.deferral import Instance as Deferral
+from tests.rooms.joint import Instance as Joint
+from tests.rooms.placement import Instance as Placement
+from tests.rooms.split import Instance as Split
 
 Maker = Callable[[int], Any]
 

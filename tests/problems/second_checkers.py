@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems import balance, bitwidth, cache, deferral, joint, placement, split
+from moeopt import balance, bitwidth, cache, deferral, joint, placement, split
 from tests.problems.replication.second_checker import replication_answer, replication_decision
 
 Answer = tuple[Any, set[str]]
@@ -308,7 +308,7 @@ def deferral_answer(instance: Any, solution: Any) -> Answer:
 
 def deferral_decision(rng: random.Random, instance: Any) -> Any:
     """Return counts, and a schedule of a rule or one that is moved a little, rightly or wrongly."""
-    from moeopt.problems.deferral.heuristics import schedule
+    from tests.rooms.deferral import schedule
 
     counts = tuple(rng.choice(instance.deferrable(layer)) for layer in range(instance.layers))
     found = schedule(instance, counts)

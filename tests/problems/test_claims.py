@@ -2,8 +2,8 @@
 
 import pytest
 
-from moeopt.problems.registry import get_problem
 from tests.problems.every_problem import RANDOM, decisions
+from tests.rooms.problems import get_problem
 
 UNTIED = ("bitwidth",)
 """Problems whose rules do not name the objective."""

@@ -5,19 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from moeopt.core.device_loads import (
-    IDLE,
-    NDP,
-    Ints,
-    device_loads,
-    loads_of,
-    makespan_of,
-    refine,
-    table_of,
-)
-from moeopt.problems.tri_domain.check import loads
-from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solution
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
+from tests.rooms.core import IDLE, NDP, Ints, device_loads, loads_of, makespan_of, refine, table_of
+from tests.rooms.tri_domain import DOMAINS, STRIPED, Instance, Solution, loads
 
 
 def table(instance: Instance) -> Ints:

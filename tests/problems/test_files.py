@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core import json_files as files
-from moeopt.core.errors import InputError
-from moeopt.problems.tri_domain.instance import Instance, Solution
+from moeopt import InputError
+from tests.rooms.core import json_files as files
+from tests.rooms.tri_domain import Instance, Solution
 
 VALID: dict[str, Any] = {
     "problem": "tri_domain",

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.core.problem import HINDSIGHT, NOTHING, THIS_STEP
-from moeopt.problems.registry import get_problem
-from moeopt.study.study import gap
+from moeopt import gap
+from tests.rooms.core import HINDSIGHT, NOTHING, THIS_STEP
+from tests.rooms.problems import get_problem
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.objective import Packing, below, difference, entries, first_key, relative
+from tests.rooms.core import Packing, below, difference, entries, first_key, relative
 
 PAIRS = st.tuples(st.integers(0, 2**42), st.integers(0, 99))
 

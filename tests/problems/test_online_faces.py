@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt import cache, deferral, placement
-from moeopt.core.errors import InputError
-from moeopt.problems.cache import check as cache_check
-from moeopt.problems.cache.instance import Solution as Ways
-from moeopt.problems.deferral.check import objective
+from moeopt import InputError, cache, deferral, placement
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import KINDS
 from tests.problems.deferral.random_schedules import random_instance as random_schedule
+from tests.rooms.cache import Solution as Ways
+from tests.rooms.cache import check as cache_check
+from tests.rooms.deferral import objective
 
 
 def times_of(instance: Any) -> tuple[Any, ...]:

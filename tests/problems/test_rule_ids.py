@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.registry import PROBLEMS, get_problem
+from tests.rooms.problems import PROBLEMS, get_problem
 
 RULES = [
     (problem, rule)

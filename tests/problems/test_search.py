@@ -2,7 +2,7 @@
 
 import pytest
 
-from moeopt.core.search import Search
+from tests.rooms.core import Search
 
 
 def test_only_improvements_are_kept_and_told() -> None:

@@ -5,9 +5,9 @@ from itertools import cycle, islice
 
 import pytest
 
-from moeopt.problems.registry import get_problem
 from tests.problems.instances_to_break import MAKERS
 from tests.problems.second_checkers import SECOND
+from tests.rooms.problems import get_problem
 
 SHARES = [range(250), pytest.param(range(250, 10_000), marks=pytest.mark.slow)]
 CLAIMED = {"PL-C6", "PL-C7", "PL-C8", "JT-C6", "JT-C7", "JT-C8", "JT-C9", "CA-C3", "CA-C4"}

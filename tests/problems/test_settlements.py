@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.settlements import markdown
-from moeopt.core.errors import InputError
-from moeopt.core.settlements import (
-    DEFAULT,
-    ColdCut,
-    Settlement,
-    check_settled,
-    settled_name,
-    split_name,
-)
+from moeopt import InputError
+from tests.rooms.core import DEFAULT, ColdCut, Settlement, check_settled, settled_name, split_name
 
 TIES = Settlement(
     name="tie_order",

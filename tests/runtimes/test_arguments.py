@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.exporters.exported import OptionValue
-from moeopt.planner.hand_over import hand_over
-from moeopt.sim.machines.runtimes.memory import CACHE_TYPES
 from tests.exporters.llama_cpp_arguments import ALONE, CACHES
 from tests.exporters.placements import instance, random_plan, shape
 from tests.planner.small_plans import planned
 from tests.planner.test_plan_split import by_tensor, random_split
+from tests.rooms.cli import run
+from tests.rooms.exporters import OptionValue
+from tests.rooms.planner import hand_over
+from tests.rooms.sim import CACHE_TYPES
 from tests.runtimes.consumers import LlamaCpp, llama_cpp
 
 pytestmark = pytest.mark.runtimes

@@ -18,13 +18,10 @@ import pytest
 
 import moeopt
 from benchmarks.real.hand_over import MATRICES, OVERRIDDEN, rpc_server
-from moeopt.cli.main import run
-from moeopt.problems.split.instance import Instance, Solution
-from moeopt.sim.machines.edit import plain_machine
-from moeopt.sim.machines.split_times import split_times
-from moeopt.sim.models.gguf.file import read_gguf
-from moeopt.sim.presets import get_model
 from tests.planner.test_plan_split import by_tensor, random_split
+from tests.rooms.cli import run
+from tests.rooms.sim import get_model, plain_machine, read_gguf, split_times
+from tests.rooms.split import Instance, Solution
 from tests.runtimes.consumers import llama_cpp, needs
 
 pytestmark = pytest.mark.runtimes

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.exporters.slots import slots_of
-from moeopt.exporters.target import classes_of
-from moeopt.problems.placement.instance import Solution
-from moeopt.sim.presets import get_model
 from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, sets, shape
+from tests.rooms.exporters import classes_of, slots_of
+from tests.rooms.placement import Solution
+from tests.rooms.sim import get_model
 from tests.runtimes.consumers import child, fetched, needs, source
 
 pytestmark = pytest.mark.runtimes

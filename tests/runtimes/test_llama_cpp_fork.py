@@ -14,8 +14,8 @@ import pytest
 
 import moeopt
 from benchmarks.real.hand_over import rpc_server
-from moeopt.sim.presets import get_model
 from tests.exporters.placements import instance, plan
+from tests.rooms.sim import get_model
 from tests.runtimes.consumers import needs
 
 pytestmark = pytest.mark.runtimes

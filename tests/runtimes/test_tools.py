@@ -11,12 +11,12 @@ import pulp
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.problems.bitwidth.instance import Solution as Bits
-from moeopt.problems.cache.instance import Solution as Ways
-from moeopt.sim.presets import get_model
 from tests.exporters.test_export_bits import instance as bits_instance
 from tests.exporters.trace_rules import csv_requests, lru_hits, oracle_requests
+from tests.rooms.bitwidth import Solution as Bits
+from tests.rooms.cache import Solution as Ways
+from tests.rooms.cli import run
+from tests.rooms.sim import get_model
 from tests.runtimes.consumers import child, fetched, needs, source
 
 pytestmark = pytest.mark.runtimes

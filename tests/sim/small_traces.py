@@ -3,8 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.trace import Trace
+from tests.rooms.sim import Routing, Trace
 
 
 def trace_of(

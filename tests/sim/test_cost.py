@@ -10,19 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from moeopt.core.envelope import MAX_NUMBER
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import (
+from moeopt import InputError, get_machine
+from tests.rooms.core import MAX_NUMBER
+from tests.rooms.sim import (
     DEFAULT_QUANTUM_NS,
     ExpertCosts,
+    Machine,
     computation_s,
     expert_costs,
+    get_model,
     path_cost,
     to_quanta,
     transfer_s,
 )
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine, get_model, names
+from tests.rooms.sim import preset_names as names
 
 PER_TOKEN = (
     "gpu_hit_ns",

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.errors import InputError
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.count_sample import SAMPLED, check_layer, counts_of_model, sample_trace
-from moeopt.sim.traces.trace import Counts
+from moeopt import InputError
+from tests.rooms.sim import SAMPLED, Counts, check_layer, counts_of_model, get_model, sample_trace
 
 MODEL = get_model("deepseek-v2-lite")
 

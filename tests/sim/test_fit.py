@@ -3,24 +3,26 @@
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.fitting import (
+from moeopt import InputError, load_trace
+from tests.real_traces import real_trace_file
+from tests.refusals import refused
+from tests.rooms.sim import (
     Fit,
+    Recall,
+    Routing,
+    Sequences,
     Shape,
     Targets,
+    Topic,
+    Trace,
+    Workload,
     bisect,
     compare,
     fit_counts,
     fit_trace,
+    routing_trace,
     search,
 )
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.workload import Recall, Sequences, Topic, Workload
-from tests.real_traces import real_trace_file
-from tests.refusals import refused
 from tests.sim.small_traces import routing_of
 
 KNOWN = Workload(
@@ -161,7 +163,7 @@ def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
     file: str, preset: str, layers: int
 ) -> None:
     """Skew within 10 %, reuse within .03, the LRU curve within .03 on the mean; of some layers."""
-    from moeopt.sim.presets import find
+    from tests.rooms.sim import find
 
     ids = load_trace(real_trace_file(file)).topk_ids
     real = Routing.of(Trace(name=file, topk_ids=ids[:, :: max(1, ids.shape[1] // layers)]))
@@ -178,8 +180,8 @@ def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
 
 def test_a_preset_fitted_to_counts_has_their_skew() -> None:
     """OLMoE's, which is fitted again from the public counts: the same parameters."""
-    from moeopt.sim.presets import find
-    from moeopt.sim.traces.files import load_counts
+    from moeopt import load_counts
+    from tests.rooms.sim import find
 
     file = real_trace_file("olmoe_allenai/expert_counts.csv")
     counts = load_counts(file, where={"model": "olmoe", "domain": "tulu"})

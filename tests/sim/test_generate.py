@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.registry import get_problem
-from moeopt.study.settlements import resettled
 from tests.refusals import refused
+from tests.rooms.problems import get_problem
+from tests.rooms.study import resettled
 from tests.sim.traces_drawn import skewed_trace
 
 ROOT = Path(__file__).parents[2]

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.balance.generate import resettled
-from moeopt.problems.balance.instance import Expert, Instance
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, get_machine
 from tests.refusals import refused
+from tests.rooms.balance import Expert, Instance, resettled
+from tests.rooms.sim import get_model
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 300, 3, 64, 6

@@ -7,18 +7,21 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.core.rounding import rounded
-from moeopt.problems.bitwidth import view
-from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.generate import Options, generate, resettled
-from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
-from moeopt.sim.presets import get_machine, get_model, names
-from moeopt.sim.source import Source
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError, get_machine
 from tests.refusals import refused
+from tests.rooms.bitwidth import Instance, Options, Solution, generate, objective, resettled, view
+from tests.rooms.cli import run
+from tests.rooms.core import rounded
+from tests.rooms.sim import (
+    LossTable,
+    Source,
+    Trace,
+    checked_table,
+    get_model,
+    read_loss_table,
+    save_loss_table,
+)
+from tests.rooms.sim import preset_names as names
 
 TABLE = LossTable(
     "by hand", (1, 2, 3, 4), np.arange(32 * 8 * 4, 0, -1).reshape(32, 8, 4).astype(float)

@@ -7,18 +7,10 @@ import pytest
 
 import moeopt
 from benchmarks.papers.collaborative.power import MEASURED, PREFETCHING, joule_per_token
-from moeopt.core.errors import InputError
-from moeopt.problems.cache.check import objective
-from moeopt.problems.cache.generate import resettled, slots_of
-from moeopt.problems.cache.heuristics import HEURISTICS, uniform_ways
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.holdout import run_on
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.statistics.hits import fifo_hits, lru_hits
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.windows import hold_out
+from moeopt import InputError, get_machine, run_on
 from tests.refusals import refused
+from tests.rooms.cache import HEURISTICS, Instance, objective, resettled, slots_of, uniform_ways
+from tests.rooms.sim import Routing, Trace, fifo_hits, get_model, hold_out, lru_hits
 
 PAPER: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "mixtral-8x7b"}
 

@@ -8,14 +8,10 @@ import pytest
 import moeopt
 from benchmarks.papers.ktransformers.cycle import cycle_ns
 from benchmarks.papers.ktransformers.step import PUBLISHED, Configuration
-from moeopt.problems.deferral.generate import BITS, resettled
-from moeopt.problems.deferral.heuristics import saturate
-from moeopt.problems.deferral.instance import Instance
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from moeopt import get_machine
 from tests.refusals import refused
+from tests.rooms.deferral import BITS, Instance, resettled, saturate
+from tests.rooms.sim import Trace, get_model, layer_costs, path_cost
 
 V3: dict[str, Any] = {"machine": "ktransformers-a100", "model": "deepseek-v3"}
 

@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.problems.placement.heuristics import frequency
-from moeopt.problems.placement.instance import Instance
-from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
-from moeopt.sim.traces.fitting import fit_counts
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Counts
-from moeopt.sim.traces.workload import Workload
+from moeopt import InputError
 from tests.interop.test_imatrix import imatrix
 from tests.interop.torch_files import saved
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.placement import Instance, frequency
+from tests.rooms.sim import SAMPLED, UNKNOWN, Counts, Workload, fit_counts, routing_trace
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 FILES = [f"--{name}={value}" for name, value in LITE.items()]

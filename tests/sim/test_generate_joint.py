@@ -7,18 +7,10 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.units import GIB
-from moeopt.problems.holdout import run_on
-from moeopt.problems.joint.check import objective, violations
-from moeopt.problems.joint.generate import UNIT, resettled
-from moeopt.problems.joint.heuristics import HEURISTICS
-from moeopt.problems.joint.instance import Instance
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.models.loss_table import LossTable, save_loss_table
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError, get_machine, run_on
+from tests.rooms.core import GIB
+from tests.rooms.joint import HEURISTICS, UNIT, Instance, objective, resettled, violations
+from tests.rooms.sim import LossTable, Trace, get_model, layer_costs, path_cost, save_loss_table
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.layout.generate import resettled
-from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.sim.machines.cost import DEVICES, computation_s, expert_costs, with_table_noise
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, get_machine
 from tests.refusals import refused
+from tests.rooms.layout import COSTS, Instance, resettled
+from tests.rooms.sim import DEVICES, computation_s, expert_costs, get_model, with_table_noise
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6

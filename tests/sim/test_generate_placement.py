@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.units import GIB
-from moeopt.problems.holdout import run_on
-from moeopt.problems.placement.check import objective
-from moeopt.problems.placement.generate import memory_of, resettled
-from moeopt.problems.placement.heuristics import HEURISTICS, frequency
-from moeopt.problems.placement.instance import Instance
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.windows import hold_out
+from moeopt import InputError, get_machine, run_on
 from tests.refusals import refused
+from tests.rooms.core import GIB
+from tests.rooms.placement import HEURISTICS, Instance, frequency, memory_of, objective, resettled
+from tests.rooms.sim import Trace, get_model, hold_out, path_cost
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 

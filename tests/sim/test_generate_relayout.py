@@ -10,15 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.relayout.generate import resettled
-from moeopt.problems.relayout.instance import COSTS, Instance
-from moeopt.problems.tri_domain.layout_rule import Layout, cold_localized, expected_ndp_ns
-from moeopt.sim.machines.cost import expert_costs
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Source
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError, get_machine
 from tests.refusals import refused
+from tests.rooms.relayout import COSTS, Instance, resettled
+from tests.rooms.sim import Source, Trace, expert_costs, get_model
+from tests.rooms.tri_domain import Layout, cold_localized, expected_ndp_ns
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 480, 2, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}

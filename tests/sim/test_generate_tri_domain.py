@@ -11,15 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.tri_domain.expert import Expert
-from moeopt.problems.tri_domain.generate import resettled
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace, all_step_tokens
+from moeopt import InputError, get_machine
 from tests.refusals import refused
+from tests.rooms.sim import Machine, Trace, all_step_tokens, get_model, layer_costs
+from tests.rooms.tri_domain import Expert, Instance, resettled
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6

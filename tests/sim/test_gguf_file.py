@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.gguf.file import MAX_ITEMS, is_gguf, read_gguf
-from moeopt.sim.models.gguf.types import TYPES
-from moeopt.sim.presets import get_model
+from moeopt import InputError
 from tests.gguf_files import F16, F32, Q4_K, header, text, value, write_gguf
+from tests.rooms.sim import MAX_ITEMS, TYPES, get_model, is_gguf, read_gguf
 from tests.sim.gguf_models import SMALL, SMALL_TENSORS
 
 MEBIBYTE = 2**20

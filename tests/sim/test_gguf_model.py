@@ -5,14 +5,19 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.attention import GroupedQuery, HybridAttention, LatentAttention
-from moeopt.sim.models.gguf.file import Gguf, read_gguf
-from moeopt.sim.models.gguf.model import kind_of
-from moeopt.sim.models.model_shape import KINDS
-from moeopt.sim.presets import get_model
+from moeopt import InputError
 from tests.gguf_files import Q4_K, Q8_0, Tensors, write_gguf
 from tests.refusals import refused
+from tests.rooms.sim import (
+    KINDS,
+    Gguf,
+    GroupedQuery,
+    HybridAttention,
+    LatentAttention,
+    get_model,
+    kind_of,
+    read_gguf,
+)
 from tests.sim.gguf_models import (
     ENDS,
     GLM,

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.hf_config import quantized_bits
-from moeopt.sim.models.model_shape import KINDS, ModelShape
-from moeopt.sim.presets import get_model
+from moeopt import InputError
 from tests.refusals import refused
+from tests.rooms.sim import KINDS, ModelShape, get_model, quantized_bits
 
 CONFIGS = json.loads((Path(__file__).parent / "data" / "configs.json").read_text())
 """Of models as they are published."""

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError
+from tests.rooms.sim import Trace, decode_tokens, importance, prefill_tokens, usage
 
 IDS = np.array([[[0, 1]], [[0, 2]], [[1, 2]], [[0, -1]]])
 WEIGHTS = np.array([[[0.9, 0.1]], [[0.5, 0.5]], [[0.2, 0.8]], [[1.0, 0.0]]])

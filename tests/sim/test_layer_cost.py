@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.machines.layer_cost import attention_s, layer_costs, shared_experts_s
-from moeopt.sim.presets import get_machine, get_model, names
+from moeopt import get_machine
 from tests.refusals import refused
+from tests.rooms.sim import attention_s, get_model, layer_costs, path_cost, shared_experts_s
+from tests.rooms.sim import preset_names as names
 
 
 def test_a_layer_of_deepseek_v3_is_that_of_the_papers_timeline() -> None:

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.problems.tri_domain.layout_rule import STRIPED, cold_localized, expected_ndp_ns
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Source
+from moeopt import get_machine
+from tests.rooms.sim import Source, get_model, path_cost
+from tests.rooms.tri_domain import STRIPED, cold_localized, expected_ndp_ns
 
 # Ten experts with ties at 5, 2 and 0. By falling load, ties by lowest id:
 # 3 (9 tokens), 0, 7 (5 each), 5 (4), 8 (3), 2, 4 (2 each), 9 (1), 1, 6 (none)

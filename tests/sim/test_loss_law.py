@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.loss_law import fitted_to
-from moeopt.sim.models.loss_table import FITTED, LAWS, LossLaw
+from tests.rooms.sim import FITTED, LAWS, LossLaw
 
 OTHER = LossLaw(depth=2.0, spread=0.3, fall=(0.5, 1.0), scatter=(0.1, 0.05))
 

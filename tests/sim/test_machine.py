@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from moeopt.core.wording import describe
-from moeopt.sim.machines.cpu import Cpu, Numa
-from moeopt.sim.machines.curve import Curve, TimeTable
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import get_machine
 from tests.refusals import refused
+from tests.rooms.core import describe
+from tests.rooms.sim import Cpu, Curve, Machine, Numa, TimeTable, get_model
 
 RISING = Curve(scale="linear", points=((0, 0.0), (256, 0.3), (512, 0.6)))
 LOG = Curve(scale="log-log", points=((16, 10.0), (256, 40.0)))

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.plan import Extent, Plan, check_fits, load_plan, times_of_model
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, Plan, get_machine, load_plan, save
 from tests.refusals import refused
+from tests.rooms.sim import Extent, check_fits, get_model, layer_costs, times_of_model
 
 from .engine.decode_cases import DIMMS, EXPERTS, LAYERS, random_plan
 

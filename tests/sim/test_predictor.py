@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers.trimoe.prediction import decision_accuracy
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.predictor import load_classes, predict_run
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError, load_trace
 from tests.real_traces import real_trace_file
+from tests.rooms.sim import Trace, load_classes, predict_run
 
 
 def test_the_average_moves_three_tenths_of_the_way() -> None:

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.model_shape import KINDS as TENSORS
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import FOLDER, find, get_machine, get_model, names
-from moeopt.sim.traces.workload import Workload
+from moeopt import InputError, get_machine
+from tests.rooms.sim import FOLDER, Machine, ModelShape, Workload, find, get_model
+from tests.rooms.sim import KINDS as TENSORS
+from tests.rooms.sim import preset_names as names
 
 KINDS: dict[str, type[Any]] = {"machines": Machine, "models": ModelShape, "workloads": Workload}
 PRESETS = [(kind, name) for kind in KINDS for name in names(kind)]

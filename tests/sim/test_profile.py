@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 import typer
 
-from moeopt.cli.machine import profile_command
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import path_cost
-from moeopt.sim.machines.curve import TimeTable
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.profile import Bench, Settings, measure, padded, profile, with_table
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, get_machine
+from tests.rooms.cli import profile_command
+from tests.rooms.sim import (
+    Bench,
+    Machine,
+    Settings,
+    TimeTable,
+    get_model,
+    measure,
+    padded,
+    path_cost,
+    profile,
+    with_table,
+)
 
 TINY = {"hidden_size": 64, "expert_intermediate_size": 32}
 
@@ -238,7 +245,7 @@ def test_a_tiny_expert_is_measured_for_real(
 def test_torch_runs_the_three_products_of_an_expert(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gate, up and down have an expert's sizes, and copies enough to leave the caches."""
     torch = pytest.importorskip("torch", reason="torch is not installed (extra moeopt[torch])")
-    from moeopt.sim.machines import profile as measuring
+    from tests.rooms.sim import profile_module as measuring
 
     model = get_model("deepseek-v2").model_copy(update=TINY)
     monkeypatch.setattr(measuring, "ROTATED_BYTES", 10 * model.expert_bytes)

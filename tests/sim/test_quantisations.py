@@ -4,20 +4,21 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.planner.bits import model_at
-from moeopt.sim.models.gguf.types import MIXES, matrices
-from moeopt.sim.models.model_shape import KINDS
-from moeopt.sim.models.quantisations import (
+from moeopt import InputError
+from tests.rooms.planner import model_at
+from tests.rooms.sim import (
+    KINDS,
+    MIXES,
+    get_model,
     is_name,
+    matrices,
     matrix_types,
     named_bits,
-    names,
     quantised,
     weight_bytes,
 )
-from moeopt.sim.presets import get_model
-from moeopt.sim.presets import names as presets
+from tests.rooms.sim import preset_names as presets
+from tests.rooms.sim import quantisation_names as names
 
 GIB = 1.073741824
 

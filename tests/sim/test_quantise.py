@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
-from moeopt.sim.models.quantise import (
+from moeopt import InputError
+from tests.rooms.sim import (
     Grid,
     Inputs,
     expert_losses,
@@ -15,6 +15,7 @@ from moeopt.sim.models.quantise import (
     losses,
     measured_table,
     output_mse,
+    quantise,
     round_to_nearest,
 )
 
@@ -199,7 +200,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     weights, x = rng.standard_normal((3, 7, 20)), rng.standard_normal((3, 60, 20))
     whole = losses(weights, x, (2, 3))
-    monkeypatch.setattr("moeopt.sim.models.quantise.BLOCK", 5)
+    monkeypatch.setattr(quantise, "BLOCK", 5)
     assert np.allclose(losses(weights, x, (2, 3)), whole, rtol=1e-9)
 
 

@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.sim.traces import repeats
-from moeopt.sim.traces.repeats import MAX_SLIP, Repeat, dedupe_trace, find_repeats
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.windows import hold_out
+from moeopt import InputError, dedupe_trace, find_repeats
 from tests.real_traces import real_trace_file
+from tests.rooms.sim import MAX_SLIP, Repeat, Trace, files, hold_out, repeats
 from tests.sim.small_traces import trace_of
 
 
@@ -169,7 +166,7 @@ def test_reading_warns(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(path, topk_ids=np.concatenate([ids, ids[:30]]))
     with pytest.warns(moeopt.MoeoptWarning, match="x.npz: 1.2% of the tokens lie in runs"):
         moeopt.load_trace(path)
-    monkeypatch.setattr("moeopt.sim.traces.files.MAX_IDS_SEARCHED", 1000)
+    monkeypatch.setattr(files, "MAX_IDS_SEARCHED", 1000)
     moeopt.load_trace(path)
 
 

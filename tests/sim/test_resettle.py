@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.settlements import Settlement
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.study.settlements import resettled
-from moeopt.study.study import instance_files
+from tests.rooms.core import Settlement
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.study import instance_files, resettled
 
 ODD: dict[str, dict[str, Any]] = {
     "options": {"options": [1]},

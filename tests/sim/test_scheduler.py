@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt import tri_domain
-from moeopt.core.device_loads import table_of
-from moeopt.core.errors import InputError
-from moeopt.planner.decode.costs import cost_table
-from moeopt.problems.tri_domain import online
-from moeopt.problems.tri_domain.check import objective, violations
-from moeopt.problems.tri_domain.generate import Options, of_load
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Source
+from moeopt import InputError, get_machine, tri_domain
+from tests.rooms.core import table_of
+from tests.rooms.planner import cost_table
+from tests.rooms.sim import Source, get_model
+from tests.rooms.tri_domain import (
+    DOMAINS,
+    Instance,
+    Options,
+    Solution,
+    objective,
+    of_load,
+    online,
+    violations,
+)
 
 MODELS = ("deepseek-v2-lite", "deepseek-v2", "qwen3-235b-a22b")
 
@@ -95,7 +99,7 @@ def test_priced_as_generated(seed: int) -> None:
 
     scheduler = scheduler_of(source, given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moeopt.problems.tri_domain.online.scheduled", note)
+        patch.setattr(online, "scheduled", note)
         scheduler.schedule(given["tokens"])
     assert searched[0][1] == instance.dimms
     assert np.array_equal(searched[0][0], due)

@@ -8,25 +8,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.statistics.hits import (
+from moeopt import InputError
+from tests.real_traces import real_trace_file
+from tests.rooms.sim import (
     HitRates,
+    Routing,
+    Trace,
+    affinity,
     belady_hits,
     fifo_hits,
     lru_hits,
+    phase_similarity,
+    predictor_agreement,
     random_hits,
     reuse,
     static_hits,
-)
-from moeopt.sim.traces.statistics.loads import (
-    affinity,
-    phase_similarity,
-    predictor_agreement,
     step_correlation,
 )
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.trace import Trace
-from tests.real_traces import real_trace_file
 
 from .small_traces import routing_of, small_traces, trace_of
 

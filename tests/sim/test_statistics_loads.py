@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.statistics import loads as load
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError
 from tests.real_traces import real_trace_file
+from tests.rooms.sim import Routing, Trace
+from tests.rooms.sim import loads_module as load
 from tests.sim.small_traces import routing_of, small_traces, trace_of
 
 

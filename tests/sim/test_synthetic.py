@@ -8,22 +8,30 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import find, get_model, names
-from moeopt.sim.traces.statistics.hits import lru_hits, reuse
-from moeopt.sim.traces.statistics.loads import (
+from tests.rooms.sim import (
+    ModelShape,
+    Recall,
+    Routing,
+    Sequences,
+    Topic,
+    Trace,
+    Workload,
     affinity,
+    average,
     cold_share,
+    find,
+    get_model,
     loads,
+    lru_hits,
     phase_similarity,
+    reuse,
+    routing_trace,
     skew,
     step_correlation,
     step_loads,
+    synthetic_trace,
 )
-from moeopt.sim.traces.statistics.routing import Routing, average
-from moeopt.sim.traces.synthetic import routing_trace, synthetic_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.workload import Recall, Sequences, Topic, Workload
+from tests.rooms.sim import preset_names as names
 
 RECALL = Recall(probability=0.6, strength=0.5, decay=1.6)
 HALVES = Sequences(tokens=128, decode_share=0.5)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces import trace as trace_module
-from moeopt.sim.traces.trace import Batching, Counts, Trace, all_step_tokens
+from moeopt import InputError
 from tests.refusals import refused
+from tests.rooms.sim import Batching, Counts, Trace, all_step_tokens
+from tests.rooms.sim import trace as trace_module
 
 EXPERTS = 8
 BATCHINGS: list[Batching] = ["window", "streams"]

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import find, get_model
-from moeopt.sim.traces.synthetic import synthetic_trace
-from moeopt.sim.traces.workload import Workload
+from tests.rooms.sim import ModelShape, Workload, find, get_model, synthetic_trace
 
 PRESET = find("workloads", Workload, "trimoe-skew")
 

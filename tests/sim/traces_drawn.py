@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from moeopt.sim.traces.trace import Trace
+from tests.rooms.sim import Trace
 
 
 def skewed_trace(tokens: int = 400, layers: int = 3, seed: int = 0) -> Trace:

@@ -102,7 +102,7 @@ def test_a_file_is_no_solution() -> None:
 
 def test_a_solution_of_another_instance_is_refused() -> None:
     """By `check`; and a method that returns one has a bug."""
-    from moeopt.problems.tri_domain import heuristics
+    from tests.rooms.tri_domain import heuristics
 
     other = random_instance(5, experts=7)
     solution = moeopt.solve(other, "greedy").solution

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.core.objective import below, entries
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers import explain
-from moeopt.solvers.explain import bind
+from moeopt import InputError
 from tests.problems.every_problem import RANDOM, decisions
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.core import below, entries
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.solvers import bind, explain
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

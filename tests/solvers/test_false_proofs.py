@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core import cpsat
-from moeopt.core.search import Refutation
+from tests.rooms.core import Refutation, cpsat
 
 FOLDER = Path(__file__).parent / "false_proofs"
 

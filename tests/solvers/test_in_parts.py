@@ -6,13 +6,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.bitwidth import cpsat
-from moeopt.problems.bitwidth.bounds import joined, parts, split
-from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.heuristics import greedy_marginal
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.solvers import in_parts
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
+from tests.rooms.bitwidth import Instance, cpsat, greedy_marginal, joined, objective, parts, split
+from tests.rooms.solvers import in_parts
 
 EXACT = ("cp-sat", "milp", "mathprog")
 

@@ -8,11 +8,9 @@ import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
-from moeopt.core.search import Search
-from moeopt.problems.tri_domain import threshold
-from moeopt.problems.tri_domain.check import objective
-from moeopt.solvers.backends.milp import FUNCTIONS
-from moeopt.solvers.limits import run_interruptible
+from tests.rooms.core import Search
+from tests.rooms.solvers import FUNCTIONS, run_interruptible
+from tests.rooms.tri_domain import objective, threshold
 from tests.solvers.test_statuses import partition
 
 

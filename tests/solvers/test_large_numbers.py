@@ -6,9 +6,8 @@ import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
-from moeopt.problems.deferral.bounds import second_key_radix
-from moeopt.problems.deferral.instance import Instance
-from moeopt.solvers.backends.cpsat import integer_bound
+from tests.rooms.deferral import Instance, second_key_radix
+from tests.rooms.solvers import integer_bound
 
 EXACT_DOUBLE = 2**53
 

@@ -9,9 +9,10 @@ import pytest
 
 import moeopt
 from benchmarks.studies import limits
-from moeopt.core.clock import TimeLimitError, out_of_time, solving_clock
-from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.limits import Deadline, within
+from tests.rooms.bitwidth import check
+from tests.rooms.core import TimeLimitError, out_of_time, solving_clock
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.solvers import Deadline, within
 
 
 def test_python_that_knows_no_clock_is_left_behind() -> None:
@@ -93,6 +94,6 @@ def test_candidates_are_not_counted_for_ever() -> None:
 
 def test_more_candidates_than_a_double_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, as fewer are."""
-    monkeypatch.setattr("moeopt.problems.bitwidth.check.count", lambda _: 10**400)
+    monkeypatch.setattr(check, "count", lambda _: 10**400)
     with pytest.raises(moeopt.InputError, match="over 1e"):
         moeopt.solve(moeopt.load(limits.largest("bitwidth")), "brute-force")

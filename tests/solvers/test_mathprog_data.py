@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from moeopt.core.safe_bound import Program
-from moeopt.problems.cache.instance import Instance
-from moeopt.solvers.backends.mathprog import data_section
-from moeopt.solvers.glpk import holds
+from tests.rooms.cache import Instance
+from tests.rooms.core import Program
+from tests.rooms.solvers import data_section, holds
 
 INSTANCE = Instance(
     name="i",

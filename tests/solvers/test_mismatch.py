@@ -5,12 +5,8 @@ from collections.abc import Callable
 import pytest
 
 import moeopt
-import moeopt.problems.tri_domain.bounds as bounds
-import moeopt.problems.tri_domain.check as check
-import moeopt.problems.tri_domain.cpsat as cpsat
-import moeopt.problems.tri_domain.heuristics as heuristics
-from moeopt.problems.tri_domain.instance import Solution
 from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
+from tests.rooms.tri_domain import Solution, bounds, check, cpsat, heuristics
 
 INSTANCE = random_instance(4, experts=7)
 MODELS = {"cp-sat": cpsat.Model, "milp": cpsat.Model}  # whose rows the MILP has

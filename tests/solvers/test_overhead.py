@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.backends import own
 from tests.problems.every_problem import RANDOM
+from tests.rooms.problems import get_problem
+from tests.rooms.solvers import own
 
 LARGE = {
     "deferral": SimpleNamespace(layers=200, penalty=range(9)),

@@ -11,11 +11,9 @@ import moeopt
 from formulations.TEMPLATE.problem import PROBLEM
 from formulations.TEMPLATE.problem.instance import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
-from moeopt.core.problem import ExactMethod
-from moeopt.core.search import Search
-from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.limits import Deadline
-from moeopt.solvers.task import Trace
+from tests.rooms.core import ExactMethod, Search
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.solvers import Deadline, Trace, cpsat
 
 from .test_interrupt import press_ctrl_c_after
 
@@ -202,7 +200,7 @@ class TestTemplate:
             raise moeopt.InputError("cp-sat: too large")
 
         monkeypatch.setattr(dynamic_program, "solve", gives_up)
-        monkeypatch.setattr("moeopt.solvers.backends.cpsat.run", refuse)
+        monkeypatch.setattr(cpsat, "run", refuse)
         result = moeopt.solve(KNAPSACK, warm_start=False)
         assert (result.status, result.objective) == ("feasible", COST)
         assert result.raw_status.endswith("then cp-sat: too large")

@@ -7,10 +7,9 @@ import threading
 import pytest
 
 import moeopt
-from moeopt.solvers import engines
-from moeopt.solvers.process import Process, ProcessEndedError
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.cache.cache_random_instances import random_instance
+from tests.rooms.solvers import Process, ProcessEndedError, engines
 
 GLPK = "moeopt.solvers.glpk"
 

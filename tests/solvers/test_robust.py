@@ -7,10 +7,9 @@ import pytest
 
 import moeopt
 from moeopt import Futures
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.problem import FORECAST
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.study.study import instance_files
+from tests.rooms.core import FORECAST, InstanceEnvelope
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.study import instance_files
 
 ROBUST = [name for name in PROBLEMS if get_problem(name).robust is not None]
 FEW = Futures(samples=8)

@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.problems.layout.instance import Solution as LayoutSolution
-from moeopt.problems.tri_domain.instance import Instance, Solution
-from moeopt.solvers import rules
-from moeopt.solvers.rules import Rule, load_rule
 from tests.problems.layout.layout_random_instances import random_instance as random_layout
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
+from tests.rooms.cli import run
+from tests.rooms.layout import Solution as LayoutSolution
+from tests.rooms.solvers import Rule, load_rule, rules
+from tests.rooms.tri_domain import Instance, Solution
 
 INSTANCE = random_instance(4, experts=7)
 ON_GPU = ["gpu"] * 7

@@ -6,10 +6,10 @@ import math
 import pytest
 
 import moeopt
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.solvers.result import Result
+from moeopt import Result
 from tests.problems import instances_to_break
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.tri_domain import Instance
 
 METHODS = moeopt.methods("tri_domain")
 EXACT = ["auto", "threshold", "cp-sat", "milp", "mathprog", "brute-force"]
@@ -84,8 +84,8 @@ def build_for_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a constraint's constructor take an hour by the clock."""
     from time import perf_counter
 
-    import moeopt.problems.tri_domain.cpsat as cpsat
-    from moeopt.core import clock
+    from tests.rooms.core import clock
+    from tests.rooms.tri_domain import cpsat
 
     late = [0.0]
     monkeypatch.setattr(clock, "perf_counter", lambda: perf_counter() + sum(late))
@@ -201,7 +201,7 @@ def test_highs_that_gives_up_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, instance: Instance
 ) -> None:
     """What it raises, such as for want of memory, is its word; nothing is known then."""
-    from moeopt.core import highs
+    from tests.rooms.core import highs
 
     def too_large(*_: object, **__: object) -> None:
         raise ValueError("vector::reserve")

@@ -5,15 +5,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core import cpsat as engine
-from moeopt.solvers import in_parts
-from moeopt.solvers.backends import cpsat, milp
-from moeopt.solvers.backends.milp import FUNCTIONS
-from moeopt.solvers.engines import Answer
-from moeopt.solvers.evidence import Claim
-from moeopt.solvers.task import Outcome, Task
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import run
+from tests.rooms.core import cpsat as engine
+from tests.rooms.solvers import FUNCTIONS, Answer, Claim, Outcome, Task, cpsat, in_parts, milp
 from tests.solvers.test_statuses import partition
 
 INSTANCE = random_instance(4, experts=7)

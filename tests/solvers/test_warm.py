@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.core.compiled import KERNELS, PACKAGE
-from moeopt.problems.registry import PROBLEMS
-from moeopt.problems.replication import annealing
-from moeopt.solvers import warm as module
-from moeopt.solvers.warm import warm
+from tests.rooms.cli import run
+from tests.rooms.core import KERNELS, PACKAGE
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.replication import annealing
+from tests.rooms.solvers import warm
+from tests.rooms.solvers import warm_module as module
 
 
 def test_every_kernel_is_in_the_cache() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core import clock
-from moeopt.exporters.slots import by_load
-from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.arguments import Limits
 from tests.exporters import placements
 from tests.problems.every_problem import RANDOM
+from tests.rooms.core import clock
+from tests.rooms.exporters import by_load
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.solvers import Limits
 
 WORK = 0.02
 

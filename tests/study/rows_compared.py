@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moeopt.study.rows import Row
+from tests.rooms.study import Row
 
 
 def timeless(rows: Iterable[Row]) -> list[tuple[object, ...]]:

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from moeopt.core.envelope import SolutionEnvelope
-from moeopt.core.objective import Objective
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.result import Result
-from moeopt.study.plan import Key
-from moeopt.study.rows import Row
+from moeopt import Result
+from tests.rooms.core import Objective, SolutionEnvelope
+from tests.rooms.problems import get_problem
+from tests.rooms.study import Key, Row
 
 
 def made_row(

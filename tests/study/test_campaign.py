@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.problems.registry import PROBLEMS
-from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
-from moeopt.study.plan import make_plan
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
+from tests.rooms.cli import run
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.study import Campaign, Part, is_campaign, make_plan, make_settings, read_campaign
 
 TOML = """
 campaign = "two parts"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.study.campaign import Settings, read_campaign
+from tests.rooms.cli import run
+from tests.rooms.study import Settings, read_campaign
 from tests.test_documents import PYTHON, SHELL
 
 TOML = re.compile(r"```toml\n(.*?)```", re.DOTALL)

@@ -10,15 +10,28 @@ from types import SimpleNamespace
 import pytest
 
 import moeopt
-from moeopt.core.objective import Objective
-from moeopt.study.attempt import Ended, Failure, Watch, attempt, execute
-from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.cluster import Asked, Cluster, Packed, received
-from moeopt.study.plan import Job, make_plan
-from moeopt.study.store import Store
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
+from tests.rooms.core import Objective
+from tests.rooms.study import (
+    Asked,
+    Campaign,
+    Cluster,
+    Ended,
+    Failure,
+    Job,
+    Packed,
+    Part,
+    Settings,
+    Store,
+    Watch,
+    attempt,
+    execute,
+    make_plan,
+    received,
+)
+from tests.rooms.study import cluster as cluster_module
 from tests.study.rows_compared import timeless
 
 INSTANCES = [random_instance(seed) for seed in range(4)] + [random_deferral(s) for s in range(2)]
@@ -133,7 +146,7 @@ def test_a_wrong_address_is_said(address: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "a..b", "a" * 70])
 def test_nobody_there_is_said(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line with the address, also of what no name of a host can be."""
-    from moeopt.study import cluster
+    from tests.rooms.study import cluster
 
     monkeypatch.setattr(cluster, "REACH_S", 0.2)
     with pytest.raises(moeopt.InputError, match="no Dask scheduler answers there"):
@@ -198,7 +211,7 @@ def test_tasks_of_many_solves_lose_and_double_none(monkeypatch: pytest.MonkeyPat
     instances = [random_instance(seed, experts=4) for seed in range(40)]
     client = Client(deadly=instances[20].name, most=5)
     dask = SimpleNamespace(Client=lambda *_, **__: client)
-    monkeypatch.setattr("moeopt.study.cluster.import_module", lambda name: dask)
+    monkeypatch.setattr(cluster_module, "import_module", lambda name: dask)
     place = Cluster("dask://here:1", Watch())
     settings = Settings(methods=("greedy", "brute-force"))
     jobs = list(make_plan(Campaign([Part(instances, settings)])).jobs())

@@ -13,11 +13,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 import moeopt
-from moeopt.study.export import COLUMNS, export_csv, export_parquet, to_csv
-from moeopt.study.rows import Row
-from moeopt.study.table import summarise, to_latex, to_markdown
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.study import COLUMNS, Row, export_csv, export_parquet, summarise, to_latex
+from tests.rooms.study import rows_to_csv as to_csv
+from tests.rooms.study import table_to_markdown as to_markdown
 from tests.study.rows_made import made_row
 
 
@@ -132,8 +132,7 @@ def test_a_place_that_cannot_be_written_is_named(rows: list[Row], tmp_path: Path
 
 def test_several_limits_are_told_apart() -> None:
     """In the tables and in gap.csv; with one limit nothing is said of it."""
-    from moeopt.study.campaign import Campaign, Part, Settings
-    from moeopt.study.study import run_campaign
+    from tests.rooms.study import Campaign, Part, Settings, run_campaign
 
     settings = Settings(methods=("greedy", "threshold"), time_limits_s=(1, 20), seeds=(0, 1))
     rows = run_campaign(Campaign([Part([random_instance(0)], settings)]))

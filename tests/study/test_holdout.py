@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.holdout import joined
-from moeopt.problems.tri_domain import threshold
-from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.solvers.arguments import Limits
-from moeopt.study.holdout import Bracket, HeldOut, Row
+from moeopt import InputError
 from tests.problems.layout.layout_random_instances import random_instance
 from tests.refusals import refused
+from tests.rooms.problems import joined
+from tests.rooms.solvers import Limits
+from tests.rooms.study import Bracket, HeldOut
+from tests.rooms.study import HoldoutRow as Row
+from tests.rooms.tri_domain import threshold, trimoe
 from tests.study.rows_made import placement
 
 SLOWER_BY_RULE = 0
@@ -68,7 +68,7 @@ def test_hindsight_is_one_decision_for_all() -> None:
 
 def test_a_bracket_that_is_open() -> None:
     """Shares lie between those of its two ends; what a rule reached narrows it from above."""
-    from moeopt.study.holdout import _with_share, hindsight_static
+    from tests.rooms.study import _with_share, hindsight_static
 
     row = Row("mine", "-", later=90)
     found = _with_share(row, 100, Bracket(80, 60))
@@ -87,7 +87,7 @@ def test_rules_that_know_narrow_what_the_exact_method_left_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without its solution the best of them is the upper end; its bound is the lower one."""
-    from moeopt.study import holdout
+    from tests.rooms.study import holdout
 
     other = placement("other", [2, 2, 1], 6)
     monkeypatch.setattr(holdout, "_solved", lambda *_: (Bracket(None, 30), None))

@@ -11,8 +11,8 @@ from time import monotonic, sleep
 import pytest
 
 import moeopt
-from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.study import Store
 from tests.study.rows_compared import timeless
 from tests.study.test_cluster import cluster as cluster
 

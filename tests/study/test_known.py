@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.study.report.worst import worst_cases
-from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import run
+from tests.rooms.study import Store, worst_cases
 
 KEY = "family/0.json"
 INSTANCE = random_instance(4, experts=7)

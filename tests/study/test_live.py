@@ -13,17 +13,25 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.study import live
-from moeopt.study.attempt import Failure, Watch
-from moeopt.study.campaign import Campaign, Part, make_settings
-from moeopt.study.live import MOST_CONNECTIONS, Live, Page, Server
-from moeopt.study.plan import make_plan
-from moeopt.study.report.study import Study
-from moeopt.study.report.write import to_html
-from moeopt.study.store import Store
+from moeopt import InputError
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.cli import run
+from tests.rooms.study import (
+    MOST_CONNECTIONS,
+    Campaign,
+    Failure,
+    Live,
+    Page,
+    Part,
+    Server,
+    Store,
+    Study,
+    Watch,
+    live,
+    make_plan,
+    make_settings,
+    to_html,
+)
 from tests.study.html_read import read_html
 
 EVIL = "<img src=x>"
@@ -137,7 +145,7 @@ def test_slow_connections_give_way(server: Server, monkeypatch: pytest.MonkeyPat
 
 def test_what_takes_too_long_is_ended(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often a byte arrives."""
-    monkeypatch.setattr("moeopt.study.live.MOST_SECONDS_TO_ASK", 0.0)
+    monkeypatch.setattr(live, "MOST_SECONDS_TO_ASK", 0.0)
     with Server([store]) as server:
         server.in_background()
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as slow:

@@ -9,13 +9,12 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 import moeopt
-from moeopt.cli.options import in_ms
-from moeopt.core.view import Bar, Lane, longest_first
-from moeopt.problems.execute import critical_lanes
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.study.pictures import CRITICAL, Panel, draw_front, draw_gantt
 from tests.problems.every_problem import RANDOM, decisions
 from tests.problems.layout.layout_random_instances import random_instance
+from tests.rooms.cli import in_ms
+from tests.rooms.core import Bar, Lane, longest_first
+from tests.rooms.problems import PROBLEMS, critical_lanes, get_problem
+from tests.rooms.study import CRITICAL, Panel, draw_front, draw_gantt
 
 
 def drawn(figure: Any) -> list[Any]:

@@ -13,14 +13,25 @@ import psutil
 import pytest
 
 import moeopt
-from moeopt.core.objective import Objective
-from moeopt.solvers.rule_process import IN_PROCESS
-from moeopt.study.attempt import Ended, Failure, Solved, Watch, execute
-from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.plan import Job, make_plan
-from moeopt.study.pool import Pool, available_cores, oversubscribed
-from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.core import Objective
+from tests.rooms.solvers import IN_PROCESS
+from tests.rooms.study import (
+    Campaign,
+    Ended,
+    Failure,
+    Job,
+    Part,
+    Pool,
+    Settings,
+    Solved,
+    Store,
+    Watch,
+    available_cores,
+    execute,
+    make_plan,
+    oversubscribed,
+)
 from tests.solvers.test_statuses import partition
 from tests.study.rows_compared import timeless
 
@@ -169,7 +180,7 @@ def test_ctrl_c_does_not_reach_the_processes() -> None:
 
 def test_one_solve_at_a_time_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where Dask has given a worker several threads."""
-    from moeopt.study import attempt
+    from tests.rooms.study import attempt_module as attempt
 
     running: list[int] = []
     most: list[int] = []
@@ -218,7 +229,7 @@ def test_a_solve_that_fails_raises_or_is_reported(tmp_path: Path) -> None:
 
 def test_a_bug_in_a_method_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the traceback, and an error that is no bad input."""
-    from moeopt.study import attempt
+    from tests.rooms.study import attempt_module as attempt
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of integers")
@@ -233,7 +244,7 @@ def test_a_bug_in_a_method_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_worker_of_another_version_is_refused() -> None:
     """A result must not be stored under a version that did not make it."""
-    from moeopt.study.attempt import attempt
+    from tests.rooms.study import attempt
 
     job = jobs_of(INSTANCES[0], methods=("brute-force",))[0]
     other = attempt(Job(job.key._replace(version="99.0"), job.instance))

@@ -8,16 +8,24 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.study.attempt import Failure
-from moeopt.study.plan import Entry, Key, content_hash
-from moeopt.study.report import write
-from moeopt.study.report.study import Study
-from moeopt.study.report.write import to_html, write_report
-from moeopt.study.rows import Row
-from moeopt.study.store import Store
-from moeopt.study.table import as_one_family, percent, shown_interval, summarise
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.study import (
+    Entry,
+    Failure,
+    Key,
+    Row,
+    Store,
+    Study,
+    as_one_family,
+    content_hash,
+    percent,
+    shown_interval,
+    summarise,
+    to_html,
+    write,
+    write_report,
+)
 from tests.study.html_read import Element, read_html, tables
 from tests.study.rows_made import made_row, renamed
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.study.report.write import write_report
-from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.study import Store, write_report
 from tests.study.html_read import read_html
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core import lazy
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.core import lazy
 from tests.study.html_read import Element, read_html, tables
 
 Capture = pytest.CaptureFixture[str]

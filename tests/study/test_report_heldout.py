@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.registry import get_problem
-from moeopt.study.report.heldout import HINDSIGHT, OPTIMUM, HeldOutRow, held_out
-from moeopt.study.report.study import Study
-from moeopt.study.report.write import to_html
-from moeopt.study.store import Store
+from tests.rooms.problems import get_problem
+from tests.rooms.study import HINDSIGHT, OPTIMUM, HeldOutRow, Store, Study, held_out, to_html
 from tests.study.rows_made import made_row, placement
 
 

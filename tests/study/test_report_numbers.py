@@ -6,26 +6,38 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.registry import get_problem
-from moeopt.study.report.analysis import (
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.problems import get_problem
+from tests.rooms.study import NAMED as WRITTEN_OUT
+from tests.rooms.study import (
     Curve,
     Dependence,
+    Line,
+    Study,
+    Takeaway,
+    amount,
     dependences,
+    differences,
     fields,
+    instances_of,
+    kind_of,
+    labels,
+    lines,
+    opening,
+    own_heuristic,
+    plain,
     prices,
     profiles,
+    proof_chart,
     proof_times,
+    range_chart,
+    seconds,
+    sentence,
     skew,
+    summarise,
+    takeaways,
+    worst_cases,
 )
-from moeopt.study.report.plots import Line, lines, plain, proof_chart, range_chart
-from moeopt.study.report.sections import instances_of
-from moeopt.study.report.study import Study, own_heuristic
-from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
-from moeopt.study.report.worst import NAMED as WRITTEN_OUT
-from moeopt.study.report.worst import differences, worst_cases
-from moeopt.study.rows import labels
-from moeopt.study.table import kind_of, summarise
-from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_made import made_row
 
 Rows = list[Any]

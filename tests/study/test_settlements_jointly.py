@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.study.settlements import Running, joint_sentences, jointly, resettled
+from tests.rooms.cli import run
+from tests.rooms.core import InstanceEnvelope
+from tests.rooms.study import Running, joint_sentences, jointly, resettled
 
 
 def made(problem: str = "tri_domain", **options: object) -> InstanceEnvelope:

@@ -8,12 +8,14 @@ import pytest
 
 import moeopt
 from formulations.settlements import with_settlements
-from moeopt.cli.main import run
-from moeopt.core.settlements import Settlement
-from moeopt.problems.registry import PROBLEMS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.study import settlements as study
-from moeopt.study.settlements import resettled, sensitivity, strongest, to_csv, to_markdown
+from tests.rooms.cli import run
+from tests.rooms.core import Settlement
+from tests.rooms.problems import PROBLEMS
+from tests.rooms.study import resettled, sensitivity, strongest
+from tests.rooms.study import settlements as study
+from tests.rooms.study import settlements_to_csv as to_csv
+from tests.rooms.study import settlements_to_markdown as to_markdown
+from tests.rooms.tri_domain import Instance
 from tests.study.html_read import read_html, tables
 
 

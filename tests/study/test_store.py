@@ -10,13 +10,20 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.study.attempt import Failure, Solved
-from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.plan import Key, Solves, make_plan
-from moeopt.study.schema import SCHEMA_VERSION
-from moeopt.study.store import Store
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.study import (
+    SCHEMA_VERSION,
+    Campaign,
+    Failure,
+    Key,
+    Part,
+    Settings,
+    Solved,
+    Solves,
+    Store,
+    make_plan,
+)
 
 INSTANCES = [random_instance(seed) for seed in range(3)]
 
@@ -102,8 +109,7 @@ def test_what_is_stored_is_not_solved_again(path: Path) -> None:
 
 def test_what_another_process_stores_meanwhile_is_not_solved(path: Path) -> None:
     """Looked up again when its turn comes."""
-    from moeopt.study.attempt import Watch
-    from moeopt.study.plan import Job
+    from tests.rooms.study import Job, Watch
 
     class Other(Watch):
         skips: list[str] = []  # noqa: RUF012 - of this test only

@@ -8,15 +8,24 @@ from statistics import median
 import pytest
 
 import moeopt
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.registry import get_problem
-from moeopt.study.attempt import Ended
-from moeopt.study.campaign import Campaign, Part, Settings, make_settings
-from moeopt.study.export import to_csv
-from moeopt.study.plan import Job, Key, make_plan
-from moeopt.study.table import percent, summarise, to_markdown
 from tests.problems.layout.layout_random_instances import copies_matter
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.layout import Instance
+from tests.rooms.problems import get_problem
+from tests.rooms.study import (
+    Campaign,
+    Ended,
+    Job,
+    Key,
+    Part,
+    Settings,
+    make_plan,
+    make_settings,
+    percent,
+    summarise,
+)
+from tests.rooms.study import rows_to_csv as to_csv
+from tests.rooms.study import table_to_markdown as to_markdown
 
 INSTANCES = [random_instance(seed) for seed in range(6)]
 
@@ -128,7 +137,7 @@ def test_a_method_that_does_not_exist_is_named() -> None:
 
 def test_ctrl_c_keeps_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows so far come back; the solves after the interruption are not made."""
-    from moeopt.study import attempt
+    from tests.rooms.study import attempt_module as attempt
 
     solved: list[str] = []
 
@@ -147,7 +156,7 @@ def test_an_interrupted_solve_ends_the_study(monkeypatch: pytest.MonkeyPatch) ->
     """Its best so far is the last row; as Ctrl-C during a solver leaves it."""
     from dataclasses import replace
 
-    from moeopt.study import attempt
+    from tests.rooms.study import attempt_module as attempt
 
     def interrupted(instance: object, name: str, **options: object) -> object:
         return replace(moeopt.solve(instance, name, **options), termination="interrupted")  # type: ignore[arg-type]
@@ -159,9 +168,7 @@ def test_an_interrupted_solve_ends_the_study(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_was_stored_when_ctrl_c_came_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal waits while SQLite commits, and ends the campaign before the result is told."""
-    from moeopt.study.attempt import Watch
-    from moeopt.study.store import Store
-    from moeopt.study.study import run_campaign
+    from tests.rooms.study import Store, Watch, run_campaign
 
     told: list[str] = []
 

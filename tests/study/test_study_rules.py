@@ -10,15 +10,22 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.cli.main import run
-from moeopt.solvers import rules
-from moeopt.study.attempt import Failure, attempt
-from moeopt.study.campaign import Campaign, Part, make_settings, read_campaign
-from moeopt.study.plan import make_plan, words_for_others
-from moeopt.study.rows import Row
-from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
+from tests.rooms.cli import run
+from tests.rooms.solvers import rules
+from tests.rooms.study import (
+    Campaign,
+    Failure,
+    Part,
+    Row,
+    Store,
+    attempt,
+    make_plan,
+    make_settings,
+    read_campaign,
+    words_for_others,
+)
 from tests.study.html_read import read_html, tables
 from tests.study.rows_compared import timeless
 
@@ -124,7 +131,7 @@ def settings(*methods: object, rule: str | None = None) -> Any:
 
 def rows_of(campaign: Campaign) -> list[Row]:
     """Return a campaign's rows, solved in this process."""
-    from moeopt.study.study import run_campaign
+    from tests.rooms.study import run_campaign
 
     return run_campaign(campaign)
 
@@ -264,7 +271,7 @@ def test_a_file_that_changed_meanwhile_is_refused(folder: Path) -> None:
     assert not isinstance(attempt(sent), Failure)
     Path("my_rules.py").write_text(RULE + "\n# edited\n")
     assert not isinstance(attempt(sent), Failure)  # loaded before the edit
-    from moeopt.study import attempt as module
+    from tests.rooms.study import attempt_module as module
 
     module._loaded.clear()
     ended = attempt(sent)

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 import moeopt
-from moeopt.core.problem import HINDSIGHT, THIS_STEP
-from moeopt.study.attempt import origin
-from moeopt.study.rows import Row
-from moeopt.study.table import front_markdown, interval, split_by, standings, summarise, to_markdown
+from tests.rooms.core import HINDSIGHT, THIS_STEP
+from tests.rooms.study import Row, front_markdown, interval, origin, split_by, standings, summarise
+from tests.rooms.study import table_to_markdown as to_markdown
 from tests.study.rows_made import made_row
 
 FILE = "instances/tri_domain/esft-window/window-law-layer4-batch256.json"

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.cache.instance import Instance
-from moeopt.sim.plan import Plan
+from benchmarks.rooms.cache import Instance
+from moeopt import Plan
 
 
 def on_demand_plan() -> Plan:

@@ -9,16 +9,10 @@ from functools import cache
 import numpy as np
 
 from benchmarks.papers.collaborative.statistics import SLOTS
-from moeopt.core.search import Search
-from moeopt.problems.cache.bounds import sides_of
-from moeopt.problems.cache.dynamic_program import solve
-from moeopt.problems.cache.heuristics import best_uniform, uniform
-from moeopt.problems.cache.instance import Curves, Instance, Ints
-from moeopt.problems.generate import generate
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.plan import Plan
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.cache import Curves, Instance, Ints, best_uniform, sides_of, solve, uniform
+from benchmarks.rooms.core import Search
+from benchmarks.rooms.sim import Machine, Trace, get_model
+from moeopt import Plan, generate, get_machine
 
 MACHINE = "rtx4090-7960x"
 

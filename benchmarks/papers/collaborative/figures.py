@@ -17,9 +17,8 @@ from benchmarks.papers.collaborative.systems import (
 )
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.published import published
-from moeopt.problems.cache.generate import slots_of
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.statistics.hits import random_hits
+from benchmarks.rooms.cache import slots_of
+from benchmarks.rooms.sim import get_model, random_hits
 
 MODEL = "mixtral-8x7b"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
-from moeopt.problems.cache.instance import Instance
+from benchmarks.rooms.cache import Instance
 
 
 @dataclass(frozen=True)

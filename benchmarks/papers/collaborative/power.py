@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 
 class Watts(NamedTuple):

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers import data
-from moeopt.core.stack_distance import stack_distances
-from moeopt.sim.traces.statistics.hits import HitRates, belady_hits, fifo_hits, lru_hits, reuse
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.core import stack_distances
+from benchmarks.rooms.sim import HitRates, Routing, Trace, belady_hits, fifo_hits, lru_hits, reuse
 
 STORED = Path(__file__).with_name("statistics.json")
 

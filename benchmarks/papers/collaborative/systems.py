@@ -11,7 +11,7 @@ from benchmarks.papers import data
 from benchmarks.papers.collaborative import cached
 from benchmarks.papers.collaborative.baselines import pre_gated_token_ns
 from benchmarks.papers.collaborative.statistics import EXPERTS, SLOTS, Statistics, statistics
-from moeopt.problems.cache.instance import Instance, Ints
+from benchmarks.rooms.cache import Instance, Ints
 
 System = Literal[
     "on-demand", "Pre-gated MoE", "CPU only", "layer split", "Fiddler", "cached", "optimum"

@@ -1,7 +1,7 @@
 """CPU-GPU collaborative: what the paper leaves open, and where it contradicts itself."""
 
 from benchmarks.papers.contradictions import Contradiction
-from moeopt.sim.presets import get_model
+from benchmarks.rooms.sim import get_model
 
 LAYERS = 32
 REST_S = 0.020

@@ -1,7 +1,8 @@
 """TriMoE: what the paper leaves open, and where it contradicts itself."""
 
 from benchmarks.papers.contradictions import Contradiction
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import get_model
+from moeopt import get_machine
 
 GIB = 2**30
 

@@ -11,9 +11,8 @@ from benchmarks.papers.cxl.layer import FULL, HOT, MACHINE, WIDTHS, System, laye
 from benchmarks.papers.cxl.statistics import LENGTHS, TOKENS, WINDOWS, shares, similarity
 from benchmarks.papers.cxl.widths import lost
 from benchmarks.papers.figure import Ours
-from moeopt.sim.machines.cost import computation_s, path_cost
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import ModelShape, computation_s, get_model, path_cost
+from moeopt import get_machine
 
 SMALL, LARGE = HOT
 

@@ -5,11 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from moeopt.planner.simulate import simulate
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.plan import Assignment, Plan
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.sim import Assignment, Trace, get_model, layer_costs
+from moeopt import Plan, get_machine, simulate
 
 System = Literal["context-aware", "MoNDE", "HOBBIT"]
 

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.papers import data
 from benchmarks.papers.collaborative.statistics import CATEGORIES
 from benchmarks.papers.cxl.layer import HOT, WIDTHS, layer_ns
-from moeopt.sim.traces.statistics.loads import phase_similarity
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.sim import Routing, Trace, phase_similarity
 
 STORED = Path(__file__).with_name("statistics.json")
 

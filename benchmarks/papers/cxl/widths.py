@@ -3,9 +3,8 @@
 from functools import cache
 
 from benchmarks.papers.cxl.layer import HOT, MACHINE
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.generate import generate
-from moeopt.solvers.run import solve
+from benchmarks.rooms.bitwidth import Instance
+from moeopt import generate, solve
 
 MODEL = "mixtral-8x7b"
 

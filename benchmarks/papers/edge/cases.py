@@ -7,11 +7,9 @@ from typing import Literal, cast
 
 import numpy as np
 
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.generate import generate
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.balance import Instance
+from benchmarks.rooms.sim import ModelShape, Trace, get_model
+from moeopt import generate, get_machine
 
 MODELS = ("deepseek-moe-16b", "qwen3-30b-a3b", "phi-3.5-moe", "mixtral-8x7b")
 """Table II."""

@@ -17,8 +17,8 @@ from benchmarks.papers.edge.hits import rate
 from benchmarks.papers.edge.offloading import Offloading, layer_ns
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.seeds import over_seeds
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import get_model, layer_costs
+from moeopt import get_machine
 
 QWEN = "qwen3-30b-a3b"
 

@@ -6,11 +6,9 @@ from typing import Literal
 
 from benchmarks.papers.edge.cases import DEFAULT, Setting, decode_instance
 from benchmarks.papers.edge.hits import shares
-from moeopt.problems.balance.check import objective
-from moeopt.problems.balance.heuristics import all_ndp, balance_equation, e_max
-from moeopt.problems.balance.heuristics import framework as whole_framework
-from moeopt.problems.balance.instance import Instance, Solution
-from moeopt.solvers.run import solve
+from benchmarks.rooms.balance import Instance, Solution, all_ndp, balance_equation, e_max, objective
+from benchmarks.rooms.balance import framework as whole_framework
+from moeopt import solve
 
 System = Literal["TP", "TP+LB", "TP+PRE", "TP+LB+PRE", "optimum"]
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.papers import data
 from benchmarks.papers.edge.cases import prefetched
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.sim import Trace, get_model
 
 STORED = Path(__file__).with_name("hits.json")
 

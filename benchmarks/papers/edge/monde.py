@@ -16,9 +16,8 @@ from itertools import product
 from math import comb, prod
 
 from benchmarks.papers.edge.cases import Reading
-from moeopt.problems.balance.heuristics import whole_experts
-from moeopt.problems.balance.instance import Instance
-from moeopt.sim.models.model_shape import ModelShape
+from benchmarks.rooms.balance import Instance, whole_experts
+from benchmarks.rooms.sim import ModelShape
 
 READINGS: tuple[Reading, ...] = ("expert-parallel", "balanced", "in hindsight")
 

@@ -7,9 +7,8 @@ import numpy as np
 
 from benchmarks.papers.collaborative.baselines import fiddler_plan, on_demand_plan
 from benchmarks.papers.edge.cases import machine_name
-from moeopt.planner.simulate import simulate
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from benchmarks.rooms.sim import Trace, get_model
+from moeopt import get_machine, simulate
 
 Offloading = Literal["MoE-OnDemand", "Fiddler"]
 

@@ -14,11 +14,8 @@ from benchmarks.papers.edge.cases import MODELS, Reading, cases, machine_name
 from benchmarks.papers.edge.framework import optimum
 from benchmarks.papers.edge.monde import prefill_ns
 from benchmarks.papers.seeds import SEEDS
-from moeopt.problems.balance.check import objective
-from moeopt.problems.balance.heuristics import all_ndp, balance_equation
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.generate import generate
-from moeopt.sim.presets import get_machine
+from benchmarks.rooms.balance import Instance, all_ndp, balance_equation, objective
+from moeopt import generate, get_machine
 
 WORKLOAD = dict(
     zip(

@@ -5,7 +5,7 @@ from benchmarks.papers.edge.cases import Setting
 from benchmarks.papers.edge.figures import QWEN, over_monde
 from benchmarks.papers.edge.framework import System
 from benchmarks.papers.sweep import Sweep
-from moeopt.problems.balance.settlements import SETTLEMENTS
+from benchmarks.rooms.balance import SETTLEMENTS
 
 SYSTEMS: tuple[System, ...] = ("TP", "TP+LB", "TP+PRE", "TP+LB+PRE")
 

@@ -9,7 +9,7 @@ computes; hand-overs are as long there as back. The figures agree with each othe
 from fractions import Fraction
 
 from benchmarks.papers.ktransformers.cycle import cycle_ns
-from moeopt.problems.deferral.instance import Instance
+from benchmarks.rooms.deferral import Instance
 
 CPU, GPU, BOTH, HAND_OVERS = 740, 280, 50, 30
 """Of 1000 units of time: KTransformers 4.2, before deferral."""

@@ -9,9 +9,8 @@ from benchmarks.papers.ktransformers.anchor import (
     profiled_layer,
     utilization,
 )
-from moeopt.core.view import Bar, Lane
-from moeopt.problems.deferral.heuristics import uniform
-from moeopt.problems.deferral.view import lanes
+from benchmarks.rooms.core import Bar, Lane
+from benchmarks.rooms.deferral import lanes, uniform
 
 SHOWN = (0, 3)
 """Deferred experts of the timelines."""

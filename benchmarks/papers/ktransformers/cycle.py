@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from moeopt.problems.deferral.instance import Instance
+from benchmarks.rooms.deferral import Instance
 
 
 def cycle_ns(instance: Instance, counts: Sequence[int]) -> Fraction:

@@ -1,8 +1,8 @@
 """A layer of DeepSeek-V3 under Fiddler, on one socket and on two (KTransformers 2.3)."""
 
 from benchmarks.papers.ktransformers.variants import Sockets, with_sockets
-from moeopt.sim.machines.cost import cpu_read_s
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import cpu_read_s, get_model
+from moeopt import get_machine
 
 MODEL = "deepseek-v3"
 

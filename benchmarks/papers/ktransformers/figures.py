@@ -13,7 +13,7 @@ from benchmarks.papers.ktransformers.variants import (
     numa_of,
     with_sockets,
 )
-from moeopt.sim.presets import get_machine
+from moeopt import get_machine
 
 A100 = "ktransformers-a100"
 

@@ -3,15 +3,9 @@
 from dataclasses import dataclass
 from typing import cast
 
-from moeopt.problems.deferral.check import objective
-from moeopt.problems.deferral.generate import BITS
-from moeopt.problems.deferral.heuristics import none, saturate
-from moeopt.problems.deferral.instance import Instance, Solution
-from moeopt.problems.generate import generate
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.solvers.run import solve
+from benchmarks.rooms.deferral import BITS, Instance, Solution, none, objective, saturate
+from benchmarks.rooms.sim import Machine, get_model, layer_costs
+from moeopt import generate, get_machine, solve
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from benchmarks.papers.ktransformers.step import PUBLISHED, counts, decode_step
 from benchmarks.papers.ktransformers.variants import with_fixed_time
 from benchmarks.papers.sweep import Sweep
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine
+from benchmarks.rooms.sim import Machine
+from moeopt import get_machine
 
 COLUMNS = tuple(f"{c.model} {c.precision} (published {c.published})" for c in PUBLISHED)
 

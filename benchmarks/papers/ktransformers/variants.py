@@ -4,11 +4,8 @@ from typing import Literal
 
 import numpy as np
 
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import computation_s
-from moeopt.sim.machines.cpu import Cpu, Numa
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import Cpu, Machine, Numa, computation_s, get_model
+from moeopt import InputError, get_machine
 
 Kernel = Literal["hybrid", "AMX", "AVX-512"]
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from benchmarks.papers.charts import Chart, Curve, Schedule
 from benchmarks.papers.figure import Figure
-from moeopt.core.view import Kind, Lane
+from benchmarks.rooms.core import Kind, Lane
 
 OURS, THEIRS, OPTIMUM = "#4477aa", "#cc3311", "#228833"
 SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")

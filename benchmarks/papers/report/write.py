@@ -7,8 +7,8 @@ from benchmarks.papers.report.html import to_html
 from benchmarks.papers.report.markdown import to_markdown
 from benchmarks.papers.report.plots import chart_svg, ratios_svg
 from benchmarks.papers.report.words import by_paper
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import write_bytes
+from benchmarks.rooms.core import write_bytes
+from moeopt import InputError
 
 PLOTS = "plots"
 

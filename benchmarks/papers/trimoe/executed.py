@@ -8,9 +8,8 @@ import numpy as np
 
 from benchmarks.papers.trimoe.setting import FEW, Loads, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
-from moeopt.planner.decode.run import Simulation
-from moeopt.planner.simulate import simulate
-from moeopt.sim.plan import Plan
+from benchmarks.rooms.planner import Simulation
+from moeopt import Plan, simulate
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers.trimoe.setting import Loads, Setting
-from moeopt.core.errors import InputError
-from moeopt.problems.layout.generate import Options, of_loads
-from moeopt.problems.layout.heuristics import trimoe_layout_tuned as tune
-from moeopt.problems.layout.instance import Domain, Instance, Solution
-from moeopt.problems.relayout.fixed_layout import after_migrations
-from moeopt.problems.relayout.generate import Options as RelayoutOptions
-from moeopt.problems.relayout.generate import on_layout
-from moeopt.problems.tri_domain.fixed_layout import scheduled
-from moeopt.problems.tri_domain.instance import Instance as TriDomain
-from moeopt.problems.tri_domain.instance import Solution as Schedule
-from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localized
-from moeopt.sim.machines.cost import path_cost
-from moeopt.solvers.run import solve
+from benchmarks.rooms.layout import Domain, Instance, Options, Solution, of_loads
+from benchmarks.rooms.layout import trimoe_layout_tuned as tune
+from benchmarks.rooms.relayout import Options as RelayoutOptions
+from benchmarks.rooms.relayout import after_migrations, on_layout
+from benchmarks.rooms.sim import path_cost
+from benchmarks.rooms.tri_domain import STRIPED, Layout, cold_localized, scheduled
+from benchmarks.rooms.tri_domain import Instance as TriDomain
+from benchmarks.rooms.tri_domain import Solution as Schedule
+from moeopt import InputError, solve
 
 NAME = "layer"
 

@@ -1,8 +1,8 @@
 """T15: what it takes to migrate four experts."""
 
 from benchmarks.papers.figure import Ours
-from moeopt.sim.machines.cost import dram_read_s, transfer_s
-from moeopt.sim.presets import get_machine, get_model
+from benchmarks.rooms.sim import dram_read_s, get_model, transfer_s
+from moeopt import get_machine
 
 EXPERTS = 4
 """5.5: "migrating up to four experts"."""

@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from benchmarks.papers import data
 from benchmarks.papers.figure import Ours
-from moeopt.planner.decode.loads import loads_of_trace
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.predictor import ALPHA, HOT, WARM, load_classes, predict_run
+from benchmarks.rooms.planner import loads_of_trace
+from benchmarks.rooms.sim import ALPHA, HOT, WARM, get_model, load_classes, predict_run, read_trace
 
 STORED = Path(__file__).with_name("predictor_accuracy.json")
 

@@ -5,10 +5,9 @@ import numpy as np
 from benchmarks.papers.trimoe import layouts
 from benchmarks.papers.trimoe.layouts import Dimms
 from benchmarks.papers.trimoe.setting import Setting
-from moeopt.problems.relayout.generate import Options, on_layout
-from moeopt.problems.relayout.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout
-from moeopt.sim.traces.predictor import predict_run
+from benchmarks.rooms.relayout import HEURISTICS, Options, on_layout
+from benchmarks.rooms.sim import predict_run
+from benchmarks.rooms.tri_domain import STRIPED, Layout
 
 POLICIES = ("none", "rebalance-only", "benefit-greedy", "benefit-makespan")
 """Heuristics of the problem `relayout`: what "predicted benefit" can mean, and less."""

@@ -8,12 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.planner.decode.loads import loads_of_workload
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.source import Source
-from moeopt.sim.traces.workload import Workload
+from benchmarks.rooms.planner import loads_of_workload
+from benchmarks.rooms.sim import Machine, ModelShape, Source, Workload, find, get_model
+from moeopt import get_machine
 
 Loads = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.seeds import over_seeds
 from benchmarks.papers.trimoe.setting import Setting
-from moeopt.sim.traces.predictor import HOT
+from benchmarks.rooms.sim import HOT
 
 COLD = 0.7
 """Share of the experts that is cold (3.1)."""

@@ -8,8 +8,8 @@ from benchmarks.papers.sweep import Sweep
 from benchmarks.papers.trimoe import relayout
 from benchmarks.papers.trimoe.executed import speedup
 from benchmarks.papers.trimoe.setting import MEASURED_HOST_EFFICIENCY, Changes, Setting
-from moeopt.problems.relayout.settlements import SETTLEMENTS as RELAYOUT
-from moeopt.problems.tri_domain.settlements import SETTLEMENTS as TRI_DOMAIN
+from benchmarks.rooms.relayout import SETTLEMENTS as RELAYOUT
+from benchmarks.rooms.tri_domain import SETTLEMENTS as TRI_DOMAIN
 
 MODELS = ("deepseek-v2", "qwen3-235b-a22b")
 

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.papers.trimoe import layouts, relayout
 from benchmarks.papers.trimoe.layouts import Dimms
 from benchmarks.papers.trimoe.setting import Setting
-from moeopt.problems.tri_domain.instance import Domain
-from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.plan import Assignment, Plan, Times
+from benchmarks.rooms.sim import Assignment, Times
+from benchmarks.rooms.tri_domain import STRIPED, Domain
+from moeopt import Plan
 
 LAYER_ALONE = Times(shared_ns=0)
 """The figures are of the routed experts: attention and shared experts are left out."""

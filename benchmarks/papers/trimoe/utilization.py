@@ -11,9 +11,8 @@ from benchmarks.papers.trimoe.ablation import LOADS
 from benchmarks.papers.trimoe.executed import run
 from benchmarks.papers.trimoe.setting import FEW, MEASURED_HOST_EFFICIENCY, MODELS, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
-from moeopt.planner.simulate import simulate
-from moeopt.sim.machines.cost import computation_s
-from moeopt.sim.machines.curve import Device
+from benchmarks.rooms.sim import Device, computation_s
+from moeopt import simulate
 
 DEVICES: tuple[Device, ...] = ("gpu", "cpu", "ndp")
 

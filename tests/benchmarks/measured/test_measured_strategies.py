@@ -8,7 +8,7 @@ import pytest
 from benchmarks.measured.points import STRATEGY, read_points
 from benchmarks.measured.strategies import AtRatio, compare_strategies, popularity
 from benchmarks.studies.measured_popularity import EXPERTS, FILES, PERCENT, read_sequences, shares
-from moeopt.core.errors import InputError
+from moeopt import InputError
 from tests.real_traces import real_trace_file
 
 KNOWN = ("random", "uniform", "front-loading", "frequency", "dynamic-expert-update")

@@ -21,8 +21,7 @@ from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points
 from benchmarks.measured.report import Errors, bandwidth_alone, classes, details, to_markdown
 from benchmarks.measured.together import fit_together
 from benchmarks.studies.split import predicted, settings
-from moeopt.sim.machines.runtimes.profile import get_runtime
-from moeopt.sim.machines.runtimes.terms import TERMS, prior, token_us
+from tests.rooms.sim import TERMS, get_runtime, prior, token_us
 
 there = (Path(os.environ.get(FOLDER, "")) / SECOND).is_file()
 needs_points = pytest.mark.skipif(not there, reason=f"{FOLDER} does not name the second table")

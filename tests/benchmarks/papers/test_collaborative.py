@@ -16,19 +16,11 @@ from benchmarks.papers.collaborative.baselines import (
     pre_gated_token_ns,
 )
 from benchmarks.papers.collaborative.systems import BASELINES, TOP_K, tokens_per_s
-from moeopt.planner.simulate import simulate
-from moeopt.problems.cache.check import objective
-from moeopt.problems.cache.heuristics import best_uniform
-from moeopt.problems.cache.instance import Instance, Solution
-from moeopt.sim.plan import Plan, Times
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.files import read_trace
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.workload import Workload
+from moeopt import Plan, simulate
 from tests.benchmarks.papers.nearness import SOFT, error_of, figure_of, value_of, without_traces
 from tests.real_traces import real_trace_file
+from tests.rooms.cache import Instance, Solution, best_uniform, objective
+from tests.rooms.sim import Routing, Times, Trace, Workload, get_model, read_trace, routing_trace
 
 MODEL = get_model("mixtral-8x7b")
 

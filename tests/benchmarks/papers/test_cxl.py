@@ -7,7 +7,6 @@ from benchmarks.papers.cxl import accuracy, statistics, sweeps
 from benchmarks.papers.cxl.figures import ndp_cut, speedup
 from benchmarks.papers.cxl.layer import HOT, WIDTHS, layer_ns
 from benchmarks.papers.cxl.widths import lost
-from moeopt.sim.traces.trace import Trace
 from tests.benchmarks.papers.nearness import (
     HARD,
     SOFT,
@@ -17,6 +16,7 @@ from tests.benchmarks.papers.nearness import (
     without_traces,
 )
 from tests.real_traces import real_trace_file
+from tests.rooms.sim import Trace
 
 EXPERT = 3 * 4096 * 14336
 """Weights of an expert of Mixtral-8x7B."""

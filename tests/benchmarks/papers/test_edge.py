@@ -9,12 +9,11 @@ import pytest
 from benchmarks.papers.edge import framework, hits, monde, offloading, prefill, sweeps
 from benchmarks.papers.edge.cases import Setting, cases, decode_instance, prefetched
 from benchmarks.papers.edge.figures import over_monde
-from moeopt.problems.balance.check import objective
-from moeopt.problems.execute import compare
-from moeopt.sim.presets import get_model
-from moeopt.sim.traces.trace import Trace
 from tests.benchmarks.papers.nearness import SOFT, error_of, figure_of, value_of, without_traces
 from tests.real_traces import real_trace_file
+from tests.rooms.balance import objective
+from tests.rooms.problems import compare
+from tests.rooms.sim import Trace, get_model
 
 
 @pytest.mark.parametrize(

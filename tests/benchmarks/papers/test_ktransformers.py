@@ -13,13 +13,12 @@ from benchmarks.papers.ktransformers.variants import (
     with_kernel,
     with_sockets,
 )
-from moeopt.core.view import Lane
-from moeopt.problems.deferral.heuristics import none, uniform
-from moeopt.problems.execute import compare
-from moeopt.sim.machines.layer_cost import attention_s
-from moeopt.sim.models.attention import LatentAttention
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import get_machine
 from tests.benchmarks.papers.nearness import HARD, SOFT, error_of, figure_of
+from tests.rooms.core import Lane
+from tests.rooms.deferral import none, uniform
+from tests.rooms.problems import compare
+from tests.rooms.sim import LatentAttention, attention_s, get_model
 
 A100 = get_machine("ktransformers-a100")
 

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.papers.published import Interval, parse_values, published
 from benchmarks.papers.registry import CHARTS, CONTRADICTIONS, FIGURES, SWEEPS, resolve
 from benchmarks.papers.report.words import TITLES
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 
 def test_there_are_60_in_five_papers() -> None:

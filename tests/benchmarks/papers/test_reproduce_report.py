@@ -16,8 +16,8 @@ from benchmarks.papers.report.plots import chart_svg, ratios_svg
 from benchmarks.papers.report.words import number, percent, summary, tally
 from benchmarks.papers.report.write import write_report
 from benchmarks.papers.sweep import Sweep
-from moeopt.core.view import Bar, Lane
 from tests.benchmarks.papers.toy_figures import NASTY, figure
+from tests.rooms.core import Bar, Lane
 
 CURVE = Curve(
     NASTY, "Fig. 1", "x", "y", (1.0, 2.0), {NASTY: (1.0, None)}, {"published": (None, 2.0)}, (1.5,)

@@ -9,7 +9,7 @@ from benchmarks.papers import data
 from benchmarks.papers.registry import FIGURES, SWEEPS
 from benchmarks.papers.run import reproduce
 from benchmarks.papers.sweep import sweeps
-from moeopt.core.errors import InputError
+from moeopt import InputError
 from tests.benchmarks.papers import toy_figures
 from tests.benchmarks.papers.toy_figures import CALLS
 

@@ -9,14 +9,11 @@ from benchmarks.papers.trimoe.sensitivity import knee
 from benchmarks.papers.trimoe.setting import MODELS, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
 from benchmarks.papers.trimoe.utilization import computing
-from moeopt.core.settlements import split_name
-from moeopt.planner.simulate import simulate
-from moeopt.problems.layout.check import objective
-from moeopt.problems.layout.second_stage import Layout, refined
-from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.machines.cost import expert_costs
-from moeopt.solvers.run import solve
+from moeopt import simulate, solve
+from tests.rooms.core import split_name
+from tests.rooms.layout import objective, refined
+from tests.rooms.sim import expert_costs
+from tests.rooms.tri_domain import HEURISTICS, STRIPED, Layout
 
 SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)
 

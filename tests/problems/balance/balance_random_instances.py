@@ -2,7 +2,7 @@
 
 import random
 
-from moeopt.problems.balance.instance import Instance
+from tests.rooms.balance import Instance
 
 KINDS = (
     "mixed",

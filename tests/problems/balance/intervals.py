@@ -8,7 +8,7 @@ from itertools import pairwise
 from ortools.sat.python import cp_model
 from ortools.sat.python.cp_model import IntVar
 
-from moeopt.problems.balance.cpsat import Model
+from tests.rooms.balance import Model
 
 
 class Intervals(Model):

@@ -5,9 +5,16 @@ from itertools import permutations
 
 import pytest
 
-from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
-from moeopt.problems.balance.instance import Instance, Solution
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
+from tests.rooms.balance import (
+    CONSTRAINTS,
+    Instance,
+    Solution,
+    johnson_ns,
+    objective,
+    sides,
+    violations,
+)
 
 # Two units with two slices each of experts 4 (resident), 7 and 9; a prompt of 3 tokens.
 INSTANCE = Instance(

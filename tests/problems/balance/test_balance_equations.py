@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.balance.check import objective
-from moeopt.problems.balance.heuristics import (
+from moeopt import solve
+from tests.problems.balance.balance_random_instances import KINDS, random_instance
+from tests.rooms.balance import (
     HEURISTICS,
+    Instance,
     Symbols,
     balance_equation,
     balanced_experts,
@@ -18,12 +20,10 @@ from moeopt.problems.balance.heuristics import (
     framework,
     largest_resident_share,
     monde,
+    objective,
     take,
     whole_experts,
 )
-from moeopt.problems.balance.instance import Instance
-from moeopt.solvers.run import solve
-from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 
 def instance_of(transfer: int, gpu: int, ndp: int, activation: int = 1, **changes: Any) -> Instance:

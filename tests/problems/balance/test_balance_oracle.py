@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.search import Search
-from moeopt.problems.balance.check import candidates, count, objective, violations
-from moeopt.problems.balance.instance import Instance
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
+from tests.rooms.balance import Instance, candidates, count, objective, violations
+from tests.rooms.core import Search
 
 PER_KIND = 32
 SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
@@ -99,7 +98,7 @@ def test_starting_solutions_change_nothing_but_time() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_dynamic_program_claims_nothing_false(kind: str, seeds: range) -> None:
     """By itself, without what goes on: its bracket holds the optimum and is valid, on 100 more."""
-    from moeopt.problems.balance.dynamic_program import solve as dp
+    from tests.rooms.balance import solve as dp
 
     closed = 0
     for seed in seeds:

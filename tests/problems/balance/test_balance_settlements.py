@@ -7,12 +7,17 @@ from statistics import median
 import pytest
 
 import moeopt
-from moeopt.core.settlements import Settlement
-from moeopt.problems.balance.check import objective, violations
-from moeopt.problems.balance.heuristics import HEURISTICS, balance_equation, take
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.settlements import SETTLEMENTS
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
+from tests.rooms.balance import (
+    HEURISTICS,
+    SETTLEMENTS,
+    Instance,
+    balance_equation,
+    objective,
+    take,
+    violations,
+)
+from tests.rooms.core import Settlement
 
 OF_METHODS = [s for s in SETTLEMENTS if s.methods]
 

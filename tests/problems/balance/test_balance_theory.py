@@ -7,21 +7,28 @@ from typing import Any
 import pytest
 from ortools.sat.python.cp_model import OPTIMAL, CpSolver
 
-from moeopt.core.search import Feasibility, Search
-from moeopt.problems.balance.bounds import (
-    gpu_relaxation,
-    link_relaxation,
-    lower_bound,
-    taken_slices,
-)
-from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
-from moeopt.problems.balance.dynamic_program import solve as dp
-from moeopt.problems.balance.heuristics import HEURISTICS, take
-from moeopt.problems.balance.instance import Instance, Solution
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed, changed
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 from tests.problems.balance.intervals import Intervals
+from tests.rooms.balance import (
+    CONSTRAINTS,
+    HEURISTICS,
+    Instance,
+    Solution,
+    bounds,
+    gpu_relaxation,
+    johnson_ns,
+    link_relaxation,
+    lower_bound,
+    objective,
+    sides,
+    take,
+    taken_slices,
+    violations,
+)
+from tests.rooms.balance import solve as dp
+from tests.rooms.core import Feasibility, Search
 
 DELETED = [random_instance(seed, kind) for kind in KINDS for seed in range(3)]
 
@@ -150,7 +157,7 @@ def test_the_links_plan_costs_what_it_says() -> None:
 
 def test_states_that_are_too_many_are_an_end_not_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then dp leaves its bracket to CP-SAT; a search that is stopped ends the same way."""
-    monkeypatch.setattr("moeopt.problems.balance.bounds.MAX_STATES", 3)
+    monkeypatch.setattr(bounds, "MAX_STATES", 3)
     instance = layer(0, "GPU")
     answer = gpu_relaxation(instance, objective(instance, take(instance, 0)), Search())
     assert (answer.feasibility, answer.note) == (Feasibility.UNKNOWN, "too many states")

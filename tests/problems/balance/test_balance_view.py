@@ -1,8 +1,8 @@
 """Solutions of balance as schedules: what runs where and when."""
 
-from moeopt.core.view import Bar
-from moeopt.problems.balance.view import facts, lanes
 from tests.problems.balance.test_balance_check import INSTANCE, solution
+from tests.rooms.balance import facts, lanes
+from tests.rooms.core import Bar
 
 
 def test_lanes_by_hand() -> None:

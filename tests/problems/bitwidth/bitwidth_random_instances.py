@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from moeopt.problems.bitwidth.instance import Instance
+from tests.rooms.bitwidth import Instance
 
 KINDS = (
     "convex losses",

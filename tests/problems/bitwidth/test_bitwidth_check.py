@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
-from moeopt.problems.bitwidth.instance import Instance, Solution
+from tests.rooms.bitwidth import CONSTRAINTS, Instance, Solution, objective, violations
 
 EXPERTS = [{"expert": e, "importance": e, "loss": [8, 4, 1]} for e in range(3)]
 

@@ -5,15 +5,23 @@ import random
 import numpy as np
 import pytest
 
-from moeopt.core.search import Search
-from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
-from moeopt.problems.bitwidth.check import candidates, objective, violations
-from moeopt.problems.bitwidth.dynamic_program import frontier
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.multiple_choice_knapsack import UNREACHABLE, Curve, Stopped, merged
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 from tests.problems.bitwidth.test_bitwidth_theory import layered, optimum
+from tests.rooms.bitwidth import (
+    UNREACHABLE,
+    Curve,
+    Instance,
+    Stopped,
+    candidates,
+    dynamic_program,
+    frontier,
+    merged,
+    multiple_choice_knapsack,
+    objective,
+    violations,
+)
+from tests.rooms.core import Search
 
 
 def falling(rng: random.Random, kind: str, length: int) -> list[int]:

@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.problems.bitwidth.dynamic_program import frontier
-from moeopt.problems.bitwidth.instance import Instance
+from moeopt import InputError, save
 from tests.refusals import refused
+from tests.rooms.bitwidth import Instance, frontier
 
 EXPERT = {"expert": 0, "importance": 731, "loss": [9, 5, 2, 1]}
 OTHER = {"expert": 3, "importance": 0, "loss": [0, 0, 7, 0]}

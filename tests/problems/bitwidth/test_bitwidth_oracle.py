@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.bitwidth.check import candidates, count
-from moeopt.problems.bitwidth.heuristics import WARM_START
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.files import load
-from moeopt.solvers.run import solve
+from moeopt import load, solve
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
+from tests.rooms.bitwidth import WARM_START, Instance, candidates, count
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "bitwidth"
 PER_KIND = 32

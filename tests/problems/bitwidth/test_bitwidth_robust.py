@@ -5,10 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt import bitwidth
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.bitwidth.later import decide
+from moeopt import Futures, bitwidth
+from tests.rooms.bitwidth import decide
+from tests.rooms.core import Search
 
 EXPERTS, FUTURES = 5, 4
 

@@ -6,15 +6,21 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.search import Search
-from moeopt.problems.bitwidth import dynamic_program, heuristics
-from moeopt.problems.bitwidth.bounds import lower_bound, priced
-from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
+from tests.rooms.bitwidth import (
+    CONSTRAINTS,
+    Instance,
+    dynamic_program,
+    heuristics,
+    lower_bound,
+    objective,
+    prefix_split,
+    priced,
+    violations,
+)
+from tests.rooms.core import Search
 
 SHARES = [range(2), pytest.param(range(2, 5), marks=pytest.mark.slow)]
 

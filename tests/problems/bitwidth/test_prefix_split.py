@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.bitwidth.check import objective, violations
-from moeopt.problems.bitwidth.heuristics import greedy_marginal, uniform
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.prefix_split import (
+from tests.rooms.bitwidth import (
+    Instance,
     budget_shares,
     evenly_spaced,
+    greedy_marginal,
+    objective,
     prefix_split,
+    uniform,
+    violations,
 )
 
 

@@ -2,7 +2,7 @@
 
 import random
 
-from moeopt.problems.cache.instance import Instance
+from tests.rooms.cache import Instance
 
 KINDS = (
     "mixed",

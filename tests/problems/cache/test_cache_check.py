@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.cache.check import Served, objective, serve, violations
-from moeopt.problems.cache.instance import Instance, Solution
+from tests.rooms.cache import Instance, Served, Solution, objective, serve, violations
 
 
 def made(accesses: list[list[list[int]]], **changes: Any) -> Instance:

@@ -5,11 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from moeopt.core import stack_distance
-from moeopt.core.stack_distance import stack_distances
-from moeopt.problems.cache.check import serve
-from moeopt.problems.cache.instance import Instance, Solution, curves_of
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses
+from tests.rooms.cache import Instance, Solution, curves_of, serve
+from tests.rooms.core import stack_distance, stack_distances
 
 TRACES = 200
 

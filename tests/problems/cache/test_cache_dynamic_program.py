@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.search import Feasibility, Search
-from moeopt.problems.cache import dynamic_program
-from moeopt.problems.cache.bounds import (
+from moeopt import solve
+from tests.problems.cache.cache_random_instances import random_accesses
+from tests.rooms.cache import (
+    Instance,
     Sides,
     bisect,
     cheapest,
     completions,
     dual_function,
     dual_ns,
+    dynamic_program,
+    within,
 )
-from moeopt.problems.cache.dynamic_program import within
-from moeopt.problems.cache.instance import Instance
-from moeopt.solvers.run import solve
-from tests.problems.cache.cache_random_instances import random_accesses
+from tests.rooms.core import Feasibility, Search
 
 CASES = 80
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.problems.cache import instance as module
-from moeopt.problems.cache.instance import MAX_TRACE_NS, Instance
+from moeopt import InputError, save
 from tests.refusals import refused
+from tests.rooms.cache import MAX_TRACE_NS, Instance
+from tests.rooms.cache import instance as module
 
 DATA: dict[str, Any] = {
     "problem": "cache",

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from benchmarks.studies.belady_bound import belady_bound
-from moeopt.problems.cache.check import candidates, count
-from moeopt.problems.cache.instance import Instance
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
+from tests.rooms.cache import Instance, candidates, count
 
 PER_KIND = 26
 SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]

@@ -5,11 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt import cache
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.cache.heuristics import best_uniform, greedy_marginal
-from moeopt.problems.cache.later import decide
+from moeopt import Futures, cache
+from tests.rooms.cache import best_uniform, decide, greedy_marginal
+from tests.rooms.core import Search
 
 LAYERS, EXPERTS, TOKENS = 3, 4, 12
 

@@ -5,19 +5,22 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.papers.collaborative.policies import fifo, probability, random_contents
-from moeopt.problems.cache import view
-from moeopt.problems.cache.check import CONSTRAINTS, objective, serve
-from moeopt.problems.cache.heuristics import (
-    best_uniform,
-    greedy_marginal,
-    proportional,
-    uniform,
-    uniform_ways,
-)
-from moeopt.problems.cache.instance import Instance, Solution
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
+from tests.rooms.cache import (
+    CONSTRAINTS,
+    Instance,
+    Solution,
+    best_uniform,
+    greedy_marginal,
+    objective,
+    proportional,
+    serve,
+    uniform,
+    uniform_ways,
+    view,
+)
 
 DELETED = [
     random_instance(seed, kind) for kind in ("mixed", "reuse", "fetch-bound") for seed in range(4)

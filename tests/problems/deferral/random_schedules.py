@@ -2,7 +2,7 @@
 
 import random
 
-from moeopt.problems.deferral.instance import Instance
+from tests.rooms.deferral import Instance
 
 KINDS = (
     "equal layers",

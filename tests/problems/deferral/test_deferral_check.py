@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
-from moeopt.problems.deferral.instance import Instance, Solution
+from tests.rooms.deferral import CONSTRAINTS, Instance, Solution, objective, violations
 
 # Layer 0: A 0-10, S 10-14, I 12-18, D 18-21. Layer 1: A 20-30, S 30-34, I 32-41, no D.
 # Layer 2: A 43-53, S 53-57, I 55-64. D[0] with its hand-over of 2 ends at 23, long before 43.

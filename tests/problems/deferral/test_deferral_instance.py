@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.problems.deferral.instance import Instance
+from moeopt import InputError, save
 from tests.refusals import refused
+from tests.rooms.deferral import Instance
 
 DATA: dict[str, Any] = {
     "problem": "deferral",

@@ -5,12 +5,19 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.deferral.check import candidates, count, objective, violations
-from moeopt.problems.deferral.dynamic_program import front
-from moeopt.problems.deferral.heuristics import HEURISTICS, schedule, uniform
-from moeopt.problems.deferral.instance import Instance
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.deferral.random_schedules import KINDS, random_instance
+from tests.rooms.deferral import (
+    HEURISTICS,
+    Instance,
+    candidates,
+    count,
+    front,
+    objective,
+    schedule,
+    uniform,
+    violations,
+)
 
 PER_KIND = 45
 SHARES = [range(5), pytest.param(range(5, PER_KIND), marks=pytest.mark.slow)]

@@ -8,16 +8,24 @@ import numpy as np
 import pytest
 
 from benchmarks.papers.ktransformers.cycle import cycle_ns
-from moeopt.core.search import Search
-from moeopt.problems.deferral import bounds
-from moeopt.problems.deferral.bounds import pareto
-from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
-from moeopt.problems.deferral.dynamic_program import front
-from moeopt.problems.deferral.heuristics import period_ns, saturate, schedule, uniform
-from moeopt.problems.deferral.instance import TIMES, Instance
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.deferral.random_schedules import KINDS, random_instance
+from tests.rooms.core import Search
+from tests.rooms.deferral import (
+    CONSTRAINTS,
+    TIMES,
+    Instance,
+    bounds,
+    front,
+    objective,
+    pareto,
+    period_ns,
+    saturate,
+    schedule,
+    uniform,
+    violations,
+)
 
 # The experts of layer 0 take long: D[0] runs beside the long attention of layer 2 if DE-C3 lets it.
 HELD = Instance(
@@ -195,7 +203,7 @@ def test_the_search_stops_when_told() -> None:
     instance = varied(61, 0, max_total_penalty=60)
     search = Search()
     search.stop()
-    from moeopt.problems.deferral.dynamic_program import solve as dp
+    from tests.rooms.deferral import solve as dp
 
     dp(instance, search)
     assert not search.closed

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from moeopt.problems.joint.instance import Instance, Solution
+from tests.rooms.joint import Instance, Solution
 
 KINDS = (
     "residents",

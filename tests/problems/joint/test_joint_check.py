@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.problems.joint.check import objective, violations
-from moeopt.problems.joint.execute import execute
-from moeopt.problems.joint.instance import Instance, Solution
-from moeopt.problems.joint.view import differences, facts, lanes
+from moeopt import InputError
 from tests.problems.joint.joint_random_instances import random_instance, random_solution
+from tests.rooms.joint import (
+    Instance,
+    Solution,
+    differences,
+    execute,
+    facts,
+    lanes,
+    objective,
+    violations,
+)
 
 INSTANCE = Instance.from_arrays(
     chosen=[[[0, 1], [1, 2]]],

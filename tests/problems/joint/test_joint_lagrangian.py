@@ -7,22 +7,29 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.problems.joint import check
-from moeopt.problems.joint.bounds import objective_grid
-from moeopt.problems.joint.lagrangian import Ascent, first_multipliers
-from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
-from moeopt.problems.joint.lagrangian.gpu_memory import cached_layers, least_within
-from moeopt.problems.joint.lagrangian.kernels import Decisions, Ints, cache_hits
-from moeopt.problems.joint.lagrangian.local_search import changes
-from moeopt.problems.joint.lagrangian.relaxation import (
+from moeopt import solve
+from tests.problems.joint.joint_random_instances import KINDS, random_instance, random_solution
+from tests.rooms.joint import (
+    Arrays,
+    Ascent,
+    Decisions,
+    Ints,
     Multipliers,
     Relaxation,
     StepRelaxation,
+    cache_hits,
+    cached_layers,
+    changes,
+    check,
+    cost,
+    first_multipliers,
+    least_within,
+    objective_grid,
+    plan_of,
     soft_flow,
+    solution_of,
     whole_flow,
 )
-from moeopt.solvers.run import solve
-from tests.problems.joint.joint_random_instances import KINDS, random_instance, random_solution
 
 BUDGETS = ("JT-C2", "JT-C3", "JT-C4")
 SHARES = [range(10), pytest.param(range(10, 300), marks=pytest.mark.slow)]

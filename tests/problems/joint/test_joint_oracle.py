@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.joint.check import CONSTRAINTS, candidates, count
-from moeopt.problems.joint.cpsat import Model
-from moeopt.problems.joint.instance import Instance
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_agreement, assert_anchors
 from tests.problems.joint.joint_random_instances import KINDS, random_instance
+from tests.rooms.joint import CONSTRAINTS, Instance, Model, candidates, count
 
 SEEDS = 30 * len(KINDS)
 SHARES = [range(len(KINDS)), pytest.param(range(len(KINDS), SEEDS), marks=pytest.mark.slow)]

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.layout.instance import Instance, Solution
+from tests.rooms.layout import Instance, Solution
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

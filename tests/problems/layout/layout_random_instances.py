@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain, groupby
 from typing import Any
 
-from moeopt.problems.layout.instance import COSTS, Instance
+from tests.rooms.layout import COSTS, Instance
 
 KINDS = (
     "mixed",

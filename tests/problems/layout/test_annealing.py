@@ -3,12 +3,6 @@
 import numpy as np
 import pytest
 
-from moeopt.problems.layout import annealing
-from moeopt.problems.layout.annealing import Moves, State, annealed, rules_of, state_of, value_of
-from moeopt.problems.layout.check import objective, violations
-from moeopt.problems.layout.copies import fields_of
-from moeopt.problems.layout.heuristics import trimoe_layout
-from moeopt.problems.layout.instance import DOMAINS, Instance, Solution
 from tests.problems.layout.layout_random_instances import (
     KINDS,
     links_bind,
@@ -16,6 +10,22 @@ from tests.problems.layout.layout_random_instances import (
     with_schema_2,
 )
 from tests.problems.layout.test_layout_copies import permitting
+from tests.rooms.layout import (
+    DOMAINS,
+    Instance,
+    Moves,
+    Solution,
+    State,
+    annealed,
+    annealing,
+    fields_of,
+    objective,
+    rules_of,
+    state_of,
+    trimoe_layout,
+    value_of,
+    violations,
+)
 
 HOT = [1e3] * 4
 """So hot that every move is taken."""

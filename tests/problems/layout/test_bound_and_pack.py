@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.search import Feasibility, Search
-from moeopt.problems.layout.check import objective, violations
-from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.paths import Path
-from moeopt.problems.layout.single_scenario import arc_flow, class_cpsat, scenario_bounds, solve
-from moeopt.problems.layout.single_scenario.classes import ClassAnswer
-from moeopt.problems.layout.single_scenario.packing import Incumbent
 from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.rooms.core import Feasibility, Search
+from tests.rooms.layout import (
+    COSTS,
+    ClassAnswer,
+    Incumbent,
+    Instance,
+    Path,
+    arc_flow,
+    class_cpsat,
+    objective,
+    scenario_bounds,
+    violations,
+)
+from tests.rooms.layout import solve_single_scenario as solve
 
 SEEDS = range(3)
 MORE_SEEDS = range(3, 12)

@@ -9,29 +9,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.search import Feasibility
-from moeopt.problems.layout.paths import CPU_PATHS, GPU_PATHS, LOCAL_READS, STRIPED_READS, Path
-from moeopt.problems.layout.single_scenario import arc_flow, classes
-from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items
-from moeopt.problems.layout.single_scenario.class_cpsat import pack_cpsat, solve_class_cpsat
-from moeopt.problems.layout.single_scenario.classes import ClassProblem
-from moeopt.problems.layout.single_scenario.lagrangian import dual_multipliers, largest_item
-from moeopt.problems.layout.single_scenario.packing import Incumbent, longest_first, repair
-from moeopt.problems.layout.single_scenario.scenario import (
+from tests.problems.layout.test_bound_and_pack import larger_instance
+from tests.rooms.core import Feasibility
+from tests.rooms.layout import (
+    CPU_PATHS,
+    GPU_PATHS,
+    LOCAL_READS,
+    STRIPED_READS,
     Assignment,
     Branch,
+    ClassProblem,
+    Graph,
+    Incumbent,
+    Items,
+    Path,
     Row,
     SingleScenario,
-)
-from moeopt.problems.layout.single_scenario.state_bounds import (
+    Subproblems,
+    arc_flow,
     assign_hosts,
+    classes,
+    dual_multipliers,
+    largest_item,
     leaving,
     load_divisors,
+    longest_first,
+    pack_cpsat,
     packing_bound,
+    repair,
     simple_bounds,
+    solve_class_cpsat,
 )
-from moeopt.problems.layout.single_scenario.subproblems import Subproblems
-from tests.problems.layout.test_bound_and_pack import larger_instance
 
 FEASIBLE, INFEASIBLE = Feasibility.FEASIBLE, Feasibility.INFEASIBLE
 

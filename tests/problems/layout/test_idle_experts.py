@@ -3,8 +3,7 @@
 import pytest
 
 import moeopt
-from moeopt.problems.layout.check import objective, violations
-from moeopt.problems.layout.instance import Instance, Solution, with_idle_localized
+from tests.rooms.layout import Instance, Solution, objective, violations, with_idle_localized
 
 
 def _instance(dimm_slots: int | None = None, hbm_slots: int = 0) -> Instance:

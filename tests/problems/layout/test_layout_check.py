@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from moeopt.problems.layout.check import CONSTRAINTS, loads, objective, violations
-from moeopt.problems.layout.instance import Instance, Solution
 from tests.problems.layout import test_layout_copies, test_layout_schema_2
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.rooms.layout import CONSTRAINTS, Instance, Solution, loads, objective, violations
 
 # Expert 0 and 1 always have tokens, 2 only in scenario 1, 3 never.
 COSTS = {

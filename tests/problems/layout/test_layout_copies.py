@@ -5,24 +5,36 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.core.search import Search
-from moeopt.problems.layout import bound_and_pack
-from moeopt.problems.layout.bounds import lower_bound, objective_grid
-from moeopt.problems.layout.check import objective, violations
-from moeopt.problems.layout.copies import fields_of, fits, places_of, used_bytes, within_memory
-from moeopt.problems.layout.execute import execute
-from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import COSTS, Copies, Instance, Solution
-from moeopt.problems.layout.later import execute_layout
-from moeopt.problems.layout.view import differences, facts, lanes
-from moeopt.problems.layout.with_copies import dual_copies, two_localized
-from moeopt.solvers.run import solve
+from moeopt import InputError, save, solve
 from tests.problems.agreement import assert_anchors
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import KINDS, copies_matter, random_instance
 from tests.refusals import refused
+from tests.rooms.core import Search
+from tests.rooms.layout import (
+    COSTS,
+    HEURISTICS,
+    Copies,
+    Instance,
+    Solution,
+    bound_and_pack,
+    differences,
+    dual_copies,
+    execute,
+    execute_layout,
+    facts,
+    fields_of,
+    fits,
+    lanes,
+    lower_bound,
+    objective,
+    objective_grid,
+    places_of,
+    two_localized,
+    used_bytes,
+    violations,
+    within_memory,
+)
 
 EXACT = ("cp-sat", "milp", "mathprog", "bound-and-pack")
 AMPLE = {"max_per_expert": 3, "expert_bytes": 4, "dimm_bytes": 999}

@@ -3,20 +3,27 @@
 import numpy as np
 import pytest
 
-from moeopt.problems.layout.check import loads, objective, violations
-from moeopt.problems.layout.heuristics import (
+from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.rooms.layout import (
+    COSTS,
+    DOMAINS,
     HEURISTICS,
+    IDLE,
+    Instance,
+    as_solution,
+    best_schedules,
+    loads,
     local_search,
     lpt,
+    objective,
+    refined,
     trimoe_layout,
     trimoe_layout_tuned,
+    violations,
 )
-from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance
-from moeopt.problems.layout.paths import IDLE, STRIPED
-from moeopt.problems.layout.second_stage import Layout, as_solution, best_schedules, refined
-from moeopt.problems.tri_domain import heuristics as online
-from moeopt.problems.tri_domain import instance as fixed
-from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.rooms.tri_domain import STRIPED, Layout
+from tests.rooms.tri_domain import heuristics as online
+from tests.rooms.tri_domain import instance as fixed
 
 SEVENTY = "experts 0.7"
 

@@ -6,17 +6,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.layout.bounds import (
-    average_load_ns,
-    longest_expert_ns,
-    lower_bound,
-    makespan_grid,
-    striped_reads_ns,
-)
-from moeopt.problems.layout.check import objective, violations
-from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance, Solution
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import (
     assert_agreement,
     assert_anchors,
@@ -25,6 +15,20 @@ from tests.problems.agreement import (
 )
 from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.rooms.layout import (
+    COSTS,
+    DOMAINS,
+    HEURISTICS,
+    Instance,
+    Solution,
+    average_load_ns,
+    longest_expert_ns,
+    lower_bound,
+    makespan_grid,
+    objective,
+    striped_reads_ns,
+    violations,
+)
 
 PER_KIND = 24
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.layout.check import CONSTRAINTS
+from tests.rooms.layout import CONSTRAINTS
 
 PROVEN = re.compile(r"\n## Bound and pack\n(.*?)\n## ", re.DOTALL)
 

@@ -2,13 +2,20 @@
 
 import numpy as np
 
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.layout import later as robust
-from moeopt.problems.layout.check import loads, violations
-from moeopt.problems.layout.heuristics import lpt
-from moeopt.problems.layout.instance import Instance, Solution
-from moeopt.problems.layout.second_stage import Layout, as_solution, best_schedules, refined
+from moeopt import Futures
+from tests.rooms.core import Search
+from tests.rooms.layout import (
+    Instance,
+    Solution,
+    as_solution,
+    best_schedules,
+    loads,
+    lpt,
+    refined,
+    violations,
+)
+from tests.rooms.layout import later as robust
+from tests.rooms.tri_domain import Layout
 
 FEW = Futures(samples=8)
 

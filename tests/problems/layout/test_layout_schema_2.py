@@ -9,16 +9,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.core.search import Search
-from moeopt.problems.layout import single_scenario
-from moeopt.problems.layout.bounds import lower_bound, unit_of
-from moeopt.problems.layout.check import loads, objective, violations
-from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
-from moeopt.problems.layout.shared_layout import SharedLayout
-from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
-from moeopt.solvers.run import solve
+from moeopt import InputError, save, solve
 from tests.problems.agreement import assert_agreement, changed
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
@@ -29,6 +20,22 @@ from tests.problems.layout.layout_random_instances import (
 )
 from tests.problems.layout.test_layout_oracle import BOUNDS, weighted
 from tests.refusals import refused
+from tests.rooms.core import Search
+from tests.rooms.layout import (
+    COSTS,
+    TWO_PARTS,
+    Branch,
+    Instance,
+    SharedLayout,
+    SingleScenario,
+    Solution,
+    loads,
+    lower_bound,
+    objective,
+    single_scenario,
+    unit_of,
+    violations,
+)
 
 # Two DIMMs on each of two channels. A striped read of 5 keeps each DIMM busy for 3.
 SCENARIO = {

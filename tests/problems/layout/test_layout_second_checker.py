@@ -4,9 +4,7 @@ import random
 
 import pytest
 
-from moeopt.problems.layout.check import violations
-from moeopt.problems.layout.instance import Copies, Instance, Solution
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import (
     assert_checkers_agree,
     assert_found,
@@ -15,6 +13,7 @@ from tests.problems.agreement import (
 )
 from tests.problems.layout.by_arrays import best, judged
 from tests.problems.layout.layout_random_instances import attack
+from tests.rooms.layout import Copies, Instance, Solution, violations
 
 
 def random_solution(instance: Instance, rng: random.Random) -> Solution:

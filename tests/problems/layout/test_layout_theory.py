@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.layout.check import CONSTRAINTS, loads
-from moeopt.problems.layout.instance import COSTS, Instance, Solution
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed, changed
 from tests.problems.layout.layout_random_instances import (
     KINDS,
@@ -16,6 +14,7 @@ from tests.problems.layout.layout_random_instances import (
     random_instance,
     with_schema_2,
 )
+from tests.rooms.layout import CONSTRAINTS, COSTS, Instance, Solution, loads
 
 SEEDS = range(13)
 

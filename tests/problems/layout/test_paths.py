@@ -2,10 +2,19 @@
 
 import numpy as np
 
-from moeopt.problems.layout.check import scenario_loads
-from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance
-from moeopt.problems.layout.paths import DEVICE_OF, IDLE, PATH_OF, STRIPED, Device, Path
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.rooms.layout import (
+    COSTS,
+    DEVICE_OF,
+    DOMAINS,
+    IDLE,
+    PATH_OF,
+    Device,
+    Instance,
+    Path,
+    scenario_loads,
+)
+from tests.rooms.tri_domain import STRIPED
 
 
 def test_the_order_is_that_of_fields_and_domains() -> None:

@@ -6,26 +6,28 @@ from itertools import combinations_with_replacement, islice
 import numpy as np
 import pytest
 
-from moeopt.core.search import Search
-from moeopt.problems.layout import check
-from moeopt.problems.layout.bounds import unit_of
-from moeopt.problems.layout.instance import Instance, Scenario
-from moeopt.problems.layout.multi_scenario import solve
-from moeopt.problems.layout.shared_layout import (
-    Box,
-    Multipliers,
-    Pattern,
-    Relaxation,
-    Room,
-    SharedLayout,
-)
-from moeopt.problems.layout.single_scenario import scenario_bounds
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
     of_every_kind,
     random_instance,
     several_scenarios,
 )
+from tests.rooms.core import Search
+from tests.rooms.layout import (
+    Box,
+    Instance,
+    Multipliers,
+    Pattern,
+    Relaxation,
+    Room,
+    Scenario,
+    SharedLayout,
+    check,
+    rounds,
+    scenario_bounds,
+    unit_of,
+)
+from tests.rooms.layout import solve_several_scenarios as solve
 
 INSTANCES = several_scenarios(200, 30)
 SHARES = 20
@@ -41,7 +43,7 @@ def test_there_are_enough_instances() -> None:
 )
 def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every single bound is at most the optimum, the plan at least, and closed means equal."""
-    monkeypatch.setattr("moeopt.problems.layout.rounds.PER_EXPERT", 50)
+    monkeypatch.setattr(rounds, "PER_EXPERT", 50)
     closed = 0
     for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
         least = optimum(instance)

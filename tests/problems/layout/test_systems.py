@@ -3,29 +3,31 @@
 import numpy as np
 import pytest
 
-from moeopt.core.problem import HINDSIGHT, THIS_STEP
-from moeopt.problems.layout.check import loads, objective, violations
-from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.systems import (
+from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
+from tests.problems.layout.test_layout_heuristics import rows
+from tests.rooms.core import HINDSIGHT, THIS_STEP
+from tests.rooms.layout import (
     ALL_STRIPED,
     BEST_CUT,
+    COPIES,
+    HEURISTICS,
     SYSTEMS,
-    Layout,
+    Instance,
     cold_localized,
     executed,
     expected_ndp_ns,
     expected_ns,
+    loads,
     monde,
+    objective,
     on_layout,
     trimoe,
+    violations,
 )
-from moeopt.problems.layout.with_copies import COPIES
-from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain import heuristics as fixed
-from moeopt.problems.tri_domain.check import objective as fixed_objective
-from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
-from tests.problems.layout.test_layout_heuristics import rows
+from tests.rooms.problems import get_problem
+from tests.rooms.tri_domain import Layout
+from tests.rooms.tri_domain import heuristics as fixed
+from tests.rooms.tri_domain import objective as fixed_objective
 
 FORECAST = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 """The opposite of what comes in `rows(10)`: 8 % of 55 tokens are experts 0 and 1."""

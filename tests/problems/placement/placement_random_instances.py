@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from moeopt.problems.placement.instance import Instance
+from tests.rooms.placement import Instance
 
 KINDS = (
     "mixed",

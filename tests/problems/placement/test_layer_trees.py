@@ -5,14 +5,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.problems.placement import lagrangian
-from moeopt.problems.placement.bounds import objective_grid
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.lagrangian.layer_trees import Layer, LayerTrees, scale_of
-from moeopt.problems.placement.lagrangian.relaxation import Model
-from moeopt.problems.placement.layer_steps import Flags
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.placement.placement_random_instances import random_instance
+from tests.rooms.placement import (
+    Flags,
+    Instance,
+    Layer,
+    LayerTrees,
+    Model,
+    lagrangian,
+    objective_grid,
+    scale_of,
+)
 
 KINDS = ("mixed", "batched", "gpu-bound", "costly charge", "fill", "sizes, filled", "huge numbers")
 SHARES = [range(1), pytest.param(range(1, 40), marks=pytest.mark.slow)]

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.placement.check import LayerStep, layer_steps, objective, violations
-from moeopt.problems.placement.instance import Instance, Solution
+from tests.rooms.placement import Instance, LayerStep, Solution, layer_steps, objective, violations
 
 STEPS = [[[[0, 2], [1, 1]], [[2, 1]]], [[[1, 3]], []]]
 

@@ -7,18 +7,26 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.holdout import run_on
-from moeopt.problems.placement.bounds import capacity_of, lower_bound
-from moeopt.problems.placement.check import layer_steps, objective, violations
-from moeopt.problems.placement.generate import resettled
-from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance, Solution, held_of
-from moeopt.problems.placement.layer_steps import CELLS, FEW, best_dispatch, total_ns
-from moeopt.problems.placement.view import facts
-from moeopt.solvers.run import solve
+from moeopt import InputError, run_on, solve
 from tests.problems.agreement import assert_agreement, assert_starts_help
 from tests.problems.placement.placement_random_instances import FREE_KINDS, random_instance
+from tests.rooms.placement import (
+    CELLS,
+    FEW,
+    HEURISTICS,
+    Instance,
+    Solution,
+    best_dispatch,
+    capacity_of,
+    facts,
+    held_of,
+    layer_steps,
+    lower_bound,
+    objective,
+    resettled,
+    total_ns,
+    violations,
+)
 
 MODELS = ("cp-sat", "milp", "mathprog")
 PER_KIND = 30

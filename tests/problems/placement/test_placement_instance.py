@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.json_files import save
-from moeopt.problems.placement.instance import MAX_TOTAL_NS, Instance, expert_ns
-from moeopt.problems.placement.ranking import of_steps
+from moeopt import save
 from tests.refusals import refused
+from tests.rooms.placement import MAX_TOTAL_NS, Instance, expert_ns, of_steps
 
 DATA: dict[str, Any] = {
     "problem": "placement",

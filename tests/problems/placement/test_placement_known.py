@@ -5,15 +5,11 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.json_files import save
-from moeopt.core.problem import HINDSIGHT, NOTHING
-from moeopt.problems.placement import Known
-from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance, Solution
-from moeopt.problems.placement.settlements import SETTLEMENTS
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.run import solve
+from moeopt import save, solve
 from tests.refusals import refused
+from tests.rooms.core import HINDSIGHT, NOTHING
+from tests.rooms.placement import HEURISTICS, SETTLEMENTS, Instance, Known, Solution
+from tests.rooms.problems import get_problem
 
 PROMPTS = {"prefill_counts": [[0, 4, 3, 1], [5, 0, 1, 2]]}
 SCORES = {"prefill_scores": [[0, 10, 30, 5], [20, 0, 1, 9]], "score_scale": 10}

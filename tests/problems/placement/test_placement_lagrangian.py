@@ -6,34 +6,38 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.core.search import Search
-from moeopt.problems.placement import lagrangian
-from moeopt.problems.placement.bounds import objective_grid
-from moeopt.problems.placement.check import candidates, objective, violations
-from moeopt.problems.placement.instance import Instance, held_of, solution_of
-from moeopt.problems.placement.lagrangian import solve as price_and_swap
-from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
-from moeopt.problems.placement.lagrangian.relaxation import (
-    Model,
-    VolumeAlgorithm,
-    allowed,
-    cheapest_layers,
-    first_multipliers,
-    reduced_cost_fixing,
-    relaxed,
-)
-from moeopt.problems.placement.lagrangian.residual_problem import (
-    Residual,
-    residual_of,
-    solve_residual,
-)
-from moeopt.problems.placement.layer_steps import Flags, total_ns
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,
     KINDS,
     random_instance,
 )
+from tests.rooms.core import Search
+from tests.rooms.placement import (
+    Flags,
+    Instance,
+    LocalSearch,
+    Model,
+    Residual,
+    VolumeAlgorithm,
+    allowed,
+    candidates,
+    cheapest_layers,
+    first_multipliers,
+    held_of,
+    lagrangian,
+    objective,
+    objective_grid,
+    perturbed,
+    reduced_cost_fixing,
+    relaxed,
+    residual_of,
+    solution_of,
+    solve_residual,
+    total_ns,
+    violations,
+)
+from tests.rooms.placement import solve as price_and_swap
 
 WIDE = 12
 """Experts of a layer, more than are tried out subset by subset."""

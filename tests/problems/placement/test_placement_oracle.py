@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.placement.check import candidates, count
-from moeopt.problems.placement.instance import Instance
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
+from tests.rooms.placement import Instance, candidates, count
 
 PER_KIND = 18
 SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]

@@ -5,11 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from moeopt import placement
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.placement.instance import held_of
-from moeopt.problems.placement.later import decide, draw, future_ns
+from moeopt import Futures, placement
+from tests.rooms.core import Search
+from tests.rooms.placement import decide, draw, future_ns, held_of
 
 LAYERS, EXPERTS = 2, 4
 

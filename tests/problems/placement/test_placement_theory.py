@@ -5,18 +5,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.problems.placement import view
-from moeopt.problems.placement.bounds import capacity_of, knapsack_bound, lower_bound
-from moeopt.problems.placement.check import CONSTRAINTS, objective, violations
-from moeopt.problems.placement.heuristics import HEURISTICS, fiddler, listed, offload_time
-from moeopt.problems.placement.instance import Instance, Solution, held_of
-from moeopt.problems.placement.ranking import best_prefix, filled, layer_by_layer
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,
     KINDS,
     random_instance,
+)
+from tests.rooms.placement import (
+    CONSTRAINTS,
+    HEURISTICS,
+    Instance,
+    Solution,
+    best_prefix,
+    capacity_of,
+    fiddler,
+    filled,
+    held_of,
+    knapsack_bound,
+    layer_by_layer,
+    listed,
+    lower_bound,
+    objective,
+    offload_time,
+    view,
+    violations,
 )
 
 DELETION_KINDS = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
+from tests.rooms.relayout import Expert, Instance, Migration, Solution
 
 Ints = NDArray[np.int64]
 

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from moeopt.problems.relayout.instance import Instance
+from tests.rooms.relayout import Instance
 
 KINDS = (
     "mixed",

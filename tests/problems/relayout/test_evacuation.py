@@ -2,23 +2,27 @@
 
 import pytest
 
-import moeopt.problems.relayout.striped_reads as decomposition
-from moeopt.core.search import Feasibility, Search
-from moeopt.problems.generate import generate
-from moeopt.problems.relayout.bounds import objective_grid
-from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.modes import Modes
-from moeopt.problems.relayout.striped_reads import solve as evacuation
-from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
-from moeopt.problems.relayout.striped_reads.subproblem import FIRST_PASS, Dimm, Subproblem
-from moeopt.solvers.run import solve
+from moeopt import generate, solve
 from tests.problems.relayout.by_arrays import optimum
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
     random_instance,
 )
+from tests.rooms.core import Feasibility, Search
+from tests.rooms.relayout import (
+    FIRST_PASS,
+    Dimm,
+    Instance,
+    Modes,
+    PlanModel,
+    Subproblem,
+    objective,
+    objective_grid,
+    violations,
+)
+from tests.rooms.relayout import solve as evacuation
+from tests.rooms.relayout import striped_reads as decomposition
 
 SHARES = [range(5), pytest.param(range(5, 45), marks=pytest.mark.slow)]
 LIMIT_S = 600.0

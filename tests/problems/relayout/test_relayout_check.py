@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.relayout.check import (
+from tests.refusals import refused
+from tests.rooms.relayout import (
     CONSTRAINTS,
+    Instance,
+    Solution,
     layout_after,
     link_busy_ns,
     loads,
     objective,
     violations,
 )
-from moeopt.problems.relayout.instance import Instance, Solution
-from tests.refusals import refused
 
 COSTS = {
     "gpu_hit_ns": 3,

@@ -5,32 +5,34 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.generate import generate
-from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.fixed_layout import (
-    after_migrations,
-    refined,
-    refined_ns,
-    schedule_of,
-)
-from moeopt.problems.relayout.heuristics import (
-    HEURISTICS,
-    WARM_START,
-    benefit_greedy,
-    benefit_makespan,
-    none,
-    rebalance_only,
-)
-from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
-from moeopt.problems.relayout.settlements import OWN as SETTLEMENTS
-from moeopt.problems.tri_domain import check as tri_domain
-from moeopt.problems.tri_domain.heuristics import trimoe
+from moeopt import generate
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
     random_instance,
 )
 from tests.problems.relayout.test_relayout_oracle import expert, instance_of
+from tests.rooms.relayout import (
+    HEURISTICS,
+    WARM_START,
+    Expert,
+    Instance,
+    Migration,
+    Solution,
+    after_migrations,
+    benefit_greedy,
+    benefit_makespan,
+    none,
+    objective,
+    rebalance_only,
+    refined,
+    refined_ns,
+    schedule_of,
+    violations,
+)
+from tests.rooms.relayout import OWN as SETTLEMENTS
+from tests.rooms.tri_domain import check as tri_domain
+from tests.rooms.tri_domain import trimoe
 
 
 def instances(experts: int | None = None) -> list[Instance]:

@@ -5,15 +5,21 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.relayout.bounds import lower_bound
-from moeopt.problems.relayout.check import candidates, count, violations
-from moeopt.problems.relayout.instance import DOMAINS, Instance, Migration
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help, exact
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
     random_instance,
+)
+from tests.rooms.relayout import (
+    DOMAINS,
+    Instance,
+    Migration,
+    candidates,
+    count,
+    lower_bound,
+    violations,
 )
 
 PER_KIND = 26

@@ -5,21 +5,26 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from moeopt.core.search import Feasibility, Search
-from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.modes import Modes
-from moeopt.problems.relayout.striped_reads import _Decomposition, plan_model
-from moeopt.problems.relayout.striped_reads.plan_model import LabelSetting, PlanModel
-from moeopt.problems.relayout.striped_reads.plans import (
+from moeopt import solve
+from tests.problems.relayout.relayout_random_instances import KINDS, NEWER_KINDS, random_instance
+from tests.rooms.core import Feasibility, Search
+from tests.rooms.relayout import (
     SHARED,
+    Dimm,
+    LabelSetting,
     Limits,
+    Modes,
     Offers,
+    PlanModel,
+    Subproblem,
+    _Decomposition,
+    objective,
+    plan_model,
+    striped_reads,
     tabulate,
     undominated,
+    violations,
 )
-from moeopt.problems.relayout.striped_reads.subproblem import Dimm, Subproblem
-from moeopt.solvers.run import solve
-from tests.problems.relayout.relayout_random_instances import KINDS, NEWER_KINDS, random_instance
 
 BIG = 10**6
 SHARED_LINKS = [kind for kind in NEWER_KINDS if "links" not in kind and "of schema 2" not in kind]
@@ -33,7 +38,7 @@ def plans_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("plans left a subproblem undecided")
 
     monkeypatch.setattr(_Decomposition, "_by_cp_sat", refuse)
-    monkeypatch.setattr("moeopt.problems.relayout.striped_reads.lower_bound", lambda _: 0)
+    monkeypatch.setattr(striped_reads, "lower_bound", lambda _: 0)
 
 
 @pytest.mark.usefixtures("plans_alone")

@@ -7,16 +7,27 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.relayout.check import candidates, objective, violations
-from moeopt.problems.relayout.instance import DOMAINS, STRIPED, Instance, Migration, Solution
-from moeopt.problems.relayout.later import IN_MEMORY, Layouts, decide
+from moeopt import Futures
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
     random_instance,
 )
+from tests.rooms.core import Search
+from tests.rooms.relayout import (
+    DOMAINS,
+    IN_MEMORY,
+    Instance,
+    Layouts,
+    Migration,
+    Solution,
+    candidates,
+    decide,
+    later,
+    objective,
+    violations,
+)
+from tests.rooms.tri_domain import STRIPED
 
 COSTS = (
     *("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns"),
@@ -100,7 +111,7 @@ def test_local_search_is_no_worse_than_brute_force_where_it_is_made_to_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without the way out for few plans the descent finds the same optimum here."""
-    monkeypatch.setattr("moeopt.problems.relayout.later.FEW", 0)
+    monkeypatch.setattr(later, "FEW", 0)
     instance = random_instance(3, "dimms bind", experts=3)
     futures = futures_of(instance, 3, 3)
     of = Futures(samples=3)

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from moeopt.problems.relayout.instance import Instance, Migration, Solution
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_checkers_agree, assert_found, odd_choice
 from tests.problems.relayout.by_arrays import judged, optimum
 from tests.problems.relayout.relayout_random_instances import (
@@ -14,6 +13,7 @@ from tests.problems.relayout.relayout_random_instances import (
     attack,
     random_instance,
 )
+from tests.rooms.relayout import Instance, Migration, Solution
 
 
 def random_solution(instance: Instance, rng: random.Random) -> Solution:

@@ -4,10 +4,7 @@ from functools import cache
 
 import pytest
 
-from moeopt.problems.relayout.check import CONSTRAINTS
-from moeopt.problems.relayout.fixed_layout import after_migrations
-from moeopt.problems.relayout.instance import Instance
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_missed, changed
 from tests.problems.agreement import proven as optimum
 from tests.problems.relayout.relayout_random_instances import (
@@ -15,6 +12,7 @@ from tests.problems.relayout.relayout_random_instances import (
     NEWER_KINDS,
     random_instance,
 )
+from tests.rooms.relayout import CONSTRAINTS, Instance, after_migrations
 
 MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(2)

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from moeopt.problems.replication.instance import Instance
+from tests.rooms.replication import Instance
 
 
 def random_instance(seed: int, **fixed: Any) -> Instance:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from moeopt.problems.replication.instance import Solution
+from tests.rooms.replication import Solution
 
 
 def replication_answer(instance: Any, solution: Any) -> tuple[Any, set[str]]:

@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from moeopt import generate
-from moeopt.core.errors import InputError
-from moeopt.problems.execute import compare
-from moeopt.problems.replication.check import (
+from moeopt import InputError, generate, solve
+from tests.problems.replication.replication_random_instances import random_instance
+from tests.refusals import refused
+from tests.rooms.problems import compare
+from tests.rooms.replication import (
+    KERNELS,
+    SETTLEMENTS,
+    Instance,
+    Solution,
     device_loads,
+    differences,
+    facts,
     free_flow,
     moves_units,
     objective,
     peaks_units,
+    resettled,
     violations,
 )
-from moeopt.problems.replication.generate import KERNELS, resettled
-from moeopt.problems.replication.heuristics import SETTLEMENTS
-from moeopt.problems.replication.instance import Instance, Solution
-from moeopt.problems.replication.view import differences, facts
-from moeopt.sim.presets import get_model
-from moeopt.solvers.run import solve
-from tests.problems.replication.replication_random_instances import random_instance
-from tests.refusals import refused
+from tests.rooms.sim import get_model
 
 TWO_NODES = Instance.from_arrays(
     loads=[6, 3, 2, 1],

@@ -8,19 +8,23 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.replication.anneal_and_refute import joint_bound
-from moeopt.problems.replication.bounds import (
-    has_room,
-)
-from moeopt.problems.replication.check import CONSTRAINTS, candidates, count, objective, violations
-from moeopt.problems.replication.cpsat import Model
-from moeopt.problems.replication.heuristics import HEURISTICS
-from moeopt.problems.replication.instance import Instance
-from moeopt.solvers.run import solve
+from moeopt import solve
 from tests.problems.agreement import assert_agreement, assert_anchors
 from tests.problems.replication.replication_random_instances import (
     hard_instance,
     random_instance,
+)
+from tests.rooms.replication import (
+    CONSTRAINTS,
+    HEURISTICS,
+    Instance,
+    Model,
+    candidates,
+    count,
+    has_room,
+    joint_bound,
+    objective,
+    violations,
 )
 
 SHARES = [range(8), pytest.param(range(8, 300), marks=pytest.mark.slow)]

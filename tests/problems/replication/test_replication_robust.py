@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.futures import Futures
-from moeopt.core.search import Search
-from moeopt.problems.holdout import run_on
-from moeopt.problems.replication.anneal_and_refute import joint_bound
-from moeopt.problems.replication.check import violations
-from moeopt.problems.replication.generate import Options
-from moeopt.problems.replication.heuristics import eplb_hierarchical, round_robin
-from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.later import decide, draw
-from moeopt.sim.traces.trace import Counts
-from moeopt.solvers.run import solve
+from moeopt import Futures, InputError, run_on, solve
 from tests.problems.replication.replication_random_instances import random_instance
+from tests.rooms.core import Search
+from tests.rooms.replication import (
+    Instance,
+    Options,
+    decide,
+    draw,
+    eplb_hierarchical,
+    joint_bound,
+    round_robin,
+    violations,
+)
+from tests.rooms.sim import Counts
 
 FEW = Futures(samples=16, horizon=4)
 OPTIONS = {

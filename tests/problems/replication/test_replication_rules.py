@@ -8,23 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.replication.check import device_loads, objective, violations
-from moeopt.problems.replication.eplb import placed, rebalance
-from moeopt.problems.replication.heuristics import (
+from tests.problems.replication.eplb_cases import CASES, TIED, case, digest
+from tests.problems.replication.replication_random_instances import random_instance
+from tests.problems.replication.test_replication_oracle import GOLDEN
+from tests.rooms.replication import (
     HEURISTICS,
+    Instance,
+    Solution,
     biased,
+    device_loads,
     eplb,
     eplb_hierarchical,
     flashlb,
     longest_first,
     lplb,
+    objective,
+    placed,
+    rebalance,
     round_robin,
     swift_balancer,
+    violations,
 )
-from moeopt.problems.replication.instance import Instance, Solution
-from tests.problems.replication.eplb_cases import CASES, TIED, case, digest
-from tests.problems.replication.replication_random_instances import random_instance
-from tests.problems.replication.test_replication_oracle import GOLDEN
 
 PUBLISHED = json.loads(Path(__file__).with_name("eplb_published.json").read_text())
 

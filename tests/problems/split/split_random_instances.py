@@ -2,7 +2,7 @@
 
 import random
 
-from moeopt.problems.split.instance import Instance
+from tests.rooms.split import Instance
 
 
 def random_instance(seed: int) -> Instance:

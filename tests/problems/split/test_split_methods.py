@@ -5,16 +5,23 @@ import random
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.search import Search
-from moeopt.problems.execute import compare
-from moeopt.problems.split import bounds, check, labels, runs, view
-from moeopt.problems.split.cpsat import Model
-from moeopt.problems.split.heuristics import HEURISTICS
-from moeopt.problems.split.instance import Instance, Solution
-from moeopt.problems.split.paths import paths_of
+from moeopt import InputError
 from tests.problems.split.split_random_instances import random_instance
 from tests.refusals import refused
+from tests.rooms.core import Search
+from tests.rooms.problems import compare
+from tests.rooms.split import (
+    HEURISTICS,
+    Instance,
+    Model,
+    Solution,
+    bounds,
+    check,
+    labels,
+    paths_of,
+    runs,
+    view,
+)
 
 DEVICES = [
     {"name": "gpu0", "capacity": 24, "buffer": 1},

@@ -6,7 +6,7 @@ instances by arrays is `least_makespan` in `random_instances`.
 
 import numpy as np
 
-from moeopt.problems.tri_domain.instance import Instance, Solution
+from tests.rooms.tri_domain import Instance, Solution
 
 FIELDS = ("gpu_ns", "cpu_ns", "ndp_ns", "gpu_dram_ns", "cpu_dram_ns", "gpu_calc_ns", "pcie_ns")
 

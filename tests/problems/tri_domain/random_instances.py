@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from moeopt.problems.tri_domain.instance import Instance
+from tests.rooms.tri_domain import Instance
 
 KINDS = (
     "mixed",

@@ -4,13 +4,20 @@ import random
 
 import pytest
 
-from moeopt.problems.tri_domain import check
-from moeopt.problems.tri_domain.check import CONSTRAINTS, loads, objective, violations
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from tests.problems.tri_domain.random_instances import (
     SCHEMA_2_KINDS,
     random_instance,
     random_schema_2,
+)
+from tests.rooms.tri_domain import (
+    CONSTRAINTS,
+    DOMAINS,
+    Instance,
+    Solution,
+    check,
+    loads,
+    objective,
+    violations,
 )
 
 STRIPED = {"expert": 4, "tokens": 1, "resident": False, "dimm": None, "ndp_ns": None}

@@ -5,23 +5,27 @@ from itertools import product
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.problems.tri_domain.check import loads, objective, violations
-from moeopt.problems.tri_domain.heuristics import (
+from moeopt import InputError
+from tests.problems.tri_domain.random_instances import KINDS, random_instance
+from tests.problems.tri_domain.test_oracle import expert
+from tests.rooms.tri_domain import (
+    DOMAINS,
     HEURISTICS,
+    SETTLEMENTS,
+    Instance,
+    Solution,
     fiddler,
     fiddler_as_coded,
     greedy,
     hybrimoe,
     klotski,
     ktransformers,
+    loads,
     monde,
+    objective,
     trimoe,
+    violations,
 )
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.problems.tri_domain.settlements import SETTLEMENTS
-from tests.problems.tri_domain.random_instances import KINDS, random_instance
-from tests.problems.tri_domain.test_oracle import expert
 
 
 def instances() -> list[Instance]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 
 def test_a_file_of_many_objects(tmp_path: Any) -> None:

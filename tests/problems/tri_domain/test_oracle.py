@@ -4,17 +4,18 @@ import random
 
 import pytest
 
-from moeopt.problems.tri_domain.bounds import (
+from moeopt import solve
+from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
+from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
+from tests.rooms.tri_domain import (
+    Instance,
     busiest_dimm_ns,
+    candidates,
+    count,
     lagrangian_bound_ns,
     longest_expert_ns,
     lower_bound,
 )
-from moeopt.problems.tri_domain.check import candidates, count
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
-from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
 
 PER_KIND = 100
 SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
@@ -139,7 +140,7 @@ def test_bounds_are_not_trivial() -> None:
 
 def test_an_oversized_instance_is_refused() -> None:
     """Brute force says what it is for instead of running for years."""
-    from moeopt.core.errors import InputError
+    from moeopt import InputError
 
     with pytest.raises(InputError, match="candidates are more than the limit"):
         solve(random_instance(1, experts=20), "brute-force")

@@ -9,29 +9,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.device_loads import device_loads, loads_of, makespan_of, refine
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.problems.tri_domain.bounds import (
-    busiest_channel_ns,
-    busiest_dimm_ns,
-    lagrangian_bound_ns,
-    longest_expert_ns,
-)
-from moeopt.problems.tri_domain.check import Loads, loads, objective
-from moeopt.problems.tri_domain.heuristics import (
-    HEURISTICS,
-    fiddler,
-    hybrimoe,
-    klotski,
-    ktransformers,
-    monde,
-    trimoe,
-)
-from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solution
-from moeopt.problems.tri_domain.threshold.search import NO_CUTOFF, Bracket
-from moeopt.problems.tri_domain.view import facts, lanes
-from moeopt.solvers.run import solve
+from moeopt import InputError, save, solve
 from tests.problems.agreement import assert_agreement, assert_anchors, changed
 from tests.problems.tri_domain.random_instances import (
     KINDS,
@@ -39,6 +17,31 @@ from tests.problems.tri_domain.random_instances import (
     least_makespan,
     random_instance,
     random_schema_2,
+)
+from tests.rooms.core import device_loads, loads_of, makespan_of, refine
+from tests.rooms.tri_domain import (
+    DOMAINS,
+    HEURISTICS,
+    NO_CUTOFF,
+    STRIPED,
+    Bracket,
+    Instance,
+    Loads,
+    Solution,
+    busiest_channel_ns,
+    busiest_dimm_ns,
+    facts,
+    fiddler,
+    hybrimoe,
+    klotski,
+    ktransformers,
+    lagrangian_bound_ns,
+    lanes,
+    loads,
+    longest_expert_ns,
+    monde,
+    objective,
+    trimoe,
 )
 
 PER_KIND = 300

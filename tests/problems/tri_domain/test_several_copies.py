@@ -5,23 +5,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.core.search import Search
-from moeopt.problems.tri_domain import threshold
-from moeopt.problems.tri_domain.bounds import (
-    busiest_channel_ns,
-    busiest_dimm_ns,
-    lagrangian_bound_ns,
-    longest_expert_ns,
-    lower_bound,
-)
-from moeopt.problems.tri_domain.check import candidates, count, loads, objective, violations
-from moeopt.problems.tri_domain.execute import execute
-from moeopt.problems.tri_domain.expert import Copy
-from moeopt.problems.tri_domain.instance import Instance, Solution
-from moeopt.problems.tri_domain.view import lanes
-from moeopt.solvers.run import solve
+from moeopt import InputError, save, solve
 from tests.problems.agreement import assert_agreement, assert_anchors
 from tests.problems.tri_domain.random_instances import (
     least_makespan,
@@ -30,6 +14,25 @@ from tests.problems.tri_domain.random_instances import (
     with_copies,
 )
 from tests.refusals import refused
+from tests.rooms.core import Search
+from tests.rooms.tri_domain import (
+    Copy,
+    Instance,
+    Solution,
+    busiest_channel_ns,
+    busiest_dimm_ns,
+    candidates,
+    count,
+    execute,
+    lagrangian_bound_ns,
+    lanes,
+    loads,
+    longest_expert_ns,
+    lower_bound,
+    objective,
+    threshold,
+    violations,
+)
 
 BOUNDS = (
     lower_bound,

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from moeopt.problems.tri_domain.check import CONSTRAINTS
 from tests.problems.agreement import assert_missed, changed
 from tests.problems.agreement import proven as optimum
 from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
+from tests.rooms.tri_domain import CONSTRAINTS
 
 SEEDS = range(12)
 

@@ -6,19 +6,25 @@ from itertools import product
 
 import pytest
 
-from moeopt.core.device_loads import Ints, table_of
-from moeopt.core.search import Feasibility, Search
-from moeopt.problems.generate import generate
-from moeopt.problems.tri_domain.check import objective, violations
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
-from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
-from moeopt.problems.tri_domain.threshold import solve as threshold
-from moeopt.problems.tri_domain.threshold.feasibility import decide
-from moeopt.problems.tri_domain.threshold.incumbent import first_schedule, simple_bound
-from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
-from moeopt.problems.tri_domain.threshold.search import grid_and_scale
-from moeopt.solvers.run import solve
+from moeopt import generate, solve
 from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
+from tests.rooms.core import Feasibility, Ints, Search, table_of
+from tests.rooms.tri_domain import (
+    DOMAINS,
+    NO_CUTOFF,
+    Bracket,
+    Instance,
+    Solution,
+    decide,
+    first_schedule,
+    grid_and_scale,
+    objective,
+    pareto_labels,
+    simple_bound,
+    violations,
+)
+from tests.rooms.tri_domain import search as search_module
+from tests.rooms.tri_domain import solve as threshold
 
 PER_KIND = 100
 ENOUGH = 2**19
@@ -157,8 +163,8 @@ def test_paper_scale_equals_cp_sat(dimms: int, quantum_ns: int) -> None:
 
 def test_what_it_leaves_open_goes_to_cp_sat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given no labels at all it hands over incumbent and bound, and the answer is the optimum."""
-    monkeypatch.setattr("moeopt.problems.tri_domain.threshold.search.FIRST_WORK", 1)
-    monkeypatch.setattr("moeopt.problems.tri_domain.threshold.search.MOST_WORK", 1)
+    monkeypatch.setattr(search_module, "FIRST_WORK", 1)
+    monkeypatch.setattr(search_module, "MOST_WORK", 1)
     handed_over = 0
     for seed in range(30):
         instance = random_instance(seed, "heavy contention")

@@ -5,10 +5,10 @@ import random
 import pytest
 
 import moeopt
-from moeopt.problems.tri_domain.instance import Instance, Solution
 from tests.problems.agreement import assert_checkers_agree, assert_found, odd_choice
 from tests.problems.tri_domain.by_arrays import judged
 from tests.problems.tri_domain.random_instances import attack, least_makespan, random_instance
+from tests.rooms.tri_domain import Instance, Solution
 
 
 def random_solution(instance: Instance, rng: random.Random) -> Solution:

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.planner.decode.costs import PATHS, CostTable
-from moeopt.planner.decode.loads import Loads
-from moeopt.sim.plan import Plan
+from moeopt import Plan
+from tests.rooms.planner import PATHS, CostTable, Loads
 
 LAYERS, EXPERTS, DIMMS = 4, 6, 3
 

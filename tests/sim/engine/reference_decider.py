@@ -6,25 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.core.settlements import split_name
-from moeopt.planner.decode.decide import Decider
-from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.migrations import Transfer
-from moeopt.planner.decode.work import (
+from tests.rooms.core import split_name
+from tests.rooms.planner import (
     CPU,
     GPU,
     NOWHERE,
+    Decider,
     Integers,
+    Loads,
     Offer,
     Policy,
     StepWork,
+    Transfer,
     per_layer,
 )
-from moeopt.problems.tri_domain.expert import Expert
-from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import DOMAINS, Instance
-from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.plan import Migration
+from tests.rooms.sim import Migration
+from tests.rooms.tri_domain import DOMAINS, HEURISTICS, STRIPED, Expert, Instance
 
 COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
 COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")

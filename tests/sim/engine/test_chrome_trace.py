@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.planner.decode.decide import widths_of
-from moeopt.planner.decode.run import path_by_kind, simulate_loads, summary, usage_table
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.timeline import Resource, Timeline, save_chrome
+from moeopt import InputError
+from tests.rooms.planner import path_by_kind, simulate_loads, summary, usage_table
+from tests.rooms.planner import policy_widths_of as widths_of
+from tests.rooms.sim import Engine, Resource, Timeline, critical_path, save_chrome
 from tests.sim.engine.decode_cases import DIMMS, random_costs, random_loads, random_plan
 
 

@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.planner.decode.costs import CostTable
-from moeopt.planner.decode.decide import Decider, policy_names
-from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.run import simulate_loads
-from moeopt.planner.decode.work import StepWork, layer_times
-from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.sim.plan import Plan
+from moeopt import InputError, Plan
+from tests.rooms.planner import (
+    CostTable,
+    Decider,
+    Loads,
+    StepWork,
+    layer_times,
+    policy_names,
+    simulate_loads,
+)
+from tests.rooms.tri_domain import HEURISTICS
 from tests.sim.engine.decode_cases import DIMMS, flat_costs
 
 GPU, CPU, NDP = range(3)

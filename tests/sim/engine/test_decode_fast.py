@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.settlements import split_name
-from moeopt.planner.decode import run
-from moeopt.planner.decode.decide import HEURISTICS, get_policy, widths_of
-from moeopt.planner.decode.run import simulate_loads
-from moeopt.planner.decode.work import Offer
-from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.instance import DOMAINS, Solution
-from moeopt.problems.tri_domain.layout_rule import STRIPED
+from tests.rooms.core import split_name
+from tests.rooms.planner import HEURISTICS, Offer, get_policy, run, simulate_loads
+from tests.rooms.planner import policy_widths_of as widths_of
+from tests.rooms.tri_domain import DOMAINS, STRIPED, Solution, objective
 from tests.sim.engine.decode_cases import (
     DIMMS,
     POLICIES,

@@ -5,13 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.run import simulate_loads
-from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.expert import Expert
-from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.plan import Plan
+from moeopt import Plan
+from tests.rooms.planner import Loads, simulate_loads
+from tests.rooms.tri_domain import HEURISTICS, Expert, Instance, objective
 from tests.sim.engine.decode_cases import (
     DIMMS,
     EXPERTS,

@@ -5,9 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.timeline import Resource
+from tests.rooms.sim import Engine, Resource, critical_path
 
 SEEDS = range(20)
 

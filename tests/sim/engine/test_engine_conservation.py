@@ -7,9 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.timeline import Resource, Timeline
+from tests.rooms.sim import Engine, Resource, Timeline, critical_path
 
 CAPACITIES = (1, 1, 1, None)
 """Of the resources; the last one is a pure delay."""

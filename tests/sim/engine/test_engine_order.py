@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moeopt.core.errors import InputError
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.timeline import Resource
+from moeopt import InputError
+from tests.rooms.sim import Engine, Resource
 
 
 def engine_of(*names: str) -> Engine:

@@ -10,14 +10,21 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.engine.core import Engine, Executed
-from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
-from moeopt.sim.engine.timeline import Bundle, Resource, Timeline
+from moeopt import InputError
 from tests.problems.every_problem import RANDOM, decisions
 from tests.problems.layout import layout_random_instances as layout
 from tests.problems.tri_domain import random_instances as tri_domain
+from tests.rooms.problems import PROBLEMS, get_problem
+from tests.rooms.sim import (
+    Bundle,
+    Engine,
+    Executed,
+    Resource,
+    Timeline,
+    critical_path,
+    links,
+    slack_ns,
+)
 
 
 def first(objective: Any) -> int:
@@ -177,7 +184,7 @@ def test_slack_is_what_can_be_added(seeds: range) -> None:
 
 def test_weights_are_those_of_the_windows() -> None:
     """As many as there are bundles."""
-    from moeopt.problems.layout.execute import execute
+    from tests.rooms.layout import execute
 
     instance = layout.random_instance(1, "several scenarios")
     (solution,) = decisions("layout", instance, 1)

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.json_files import read_object
-from moeopt.problems.execute import compare
-from moeopt.problems.placement.instance import for_other_steps
-from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.problems.every_problem import RANDOM
+from tests.rooms.core import read_object
+from tests.rooms.placement import for_other_steps
+from tests.rooms.problems import PROBLEMS, compare, get_problem
 
 LIBRARY = Path(__file__).parents[3] / "instances"
 

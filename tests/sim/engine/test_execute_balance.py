@@ -4,11 +4,9 @@ import random
 
 import pytest
 
-from moeopt.problems.balance import check
-from moeopt.problems.balance.instance import Solution
-from moeopt.problems.balance.view import lanes
-from moeopt.problems.execute import execute
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
+from tests.rooms.balance import Solution, check, lanes
+from tests.rooms.problems import execute
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,16 +8,13 @@ import pytest
 import typer
 
 import moeopt
-from moeopt.cli.simulate import simulate_command
-from moeopt.core.errors import InputError
-from moeopt.planner.simulate import plan_of_widths, simulate
-from moeopt.problems.bitwidth import check
-from moeopt.problems.bitwidth.heuristics import HEURISTICS
-from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.problems.execute import compare
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from moeopt import InputError, get_machine, simulate
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
+from tests.rooms.bitwidth import HEURISTICS, Instance, Solution, check
+from tests.rooms.cli import simulate_command
+from tests.rooms.planner import plan_of_widths
+from tests.rooms.problems import compare
+from tests.rooms.sim import Trace, get_model
 
 CXL, MIXTRAL = get_machine("cxl-ndp"), get_model("mixtral-8x7b")
 

@@ -4,11 +4,9 @@ import random
 
 import pytest
 
-from moeopt.problems.deferral import view
-from moeopt.problems.deferral.check import candidates, objective
-from moeopt.problems.deferral.heuristics import uniform
-from moeopt.problems.execute import compare, execute
 from tests.problems.deferral.random_schedules import KINDS, random_instance
+from tests.rooms.deferral import candidates, objective, uniform, view
+from tests.rooms.problems import compare, execute
 
 
 @pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 30), marks=pytest.mark.slow)])

@@ -4,12 +4,10 @@ import random
 
 import pytest
 
-from moeopt.problems.execute import execute
-from moeopt.problems.layout import check
-from moeopt.problems.layout.instance import Domain, Instance, Solution
-from moeopt.problems.layout.view import lanes
-from moeopt.sim.engine.timeline import Timeline
 from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
+from tests.rooms.layout import Domain, Instance, Solution, check, lanes
+from tests.rooms.problems import execute
+from tests.rooms.sim import Timeline
 
 
 def random_solution(instance: Instance, rng: random.Random) -> Solution:

@@ -4,17 +4,13 @@ import random
 
 import pytest
 
-from moeopt.problems.execute import execute
-from moeopt.problems.relayout import check
-from moeopt.problems.relayout.check import candidates
-from moeopt.problems.relayout.heuristics import HEURISTICS
-from moeopt.problems.relayout.instance import Instance, Solution
-from moeopt.problems.relayout.view import facts, lanes
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
     random_instance,
 )
+from tests.rooms.problems import execute
+from tests.rooms.relayout import HEURISTICS, Instance, Solution, candidates, check, facts, lanes
 
 
 def valid_solutions(instance: Instance, seed: int) -> list[Solution]:

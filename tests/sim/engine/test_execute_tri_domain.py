@@ -4,11 +4,10 @@ import random
 
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.problems.execute import compare, execute
-from moeopt.problems.tri_domain import check
-from moeopt.problems.tri_domain.instance import Solution
+from moeopt import InputError
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
+from tests.rooms.problems import compare, execute
+from tests.rooms.tri_domain import Solution, check
 
 
 @pytest.mark.parametrize("kind", KINDS)

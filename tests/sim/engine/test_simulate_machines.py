@@ -6,15 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.planner.decode.loads import loads_of_trace, loads_of_workload
-from moeopt.planner.simulate import simulate
-from moeopt.sim.machines.cost import expert_costs
-from moeopt.sim.plan import Plan
-from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.workload import Workload
+from moeopt import InputError, Plan, get_machine, save, simulate
+from tests.rooms.planner import loads_of_trace, loads_of_workload
+from tests.rooms.sim import Trace, Workload, expert_costs, find, get_model
 
 MACHINE, MODEL = get_machine("trimoe"), get_model("deepseek-v2-lite")
 EXPERTS = MODEL.routed_experts

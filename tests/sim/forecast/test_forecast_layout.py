@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt import layout
-from moeopt.core.futures import Futures
-from moeopt.problems.layout.later import draw
+from moeopt import Futures, layout
+from tests.rooms.layout import draw
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt import relayout
-from moeopt.core.futures import Futures
-from moeopt.problems.relayout.later import draw
+from moeopt import Futures, relayout
+from tests.rooms.relayout import draw
 
 OBSERVED = ((9, 1, 0, 30), (8, 2, 1, 29), (10, 0, 1, 29))
 

@@ -5,13 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from moeopt import bitwidth, cache, placement
-from moeopt.core.futures import Futures
-from moeopt.problems.bitwidth.later import draw as bitwidth_draw
-from moeopt.problems.cache.later import draw as cache_draw
-from moeopt.problems.cache.later import own_share
-from moeopt.problems.placement import later as placement_later
-from moeopt.problems.placement.later import draw as placement_draw
+from moeopt import Futures, bitwidth, cache, placement
+from tests.rooms.bitwidth import draw as bitwidth_draw
+from tests.rooms.cache import draw as cache_draw
+from tests.rooms.cache import own_share
+from tests.rooms.placement import draw as placement_draw
+from tests.rooms.placement import later as placement_later
 
 RNG = np.random.default_rng(0)
 

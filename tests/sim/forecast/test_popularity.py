@@ -5,11 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import expert_costs
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.popularity import CostCurve, Dynamics, fit, forecast
-from moeopt.sim.traces.predictor import predict_run
+from moeopt import InputError, get_machine
+from tests.rooms.sim import CostCurve, Dynamics, expert_costs, fit, forecast, get_model, predict_run
 
 EXPERTS, TOKENS = 32, 1536
 

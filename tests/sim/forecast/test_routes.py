@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness.routes import forecast
-from moeopt.core.errors import InputError
+from moeopt import InputError
 
 EXPERTS, BATCH = 16, 64
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from moeopt.sim.machines.system import System
+from tests.rooms.sim import System
 
 LSCPU = """\
 Architecture:            x86_64

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import save
-from moeopt.sim.machines import detect, profile
-from moeopt.sim.machines.detect import detect_machine
-from moeopt.sim.machines.edit import plain_machine
-from moeopt.sim.machines.profile import GpuRates, Rate
-from moeopt.sim.machines.system import (
+from moeopt import InputError, detect_machine, get_machine, save
+from tests.rooms.cli import run
+from tests.rooms.sim import (
+    GpuRates,
+    Rate,
     System,
     cpu_facts,
+    detect,
     free_bytes,
     gpu_facts,
     memory_bytes,
     memory_facts,
+    plain_machine,
     this_system,
 )
-from moeopt.sim.presets import get_machine, names
+from tests.rooms.sim import preset_names as names
+from tests.rooms.sim import profile_module as profile
 from tests.sim.hardware.fake_systems import CLOUD, TWELVE, WORKSTATION, dmidecode, fake, lscpu
 
 GPU = GpuRates("X", 8.0, Rate(120.0, "torch"), Rate(900.0, "torch"), Rate(26.0, "torch"))

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.bandwidth_files import import_bandwidths, read_bandwidths
-from moeopt.sim.machines.cost import cpu_read_s
-from moeopt.sim.machines.edit import absent_fields, machine_rows, set_machine
-from moeopt.sim.presets import get_machine, get_model, names
+from moeopt import InputError, get_machine, import_bandwidths, set_machine
 from tests.refusals import refused
+from tests.rooms.cli import run
+from tests.rooms.sim import absent_fields, cpu_read_s, get_model, machine_rows, read_bandwidths
+from tests.rooms.sim import preset_names as names
 
 MINE = get_machine("rtx4090+epyc-9004")
 

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import computation_s
-from moeopt.sim.machines.fields import fields_of
-from moeopt.sim.machines.layer_cost import layer_costs
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.presets import get_machine, get_model, parts
+from moeopt import InputError, get_machine
+from tests.rooms.cli import run
+from tests.rooms.sim import Machine, computation_s, fields_of, get_model, layer_costs, parts
 
 WITHOUT_UNIT = {"utilization", "bandwidth_efficiency", "attention_bandwidth_efficiency", "threads",
                 "dimms", "channels", "efficiency", "units", "sockets"}  # fmt: skip

@@ -6,12 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.detect import detect_machine
-from moeopt.sim.machines.edit import machine_rows, plain_machine
-from moeopt.sim.machines.fields import describe_fields
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.system import System
+from moeopt import InputError, detect_machine
+from tests.rooms.sim import Machine, System, describe_fields, machine_rows, plain_machine
 from tests.sim.hardware.fake_systems import fake, lscpu
 
 NODE = {"name": "numa0", "cores": 1, "bandwidth_gb_s": 1.0, "capacity_gb": 1.0}

@@ -7,17 +7,15 @@ from inspect import signature
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError, MoeoptWarning
-from moeopt.core.objective import entries
-from moeopt.problems.holdout import is_scheduled, run_on
-from moeopt.problems.layout.later import execute_layout
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.relayout.later import execute
-from moeopt.problems.tri_domain import threshold
-from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.instance import Solution as Assignment
+from moeopt import InputError, MoeoptWarning, run_on
 from tests.problems.balance.balance_random_instances import random_instance as balance
+from tests.rooms.core import entries
+from tests.rooms.layout import execute_layout
+from tests.rooms.problems import PROBLEMS, get_problem, is_scheduled
+from tests.rooms.relayout import execute
+from tests.rooms.tri_domain import Instance as Layer
+from tests.rooms.tri_domain import Solution as Assignment
+from tests.rooms.tri_domain import threshold, trimoe
 from tests.sim.holdout.test_layout import all_on_cpu
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.cache.check import serve
-from moeopt.problems.holdout import joined, run_on, separated, windows_of
-from moeopt.problems.registry import get_problem
+from moeopt import InputError, run_on
+from tests.rooms.cache import serve
+from tests.rooms.problems import get_problem, joined, separated, windows_of
 
 
 def random_instance(problem: str, seed: int, kind: str) -> Any:

@@ -8,12 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.layout import check
-from moeopt.problems.layout.instance import COSTS, Domain, Instance, Scenario, Solution
-from moeopt.problems.layout.later import execute_layout
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.instance import Solution as Assignment
+from moeopt import InputError
+from tests.rooms.layout import COSTS, Domain, Instance, Scenario, Solution, check, execute_layout
+from tests.rooms.tri_domain import Instance as Layer
+from tests.rooms.tri_domain import Solution as Assignment
 
 EXPERTS, DIMMS = 6, 3
 NEWER: dict[str, Any] = {

@@ -8,11 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.relayout import check
-from moeopt.problems.relayout.fixed_layout import migrated
-from moeopt.problems.relayout.instance import COSTS, Expert, Instance, Migration, Solution
-from moeopt.problems.relayout.later import execute
+from moeopt import InputError
+from tests.rooms.relayout import (
+    COSTS,
+    Expert,
+    Instance,
+    Migration,
+    Solution,
+    check,
+    execute,
+    migrated,
+)
 from tests.sim.holdout.test_layout import all_on_cpu, optimal
 
 DIMMS = 3

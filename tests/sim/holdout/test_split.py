@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.core.errors import InputError
-from moeopt.sim.traces.trace import Trace, all_step_tokens
-from moeopt.sim.traces.windows import hold_out
+from moeopt import InputError
+from tests.rooms.sim import Trace, all_step_tokens, hold_out
 
 LENGTHS = np.array([4, 1, 7, 3, 5])
 

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.problems.generate import generator_of
-from moeopt.problems.registry import get_problem
-from moeopt.problems.twins import check_later, family_of, forecast_saw_later
-from moeopt.sim.traces.trace import Trace
-from moeopt.sim.traces.windows import hold_out
+from moeopt import InputError
 from tests.refusals import refused
+from tests.rooms.problems import (
+    check_later,
+    family_of,
+    forecast_saw_later,
+    generator_of,
+    get_problem,
+)
+from tests.rooms.sim import Trace, hold_out
 
 SYNTHETIC: dict[str, Any] = {"model": "deepseek-v2-lite", "workload": "trimoe-skew"}
 OF: dict[str, dict[str, Any]] = {
@@ -48,7 +51,7 @@ def test_every_problem_with_a_hold_out_has_twins(problem: str) -> None:
 
 def test_every_problem_is_among_them() -> None:
     """One that is new has to be added here."""
-    from moeopt.problems.registry import PROBLEMS
+    from tests.rooms.problems import PROBLEMS
 
     assert {name for name in PROBLEMS if get_problem(name).holdout} <= set(OF)
 

@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes import measurements
-from moeopt.sim.machines.runtimes.calibration import calibrate
-from moeopt.sim.machines.runtimes.measurements import Measurement, read_measurements
-from moeopt.sim.machines.runtimes.profile import as_vector, get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting, amounts
-from moeopt.sim.machines.runtimes.terms import TERMS
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, calibrate, get_machine, read_measurements
+from tests.rooms.sim import (
+    TERMS,
+    Machine,
+    Measurement,
+    ModelShape,
+    Setting,
+    amounts,
+    as_vector,
+    at_bits,
+    get_model,
+    get_runtime,
+    measurements,
+)
 
 QWEN = get_model("qwen3-30b-a3b")
 

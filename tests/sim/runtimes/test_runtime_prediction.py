@@ -7,25 +7,29 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.applied import (
+from moeopt import InputError, Plan, get_machine
+from tests.rooms.sim import (
     AS_FILE,
     FINEST_NS,
+    PARTS,
+    PRIOR,
+    TERMS,
+    CalibratedRuntime,
+    Machine,
+    NoRoomError,
+    PredictOptions,
+    Setting,
     as_run,
+    at_bits,
     default_runtime,
+    fewest_cpu_blocks,
+    get_model,
+    get_runtime,
     priced,
     quantum_ns,
+    runtimes,
+    times_of_model,
 )
-from moeopt.sim.machines.runtimes.memory import NoRoomError
-from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.predict import PARTS, fewest_cpu_blocks
-from moeopt.sim.machines.runtimes.profile import get_runtime, runtimes
-from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS, CalibratedRuntime
-from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.plan import Plan, times_of_model
-from moeopt.sim.presets import get_machine, get_model
 
 
 @pytest.fixture

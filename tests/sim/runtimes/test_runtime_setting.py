@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from moeopt.core.errors import InputError
-from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.setting import Setting, amounts, decode_factor, host_read_gb_s
-from moeopt.sim.machines.runtimes.terms import TERMS
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan import Plan
-from moeopt.sim.presets import get_machine, get_model
+from moeopt import InputError, Plan, get_machine
+from tests.rooms.sim import (
+    TERMS,
+    Machine,
+    ModelShape,
+    Setting,
+    amounts,
+    decode_factor,
+    get_model,
+    host_read_gb_s,
+)
 
 
 @pytest.fixture

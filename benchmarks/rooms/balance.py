@@ -1,0 +1,21 @@
+"""Names of problem `balance` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.balance.bounds": ("Answer",),
+        "moeopt.problems.balance.check": ("objective",),
+        "moeopt.problems.balance.heuristics": (
+            "all_gpu",
+            "all_ndp",
+            "balance_equation",
+            "e_max",
+            "fluid_makespan",
+            "framework",
+            "whole_experts",
+        ),
+        "moeopt.problems.balance.instance": ("Instance", "Solution"),
+        "moeopt.problems.balance.settlements": ("SETTLEMENTS",),
+    }
+)

@@ -1,0 +1,11 @@
+"""Names of problem `bitwidth` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.bitwidth.check": ("objective",),
+        "moeopt.problems.bitwidth.instance": ("Instance", "Solution"),
+        "moeopt.problems.bitwidth.prefix_split": ("prefix_split",),
+    }
+)

@@ -1,0 +1,21 @@
+"""Names of problem `cache` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.cache.bounds": ("sides_of",),
+        "moeopt.problems.cache.check": ("objective", "serve"),
+        "moeopt.problems.cache.dynamic_program": ("solve",),
+        "moeopt.problems.cache.generate": ("slots_of",),
+        "moeopt.problems.cache.heuristics": ("HEURISTICS", "best_uniform", "uniform"),
+        "moeopt.problems.cache.instance": (
+            "Costs",
+            "Curves",
+            "Instance",
+            "Ints",
+            "Solution",
+            "curves_of",
+        ),
+    }
+)

@@ -1,0 +1,11 @@
+"""Names of room `certificates` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.certificates.certificate": ("Model", "RefusedError", "read", "verify"),
+        "moeopt.certificates.forms": ("best_certificate",),
+        "moeopt.certificates.model": ("neutral_model",),
+    }
+)

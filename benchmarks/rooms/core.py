@@ -1,0 +1,20 @@
+"""Names of room `core` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.core.clock": ("SolvingClock", "solving_clock"),
+        "moeopt.core.compiled": ("compile_all", "compiled"),
+        "moeopt.core.device_loads": ("Ints", "table_of"),
+        "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope"),
+        "moeopt.core.highs as highs": (),
+        "moeopt.core.json_files": ("read_object", "write_bytes"),
+        "moeopt.core.native_output": ("drop_native_stdout",),
+        "moeopt.core.objective": ("Objective", "below", "entries"),
+        "moeopt.core.rounding": ("rounded",),
+        "moeopt.core.search": ("Feasibility", "Search"),
+        "moeopt.core.stack_distance": ("stack_distances",),
+        "moeopt.core.view": ("Bar", "Kind", "Lane"),
+    }
+)

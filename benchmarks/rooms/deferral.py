@@ -1,0 +1,13 @@
+"""Names of problem `deferral` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.deferral.check": ("objective",),
+        "moeopt.problems.deferral.generate": ("BITS",),
+        "moeopt.problems.deferral.heuristics": ("none", "saturate", "uniform"),
+        "moeopt.problems.deferral.instance": ("Instance", "Solution", "TIMES"),
+        "moeopt.problems.deferral.view": ("lanes",),
+    }
+)

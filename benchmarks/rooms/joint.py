@@ -1,0 +1,10 @@
+"""Names of problem `joint` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.joint.check as check": (),
+        "moeopt.problems.joint.heuristics": ("HEURISTICS",),
+    }
+)

@@ -1,0 +1,14 @@
+"""Names of problem `layout` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.layout.check": ("objective",),
+        "moeopt.problems.layout.generate as generate": ("Options", "of_loads"),
+        "moeopt.problems.layout.heuristics": ("trimoe_layout_tuned",),
+        "moeopt.problems.layout.instance": ("Copies", "Domain", "Instance", "Solution"),
+        "moeopt.problems.layout.later": ("execute_layout", "windows_of"),
+        "moeopt.problems.layout.systems as systems": (),
+    }
+)

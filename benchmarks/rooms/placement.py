@@ -1,0 +1,11 @@
+"""Names of problem `placement` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.placement.check": ("objective",),
+        "moeopt.problems.placement.heuristics": ("HEURISTICS",),
+        "moeopt.problems.placement.instance": ("Instance",),
+    }
+)

@@ -1,0 +1,10 @@
+"""Names of room `problems` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.execute": ("compare", "execute"),
+        "moeopt.problems.registry": ("PROBLEMS", "get_problem"),
+    }
+)

@@ -1,0 +1,15 @@
+"""Names of problem `relayout` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.relayout.check": ("objective",),
+        "moeopt.problems.relayout.fixed_layout": ("after_migrations", "migrated"),
+        "moeopt.problems.relayout.generate as generate": ("Options", "on_layout", "resettled"),
+        "moeopt.problems.relayout.heuristics": ("HEURISTICS",),
+        "moeopt.problems.relayout.instance": ("Instance", "Migration"),
+        "moeopt.problems.relayout.later": ("Layouts", "decide", "draw", "draw_from", "execute"),
+        "moeopt.problems.relayout.settlements": ("SETTLEMENTS",),
+    }
+)

@@ -1,0 +1,15 @@
+"""Names of problem `replication` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.replication.bounds": ("lower_bound",),
+        "moeopt.problems.replication.check": ("objective", "peaks_units"),
+        "moeopt.problems.replication.dispatch": ("best_shares", "linear_shares", "single_copies"),
+        "moeopt.problems.replication.eplb": ("pack", "replicate"),
+        "moeopt.problems.replication.generate": ("KERNELS",),
+        "moeopt.problems.replication.heuristics": ("HEURISTICS",),
+        "moeopt.problems.replication.instance": ("Instance", "Solution"),
+    }
+)

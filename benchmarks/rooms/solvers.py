@@ -1,0 +1,13 @@
+"""Names of room `solvers` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.solvers.evidence": ("REFUTED",),
+        "moeopt.solvers.in_parts as in_parts": (),
+        "moeopt.solvers.methods": ("problem_methods",),
+        "moeopt.solvers.process": ("end_all",),
+        "moeopt.solvers.warm": ("warm",),
+    }
+)

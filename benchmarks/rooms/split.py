@@ -1,0 +1,12 @@
+"""Names of problem `split` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.split.check": ("objective",),
+        "moeopt.problems.split.heuristics": ("HEURISTICS", "SETTLEMENTS"),
+        "moeopt.problems.split.instance": ("Instance", "Solution"),
+        "moeopt.problems.split.labels as labels": (),
+    }
+)

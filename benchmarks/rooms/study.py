@@ -1,0 +1,24 @@
+"""Names of room `study` that benchmarks and `instances/` use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.study.attempt": ("Failure", "Solved", "Watch", "attempt", "place"),
+        "moeopt.study.campaign": ("Campaign", "Part", "instance_files", "make_settings"),
+        "moeopt.study.pictures": ("save_figure",),
+        "moeopt.study.plan": ("Job", "make_plan"),
+        "moeopt.study.report.heldout": (
+            "HeldOutRow",
+            "OPTIMUM",
+            "distance_in_words",
+            "excesses",
+            "summary",
+        ),
+        "moeopt.study.report.study": ("Study",),
+        "moeopt.study.schema": ("KEY",),
+        "moeopt.study.store": ("SOLVE", "Store"),
+        "moeopt.study.study": ("run_campaign",),
+        "moeopt.study.table": ("front_markdown", "interval", "standings"),
+    }
+)

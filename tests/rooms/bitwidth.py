@@ -1,0 +1,39 @@
+"""Names of problem `bitwidth` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.bitwidth.bounds": ("joined", "lower_bound", "parts", "priced", "split"),
+        "moeopt.problems.bitwidth.check as check": (
+            "CONSTRAINTS",
+            "candidates",
+            "count",
+            "objective",
+            "violations",
+        ),
+        "moeopt.problems.bitwidth.cpsat as cpsat": (),
+        "moeopt.problems.bitwidth.dynamic_program as dynamic_program": ("frontier",),
+        "moeopt.problems.bitwidth.generate as generate_module": (
+            "Options",
+            "generate",
+            "resettled",
+        ),
+        "moeopt.problems.bitwidth.heuristics as heuristics": (
+            "HEURISTICS",
+            "WARM_START",
+            "greedy_marginal",
+            "uniform",
+        ),
+        "moeopt.problems.bitwidth.instance": ("Instance", "Solution"),
+        "moeopt.problems.bitwidth.later": ("decide", "draw"),
+        "moeopt.problems.bitwidth.multiple_choice_knapsack as multiple_choice_knapsack": (
+            "Curve",
+            "Stopped",
+            "UNREACHABLE",
+            "merged",
+        ),
+        "moeopt.problems.bitwidth.prefix_split": ("budget_shares", "evenly_spaced", "prefix_split"),
+        "moeopt.problems.bitwidth.view as view": (),
+    }
+)

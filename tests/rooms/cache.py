@@ -1,0 +1,44 @@
+"""Names of problem `cache` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.cache.bounds": (
+            "Sides",
+            "bisect",
+            "cheapest",
+            "completions",
+            "dual_function",
+            "dual_ns",
+        ),
+        "moeopt.problems.cache.check as check": (
+            "CONSTRAINTS",
+            "Served",
+            "candidates",
+            "count",
+            "objective",
+            "serve",
+            "violations",
+        ),
+        "moeopt.problems.cache.dynamic_program as dynamic_program": ("within",),
+        "moeopt.problems.cache.generate": ("resettled", "slots_of"),
+        "moeopt.problems.cache.heuristics": (
+            "HEURISTICS",
+            "best_uniform",
+            "greedy_marginal",
+            "proportional",
+            "uniform",
+            "uniform_ways",
+        ),
+        "moeopt.problems.cache.instance as instance": (
+            "Costs",
+            "Instance",
+            "MAX_TRACE_NS",
+            "Solution",
+            "curves_of",
+        ),
+        "moeopt.problems.cache.later": ("decide", "draw", "own_share"),
+        "moeopt.problems.cache.view as view": (),
+    }
+)

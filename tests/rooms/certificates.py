@@ -1,0 +1,21 @@
+"""Names of room `certificates` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.certificates.certificate as certificate": (
+            "Box",
+            "Model",
+            "RefusedError",
+            "Steps",
+            "check_parts",
+            "sides",
+            "verify",
+        ),
+        "moeopt.certificates.emit": ("certify", "proven"),
+        "moeopt.certificates.lemmas": ("LEMMAS",),
+        "moeopt.certificates.lemmas.layout": ("Packing",),
+        "moeopt.certificates.model": ("_fractions", "neutral_model"),
+    }
+)

@@ -1,0 +1,23 @@
+"""Names of room `cli` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.cli.campaign_progress": ("Shown",),
+        "moeopt.cli.front_picture": ("save_fronts",),
+        "moeopt.cli.gantt": ("draw",),
+        "moeopt.cli.gap_tables": ("WIDTH", "print_tables"),
+        "moeopt.cli.machine": ("profile_command",),
+        "moeopt.cli.main as main_module": ("TESTED_ORTOOLS", "main", "run"),
+        "moeopt.cli.options": ("in_ms",),
+        "moeopt.cli.simulate": ("simulate_command",),
+        "moeopt.cli.trace": (
+            "convert_command",
+            "dedupe_command",
+            "fit_command",
+            "info_command",
+            "record_command",
+        ),
+    }
+)

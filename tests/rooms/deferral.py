@@ -1,0 +1,28 @@
+"""Names of problem `deferral` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.deferral.bounds as bounds": ("pareto", "second_key_radix"),
+        "moeopt.problems.deferral.check": (
+            "CONSTRAINTS",
+            "candidates",
+            "count",
+            "objective",
+            "violations",
+        ),
+        "moeopt.problems.deferral.dynamic_program": ("front", "solve"),
+        "moeopt.problems.deferral.generate": ("BITS", "resettled"),
+        "moeopt.problems.deferral.heuristics": (
+            "HEURISTICS",
+            "none",
+            "period_ns",
+            "saturate",
+            "schedule",
+            "uniform",
+        ),
+        "moeopt.problems.deferral.instance": ("Instance", "Solution", "TIMES"),
+        "moeopt.problems.deferral.view as view": (),
+    }
+)

@@ -1,0 +1,17 @@
+"""Names of room `exporters` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.exporters.current": ("read_copies",),
+        "moeopt.exporters.exported": ("Exported", "Job", "Loss", "NoPlanError", "OptionValue"),
+        "moeopt.exporters.slots": ("SlotMap", "by_load", "full_slots", "slots_of"),
+        "moeopt.exporters.target": ("Target", "classes_of"),
+        "moeopt.exporters.targets": ("all_targets", "targets_of"),
+        "moeopt.exporters.targets.exact_model": ("CONSTANT", "read_answer", "read_sol"),
+        "moeopt.exporters.targets.ktransformers": ("torch_file",),
+        "moeopt.exporters.targets.llama_cpp": ("read_split_flags", "shared_by_ik", "split_flags"),
+        "moeopt.exporters.targets.vllm as vllm": ("read_vllm_ascend_rows",),
+    }
+)

@@ -1,0 +1,73 @@
+"""Names of problem `placement` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.placement.bounds": (
+            "capacity_of",
+            "knapsack_bound",
+            "lower_bound",
+            "objective_grid",
+        ),
+        "moeopt.problems.placement.check": (
+            "CONSTRAINTS",
+            "LayerStep",
+            "candidates",
+            "count",
+            "layer_steps",
+            "objective",
+            "violations",
+        ),
+        "moeopt.problems.placement.fields": ("Known", "expert_ns"),
+        "moeopt.problems.placement.generate": ("memory_of", "resettled"),
+        "moeopt.problems.placement.heuristics": (
+            "HEURISTICS",
+            "fiddler",
+            "frequency",
+            "listed",
+            "offload_time",
+        ),
+        "moeopt.problems.placement.instance": (
+            "Instance",
+            "MAX_TOTAL_NS",
+            "Solution",
+            "for_other_steps",
+            "held_of",
+            "solution_of",
+        ),
+        "moeopt.problems.placement.lagrangian as lagrangian": ("solve",),
+        "moeopt.problems.placement.lagrangian.layer_trees": ("Layer", "LayerTrees", "scale_of"),
+        "moeopt.problems.placement.lagrangian.local_search": ("LocalSearch", "perturbed"),
+        "moeopt.problems.placement.lagrangian.relaxation": (
+            "Model",
+            "VolumeAlgorithm",
+            "allowed",
+            "cheapest_layers",
+            "first_multipliers",
+            "reduced_cost_fixing",
+            "relaxed",
+        ),
+        "moeopt.problems.placement.lagrangian.residual_problem": (
+            "Residual",
+            "residual_of",
+            "solve_residual",
+        ),
+        "moeopt.problems.placement.later as later": ("decide", "draw", "future_ns"),
+        "moeopt.problems.placement.layer_steps": (
+            "CELLS",
+            "FEW",
+            "Flags",
+            "best_dispatch",
+            "total_ns",
+        ),
+        "moeopt.problems.placement.ranking": (
+            "best_prefix",
+            "filled",
+            "layer_by_layer",
+            "of_steps",
+        ),
+        "moeopt.problems.placement.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.placement.view as view": ("facts",),
+    }
+)

@@ -1,0 +1,72 @@
+"""Names of room `planner` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.planner.bits": ("bits", "losses", "model_at", "widths_of"),
+        "moeopt.planner.budget": ("check_memory", "gpu_deficit", "host_memory"),
+        "moeopt.planner.candidates": ("Candidate", "Search", "best_of"),
+        "moeopt.planner.decision as decision": (),
+        "moeopt.planner.decode.costs": ("CostTable", "PATHS", "cost_table"),
+        "moeopt.planner.decode.decide": (
+            "Decider",
+            "HEURISTICS",
+            "get_policy",
+            "policy_names",
+            "widths_of as policy_widths_of",
+        ),
+        "moeopt.planner.decode.loads": (
+            "Loads",
+            "loads_of_counts",
+            "loads_of_trace",
+            "loads_of_workload",
+        ),
+        "moeopt.planner.decode.migrations": ("Transfer",),
+        "moeopt.planner.decode.run as run": (
+            "path_by_kind",
+            "simulate_loads",
+            "summary",
+            "usage_table",
+        ),
+        "moeopt.planner.decode.work": (
+            "CPU",
+            "GPU",
+            "Integers",
+            "NOWHERE",
+            "Offer",
+            "Policy",
+            "StepWork",
+            "layer_times",
+            "per_layer",
+        ),
+        "moeopt.planner.fronts": ("Front", "Point", "_by_width", "_front", "fronts", "table"),
+        "moeopt.planner.hand_over": ("hand_over",),
+        "moeopt.planner.jointly": ("total_ms",),
+        "moeopt.planner.layers": ("page as layers_page", "plan_layers"),
+        "moeopt.planner.options": ("ExecutionOptions", "PlanOptions"),
+        "moeopt.planner.page": ("page",),
+        "moeopt.planner.planned as planned": ("Planned", "check_trace"),
+        "moeopt.planner.predict as predict": (
+            "Comparison",
+            "Default",
+            "Predicted",
+            "defaults",
+            "known_steps",
+            "loads_of",
+            "predicted",
+        ),
+        "moeopt.planner.request": (
+            "COUNTS",
+            "Request",
+            "WORKLOAD",
+            "drawn_parts",
+            "notes",
+            "routing_of",
+        ),
+        "moeopt.planner.residency": ("memory",),
+        "moeopt.planner.simulate": ("plan_of_widths",),
+        "moeopt.planner.split": ("plan_split", "split_page"),
+        "moeopt.planner.verdict": ("Verdict", "gain", "student_t", "verdict"),
+    }
+)

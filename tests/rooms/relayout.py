@@ -1,0 +1,66 @@
+"""Names of problem `relayout` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.relayout.bounds": ("lower_bound",),
+        "moeopt.problems.relayout.check as check": (
+            "CONSTRAINTS",
+            "candidates",
+            "count",
+            "layout_after",
+            "link_busy_ns",
+            "loads",
+            "objective",
+            "violations",
+        ),
+        "moeopt.problems.relayout.fixed_layout": (
+            "after_migrations",
+            "migrated",
+            "refined",
+            "refined_ns",
+            "schedule_of",
+        ),
+        "moeopt.problems.relayout.generate": ("resettled",),
+        "moeopt.problems.relayout.heuristics": (
+            "HEURISTICS",
+            "WARM_START",
+            "benefit_greedy",
+            "benefit_makespan",
+            "none",
+            "rebalance_only",
+        ),
+        "moeopt.problems.relayout.instance": (
+            "COSTS",
+            "DOMAINS",
+            "Expert",
+            "Instance",
+            "Migration",
+            "Solution",
+        ),
+        "moeopt.problems.relayout.later as later": (
+            "IN_MEMORY",
+            "Layouts",
+            "decide",
+            "draw",
+            "execute",
+        ),
+        "moeopt.problems.relayout.modes": ("Modes", "objective_grid"),
+        "moeopt.problems.relayout.settlements": ("OWN",),
+        "moeopt.problems.relayout.striped_reads as striped_reads": ("_Decomposition", "solve"),
+        "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (
+            "LabelSetting",
+            "PlanModel",
+        ),
+        "moeopt.problems.relayout.striped_reads.plans": (
+            "Limits",
+            "Offers",
+            "SHARED",
+            "tabulate",
+            "undominated",
+        ),
+        "moeopt.problems.relayout.striped_reads.subproblem": ("Dimm", "FIRST_PASS", "Subproblem"),
+        "moeopt.problems.relayout.view": ("facts", "lanes"),
+    }
+)

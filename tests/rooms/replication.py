@@ -1,0 +1,40 @@
+"""Names of problem `replication` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__ = lazily(
+    {
+        "moeopt.problems.replication.anneal_and_refute": ("joint_bound",),
+        "moeopt.problems.replication.annealing as annealing": (),
+        "moeopt.problems.replication.bounds": ("has_room",),
+        "moeopt.problems.replication.check": (
+            "CONSTRAINTS",
+            "candidates",
+            "count",
+            "device_loads",
+            "free_flow",
+            "moves_units",
+            "objective",
+            "peaks_units",
+            "violations",
+        ),
+        "moeopt.problems.replication.cpsat": ("Model",),
+        "moeopt.problems.replication.eplb": ("placed", "rebalance"),
+        "moeopt.problems.replication.generate": ("KERNELS", "Options", "resettled"),
+        "moeopt.problems.replication.heuristics": (
+            "HEURISTICS",
+            "SETTLEMENTS",
+            "biased",
+            "eplb",
+            "eplb_hierarchical",
+            "flashlb",
+            "longest_first",
+            "lplb",
+            "round_robin",
+            "swift_balancer",
+        ),
+        "moeopt.problems.replication.instance": ("Instance", "Solution"),
+        "moeopt.problems.replication.later": ("decide", "draw"),
+        "moeopt.problems.replication.view": ("differences", "facts"),
+    }
+)
