@@ -32,7 +32,6 @@ import json
 import shutil
 import sys
 import tomllib
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -338,7 +337,7 @@ def _false_claims(instance: Any, solution: Any, entry: dict[str, Any], execute: 
     bound, objective = (list(entries(entry[name])) for name in ("bound", "objective"))
     if bound > objective or (bound == objective) != (entry["status"] == "optimal"):
         wrong.append(f"status {entry['status']} with bound {bound} and objective {objective}")
-    executor = find_spec(f"moeopt.problems.{instance.problem}")
+    executor = get_problem(instance.problem).executor
     if execute and executor is not None and not compare(instance, solution).agree:
         wrong.append("the event engine takes another time than the checker counts")
     return wrong

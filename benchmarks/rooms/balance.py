@@ -6,6 +6,7 @@ __getattr__ = lazily(
     {
         "moeopt.problems.balance.bounds": ("Answer",),
         "moeopt.problems.balance.check": ("objective",),
+        "moeopt.problems.balance.dynamic_program as dynamic_program": (),
         "moeopt.problems.balance.heuristics": (
             "all_gpu",
             "all_ndp",

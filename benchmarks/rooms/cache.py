@@ -6,7 +6,7 @@ __getattr__ = lazily(
     {
         "moeopt.problems.cache.bounds": ("sides_of",),
         "moeopt.problems.cache.check": ("objective", "serve"),
-        "moeopt.problems.cache.dynamic_program": ("solve",),
+        "moeopt.problems.cache.dynamic_program as dynamic_program": ("solve",),
         "moeopt.problems.cache.generate": ("slots_of",),
         "moeopt.problems.cache.heuristics": ("HEURISTICS", "best_uniform", "uniform"),
         "moeopt.problems.cache.instance": (

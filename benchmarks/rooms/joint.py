@@ -6,5 +6,8 @@ __getattr__ = lazily(
     {
         "moeopt.problems.joint.check as check": (),
         "moeopt.problems.joint.heuristics": ("HEURISTICS",),
+        "moeopt.problems.joint.lagrangian as lagrangian": (),
+        "moeopt.problems.joint.lagrangian.local_search as local_search": (),
+        "moeopt.problems.joint.lagrangian.relaxation as relaxation": (),
     }
 )

@@ -9,6 +9,11 @@ __getattr__ = lazily(
         "moeopt.problems.layout.heuristics": ("trimoe_layout_tuned",),
         "moeopt.problems.layout.instance": ("Copies", "Domain", "Instance", "Solution"),
         "moeopt.problems.layout.later": ("execute_layout", "windows_of"),
+        "moeopt.problems.layout.multi_scenario as multi_scenario": (),
+        "moeopt.problems.layout.rounds as rounds": (),
+        "moeopt.problems.layout.single_scenario.lagrangian as lagrangian": (),
+        "moeopt.problems.layout.single_scenario.packing as packing": (),
+        "moeopt.problems.layout.single_scenario.subproblems as subproblems": (),
         "moeopt.problems.layout.systems as systems": (),
     }
 )

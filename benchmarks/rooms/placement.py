@@ -7,5 +7,7 @@ __getattr__ = lazily(
         "moeopt.problems.placement.check": ("objective",),
         "moeopt.problems.placement.heuristics": ("HEURISTICS",),
         "moeopt.problems.placement.instance": ("Instance",),
+        "moeopt.problems.placement.lagrangian as lagrangian": (),
+        "moeopt.problems.placement.lagrangian.layer_trees as layer_trees": (),
     }
 )

@@ -11,5 +11,8 @@ __getattr__ = lazily(
         "moeopt.problems.relayout.instance": ("Instance", "Migration"),
         "moeopt.problems.relayout.later": ("Layouts", "decide", "draw", "draw_from", "execute"),
         "moeopt.problems.relayout.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.relayout.striped_reads as striped_reads": (),
+        "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (),
+        "moeopt.problems.relayout.striped_reads.subproblem as subproblem": (),
     }
 )

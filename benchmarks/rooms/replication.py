@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__ = lazily(
     {
+        "moeopt.problems.replication.anneal_and_refute as anneal_and_refute": (),
         "moeopt.problems.replication.bounds": ("lower_bound",),
         "moeopt.problems.replication.check": ("objective", "peaks_units"),
         "moeopt.problems.replication.dispatch": ("best_shares", "linear_shares", "single_copies"),

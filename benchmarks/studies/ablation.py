@@ -8,8 +8,8 @@ that is left (median and largest), how many are proven, the CPU seconds of both,
 objectives together change without it. A sub-method stays in the package only with a row that
 supports it; `ablation.md` has the table of its date, and what was taken out.
 
-To enter a sub-method add a `Row`. ``without`` names what stands in its place: the full name of a
-function or attribute, and its value.
+To enter a sub-method add a `Row`. ``without`` says what stands in its place: a module or class, the
+name of its attribute, and the value.
 """
 
 import argparse
@@ -28,7 +28,18 @@ from unittest.mock import patch
 
 import moeopt
 from benchmarks.rooms.balance import Answer
+from benchmarks.rooms.balance import dynamic_program as balance_dynamic_program
+from benchmarks.rooms.cache import dynamic_program as cache_dynamic_program
 from benchmarks.rooms.core import Feasibility, InstanceEnvelope
+from benchmarks.rooms.joint import lagrangian as joint_lagrangian
+from benchmarks.rooms.joint import local_search, relaxation
+from benchmarks.rooms.layout import lagrangian as layout_lagrangian
+from benchmarks.rooms.layout import multi_scenario, packing, rounds, subproblems
+from benchmarks.rooms.placement import lagrangian as placement_lagrangian
+from benchmarks.rooms.placement import layer_trees
+from benchmarks.rooms.relayout import plan_model, striped_reads, subproblem
+from benchmarks.rooms.replication import anneal_and_refute
+from benchmarks.rooms.split import labels
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 
@@ -123,7 +134,7 @@ class Row:
     instances
         Fresh ones, or patterns of files in the library.
     without
-        Full name of an attribute -> its value without the sub-method.
+        A module or class and its attribute's name -> the value without the sub-method.
     instead
         Another method that is taken without it, in place of a switch.
     """
@@ -131,7 +142,7 @@ class Row:
     name: str
     method: str
     instances: Fresh | tuple[str, ...]
-    without: Mapping[str, Any] = field(default_factory=dict)
+    without: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
     instead: str | None = None
 
     @property
@@ -160,75 +171,71 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-PLACEMENT, JOINT = "moeopt.problems.placement.lagrangian", "moeopt.problems.joint.lagrangian"
-EVACUATION = "moeopt.problems.relayout.striped_reads"
-LAYOUT, ALONE = "moeopt.problems.layout.multi_scenario", "moeopt.problems.layout.single_scenario"
-
 ROWS: tuple[Row, ...] = (
     Row("layout: bound and pack", "bound-and-pack", ONE_WINDOW, instead="cp-sat"),
     Row("layout: multipliers of a branch", "bound-and-pack", ONE_WINDOW,
-        {f"{ALONE}.lagrangian.dual_multipliers": _nothing}),
+        {(layout_lagrangian, "dual_multipliers"): _nothing}),
     Row("layout: arc flow with the hosts", "bound-and-pack", ONE_WINDOW,
-        {f"{ALONE}.subproblems.Subproblems.with_arc_flow": _undecided}),
+        {(subproblems.Subproblems, "with_arc_flow"): _undecided}),
     Row("layout: two DIMMs filled again", "bound-and-pack", ONE_WINDOW,
-        {f"{ALONE}.packing.repair": _never}),
+        {(packing, "repair"): _never}),
     Row("layout: multipliers of a branch (times without a divisor)", "bound-and-pack", FINE,
-        {f"{ALONE}.lagrangian.dual_multipliers": _nothing}),
+        {(layout_lagrangian, "dual_multipliers"): _nothing}),
     Row("layout: patterns of DIMMs over windows", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}._shared": lambda *_: iter(())}),
+        {(multi_scenario, "_shared"): lambda *_: iter(())}),
     Row("layout: annealing", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}._Incumbents.improve": _nothing}),
+        {(multi_scenario._Incumbents, "improve"): _nothing}),
     Row("layout: annealing at several numbers of striped experts", "bound-and-pack", SEVERAL,
-        {"moeopt.problems.layout.rounds._with_striped": lambda _, __, state, ___: state}),
+        {(rounds, "_with_striped"): lambda _, __, state, ___: state}),
     Row("relayout: plans of DIMMs", "evacuation", MIGRATIONS,
-        {f"{EVACUATION}.plan_model.PlanModel.applies": staticmethod(_never)}),
+        {(plan_model.PlanModel, "applies"): staticmethod(_never)}),
     Row("relayout: CP-SAT without targets", "evacuation", MIGRATIONS,
-        {f"{EVACUATION}._Decomposition._by_cp_sat": _no_answer}),
+        {(striped_reads._Decomposition, "_by_cp_sat"): _no_answer}),
     Row("relayout: CP-SAT without targets (a link for each DIMM)", "evacuation", OWN_LINKS,
         instead="cp-sat"),
     Row("relayout: a first pass of CP-SAT", "evacuation", OWN_LINKS,
-        {f"{EVACUATION}.subproblem.FIRST_PASS": {"max_deterministic_time": 0.5}}),
+        {(subproblem, "FIRST_PASS"): {"max_deterministic_time": 0.5}}),
     Row("relayout: Lagrangian bound", "evacuation", MIGRATIONS,
-        {"moeopt.problems.relayout.striped_reads.lower_bound": lambda _: 0}),
+        {(striped_reads, "lower_bound"): lambda _: 0}),
     Row("placement: price and swap", "price-and-swap", DECODES, instead="cp-sat"),
     Row("placement: trees of layers at a price per slot", "price-and-swap", GPU_BINDS,
-        {f"{PLACEMENT}.scale_of": lambda _: 0}),
+        {(placement_lagrangian, "scale_of"): lambda _: 0}),
     Row("placement: tabu search by layer", "price-and-swap", GPU_BINDS,
-        {f"{PLACEMENT}.layer_trees.LayerTrees.search": _nothing}),
+        {(layer_trees.LayerTrees, "search"): _nothing}),
     Row("placement: residual problem", "price-and-swap", DECODES,
-        {f"{PLACEMENT}._Run.is_time": _never}),
+        {(placement_lagrangian._Run, "is_time"): _never}),
     Row("placement: perturbed local optima", "price-and-swap", GPU_BINDS,
-        {f"{PLACEMENT}.PERTURBATIONS": 0}),
+        {(placement_lagrangian, "PERTURBATIONS"): 0}),
     Row("joint: columns", "column-lagrangian", PLANS, instead="cp-sat"),
     Row("joint: relaxation of whole steps", "column-lagrangian", PLANS,
-        {f"{JOINT}.StepRelaxation.suits": _never}),
+        {(joint_lagrangian.StepRelaxation, "suits"): _never}),
     Row("joint: pairs of changes", "column-lagrangian", PLANS,
-        {f"{JOINT}.local_search.PAIRED": 1}),
+        {(local_search, "PAIRED"): 1}),
     Row("joint: memory in whole units", "column-lagrangian", PLANS,
-        {f"{JOINT}.relaxation.MOST_CELLS": 0}),
+        {(relaxation, "MOST_CELLS"): 0}),
     Row("joint: prices without caches first", "column-lagrangian", CACHED,
-        {f"{JOINT}.WITHOUT_CACHES": 0}),
+        {(joint_lagrangian, "WITHOUT_CACHES"): 0}),
     Row("split: runs of equal layers, counted", "labels", ("split/*/*",),
-        {"moeopt.problems.split.labels._counted": lambda *_: True}),
+        {(labels, "_counted"): lambda *_: True}),
     Row("split: moves and exchanges of parts", "labels", ("split/*/*",),
-        {"moeopt.problems.split.labels.improved": lambda _, homes: homes}),
+        {(labels, "improved"): lambda _, homes: homes}),
     Row("split: labels", "labels", ("split/*/*",), instead="cp-sat"),
     Row("replication: annealing", "anneal-and-refute", ("replication/*/*",),
-        {"moeopt.problems.replication.anneal_and_refute._improve": _nothing}),
+        {(anneal_and_refute, "_improve"): _nothing}),
     Row("replication: exchanges of one or two copies of like size", "anneal-and-refute",
         ("replication/*/*",),
-        {"moeopt.problems.replication.anneal_and_refute._has_exchanges": _never}),
+        {(anneal_and_refute, "_has_exchanges"): _never}),
     Row("replication: one bound for all windows", "anneal-and-refute", ("replication/*/*",),
-        {"moeopt.problems.replication.anneal_and_refute.joint_bound": _nothing}),
+        {(anneal_and_refute, "joint_bound"): _nothing}),
     Row("replication: other shares of groups over nodes", "anneal-and-refute",
         ("replication/*nodes*/*",),
-        {"moeopt.problems.replication.anneal_and_refute._node_starts": lambda *_: []}),
+        {(anneal_and_refute, "_node_starts"): lambda *_: []}),
     Row("cache: labels between bound and incumbent", "dp",
         ("cache/esft/*", "cache/synthetic-large/*"),
-        {"moeopt.problems.cache.dynamic_program._close": lambda *_: None}),
+        {(cache_dynamic_program, "_close"): lambda *_: None}),
     Row("balance: relaxation of the GPU", "dp",
         ("balance/prefill-published-rate/*", "balance/prefill-synthetic/*"),
-        {"moeopt.problems.balance.dynamic_program.gpu_relaxation": _unknown}),
+        {(balance_dynamic_program, "gpu_relaxation"): _unknown}),
 )  # fmt: skip
 
 
@@ -236,8 +243,8 @@ ROWS: tuple[Row, ...] = (
 def _switched(row: Row) -> Iterator[str]:
     """Yield the method to run without the sub-method, its place taken meanwhile."""
     with ExitStack() as stack:
-        for name, value in row.without.items():
-            stack.enter_context(patch(name, value))
+        for (owner, name), value in row.without.items():
+            stack.enter_context(patch.object(owner, name, value))
         yield row.instead or row.method
 
 

@@ -56,7 +56,7 @@ HEAVY = ("numba", "scipy.linalg", "ortools", "pandas", "networkx", "rich")
 
 RUN = """
 import sys
-from moeopt.cli.main import main
+from benchmarks.rooms.cli import main
 try:
     main(sys.argv[1:])
 finally:

@@ -24,7 +24,7 @@ A, B = (InstanceEnvelope(problem="fake", name=name) for name in "ab")
 
 CASE_FILE = """
 from benchmarks.harness.measurement import Measurement
-from moeopt.core.envelope import InstanceEnvelope
+from benchmarks.rooms.core import InstanceEnvelope
 
 DESCRIPTION = "two fakes"
 BASELINE = "left"

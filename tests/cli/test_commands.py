@@ -17,6 +17,7 @@ import pytest
 import moeopt
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.cli import TESTED_ORTOOLS, main, main_module, run
+from tests.rooms.core import Formulation
 from tests.rooms.problems import PROBLEMS
 
 Capture = pytest.CaptureFixture[str]
@@ -259,7 +260,7 @@ def test_help_imports_nothing_heavy() -> None:
     """`moeopt --help` and `import moeopt` answer at once: no numpy, pydantic or solver."""
     heavy = {"numpy", "pydantic", "scipy", "ortools", "pulp", "swiglpk", "pandas"}
     for code in (
-        "from moeopt.cli.main import run; run(['--help'])",
+        f"from {run.__module__} import run; run(['--help'])",
         "import moeopt; dir(moeopt)",
     ):
         script = f"{code}\nimport sys; print('loaded', *({heavy!r} & set(sys.modules)))"
@@ -267,9 +268,10 @@ def test_help_imports_nothing_heavy() -> None:
         assert done.stdout.splitlines()[-1].split() == ["loaded"]
 
 
-SMALL = """
+SMALL = (
+    f"from {run.__module__} import run\n"
+    + """
 import sys
-from moeopt.cli.main import run
 
 machine = ("--machine", "2xrtx3090+epyc-7002", "--model", "glm-4.5-air", "--bits", "Q4_K_M")
 model = ("--machine", "trimoe", "--model", "deepseek-v2-lite", "--workload", "trimoe-skew")
@@ -292,6 +294,7 @@ for command in (("explain", made), ("plan", *machine, "--context", "8k")):
 loaded |= heavy & set(sys.modules)
 print("loaded", *loaded, "rich" * rich)
 """
+)
 
 
 def test_small_work_imports_nothing_heavy(file: Path, tmp_path: Path) -> None:
@@ -303,9 +306,10 @@ def test_small_work_imports_nothing_heavy(file: Path, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1:] == ["loaded "], done.stderr
 
 
-SERIES = """
+SERIES = (
+    f"from {Formulation.__module__} import cp_model\n"
+    + """
 import sys
-from moeopt.core.formulation import cp_model
 assert "pandas" not in sys.modules
 if sys.argv[1] == "named first":
     cp_model.pd.DataFrame
@@ -317,6 +321,7 @@ solver = cp_model.CpSolver()
 solver.solve(model)
 print(type(found) is pandas.Series, *solver.values(found))
 """
+)
 
 
 @pytest.mark.parametrize("order", ["named first", "imported first"])
@@ -382,12 +387,14 @@ def test_sigterm_ends_a_command_that_ctrl_c_cannot(monkeypatch: pytest.MonkeyPat
     assert ended.value.code == 128 + signal.SIGTERM
 
 
-VERSION = """
+VERSION = (
+    f"from {run.__module__} import run\n"
+    + """
 import sys
-from moeopt.cli.main import run
 assert run(["--version"]) == 0
 print({"ortools", "numpy", "scipy", "pulp"} & set(sys.modules))
 """
+)
 
 
 def test_versions_are_told_without_importing_what_has_them() -> None:

@@ -11,6 +11,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
 from tests.rooms.cli import draw, in_ms, run
 from tests.rooms.core import Bar, Lane
+from tests.rooms.study import pictures
 from tests.rooms.tri_domain import facts, lanes, loads, trimoe
 
 INSTANCE = random_instance(5)
@@ -93,7 +94,7 @@ def test_errors_are_one_line(
     ]
     for paths, out, message in cases:
         assert message in refused_command(capsys, ["gantt", *paths, "--out", str(tmp_path / out)])
-    monkeypatch.setitem(sys.modules, "moeopt.study.pictures", None)
+    monkeypatch.setitem(sys.modules, pictures.__name__, None)
     assert run(["gantt", *files, "--out", str(tmp_path / "a.svg")]) == 2
     assert "pictures need matplotlib, the extra 'report'" in capsys.readouterr().err
 

@@ -14,14 +14,16 @@ import pytest
 
 from moeopt import InputError
 from tests.gguf_files import BLOCKS, header, text, write_gguf
+from tests.rooms.cli import run
 from tests.rooms.sim import get_model, quantised, weight_bytes
 from tests.sim.gguf_models import GLM, GLM_TENSORS, GPT_OSS, GPT_OSS_TENSORS, SMALL, SMALL_TENSORS
 
 MOST_MIB, MOST_S = 200, 2.0
 
-RUN = """
+RUN = (
+    f"from {run.__module__} import run\n"
+    + """
 import json, sys, time
-from moeopt.cli.main import run
 
 for path in sys.argv[1:]:
     begin = time.process_time()
@@ -31,6 +33,7 @@ for path in sys.argv[1:]:
 with open("/proc/self/status") as status:  # getrusage would have the parent's peak, too
     print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
 """
+)
 """Runs the command on each file in one process; its code and CPU time, and the peak in KiB."""
 
 

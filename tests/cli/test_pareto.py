@@ -12,6 +12,7 @@ from tests.problems.bitwidth.bitwidth_random_instances import random_instance as
 from tests.problems.deferral.random_schedules import random_instance
 from tests.problems.tri_domain.random_instances import random_instance as tri_domain
 from tests.rooms.cli import run
+from tests.rooms.study import pictures
 
 INSTANCE = random_instance(3, layers=4)
 
@@ -102,7 +103,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     """Lines need no picture library; a picture says what is missing."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "moeopt.study.pictures", raising=False)
+    monkeypatch.delitem(sys.modules, pictures.__name__)
     assert run(["pareto", file]) == 0
     assert run(["pareto", file, "--out", "x.svg"]) == 2
     assert "pictures need matplotlib, the extra 'report'" in capsys.readouterr().err

@@ -20,7 +20,7 @@ SMALL = ["--layers", "2", "--steps", "3", "--batch", "4"]
 
 
 def run(*arguments: str) -> int:
-    """Run the command; errors are raised, as `moeopt.cli.main` expects."""
+    """Run the command; errors are raised, as the command line expects."""
     app = typer.Typer(add_completion=False)
     app.command()(simulate_command)
     return int(app(list(arguments), standalone_mode=False))

@@ -147,29 +147,36 @@ for line in sys.stdin:
         os.wait()
 """
 
-OUTER_OF_THREE = """
+OUTER_OF_THREE = (
+    f"from {compiled.__module__} import KERNELS\n"
+    + """
 from moeopt.outer import outer
-from moeopt.core.compiled import KERNELS
 value = outer(3)
 missed = sum(sum(kernel.dispatcher.stats.cache_misses.values()) for kernel in KERNELS)
 sys = __import__("sys")
 sys.stdout.write(f"{value} {missed}\\n")
 """
+)
 
-OUTER = """from moeopt.inner import inner
-from moeopt.core.compiled import compiled
+OUTER = (
+    f"from {compiled.__module__} import compiled\n"
+    + """
+from moeopt.inner import inner
 
 @compiled
 def outer(number):
     return inner(number)
 """
+)
 
-INNER = """from moeopt.core.compiled import compiled
-
+INNER = (
+    f"from {compiled.__module__} import compiled\n"
+    + """
 @compiled
 def inner(number):
     return number + {value}
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,17 @@ import pytest
 from moeopt import save
 from tests.problems.balance import balance_random_instances as balance
 from tests.problems.placement import placement_random_instances as placement
+from tests.rooms.core import drop_native_stdout
+from tests.rooms.solvers import milp
 
-NATIVE = """
+NATIVE = (
+    f"from {drop_native_stdout.__module__} import drop_native_stdout\n"
+    + """
 import ctypes
 import os
 import sys
 import threading
 import time
-
-from moeopt.core.native_output import drop_native_stdout
 
 
 def native(text):
@@ -32,10 +34,12 @@ def native(text):
 
 
 """
+)
 
-SOLVES = """
+SOLVES = (
+    f"from {milp.__name__} import FUNCTIONS\n"
+    + """
 import moeopt
-from moeopt.solvers.backends.milp import FUNCTIONS
 from tests.problems.placement.placement_random_instances import random_instance
 
 instance, honest = random_instance(42, "slow offload"), FUNCTIONS["highs"]
@@ -60,6 +64,7 @@ def unchanged():
 
 
 """
+)
 
 
 def run(program: str, closed: str = "") -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -212,8 +213,8 @@ def test_an_expert_may_have_several_slots(to: str, monkeypatch: pytest.MonkeyPat
     """What a problem that decides on copies fills: written as it stands, copies counted."""
     rows = [[0, 1, 2, 3, 4, 1, 2, 1], [4, 3, 4, 2, 1, 0, 4, 3]]
     found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, [0, 8, 8], {}, keeps_all=True)
-    module = all_targets()[to].export.__module__
-    monkeypatch.setattr(f"{module}.slot_map", lambda job, devices: found)
+    module = sys.modules[all_targets()[to].export.__module__]
+    monkeypatch.setattr(module, "slot_map", lambda job, devices: found)
     given = instance(0)
     solution = random_plan(given, 0)
     made = moeopt.export(solution, given, to=to, model=shape(), options={"ep_size": 4})

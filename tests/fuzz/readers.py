@@ -30,7 +30,7 @@ from tests.rooms.library import (
     stem,
     submitted,
 )
-from tests.rooms.problems import get_problem
+from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_bandwidths, read_tensor
 from tests.rooms.study import Libraries, Store, read_campaign, resettled
 
@@ -397,5 +397,5 @@ READERS: dict[str, Reader] = {
 }
 READERS |= {
     f"instance-{problem}": Reader("i.json", partial(_instance, problem), moeopt.load)
-    for problem in moeopt.problems.registry.PROBLEMS
+    for problem in PROBLEMS
 }

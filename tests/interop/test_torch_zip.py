@@ -84,8 +84,8 @@ CALLS = {
     "torch._utils._rebuild_tensor_v2.__globals__": Raw(
         b"ctorch._utils\n_rebuild_tensor_v2.__globals__\n)R"
     ),
-    "moeopt.sim.traces.readers.torch_zip.read_torch": Raw(
-        text("moeopt.sim.traces.readers.torch_zip") + text("read_torch") + b"\x93)R"
+    f"{torch_zip.__name__}.read_torch": Raw(
+        text(torch_zip.__name__) + text("read_torch") + b"\x93)R"
     ),
 }
 

@@ -36,11 +36,13 @@ __getattr__ = lazily(
             "table_of",
         ),
         "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope"),
+        "moeopt.core.formulation": ("Formulation",),
         "moeopt.core.highs as highs": ("TOLERANCE", "minimize"),
         "moeopt.core.json_files as json_files": ("check_file", "check_folder", "read_object"),
         "moeopt.core.lazy as lazy": (),
         "moeopt.core.linear as linear": ("InFloats",),
         "moeopt.core.matrix": ("to_matrix",),
+        "moeopt.core.native_output": ("drop_native_stdout",),
         "moeopt.core.objective": (
             "Objective",
             "Packing",

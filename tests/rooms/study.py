@@ -33,7 +33,7 @@ __getattr__ = lazily(
         ),
         "moeopt.study.known": ("BEST", "INDEX", "Libraries"),
         "moeopt.study.live as live": ("Live", "MOST_CONNECTIONS", "Page", "Server"),
-        "moeopt.study.pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
+        "moeopt.study.pictures as pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
         "moeopt.study.plan": (
             "Entry",
             "Job",

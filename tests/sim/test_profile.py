@@ -216,7 +216,7 @@ def test_without_torch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_command_imports_nothing_heavy() -> None:
     """`moeopt --help` must answer at once: no numpy, pydantic or torch at import."""
     code = (
-        "import sys, moeopt.cli.machine;"
+        f"import sys, {profile_command.__module__};"
         "print([m for m in ('numpy', 'pydantic', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

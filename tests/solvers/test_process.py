@@ -9,9 +9,9 @@ import pytest
 import moeopt
 from moeopt import solve
 from tests.problems.cache.cache_random_instances import random_instance
-from tests.rooms.solvers import Process, ProcessEndedError, engines
+from tests.rooms.solvers import Process, ProcessEndedError, engines, glpk, rule_process, serve_pipes
 
-GLPK = "moeopt.solvers.glpk"
+GLPK = glpk.__name__
 
 
 def test_who_is_ended_answers_no_more() -> None:
@@ -27,7 +27,7 @@ def test_who_is_ended_answers_no_more() -> None:
 def test_who_ends_itself_is_told_by_its_code() -> None:
     """Here for a module that does not exist."""
     with pytest.raises(ProcessEndedError, match="exit code 1"):
-        Process("moeopt.solvers.no_such_module")
+        Process("moeopt.no_such_module")
 
 
 def test_a_model_that_is_late_is_ended() -> None:
@@ -65,7 +65,7 @@ def test_a_large_program_is_solved_apart(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_nobody_to_answer_is_no_error() -> None:
     """Who asked may have been ended meanwhile, by Ctrl-C say."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "moeopt.solvers.rule_process"],
+        [sys.executable, "-m", rule_process.__name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -85,14 +85,14 @@ def test_nobody_to_answer_is_no_error() -> None:
     process.stderr.close()
 
 
-ASKER = """
+ASKER = f"""
 import subprocess, sys
-serving = "import time; from moeopt.solvers.process import serve_pipes; serve_pipes(lambda _: time.sleep(600))"
+serving = "import time; from {serve_pipes.__module__} import serve_pipes; serve_pipes(lambda _: time.sleep(600))"
 asked = subprocess.Popen([sys.executable, "-c", serving], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-asked.stdin.write(b'{}\\n')
+asked.stdin.write(b'{{}}\\n')
 asked.stdin.flush()
 asked.stdout.readline()
-asked.stdin.write(b'{"for": "ever"}\\n')
+asked.stdin.write(b'{{"for": "ever"}}\\n')
 asked.stdin.flush()
 print(flush=True)
 asked.wait()

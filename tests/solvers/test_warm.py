@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.rooms.cli import run
-from tests.rooms.core import KERNELS, PACKAGE
+from tests.rooms.core import KERNELS, PACKAGE, compiled
 from tests.rooms.problems import PROBLEMS
 from tests.rooms.replication import annealing
 from tests.rooms.solvers import warm
@@ -17,7 +17,7 @@ def test_every_kernel_is_in_the_cache() -> None:
     """Whatever is compiled anywhere in the package, for one combination of types at least."""
     folder = warm().folder
     for path in PACKAGE.rglob("*.py"):
-        if "from moeopt.core.compiled import" in path.read_text(encoding="utf-8"):
+        if f"from {compiled.__module__} import" in path.read_text(encoding="utf-8"):
             parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
             import_module(".".join(parts).removesuffix(".__init__"))
     kept = {index.name.partition("-")[0] for index in folder.rglob("*.nbi")}

@@ -270,9 +270,7 @@ def test_a_script_without_a_guard_is_told_so(root: Path, tmp_path: Path) -> None
 
 
 ORPHANS = """
-from moeopt.study.attempt import Watch
-from moeopt.study.pool import Pool
-from tests.study.test_pool import INSTANCES, jobs_of, mischief
+from tests.study.test_pool import INSTANCES, Pool, Watch, jobs_of, mischief
 
 pool = Pool(2, Watch())
 job = jobs_of(INSTANCES[0], methods=("brute-force",))[0]

@@ -215,8 +215,7 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
 
 HALFWAY = """
 import os, signal, sys
-from moeopt.study.store import Store
-from tests.study.test_store import enrolled
+from tests.study.test_store import Store, enrolled
 store, key, solved = enrolled(sys.argv[1])
 Store._forget_failure = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 store.add(key, solved)
