@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.problems.bitwidth.check": ("objective",),
         "moeopt.problems.bitwidth.instance": ("Instance", "Solution"),

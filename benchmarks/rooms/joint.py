@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.problems.joint.check as check": (),
         "moeopt.problems.joint.heuristics": ("HEURISTICS",),

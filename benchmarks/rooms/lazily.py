@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
 
-def lazily(table: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a room.
+def lazily(
+    table: Mapping[str, Iterable[str]],
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a room.
 
     Parameters
     ----------
@@ -35,4 +37,4 @@ def lazily(table: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
         found = import_module(module)
         return getattr(found, inside) if inside else found
 
-    return get
+    return get, lambda: sorted(places)

@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.planner.decode.loads": ("loads_of_trace", "loads_of_workload"),
         "moeopt.planner.decode.run": ("Simulation",),

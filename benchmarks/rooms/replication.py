@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.problems.replication.anneal_and_refute as anneal_and_refute": (),
         "moeopt.problems.replication.bounds": ("lower_bound",),

@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.study.attempt": ("Failure", "Solved", "Watch", "attempt", "place"),
         "moeopt.study.campaign": ("Campaign", "Part", "instance_files", "make_settings"),

@@ -3,6 +3,7 @@
 A schedule as text: one line per device, time running to the right.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
@@ -10,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.core.errors import InputError, about
+from moeopt.core.view import Bar, Kind, Lane
 
 from .options import Picture, check_picture, drawing, in_ms
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.problems.execute import Drawn
-from collections.abc import Sequence
-
-from moeopt.core.view import Bar, Kind, Lane
 
 FILL: dict[Kind, str] = {"work": "=", "deferred": "~", "transfer": "-", "read": ":"}
 CRITICAL = "#"

@@ -12,20 +12,6 @@ from benchmarks.studies.ablation import ROWS
 from tests.rooms.core import InFloats
 from tests.rooms.problems import PROBLEMS, get_problem
 
-CONCEPTS = (
-    "Agreement",
-    "Comparison",
-    "Executed",
-    "HeldOut",
-    "Layout",
-    "Plan",
-    "Problem",
-    "Settlement",
-    "Formulation",
-    "Lru",
-)
-"""Names that one class each has."""
-
 MOST_PARAMETERS = 8
 
 PRIVATE = re.compile(r"numba\.core|caching\._|dispatcher\.compile")
@@ -53,17 +39,6 @@ def test_nothing_is_found_by_a_modules_name(sources: dict[Path, str]) -> None:
     problems = [text for path, text in sources.items() if path.parts[0] == "problems"]
     assert len(problems) > 100
     assert not any("import_module(" in text for text in problems)
-
-
-def test_a_concept_has_one_class(sources: dict[Path, str]) -> None:
-    """Those that once had several."""
-    classes = [
-        node.name
-        for text in sources.values()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ClassDef)
-    ]
-    assert {name: classes.count(name) for name in CONCEPTS} == dict.fromkeys(CONCEPTS, 1)
 
 
 def parameters(function: Function) -> int:

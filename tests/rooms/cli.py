@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.cli.campaign_progress": ("Shown",),
         "moeopt.cli.front_picture": ("save_fronts",),

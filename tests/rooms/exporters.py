@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.exporters.current": ("read_copies",),
         "moeopt.exporters.exported": ("Exported", "Job", "Loss", "NoPlanError", "OptionValue"),

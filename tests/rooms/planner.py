@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.planner.bits": ("bits", "losses", "model_at", "widths_of"),
         "moeopt.planner.budget": ("check_memory", "gpu_deficit", "host_memory"),

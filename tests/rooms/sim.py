@@ -2,7 +2,7 @@
 
 from benchmarks.rooms.lazily import lazily
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     {
         "moeopt.sim.engine.core": ("Engine", "Executed"),
         "moeopt.sim.engine.critical_path": ("critical_path", "links", "slack_ns"),

@@ -1,6 +1,4 @@
-"""Files of ``torch.save`` as arrays, and pickles as plain data: nothing in them is run.
-
-Files of ``torch.save``, read without torch and without running what is pickled in them.
+"""Files of ``torch.save`` as arrays, without torch; pickles as plain data: nothing in them is run.
 
 Such a file is a zip archive: ``data.pkl`` describes the value, each ``data/<key>`` holds the bytes
 of one tensor storage, ``byteorder`` says which way round they are. Tensors become numpy arrays.
