@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -129,12 +129,12 @@ SHARED_NAMES = {
 """Names that several classes have. The list only shrinks: one type, one name."""
 
 
-def second_summaries(source: str) -> list[str]:
+def second_summaries(module: ast.Module) -> list[str]:
     """Return the later lines of a module's docstring that stand alone as a sentence.
 
     The first line of a docstring does so. A second one is where another module was glued on.
     """
-    paragraphs = (ast.get_docstring(ast.parse(source)) or "").split("\n\n")
+    paragraphs = (ast.get_docstring(module) or "").split("\n\n")
     return [
         text
         for text in paragraphs[1:]
@@ -142,7 +142,7 @@ def second_summaries(source: str) -> list[str]:
     ]
 
 
-def glued(source: str) -> Iterator[str]:
+def glued(module: ast.Module) -> Iterator[str]:
     """Yield where a module seems to begin anew.
 
     A string that describes no constant, or imports after a definition or after the imports for
@@ -150,7 +150,7 @@ def glued(source: str) -> Iterator[str]:
     """
     before: ast.stmt | None = None
     begun = False
-    for node in ast.parse(source).body:
+    for node in module.body:
         text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         described = isinstance(before, ast.Assign | ast.AnnAssign | ast.AugAssign)
         if text and before is not None and not described:
@@ -162,34 +162,41 @@ def glued(source: str) -> Iterator[str]:
         before = node
 
 
-def class_names(source: str) -> Iterator[str]:
+def class_names(module: ast.Module) -> Iterator[str]:
     """Yield the names of a module's classes."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(module):
         if isinstance(node, ast.ClassDef):
             yield node.name
 
 
-def shared_names(sources: dict[str, str]) -> set[str]:
+def shared_names(modules: Iterable[ast.Module]) -> set[str]:
     """Return the names that several classes have."""
-    names = Counter(name for text in sources.values() for name in class_names(text))
+    names = Counter(name for module in modules for name in class_names(module))
     return {name for name, times in names.items() if times > 1}
 
 
+def parsed(folder: Path) -> dict[str, ast.Module]:
+    """Return the modules in a folder by their paths within it."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+    return {name: ast.parse(path.read_text()) for name, path in paths.items()}
+
+
 @pytest.fixture(scope="module")
-def sources() -> dict[str, str]:
-    """Return the text of every module of the package."""
-    package = Path(__file__).parents[2] / "moeopt"
-    return {
-        path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")
-    }
+def package() -> dict[str, ast.Module]:
+    """Return the modules of the package."""
+    return parsed(Path(__file__).parents[2] / "moeopt")
 
 
-def test_a_module_begins_once(sources: dict[str, str], root: Path) -> None:
+def test_a_module_begins_once(package: dict[str, ast.Module]) -> None:
     """Its docstring, its imports, its definitions."""
-    folders = ("tests", "benchmarks", "instances")
-    others = {str(path): path.read_text() for f in folders for path in (root / f).rglob("*.py")}
-    every = sources | others
-    assert {path: places for path, text in every.items() if (places := [*glued(text)])} == {}
+    assert {name: places for name, module in package.items() if (places := [*glued(module)])} == {}
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "instances"])
+def test_so_does_a_test_or_a_benchmark(folder: str, root: Path) -> None:
+    """By the same rule."""
+    modules = parsed(root / folder)
+    assert {name: places for name, module in modules.items() if (places := [*glued(module)])} == {}
 
 
 @pytest.mark.parametrize(
@@ -203,20 +210,21 @@ def test_a_module_begins_once(sources: dict[str, str], root: Path) -> None:
 )
 def test_a_second_beginning_would_be_seen(source: str) -> None:
     """By its imports or its docstring."""
-    assert list(glued(source))
+    assert list(glued(ast.parse(source)))
 
 
-def test_a_docstring_has_one_summary(sources: dict[str, str]) -> None:
+def test_a_docstring_has_one_summary(package: dict[str, ast.Module]) -> None:
     """One module, one concept."""
-    found = {path for path, text in sources.items() if second_summaries(text)}
+    found = {name for name, module in package.items() if second_summaries(module)}
     assert found - TWO_SUMMARIES == set(), "one summary line, and paragraphs of several lines"
     assert TWO_SUMMARIES - found == set(), "mended: take it off the list"
-    assert second_summaries('"""Of it.\n\nOf something else.\n\nThat\ngoes on.\n"""')
+    glued_on = '"""Of it.\n\nOf something else.\n\nThat\ngoes on.\n"""'
+    assert second_summaries(ast.parse(glued_on)) == ["Of something else."]
 
 
-def test_a_class_has_its_name_alone(sources: dict[str, str]) -> None:
+def test_a_class_has_its_name_alone(package: dict[str, ast.Module]) -> None:
     """Whoever reads the name knows which class it is."""
-    found = shared_names(sources) - OF_EACH_PROBLEM
+    found = shared_names(package.values()) - OF_EACH_PROBLEM
     assert found - SHARED_NAMES == set(), "another class has that name"
     assert SHARED_NAMES - found == set(), "mended: take it off the list"
-    assert shared_names({"a": "class A: ...", "b": "def f():\n    class A: ..."}) == {"A"}
+    assert shared_names([ast.parse("class A: ..."), ast.parse("def f():\n    class A: ...")])

@@ -39,7 +39,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.formulation": ("Formulation",),
         "moeopt.core.highs as highs": ("TOLERANCE", "minimize"),
         "moeopt.core.json_files as json_files": ("check_file", "check_folder", "read_object"),
-        "moeopt.core.lazy as lazy": (),
+        "moeopt.core.lazy as lazy": ("EVERY_PROBLEM", "lazy_names"),
         "moeopt.core.linear as linear": ("InFloats",),
         "moeopt.core.matrix": ("to_matrix",),
         "moeopt.core.native_output": ("drop_native_stdout",),
