@@ -95,6 +95,8 @@ def _overview(summaries: Sequence[Summary]) -> Table:
         parts = {s.settled: (s.instances, s.proven, s.cells) for s in summaries}
         instances, proven, cells = (sum(counts) for counts in zip(*parts.values(), strict=True))
         sure = "all proven" if proven == instances else f"{proven} of them proven"
+        if single := max(s.single for s in summaries):
+            sure += f" ({single} more closed by one engine, not confirmed)"
         known = f"{instances} instances, {sure}, {cells} independent; "
     failures = any(s.failed for s in summaries)
     columns = ["method", "decided by", "optimal", "median", "95 %", "max", *["failed"] * failures]

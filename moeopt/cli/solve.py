@@ -41,9 +41,9 @@ class SolveOptions(SolvingOptions):
         " package.module:function.",
     )
     engine: str | None = option(None, "Of milp: highs, cbc, scip, gurobi, cplex.")
-    verify: bool | None = option(
-        None,
-        "Confirm in integers what a proof takes from floats; default: a quick try.",
+    verify: bool = option(
+        True,
+        "Confirm by a second reason what rests on one engine's word.",
         flag="--verify/--no-verify",
     )
     futures: str | None = option(

@@ -1,4 +1,4 @@
-"""The shape that CP-SAT and MILP models share, one method per constraint ID; and CP-SAT itself."""
+"""The shape that CP-SAT and MILP models share: one method per constraint ID."""
 
 import re
 import sys
@@ -6,9 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ClassVar
-
-from moeopt.core.clock import counts_work, solving_clock, spend
+from typing import ClassVar
 
 
 class _Pandas(ModuleType):
@@ -92,39 +90,3 @@ class Formulation:
 def first_of(flags: Iterable[IntVar], value: Callable[[IntVar], int]) -> int | None:
     """Return the place of the first variable that is 1; None if none is, a rule being left out."""
     return next((place for place, flag in enumerate(flags) if value(flag)), None)
-
-
-DETERMINISTIC_PER_UNIT = 1.0
-"""CP-SAT's deterministic time per unit of work: about a second of one core, too."""
-
-
-def limit(parameters: Any, remaining: float, workers: int = 1) -> None:
-    """Set a solver's limits and threads, and what keeps it from ending the process.
-
-    Under a work limit it runs in one thread and by its own deterministic time; call `spent`
-    afterwards.
-
-    Parameters
-    ----------
-    parameters
-        Of a `CpSolver`.
-    remaining
-        What is left, by the clock of this thread.
-    workers
-        Threads, where seconds count.
-    """
-    # Its substitutions ended the whole process ("Check failed", OR-tools 9.15) on one of 2,500
-    # random instances of tri_domain. Without them library instances close alike (docs/proofs.md).
-    parameters.presolve_substitution_level = 0
-    seconds = solving_clock().seconds_for(remaining)
-    if seconds != float("inf"):
-        parameters.max_time_in_seconds = max(0.0, seconds)
-    parameters.num_workers = workers
-    if counts_work():
-        parameters.num_workers = 1
-        parameters.max_deterministic_time = max(0.0, remaining) * DETERMINISTIC_PER_UNIT
-
-
-def spent(solver: Any) -> None:
-    """Report what a solver did, once it has come to an end."""
-    spend(solver.response_proto.deterministic_time / DETERMINISTIC_PER_UNIT)

@@ -85,6 +85,20 @@ def safe_bound(program: Program, claim: float, tolerance: float, unit: float = 1
     return ceil(least) if isfinite(least) else None
 
 
+def is_fine(program: Program, tolerance: float, step: float) -> bool:
+    """Tell whether a solver's tolerance is finer than the program's numbers.
+
+    Parameters
+    ----------
+    tolerance
+        To which the solver keeps rows and the signs of reduced costs.
+    step
+        The least distance of two objectives, in the program's units.
+    """
+    largest = np.abs(program.rows.data).max(initial=np.abs(program.cost).max(initial=1.0))
+    return bool(tolerance * largest < step / 2)
+
+
 def claim_tolerance(claim: int) -> int:
     """Return how far the checker's objective of a solution may be from a float solver's claim."""
     return round(CLAIM_TOLERANCE * abs(claim))

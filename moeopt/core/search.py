@@ -1,6 +1,8 @@
 """What a problem's own exact algorithm works with: the clock, and the place to report to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -25,6 +27,42 @@ def _ignore(objective: Objective | None, bound: Objective | None) -> None:
     """Report to nobody."""
 
 
+@dataclass(frozen=True)
+class Refutation:
+    """What CP-SAT says has no solution.
+
+    Attributes
+    ----------
+    model
+        A `CpModel`, as it was asked.
+    least
+        There is no solution with a lower objective; None: there is none at all.
+    """
+
+    model: Any
+    least: int | None
+
+
+_recorded: ContextVar[list[Refutation] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recording(refutations: list[Refutation]) -> Iterator[None]:
+    """Enter what CP-SAT refutes meanwhile, in this thread, in a list."""
+    token = _recorded.set(refutations)
+    try:
+        yield
+    finally:
+        _recorded.reset(token)
+
+
+def record(refutation: Callable[[], Refutation]) -> None:
+    """Make the entry of a refutation, where there is a list for it."""
+    refutations = _recorded.get()
+    if refutations is not None:
+        refutations.append(refutation())
+
+
 @dataclass
 class Search:
     """One run of an exact algorithm: what it may use, and the best it has found and proven so far.
@@ -45,8 +83,11 @@ class Search:
         Called with (objective, bound) at each improvement.
     solution, objective
         The incumbent; None if there is none.
-    bound
-        The proven lower bound, by integer arithmetic or by CP-SAT; None if there is none.
+    bound, own_bound
+        The best lower bound, and the best one into which no answer of CP-SAT has entered; None if
+        there is none.
+    refutations
+        What CP-SAT has refuted so far; `prove` takes every later bound to rest on it.
     infeasible
         Whether it is proven that there is no solution.
     enough
@@ -64,6 +105,8 @@ class Search:
     solution: Any = None
     objective: Objective | None = None
     bound: Objective | None = None
+    own_bound: Objective | None = None
+    refutations: list[Refutation] = field(default_factory=list)
     infeasible: bool = False
     enough: bool = False
     note: str = ""
@@ -103,6 +146,8 @@ class Search:
 
     def prove(self, bound: Objective) -> None:
         """Report a proven lower bound; it is kept if it is higher than the one known."""
+        if not self.refutations and (self.own_bound is None or below(self.own_bound, bound)):
+            self.own_bound = bound
         if self.bound is None or below(self.bound, bound):
             self.bound = bound
             self.on_improvement(None, bound)

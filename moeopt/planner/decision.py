@@ -55,6 +55,8 @@ class Decision:
         solved = f"problem {self.result.problem}, method {self.result.method}"
         if self.result.status == "optimal":
             known = "optimal, proven"
+        elif self.result.proof == "single" and self.result.gap is not None:
+            known = f"within {self.result.gap:.2%} of the optimum by one engine's word"
         elif self.result.gap is None:
             known = "not proven to be optimal, no bound"
         else:

@@ -12,8 +12,10 @@ from functools import partial
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.objective import Objective
+from moeopt.solvers.evidence import STRONGEST_FIRST
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.task import MODELS, Outcome, Task, Trace
+from moeopt.solvers.verification import verified
 
 Run = Callable[[Task], Outcome]
 
@@ -22,7 +24,7 @@ def run(task: Task) -> Outcome:
     """Run a task's method, importing its solver now."""
     backend = _backend(task.method.backend)
     if task.method.backend in MODELS and len(parts := parts_of(task)) > 1:
-        return run_in_parts(task, parts, backend)
+        return run_in_parts(task, parts, lambda part: verified(part, backend(part)))
     return backend(task)
 
 
@@ -63,11 +65,11 @@ def parts_of(task: Task) -> list[InstanceEnvelope]:
 
 @dataclass
 class _Part:
-    """One part, what is known of it, its bound in integers, and what its solver said last."""
+    """One part, what is known of it, the package's own bound, and what its solver said last."""
 
     task: Task
     outcome: Outcome
-    exact: int | None = None
+    own: int | None = None
 
     @property
     def closed(self) -> bool:
@@ -76,9 +78,8 @@ class _Part:
     def take(self, outcome: Outcome) -> None:
         """Keep an outcome, and the better of its solution and the one known before."""
         task = self.task
-        for bound in (outcome.exact_bound, None if outcome.floats else outcome.bound):
-            if bound is not None:
-                self.exact = max(bound, self.exact or bound)
+        if outcome.own_bound is not None:
+            self.own = max(outcome.own_bound, self.own or outcome.own_bound)
         if outcome.bound is not None:
             task.lower = max(outcome.bound, task.lower or outcome.bound)
         if outcome.solution is None or (
@@ -109,6 +110,7 @@ def run_in_parts(task: Task, parts: list[InstanceEnvelope], run: Run) -> Outcome
         for number, part in enumerate(pending):
             share_s = task.deadline.remaining_s / (len(pending) - number)
             part.task.deadline = part.task.trace.deadline = Deadline(share_s)
+            part.task.end = part.task.deadline
             try:
                 part.take(run(part.task))
             except TimeLimitError:
@@ -139,6 +141,7 @@ def _prepared(task: Task, parts: list[InstanceEnvelope]) -> list[_Part]:
             grid = bounds.objective_grid(instance)
             part.lower = -(-task.packing.pack(bounds.lower_bound(instance)) // grid) * grid
         outcome = Outcome(start, "OPEN", "time_limit", claim=part.upper, bound=part.lower)
+        outcome.own_bound, outcome.proof = part.lower, None if part.lower is None else "own"
         if start is not None and part.upper == part.lower:
             outcome.proven, outcome.raw_status = "optimal", "CLOSED_BY_BOUND"
             outcome.termination = "completed"
@@ -176,12 +179,15 @@ def _together(task: Task, found: list[_Part]) -> Outcome:
         whole.build_s += outcome.build_s
         whole.engine = outcome.engine or whole.engine
     whole.bound = _sum([part.task.lower for part in found])
-    whole.exact_bound = _sum([part.exact for part in found])
-    whole.floats = whole.bound != whole.exact_bound
+    whole.own_bound = _sum([part.own for part in found])
+    whole.claims = [claim for outcome in outcomes for claim in outcome.claims]
     if refuted := [outcome for outcome in outcomes if outcome.proven == "infeasible"]:
         whole.proven = "infeasible"
-        whole.floats = all(outcome.floats for outcome in refuted)
+        whole.proof = min((of.proof or "single" for of in refuted), key=STRONGEST_FIRST.index)
         return whole
+    if whole.bound is not None:
+        proofs = [outcome.proof or "single" for outcome in outcomes]
+        whole.proof = max(proofs, key=STRONGEST_FIRST.index)
     if all(outcome.proven == "optimal" for outcome in outcomes):
         whole.proven = "optimal"
     else:

@@ -1,16 +1,16 @@
 """What solving an instance gives, and what the checker says of a solution from anywhere."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, check_pair
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.evidence import Evidence, Proof
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
-Proof = Literal["integers", "floats"]
 Termination = Literal["completed", "time_limit", "work_limit", "interrupted"]
 
 NOTABLE_S = 0.5
@@ -30,7 +30,7 @@ class Result:
     status
         What is known about the problem. A heuristic's answer is "feasible" however good it is;
         "failed" is a user's rule that gave no valid solution, and `raw_status` says why. "optimal"
-        and "infeasible" are said of proofs in integers only.
+        and "infeasible" are said only where `proof` is more than one engine's word.
     termination
         Why the method stopped.
     objective
@@ -39,9 +39,9 @@ class Result:
     bound
         The best proven lower bound on the objective.
     proof
-        What the bound, or the proof that there is no solution, rests on: "integers" is integer
-        arithmetic or CP-SAT, "floats" the word of a MILP solver, with a margin for its tolerances
-        (`moeopt.core.safe_bound`), that nothing has confirmed. None without a bound. See `said`.
+        What the bound, or the proof that there is no solution, rests on: "certificate", "own",
+        "confirmed" or "single", one engine's word (`moeopt.solvers.evidence.Proof`). None without a
+        bound. See `said`.
     solution
         The decision; it passed the checker.
     violations
@@ -52,7 +52,9 @@ class Result:
     trace
         (seconds since the start, objective, bound) at each improvement.
     raw_status
-        The solver's own word.
+        The solver's own word, and what came of its claims.
+    evidence
+        The claims that were made beside, and which of them do not stand.
     versions
         Versions of the software that took part.
     compile_s
@@ -85,14 +87,15 @@ class Result:
     work_limit: float | None = None
     work: float | None = None
     proof: Proof | None = None
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def said(self) -> str:
-        """The status in words: of a proof that rests on floats, "optimal within floats"."""
-        if self.proof == "floats" and self.status == "unknown":
-            return "infeasible within floats"
-        if self.proof == "floats" and self.objective is not None and self.objective == self.bound:
-            return "optimal within floats"
+        """The status in words: of what one engine claims, that nothing confirmed it."""
+        if self.proof == "single" and self.status == "unknown":
+            return "unknown: called infeasible by one engine, not confirmed"
+        if self.proof == "single" and self.objective is not None and self.objective == self.bound:
+            return "feasible: closed by one engine, not confirmed"
         return self.status
 
     @property
@@ -120,6 +123,7 @@ class Result:
     def to_dict(self) -> JsonObject:
         """Return the fields, and `gap`, as JSON types."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["evidence"] = [asdict(claim) for claim in self.evidence.claims]
         data["gap"] = self.gap
         data["solution"] = None if self.solution is None else self.solution.model_dump(mode="json")
         return data

@@ -11,15 +11,16 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective
-from moeopt.core.wording import shown
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments, in_parts
 from moeopt.solvers.backends.own import is_brief
+from moeopt.solvers.evidence import Evidence
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import automatic, get_method
-from moeopt.solvers.result import Proof, Result, Status, Termination
+from moeopt.solvers.result import Result, Status, Termination
 from moeopt.solvers.rules import AUTO, Function, Rule
 from moeopt.solvers.task import MODELS, Method, Outcome, Progress, Task, Trace
+from moeopt.solvers.verification import RESERVED, verified, wrong
 
 SOFTWARE = {
     "cpsat": ["ortools"],
@@ -45,7 +46,7 @@ def solve(
     engine: str | None = None,
     without: Collection[str] = (),
     warm_start: bool = True,
-    verify: bool | None = None,
+    verify: bool = True,
     enough_gap: float = 0.0,
     futures: Futures | None = None,
     on_progress: Progress | None = None,
@@ -79,11 +80,10 @@ def solve(
         Whether models, and ``auto``, start from the problem's heuristic and its combinatorial
         bound; a problem's own exact algorithms always look for their own.
     verify
-        Whether what a solver of floats proves is to be confirmed by CP-SAT, in integers, within the
-        limit; what is not confirmed counts for nothing. False: it is taken on trust. None: CP-SAT
-        tries it for a second or a tenth of the limit, and `Result.proof` says what came of it.
-        Methods that compute in integers, such as cp-sat, dp and brute-force, have nothing to
-        confirm.
+        Whether a proof that rests on one engine's word is to be confirmed by a second reason, for
+        which a tenth of the limit is kept, and a second or a unit of work at least. What is not
+        confirmed has status "feasible", or "unknown" where there is no solution, and
+        `Result.proof` "single". False: nothing is confirmed.
     enough_gap
         Relative gap at which an own exact algorithm need not try for long to close it: 0.001 saves
         the time for the last thousandth. Those that know no such stop go on to the end.
@@ -104,8 +104,8 @@ def solve(
     InputError
         If an argument is of a wrong type or out of range; the message names it.
     ModelMismatchError
-        If the checker rejects the solution or computes another objective, or a proof is
-        contradicted.
+        If the checker refuses what a method returns, and neither another solution nor a proof
+        stands. A claim that something contradicts is told in `raw_status` and `evidence`.
 
     Notes
     -----
@@ -125,25 +125,28 @@ def solve(
     workers = arguments.integer("workers", workers, 1, arguments.MAX_WORKERS)
     limits = arguments.limits(time_limit_s, work_limit, workers)
     with limits.clock():
-        deadline = Deadline(limits.first)
+        end = Deadline(limits.first)
         instance = arguments.an_instance(instance)
         left_out = arguments.constraint_ids(without)
         problem = get_problem(instance.problem)
         is_auto = isinstance(method, str) and method == AUTO
         chosen = automatic(problem, bool(left_out)) if is_auto else get_method(problem, method)
         arguments.a_function("on_progress", on_progress)
+        verify = arguments.flag("verify", verify)
+        reserved = RESERVED if verify and chosen.kind == "exact" else 0.0
         task = Task(
             problem=problem,
             instance=instance,
             method=chosen,
-            deadline=deadline,
-            trace=Trace(deadline, on_progress, problem.packing(instance)),
+            deadline=Deadline((1 - reserved) * limits.first),
+            end=end,
+            trace=Trace(end, on_progress, problem.packing(instance)),
             seed=arguments.integer("seed", seed, 0, arguments.MAX_SEED),
             workers=workers,
             engine=_engine(engine, chosen),
             without=_left_out(left_out, problem.constraint_ids, chosen),
             again=in_parts.run,
-            verify=None if verify is None else arguments.flag("verify", verify),
+            verify=verify,
             enough_gap=arguments.share("enough_gap", enough_gap),
             futures=_futures(futures, chosen),
         )
@@ -166,7 +169,7 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=task.engine)
     outcome.build_s += prepared_s
-    result = _checked(task, outcome)
+    result = _result(task, verified(task, outcome))
     if is_auto and outcome.went_on_with is not None:
         return replace(result, method=f"{chosen.name}, then {outcome.went_on_with}")
     return result
@@ -203,23 +206,24 @@ def _closed_by_bound(task: Task) -> Outcome | None:
     """Return the starting solution as proven optimal if it meets the bound."""
     if task.start is None or task.upper != task.lower:
         return None
-    return Outcome(task.start, "CLOSED_BY_BOUND", claim=task.upper, proven="optimal")
+    closed = Outcome(task.start, "CLOSED_BY_BOUND", claim=task.upper, proven="optimal")
+    closed.bound = closed.own_bound = task.lower
+    closed.proof = "own"
+    return closed
 
 
-def _checked(task: Task, outcome: Outcome) -> Result:
-    """Check the outcome with the problem's checker and turn it into a result."""
+def _result(task: Task, outcome: Outcome) -> Result:
+    """Turn a verified outcome into a result."""
     method = task.method
-    if outcome.proven == "infeasible" and task.start is not None:
-        raise ModelMismatchError(f"{_where(task)}: called infeasible, but a solution is known")
-    objective, violations = _recomputed(task, outcome)
-    if task.upper is not None and (objective is None or task.upper < objective):
-        outcome.solution, objective, violations = task.start, task.upper, []
-    bound, exact = _best_bounds(task, outcome, objective)
-    if objective is not None and bound is not None and bound > objective:
-        raise ModelMismatchError(f"{_where(task)}: bound {bound} is above objective {objective}")
-    if method.kind == "heuristic":
-        bound = exact = None
-    task.trace.record(objective, bound)
+    objective, bound = outcome.claim, outcome.bound
+    violations: list[tuple[str, str]] = []
+    if outcome.solution is not None and task.without:
+        violations = task.problem.check.violations(task.instance, outcome.solution)
+    if method.kind == "heuristic" and outcome.solution is not None:
+        if (reason := wrong(task, outcome)) is not None:
+            raise ModelMismatchError(f"{task.instance.name}, method {method.name}: {reason}")
+        objective, bound = task.checked_objective(outcome.solution), None
+    task.trace.close(objective, bound)
     return Result(
         problem=task.problem.name,
         instance=task.instance.name,
@@ -227,8 +231,8 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         engine=outcome.engine,
         seed=task.seed,
         workers=task.workers,
-        status=_status(outcome, objective, exact),
-        termination=_termination(outcome, task.deadline),
+        status=_status(outcome, objective, bound),
+        termination=_termination(outcome, task.end),
         objective=_unpacked(task, objective),
         bound=_unpacked(task, bound),
         solution=outcome.solution,
@@ -238,10 +242,11 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         trace=task.trace.unpacked(),
         raw_status=outcome.raw_status,
         versions=_versions(method.backend).copy(),
-        compile_s=task.deadline.compile_s,
-        work_limit=task.deadline.limit if task.deadline.counts_work else None,
-        work=task.deadline.work,
-        proof=_proof(outcome, bound, exact),
+        compile_s=task.end.compile_s,
+        work_limit=task.end.limit if task.end.counts_work else None,
+        work=task.end.work,
+        proof=outcome.proof,
+        evidence=Evidence(tuple(outcome.claims)),
     )
 
 
@@ -252,79 +257,17 @@ def _termination(outcome: Outcome, deadline: Deadline) -> Termination:
     return outcome.termination
 
 
-def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[str, str]]]:
-    """Return the checker's objective and the violations that `without` excuses.
-
-    Raises
-    ------
-    ModelMismatchError
-        If there is any other violation, or the claim and the checker's objective differ. A solver
-        stopped early may claim more than its solution costs, never less.
-    """
-    if outcome.solution is None:
-        return None, []
-    if outcome.solution.instance != task.instance.name:
-        theirs = shown(outcome.solution.instance)
-        raise ModelMismatchError(f"{_where(task)}: its solution is of instance {theirs}")
-    check = task.problem.check
-    actual = task.checked_objective(outcome.solution)
-    claim = actual if outcome.claim is None else outcome.claim
-    if abs(claim - actual) <= outcome.tolerance:
-        claim = actual
-    lower = task.packing.unpack(claim) if claim < actual else None  # no other claim breaks a rule
-    found: list[tuple[str, str]] = check.violations(task.instance, outcome.solution, lower)
-    for constraint, sentence in found:
-        if constraint not in task.without:
-            raise ModelMismatchError(f"{_where(task)}: {constraint}: {sentence}")
-    if task.without:
-        return claim, found
-    if claim < actual or (claim > actual and outcome.proven == "optimal"):
-        claimed, computed = task.packing.unpack(claim), task.packing.unpack(actual)
-        raise ModelMismatchError(
-            f"{_where(task)}: claims {claimed}, the checker computes {computed}"
-        )
-    return actual, []
-
-
-def _best_bounds(
-    task: Task, outcome: Outcome, objective: int | None
-) -> tuple[int | None, int | None]:
-    """Return the best bound of the method and the combinatorial one, and the best in integers.
-
-    They are rounded up to the grid; one that the objective meets is on the grid.
-    """
-    exact = [outcome.exact_bound, task.lower, None if outcome.floats else outcome.bound]
-
-    def best(bounds: list[int | None]) -> int | None:
-        found = max((bound for bound in bounds if bound is not None), default=None)
-        if found is None or task.without or found == objective:
-            return found
-        return task.up_to_grid(found)
-
-    return best([*exact, outcome.bound]), best(exact)
-
-
-def _proof(outcome: Outcome, bound: int | None, exact: int | None) -> Proof | None:
-    if outcome.proven == "infeasible" or bound is not None:
-        floats = outcome.floats if outcome.proven == "infeasible" else bound != exact
-        return "floats" if floats else "integers"
-    return None
-
-
 def _unpacked(task: Task, value: int | None) -> Objective | None:
     return None if value is None else task.packing.unpack(value)
 
 
-def _status(outcome: Outcome, objective: int | None, exact_bound: int | None) -> Status:
+def _status(outcome: Outcome, objective: int | None, bound: int | None) -> Status:
     if outcome.failed:
         return "failed"
+    proven = outcome.proof in ("certificate", "own", "confirmed")
     if objective is not None:
-        return "optimal" if objective == exact_bound else "feasible"
-    return "infeasible" if outcome.proven == "infeasible" and not outcome.floats else "unknown"
-
-
-def _where(task: Task) -> str:
-    return f"{task.instance.name}, method {task.method.name}"
+        return "optimal" if proven and objective == bound else "feasible"
+    return "infeasible" if outcome.proven == "infeasible" and proven else "unknown"
 
 
 @cache

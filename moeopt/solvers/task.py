@@ -8,7 +8,9 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective, Packing
 from moeopt.core.problem import BuiltModel, ExactMethod
+from moeopt.core.search import Refutation
 from moeopt.problems.registry import AnyProblem
+from moeopt.solvers.evidence import Claim, Proof
 from moeopt.solvers.limits import Deadline, within
 from moeopt.solvers.result import Termination
 from moeopt.solvers.rules import Rule
@@ -42,6 +44,15 @@ class Trace:
             self.points.append((self.deadline.elapsed_s, objective, bound))
             if self.on_progress:
                 self.on_progress(*self.unpacked()[-1])
+
+    def close(self, objective: int | None, bound: int | None) -> None:
+        """End the history with what stands: bounds that did not stand are taken out."""
+        most = bound if objective is None else objective
+        self.points = [
+            (seconds, best, None if low is None or most is None or low > most else low)
+            for seconds, best, low in self.points
+        ]
+        self.record(objective, bound)
 
     def unpacked(self) -> list[tuple[float, Objective | None, Objective | None]]:
         """Return the history with objectives as the problem states them."""
@@ -102,9 +113,10 @@ class Task:
     """One instance to solve, and everything a method may use for it.
 
     `lower`, `upper` and `start`
-    are what is known beforehand: a proven bound, and a solution with its objective. They are None
-    where nothing is known or the method is to work without help. Objectives are packed, here and
-    in outcomes: `packing` says how. `again` runs another method, by whatever solver that takes.
+    are what is known beforehand: a bound that the package computed, and a solution with its
+    objective. They are None where nothing is known or the method is to work without help.
+    Objectives are packed, here and in outcomes: `packing` says how. `again` runs another method, by
+    whatever solver that takes. The method has `deadline`, verification what is left until `end`.
     """
 
     problem: AnyProblem
@@ -117,7 +129,8 @@ class Task:
     engine: str | None
     without: frozenset[str]
     again: Callable[["Task"], "Outcome"]
-    verify: bool | None = None
+    end: Deadline
+    verify: bool = True
     enough_gap: float = 0.0
     futures: Futures = field(default_factory=Futures)
     lower: int | None = None
@@ -171,8 +184,12 @@ class Task:
 
     def up_to_grid(self, bound: int) -> int:
         """Round a bound up to the next number that an objective can be."""
-        grid = self.problem.bounds.objective_grid(self.instance)
-        return -(-bound // grid) * grid
+        return -(-bound // self.grid) * self.grid
+
+    @property
+    def grid(self) -> int:
+        """A number of which every objective, packed, is a multiple."""
+        return self.problem.bounds.objective_grid(self.instance)
 
 
 @dataclass
@@ -185,12 +202,20 @@ class Outcome:
         The best solution and the objective the method claims for it; None if it claims none.
     tolerance
         How far `claim` may be off because the method computes in floats; 0 for exact ones.
-    bound, exact_bound
-        A proven lower bound, and one that rests on integers alone where `bound` does not.
+    bound, own_bound
+        The lower bound that the method claims, and the best one that rests on no engine's word.
     proven
         What the method claims to have proven.
-    floats
-        Whether `bound`, or a proof that there is no solution, rests on a solver of floats.
+    by, parameters
+        The engine on whose word `bound`, or the proof that there is no solution, rests, and how it
+        was asked; None if the package itself computed every step.
+    counts
+        Whether that word is one of the two that confirm each other: not where an engine's tolerance
+        is too wide for the numbers.
+    refutations
+        The answers of CP-SAT, inside a method of the problem's own, that its bound rests on.
+    proof, claims
+        What verification found: see `moeopt.solvers.verification`.
     went_on_with
         The exact method that went on from what this one left open; None if none did.
     failed
@@ -203,9 +228,14 @@ class Outcome:
     claim: int | None = None
     tolerance: int = 0
     bound: int | None = None
-    exact_bound: int | None = None
+    own_bound: int | None = None
     proven: Literal["optimal", "infeasible"] | None = None
-    floats: bool = False
+    by: str | None = None
+    parameters: str = ""
+    counts: bool = True
+    refutations: list[Refutation] = field(default_factory=list)
+    proof: Proof | None = None
+    claims: list[Claim] = field(default_factory=list)
     build_s: float = 0.0
     solve_s: float = 0.0
     engine: str | None = None

@@ -1,94 +1,344 @@
-"""``verify``: what a solver of floats claims is proven again by CP-SAT, in integers."""
+"""A second reason for what a method claims: no answer is optimal by one engine's word.
 
-from dataclasses import replace
+A solution counts once the checker has seen it. A bound that meets its objective, or the claim that
+there is none, is accepted if the package computed every step itself. Else it needs a second reason,
+asked for in this order, cheapest first:
+
+1. where CP-SAT answered inside a method of the problem's own, each answer that the bound rests on
+   is asked for again without presolve;
+2. "is there a better solution?" is put to CP-SAT another way than it was asked;
+3. where the first word came from an engine whose tolerance is too wide, CP-SAT is asked both ways;
+4. a certificate is made, and checked by `moeopt.certificates.certificate`.
+
+What contradicts a checked solution is noted as refuted, and another engine is asked for the answer.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError, ModelMismatchError
-from moeopt.solvers.limits import Deadline
+from moeopt.core.search import Refutation
+from moeopt.core.wording import shown
+from moeopt.solvers.evidence import Claim, Kind, Proof
+from moeopt.solvers.limits import Deadline, run_interruptible
 from moeopt.solvers.methods import get_method
-from moeopt.solvers.task import Outcome, Task
+from moeopt.solvers.result import Termination
+from moeopt.solvers.task import Outcome, Task, Trace
+
+if TYPE_CHECKING:
+    from moeopt.core.cpsat import Way
 
 BY = "cp-sat"
 
-REFUTED = "REFUTED"
-"""What `Outcome.raw_status` says where an engine's claim is false."""
+RESERVED = 0.1
+"""Share of a limit that is kept for verification."""
 
-QUICK_S, QUICK_SHARE = 1.0, 0.1
-"""For so long, or this part of the limit if that is more, a proof is confirmed unasked."""
+LEAST = 1.0
+"""Seconds, or units of work, that verification has at least."""
+
+ROUNDS = 4
+"""How often another engine may find that the answer so far was not the best."""
 
 
 def verified(task: Task, outcome: Outcome) -> Outcome:
-    """Return the outcome with what CP-SAT confirms of its bound.
+    """Return the outcome of an exact method with its solution checked and its proof confirmed.
 
-    CP-SAT starts from the outcome's solution, and its own bound takes the place of the claimed one,
-    so that nothing rests on floats: neither the nodes that a MILP solver cut off as infeasible
-    within its tolerances nor its cutting planes. The solution was checked in integers anyhow.
-
-    With ``task.verify`` it has the time that is left, and what it does not confirm counts for
-    nothing. Unasked, it tries for `QUICK_S` what would close the instance; what it does not confirm
-    stays, as a proof of floats.
-
-    Where CP-SAT finds a solution below the claimed bound, or one where there is to be none, an
-    engine's claim counts for nothing, and `raw_status` says `REFUTED`: the answer is CP-SAT's,
-    which the checker looks at like any other.
+    `Outcome.proof` says what its bound rests on; where it is "single", nothing confirmed it within
+    the limit. With `Task.verify` False no second engine is asked.
 
     Raises
     ------
     ModelMismatchError
-        If rules are left out, so that no checker can tell which of the two is wrong.
+        If the checker refuses the solution, and neither a solution nor a proof stands.
     """
-    if task.verify is False or not outcome.floats:
+    if outcome.proof is not None or task.method.kind != "exact":
         return outcome
-    closes = outcome.proven == "infeasible" or (
-        outcome.bound is not None and outcome.solution is not None and outcome.proven is not None
-    )
-    if not closes and (task.verify is None or outcome.bound is None):
-        return outcome
-    known = replace(task, method=get_method(task.problem, BY), verify=False)
-    if task.verify is None:
-        limit = max(QUICK_S, QUICK_SHARE * task.deadline.limit)
-        known.deadline = Deadline(min(limit, task.deadline.remaining_s))
-    if outcome.solution is not None:
-        actual = task.checked_objective(outcome.solution)
-        broken = task.problem.check.violations(task.instance, outcome.solution)
-        wrong = not task.without and outcome.claim != actual
-        if {rule for rule, _ in broken} - task.without or (
-            wrong and abs((outcome.claim or 0) - actual) > outcome.tolerance
-        ):
-            return outcome  # a bug in the model, which `solve` tells
-        known.start, known.upper = (None, None) if broken else (outcome.solution, actual)
-    exact = _unknown(outcome)
-    if outcome.termination != "interrupted":
+    return _Verification(task, outcome).run()
+
+
+@dataclass
+class _Word:
+    """What one engine claims: that nothing is below `bound`, or that there is no solution.
+
+    Attributes
+    ----------
+    optimal
+        Whether it calls its solution optimal, also where `bound`, which leaves room for its
+        tolerances, does not say so.
+    """
+
+    by: str
+    way: str
+    bound: int | None
+    infeasible: bool
+    optimal: bool = False
+    counts: bool = True
+    refutations: list[Refutation] = field(default_factory=list)
+
+
+class _Verification:
+    """The claims of one solve, held against each other until one answer stands."""
+
+    def __init__(self, task: Task, outcome: Outcome) -> None:
+        self.task, self.outcome = task, outcome
+        self.limit = Deadline(max(task.end.remaining_s, LEAST))
+        self.solution, self.objective = task.start, task.upper
+        self.own = outcome.own_bound
+        self.own_infeasible = outcome.proven == "infeasible" and outcome.by is None
+        self.word: _Word | None = None
+        if outcome.by is not None:
+            self.word = _Word(
+                outcome.by,
+                outcome.parameters,
+                outcome.bound,
+                outcome.proven == "infeasible",
+                outcome.proven == "optimal",
+                outcome.counts,
+                outcome.refutations,
+            )
+        self.asked: set[str] = set()
+        self.fell = False
+        self.refused: str | None = None
+
+    def run(self) -> Outcome:
+        """Return the outcome with what stands of it."""
+        outcome = self.outcome
+        self._judge(outcome, outcome.by or self.task.method.name, outcome.parameters)
+        proof = None
+        for _ in range(ROUNDS):
+            self._drop_contradicted()
+            if self.own_infeasible or self._closes(self.own):
+                proof = "own"
+                break
+            stopped = outcome.termination == "interrupted" or self.limit.remaining_s == 0
+            if stopped or not self.task.verify:
+                break
+            if self.word is not None and self._word_closes(self.word):
+                reason = self._second_reason(self.word)
+                if reason is not True:
+                    outcome.termination = _unless_interrupted(outcome)
+                if reason is not False:
+                    proof = "confirmed" if reason else None
+                    break
+            elif not self.fell or not self._ask_another():
+                break
+        self._drop_contradicted()
+        return self._settled(proof)  # type: ignore[arg-type]  # one of the four
+
+    def _judge(self, answer: Outcome, engine: str, way: str) -> bool:
+        """Hold a solution to the checker, keep it if it is the best, and tell whether it is."""
+        if answer.solution is None:
+            return False
+        reason = wrong(self.task, answer)
+        actual = answer.claim
+        if reason is None and not self.task.without:
+            actual = self.task.checked_objective(answer.solution)
+            if answer.claim is not None and answer.claim < actual - answer.tolerance:
+                computed = self.task.packing.unpack(actual)
+                self._note(engine, way, "solution", answer.claim, f"it costs {computed}")
+                self.fell = True
+        if reason is not None:
+            self._note(engine, way, "solution", answer.claim, reason)
+            self.fell, self.refused = True, self.refused or reason
+        elif actual is not None and (self.objective is None or actual < self.objective):
+            self.solution, self.objective = answer.solution, actual
+            return True
+        return False
+
+    def _drop_contradicted(self) -> None:
+        """Let go of claims that a checked solution contradicts."""
+        if self.objective is None:
+            return
+        reason = f"there is a solution of {self.task.packing.unpack(self.objective)}"
+        own = self.task.method.name
+        if self.own_infeasible:
+            self._note(own, "", "infeasible", None, reason)
+            self.own_infeasible, self.fell = False, True
+        if self.own is not None and self.own > self.objective:
+            self._note(own, "", "bound", self.own, reason)
+            self.own, self.fell = None, True
+        if self.task.lower is not None and self.task.lower > self.objective:
+            self._note("the combinatorial bound", "", "bound", self.task.lower, reason)
+            self.task.lower, self.fell = None, True
+        word = self.word
+        if word is not None and (word.infeasible or (word.bound or 0) > self.objective):
+            claimed = _claim(None if word.infeasible else word.bound)
+            self._note(word.by, word.way, *claimed, reason)
+            self._drop_word()
+
+    def _drop_word(self) -> None:
+        if self.word is not None and self.word.by == BY:
+            self.asked.add(self.word.way)
+        self.word, self.fell = None, True
+
+    def _closes(self, bound: int | None) -> bool:
+        """Tell whether a bound, or the one known before, meets the best objective."""
+        known = [value for value in (bound, self.task.lower) if value is not None]
+        if self.objective is None or not known:
+            return False
+        return max(known) == self.objective or self._up(max(known)) == self.objective
+
+    def _up(self, bound: int) -> int:
+        """Return a bound rounded up to the grid of objectives."""
+        return bound if self.task.without else self.task.up_to_grid(bound)
+
+    def _word_closes(self, word: _Word) -> bool:
+        if word.infeasible or self.objective is None:
+            return word.infeasible and self.objective is None
+        return word.optimal or self._closes(word.bound)
+
+    def _second_reason(self, word: _Word) -> bool | None:
+        """Ask whether there is something better; False: there is, None: not decided in time."""
+        from moeopt.core.cpsat import SAFE, SECOND
+
+        if word.refutations and (said := self._asked_again(word)) is not None:
+            if not said:
+                self._drop_word()
+            return said
+        fine = word.counts and (word.infeasible or self._closes(word.bound))
+        ways = [SECOND] if fine else [SAFE, SECOND]
+        if word.by == BY:
+            ways = [SAFE if word.way == SECOND.name else SECOND]
+        for way in ways:
+            answer = self._ask(way, self.objective)
+            if answer is None or (answer.proven != "infeasible" and answer.solution is None):
+                return None
+            if answer.proven != "infeasible":
+                self._take(answer, way)
+                return False
+            self._note(BY, way.name, *_claim(self.objective))
+        return True
+
+    def _asked_again(self, word: _Word) -> bool | None:
+        """Ask again for each answer inside a method that its bound rests on."""
+        from moeopt.core.cpsat import SECOND, again
+
+        for refutation in word.refutations:
+            remaining = self.limit.remaining_s
+            if remaining == 0:
+                return None
+            run = again(refutation, remaining, self.task.seed + 1)
+            running = run_interruptible(partial(run.solve, proves="nothing"), run.stop, remaining)
+            if running.interrupted:
+                self.outcome.termination = "interrupted"
+            answer = running.value
+            if answer is not None and answer.found:
+                reason = f"{BY} ({SECOND.name}) refutes a subproblem's answer"
+                self._note(word.by, word.way, "bound", word.bound, reason)
+                return False
+            if answer is None or answer.status != "infeasible":
+                return None
+        self._say(f"{BY} ({SECOND.name}): the same of {len(word.refutations)} subproblems")
+        return True
+
+    def _ask_another(self) -> bool:
+        """Let CP-SAT answer where a claim fell, a way in which it did not yet; tell if it can."""
+        from moeopt.core.cpsat import SAFE, SECOND
+
+        way = next((way for way in (SAFE, SECOND) if way.name not in self.asked), None)
+        answer = None if way is None else self._ask(way, None)
+        if answer is None or way is None:
+            return False
+        self._take(answer, way)
+        return True
+
+    def _ask(self, way: "Way", below: int | None) -> Outcome | None:
+        """Return CP-SAT's answer to the whole instance, asked one way; None if it gave none."""
+        from moeopt.solvers.backends import cpsat
+
+        task, remaining = self.task, self.limit.remaining_s
+        self.asked.add(way.name)
+        if remaining == 0:
+            return None
+        deadline = Deadline(remaining)
+        known = replace(
+            task,
+            method=get_method(task.problem, BY),
+            deadline=deadline,
+            trace=Trace(deadline, None, task.packing),
+            seed=(task.seed + 1) % 2**31,
+            start=self.solution if below is None else None,
+            upper=self.objective,
+        )
         try:
-            exact = task.again(known)
+            answer = cpsat.solved(known, way, below)
         except (InputError, TimeLimitError) as error:
-            exact = _unknown(outcome, str(error) or "NO TIME LEFT")
-    refuted = _refuted(task, outcome, exact)
-    if exact.claim is not None and (known.upper is None or exact.claim < known.upper):
-        outcome.solution, outcome.claim, outcome.tolerance = exact.solution, exact.claim, 0
-    outcome.raw_status += f", {BY} on the proof: {exact.raw_status}{refuted}"
-    outcome.solve_s += exact.build_s + exact.solve_s
-    if task.verify or refuted or exact.proven is not None:
-        outcome.proven, outcome.bound, outcome.floats = exact.proven, exact.bound, False
-        outcome.termination = exact.termination
-    else:
-        outcome.exact_bound = exact.bound
-    return outcome
+            self._say(f"{BY} ({way.name}): {str(error) or 'no time left'}")
+            return None
+        self.outcome.solve_s += answer.build_s + answer.solve_s
+        if answer.termination == "interrupted":
+            self.outcome.termination = "interrupted"
+        if answer.proven is None:
+            self._say(f"{BY} ({way.name}): {answer.raw_status}")
+        return answer
+
+    def _take(self, answer: Outcome, way: "Way") -> None:
+        """Put an answer to the whole instance in the place of the word so far."""
+        self._judge(answer, BY, way.name)
+        bound, infeasible = answer.bound, answer.proven == "infeasible"
+        if infeasible and self.objective is not None:  # nothing better than what it started from
+            bound, infeasible = self.objective, False
+        self.word = _Word(BY, way.name, bound, infeasible)
+        if infeasible or bound is not None:
+            self._note(BY, way.name, *_claim(None if infeasible else bound))
+
+    def _settled(self, proof: Proof | None) -> Outcome:
+        """Return the outcome with what stands."""
+        outcome, word = self.outcome, self.word
+        known = [bound for bound in (self.own, self.task.lower) if bound is not None]
+        own = max(known, default=None)
+        outcome.solution, outcome.claim, outcome.tolerance = self.solution, self.objective, 0
+        outcome.own_bound = outcome.bound = own
+        outcome.proven = "infeasible" if self.own_infeasible else None
+        if word is not None and word.infeasible:
+            outcome.proven, proof = "infeasible", proof or "single"
+        elif word is not None and word.bound is not None and (own is None or word.bound > own):
+            outcome.bound, proof = word.bound, proof or "single"
+        elif proof is None and own is not None:
+            proof = "own"
+        if outcome.bound is not None and outcome.bound != self.objective:
+            outcome.bound = self._up(outcome.bound)
+        if proof == "confirmed" and self.objective is not None:
+            outcome.bound = self.objective
+        outcome.proof = proof
+        if outcome.proven is None and self.objective is not None and self._closes(outcome.bound):
+            outcome.proven = "optimal"
+        nothing = self.objective is None and outcome.proven is None
+        if self.refused is not None and nothing:
+            where = f"{self.task.instance.name}, method {self.task.method.name}"
+            raise ModelMismatchError(f"{where}: {self.refused}")
+        return outcome
+
+    def _note(self, engine: str, way: str, kind: Kind, value: int | None, reason: str = "") -> None:
+        """Enter a claim, which fell if there is a reason."""
+        objective = None if value is None else self.task.packing.unpack(value)
+        claim = Claim(engine, kind, objective, way, not reason, reason)
+        self.outcome.claims.append(claim)
+        self._say(str(claim))
+
+    def _say(self, words: str) -> None:
+        self.outcome.raw_status += f"; {words}"
 
 
-def _refuted(task: Task, outcome: Outcome, exact: Outcome) -> str:
-    """Return the words on a claim that CP-SAT contradicts; none if it does not."""
-    below = outcome.bound is not None and exact.claim is not None and exact.claim < outcome.bound
-    if not below and (outcome.proven != "infeasible" or exact.claim is None):
-        return ""
-    claim = outcome.proven if outcome.bound is None else f"the bound {outcome.bound}"
-    if task.without:
-        where = f"{task.instance.name}, method {task.method.name}"
-        raise ModelMismatchError(f"{where}: claims {claim}, {BY} finds {exact.claim}")
-    return f", {REFUTED}: {outcome.engine} claims {claim}, {BY} finds {exact.claim}"
+def _claim(bound: int | None) -> tuple[Kind, int | None]:
+    """Return kind and value of a claim: without a bound, that there is no solution."""
+    return ("infeasible", None) if bound is None else ("bound", bound)
 
 
-def _unknown(outcome: Outcome, reason: str = "NOT RUN") -> Outcome:
-    """Return what CP-SAT knows without having run: nothing."""
-    interrupted = outcome.termination == "interrupted"
-    return Outcome(None, reason, "interrupted" if interrupted else "time_limit")
+def _unless_interrupted(outcome: Outcome) -> Termination:
+    return "interrupted" if outcome.termination == "interrupted" else "time_limit"
+
+
+def wrong(task: Task, outcome: Outcome) -> str | None:
+    """Return why the checker refuses a solution; None if it does not."""
+    solution = outcome.solution
+    if solution is None:
+        return None
+    if solution.instance != task.instance.name:
+        return f"its solution is of instance {shown(solution.instance)}"
+    for constraint, sentence in task.problem.check.violations(task.instance, solution):
+        if constraint not in task.without:
+            return f"{constraint}: {sentence}"
+    return None

@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
+from warnings import warn
 
-from moeopt.core.errors import ModelMismatchError
+from moeopt.core.errors import MoeoptWarning
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.core.settlements import split_name
@@ -32,7 +33,7 @@ class Row:
     optimum
         The proven optimum of the instance, by whichever solve; None if not proven.
     best_bound
-        The best bound of all solves of the instance.
+        The best bound of all solves of the instance, also on one engine's word.
     facts
         What the problem's view says about the solution, e.g. the bottleneck.
     machine
@@ -49,6 +50,12 @@ class Row:
     facts: Facts = field(default_factory=dict)
     machine: JsonObject = field(default_factory=dict)
     known: Known | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether one engine alone closed it: nothing is below the objective by its word."""
+        unproven = self.optimum is None and self.best_bound is not None
+        return unproven and self.result.objective == self.best_bound
 
     @property
     def optimal(self) -> bool:
@@ -92,26 +99,33 @@ def compare(
     known
         What the instance's library knows; it counts like a solve's result.
 
-    Raises
-    ------
-    ModelMismatchError
-        If one solve's proven bound is above what another one's solution costs.
+    Warns
+    -----
+    MoeoptWarning
+        If a solve's proven bound is above what another one's solution costs: the solution, which
+        the checker has seen, stands, and the bound counts for nothing.
     """
     results: list[Result | Known] = [one.result for one in solved.values()]
     results += [] if known is None else [known]
-    proven = [r for r in results if r.bound is not None and _in_integers(r)]
     found = [r for r in results if r.objective is not None]
-    strongest = max(proven, key=lambda r: _entries(r.bound), default=None)
     best = min(found, key=lambda r: _entries(r.objective), default=None)
+    claims = [r for r in results if r.bound is not None]
+    for claim in claims if best else ():
+        if best and _entries(best.objective) < _entries(claim.bound):
+            name = next(iter(solved.values())).result.instance
+            warn(
+                f"{name}: {_who(claim)} claims that nothing is below {claim.bound}, "
+                f"but {_who(best)} finds {best.objective}; the claim counts for nothing",
+                MoeoptWarning,
+                stacklevel=2,
+            )
+    if best:
+        claims = [r for r in claims if _entries(r.bound) <= _entries(best.objective)]
+    strongest = max(claims, key=lambda r: _entries(r.bound), default=None)
     bound = strongest.bound if strongest else None
     objective = best.objective if best else None
-    if strongest and best and _entries(objective) < _entries(bound):
-        name = next(iter(solved.values())).result.instance
-        raise ModelMismatchError(
-            f"{name}: {_who(best)} finds {objective}, "
-            f"but {_who(strongest)} proves that nothing is below {bound}"
-        )
-    optimum = objective if objective == bound else None
+    closed = any(_is_proven(r) for r in claims if r.bound == objective)
+    optimum = objective if closed else None
     rows = [(key, solved[key]) for key in keys if key in solved]
     return [
         Row(family, key, one.result, optimum, bound, one.facts, one.machine, known)
@@ -119,9 +133,9 @@ def compare(
     ]
 
 
-def _in_integers(found: Result | Known) -> bool:
-    """Tell whether a bound is more than the word of a solver that computes in floats."""
-    return isinstance(found, Known) or found.proof != "floats"
+def _is_proven(found: Result | Known) -> bool:
+    """Tell whether a bound is more than one engine's word."""
+    return isinstance(found, Known) or found.proof != "single"
 
 
 def _who(found: Result | Known) -> str:

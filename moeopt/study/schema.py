@@ -66,7 +66,7 @@ CREATE TABLE solve (
     facts TEXT NOT NULL,
     machine TEXT NOT NULL,
     finished TEXT NOT NULL,  -- UTC
-    proof TEXT,              -- integers or floats
+    proof TEXT,              -- certificate, own, confirmed or single
     work REAL,               -- units, where work was limited
     UNIQUE ({KEY})
 );

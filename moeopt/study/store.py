@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Json, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, TypeAdapter
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, validated
 from moeopt.core.errors import InputError, about
@@ -22,8 +22,9 @@ from moeopt.core.json_files import MAX_FILE_BYTES, JsonObject
 from moeopt.core.objective import Objective
 from moeopt.core.untrusted import check_growth, expanded
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.evidence import Proof
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.result import Proof, Result, Status, Termination
+from moeopt.solvers.result import Result, Status, Termination
 from moeopt.study.attempt import Failure, Solved, failed_solve
 from moeopt.study.known import Known
 from moeopt.study.plan import Entry, Key, canonical
@@ -300,6 +301,9 @@ def to_columns(solved: Solved) -> tuple[object, ...]:
     )
 
 
+OLD_PROOFS: dict[object, Proof] = {"integers": "single", "floats": "single"}
+"""What version 1 wrote: neither word says that a second reason confirmed it."""
+
 _Cost = int | tuple[int, ...] | None
 
 
@@ -327,7 +331,7 @@ class _Columns(BaseModel):
     facts: Json[JsonObject]
     machine: Json[JsonObject]
     finished: str
-    proof: Proof | None
+    proof: Annotated[Proof | None, BeforeValidator(lambda said: OLD_PROOFS.get(said, said))]
     work: float | None
 
 

@@ -44,7 +44,7 @@ class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
     `method` says the time limit as well where the study has several. `proven` counts the instances
-    with a proven optimum, `cells` those of them that are independent (`moeopt.study.attempt`),
+    with a proven optimum, `single` those that one engine alone closed, `cells` those of them that are independent (`moeopt.study.attempt`),
     `laws` those cells that are draws of a law; `optimal` is the share of the solves of those that
     reach it; `interval` holds the median with 95 %, bootstrapped over traces and cells of laws.
     `bottlenecks` counts the bottleneck devices of its solutions. `failed` counts the solves that
@@ -179,6 +179,7 @@ def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> S
         cells=len(cells),
         laws=sum(cell.startswith(LAW) for cell in cells),
         interval=interval(excesses, [_of(row, "cluster") for row in known]),
+        single=len({row.key.instance for row in group if row.single}),
     )
 
 

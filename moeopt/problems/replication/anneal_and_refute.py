@@ -14,6 +14,7 @@ their proofs. An incumbent that meets a bound is optimal.
 import numpy as np
 
 from moeopt.core.clock import spend
+from moeopt.core.cpsat import Run
 from moeopt.core.formulation import cp_model
 from moeopt.core.search import Search
 
@@ -76,7 +77,7 @@ def solve(instance: Instance, search: Search) -> None:
     search.prove(lower_bound(instance))
     starts = _starts(instance, search)
     if not search.closed and _is_joint(instance):
-        bound = joint_bound(instance, min(BOUND_WORK, search.remaining_s / 4))
+        bound = joint_bound(instance, search.remaining_s / 4)
         if bound is not None:
             search.prove(bound)
     size = _size(instance)
@@ -243,7 +244,7 @@ LINEAR = 2
 """CP-SAT's level of linear relaxation: all rows."""
 
 
-def joint_bound(instance: Instance, work: float) -> int | None:
+def joint_bound(instance: Instance, limit: float) -> int | None:
     """Return the least objective that copies and nodes allow; None if unknown.
 
     Proof. In a placement let z_ek = 1 if expert e has k copies, and y_jn = 1 if group j is in node
@@ -258,8 +259,8 @@ def joint_bound(instance: Instance, work: float) -> int | None:
     ----------
     instance
         One with room.
-    work
-        Limit of CP-SAT's deterministic time.
+    limit
+        By the solving clock, beside `BOUND_WORK` of CP-SAT's deterministic time.
     """
     own, times = window_bounds(instance), share_times(instance)
     most = times.shape[2]
@@ -291,18 +292,12 @@ def joint_bound(instance: Instance, work: float) -> int | None:
             paid += [cost * flag] if cost else []
     weights = instance.weights.tolist()
     model.minimize(sum(w * peak for w, peak in zip(weights, peaks, strict=True)) + sum(paid))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = LINEAR
-    solver.parameters.max_deterministic_time = work
-    status = solver.solve(model)
-    spend(solver.response_proto.deterministic_time)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
+    run = Run(model, limit, effort=BOUND_WORK, options={"linearization_level": LINEAR})
+    answer = run.solve()
+    if answer.bound is None:
         return None
-    # The objective has integer coefficients: the bound is an integer, as a float below 2**53.
-    bound = unit * int(np.ceil(solver.best_objective_bound - 0.5))
     grid = objective_grid(instance)
-    return -(-bound // grid) * grid if status != cp_model.UNKNOWN else None
+    return -(-unit * answer.bound // grid) * grid
 
 
 def _add_nodes(

@@ -66,7 +66,7 @@ def solve(instance: Instance, search: Search) -> None:
 def _whole_layers(instance: Instance, search: Search) -> Solution | None:
     """Return the best split that keeps a layer's tensors together, if the model of runs has one."""
     paths, grid = fitting(paths_of(instance)), objective_grid(instance)
-    homes = counted(paths, grid, None, search.remaining_s / 2).homes
+    homes = counted(paths, grid, None, search.remaining_s / 2, proves=False).homes
     return None if homes is None else _split(instance, homes)
 
 
@@ -82,7 +82,7 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
     if homes is None and instance.order is None and not search.stopped:
         # what was found does not hang together; consecutive blocks do
         blocks_only = replace(paths, place=np.arange(len(paths.room)))
-        homes = counted(blocks_only, grid, known, search.remaining_s).homes
+        homes = counted(blocks_only, grid, known, search.remaining_s, proves=False).homes
     if homes is not None:
         _offer(instance, search, _split(instance, homes))
     return not (search.closed or search.stopped)

@@ -27,7 +27,8 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from moeopt.core.formulation import cp_model, limit, spent
+from moeopt.core.cpsat import Answer, Run
+from moeopt.core.formulation import cp_model
 
 from .paths import FAR, Ints, Paths
 
@@ -99,7 +100,9 @@ def stretches_of(paths: Paths) -> list[Stretch]:
     return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
 
 
-def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Counted:
+def counted(
+    paths: Paths, grid: int, known: int | None, remaining: float, *, proves: bool = True
+) -> Counted:
     """Solve the model with one worker, for `MOST_S` deterministic seconds an answer.
 
     Parameters
@@ -108,19 +111,21 @@ def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Cou
         All objectives are multiples of it.
     known
         An objective that is reached: only better ones are looked for.
+    proves
+        Whether bound and infeasibility are used; else the homes alone.
     """
     stretches = stretches_of(paths)
     model = _Model(paths, stretches, grid, known)
     bound, took = 0, 0.0
     while took < MOST_IN_ALL_S:
-        solver, status = _solved(model.model, remaining)
-        took += solver.response_proto.deterministic_time
-        if status == cp_model.INFEASIBLE:
+        answer = _run(model.model, remaining).solve(proves="bound" if proves else "nothing")
+        took += answer.effort
+        if answer.status == "infeasible":
             return Counted(0 if known is None else known, None, known is None)
-        bound = max(bound, round(solver.best_objective_bound) * grid)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        bound = max(bound, (answer.bound or 0) * grid)
+        if not answer.found:
             break
-        homes, apart = model.walked(solver)
+        homes, apart = model.walked(answer)
         if homes is not None and len(stretches[0]) > 1:
             attention = np.bincount(homes[0][homes[0] >= 0], minlength=len(paths.room))
             return Counted(bound, realised(paths, attention, remaining), False)
@@ -177,13 +182,13 @@ def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
             left = int(paths.room[device] - used[device])
             model.add(sum(size * number for size, number in found) <= left)
     model.minimize(cp_model.LinearExpr.weighted_sum(terms, costs))
-    solver, status = _solved(model, remaining)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    answer = _run(model, remaining).solve(proves="nothing")
+    if not answer.found:
         return None
     homes = np.full((2, len(at)), -1, dtype=np.int64)
     homes[0] = at
     for key, members in groups.items():
-        chosen = np.repeat(np.arange(count), [solver.value(number) for number in lies[key]])
+        chosen = np.repeat(np.arange(count), [answer.value(number) for number in lies[key]])
         homes[1, members] = chosen
     return homes
 
@@ -342,15 +347,15 @@ class _Model:
         self.enters.append(enters)
         return found
 
-    def walked(self, solver: cp_model.CpSolver) -> tuple[Ints | None, list[tuple[int, set[Place]]]]:
+    def walked(self, answer: Answer) -> tuple[Ints | None, list[tuple[int, set[Place]]]]:
         """Return a split of the numbers; else, by run, places apart from where it is entered."""
         homes: list[tuple[int, int]] = []
         apart: list[tuple[int, set[Place]]] = []
         for run, arcs in enumerate(self.arcs):
             ways: dict[Place, list[Place]] = defaultdict(list)
             for (at, to), number in arcs.items():
-                ways[at] += [to] * solver.value(number)
-            [start] = [g for g, entered in self.enters[run].items() if solver.value(entered)]
+                ways[at] += [to] * answer.value(number)
+            [start] = [g for g, entered in self.enters[run].items() if answer.value(entered)]
             walk = _walk(ways, ("attention", start, -1))
             for before, (kind, _, device) in pairwise(walk):
                 if kind != "attention":
@@ -397,11 +402,6 @@ def _walk(ways: dict[Place, list[Place]], start: Place) -> list[Place]:
     return found[::-1]
 
 
-def _solved(model: cp_model.CpModel, remaining: float) -> tuple[cp_model.CpSolver, object]:
-    """Run CP-SAT with one worker, for `MOST_S` at most."""
-    solver = cp_model.CpSolver()
-    limit(solver.parameters, remaining)
-    solver.parameters.max_deterministic_time = min(MOST_S, max(0.01, remaining))
-    status = solver.solve(model)
-    spent(solver)
-    return solver, status
+def _run(model: cp_model.CpModel, remaining: float) -> Run:
+    """Return the run of a model with one worker, for `MOST_S` at most."""
+    return Run(model, remaining, effort=min(MOST_S, max(0.01, remaining)))

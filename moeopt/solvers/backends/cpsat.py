@@ -1,23 +1,37 @@
 """Run a problem's CP-SAT model."""
 
-from collections.abc import Mapping, Sequence
 from math import ceil, ulp
 from typing import Literal
 
-from moeopt.core import formulation
+from moeopt.core import cpsat
 from moeopt.core.errors import ModelMismatchError
 from moeopt.core.formulation import cp_model
 from moeopt.solvers.limits import run_interruptible, within
+from moeopt.solvers.result import Termination
 from moeopt.solvers.task import Outcome, Task, Trace
 
-PROVEN: dict[object, Literal["optimal", "infeasible"]] = {
-    cp_model.OPTIMAL: "optimal",
-    cp_model.INFEASIBLE: "infeasible",
+NAME = "cp-sat"
+"""The engine in claims."""
+
+PROVEN: dict[str, Literal["optimal", "infeasible"]] = {
+    "optimal": "optimal",
+    "infeasible": "infeasible",
 }
 
 
 def run(task: Task) -> Outcome:
-    """Build the model, solve it within the limit and read the solution off.
+    """Build the model, solve it within the limit and read the solution off."""
+    return solved(task, cpsat.SAFE)
+
+
+def solved(task: Task, way: cpsat.Way, below: int | None = None) -> Outcome:
+    """Build the model, solve it within the limit one way and read the solution off.
+
+    Parameters
+    ----------
+    below
+        If given, only solutions with a lower objective are looked for: "infeasible" says that there
+        is none.
 
     Raises
     ------
@@ -27,75 +41,59 @@ def run(task: Task) -> Outcome:
     deadline = task.deadline
     begin = deadline.elapsed_s
     built = within(deadline, task.model)
+    unit = built.objective_unit
+    if below is not None:
+        cpsat.add_below(built.model, -(-below // unit))
     deadline.checkpoint()
     build_end = deadline.elapsed_s
-    solver = _solver(task, built.parameters)
-    objective = _Objective(built.model)
-    callback = _Incumbents(task.trace, objective, built.objective_unit)
     remaining = deadline.remaining_s
-    solver.best_bound_callback = lambda bound: task.trace.record(
-        bound=integer_bound(bound) * built.objective_unit
+    running = cpsat.Run(
+        built.model,
+        remaining,
+        seed=task.seed,
+        workers=task.workers,
+        way=way,
+        options=built.parameters,
     )
+    callback = _Incumbents(task.trace, built.model, unit)
     solving = run_interruptible(
-        lambda: solver.solve(built.model, callback), solver.stop_search, remaining
+        lambda: running.solve(
+            callback, lambda bound: task.trace.record(bound=integer_bound(bound) * unit)
+        ),
+        running.stop,
+        remaining,
     )
-    if not solving.ended:  # it does not look at the clock everywhere in presolve
-        outcome = Outcome(None, "LEFT BEHIND", "time_limit", bound=task.trace.bound)
-        outcome.termination = "interrupted" if solving.interrupted else "time_limit"
-        return outcome
-    formulation.spent(solver)
-    status = solving.value
-    if status == cp_model.MODEL_INVALID:
+    termination: Termination = "interrupted" if solving.interrupted else "time_limit"
+    answer = solving.value
+    if answer is None:  # it does not look at the clock everywhere in presolve
+        return Outcome(None, "LEFT BEHIND", termination, bound=task.trace.bound, by=NAME)
+    if answer.status == "invalid":
         raise ModelMismatchError(f"CP-SAT rejects the model: {built.model.validate()}")
-    outcome = Outcome(None, solver.status_name(status), proven=PROVEN.get(status))
+    outcome = Outcome(None, answer.status.upper(), by=NAME, parameters=way.name)
+    outcome.proven = PROVEN.get(answer.status)
     outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end
     if outcome.proven is None:
-        outcome.termination = "interrupted" if solving.interrupted else "time_limit"
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        outcome.solution = built.decode(solver.value)
-        response = solver.response_proto
-        outcome.claim = objective.of(response.solution) * built.objective_unit
-        bound = response.inner_objective_lower_bound + objective.offset
-        outcome.bound = bound * built.objective_unit
-    elif status == cp_model.UNKNOWN:  # what the callback saw is proven; the response may hold 0
+        outcome.termination = termination
+    if answer.bound is not None:
+        outcome.bound = answer.bound * unit
+    if answer.found:
+        outcome.solution = built.decode(answer.value)
+        outcome.claim = cpsat.objective_of(built.model, answer.solution) * unit
+    elif answer.status == "unknown":  # what the callback saw is proven; the response may hold 0
         outcome.bound = task.trace.bound
     return outcome
-
-
-class _Objective:
-    """A model's objective in integers; CP-SAT itself hands it over as a double, exact to 2**53."""
-
-    def __init__(self, model: cp_model.CpModel) -> None:
-        proto = model.proto.objective
-        self._terms = list(zip(proto.vars, proto.coeffs, strict=True))
-        self.offset = int(proto.offset)
-
-    def of(self, solution: Sequence[int]) -> int:
-        """Return the objective of a response's solution, which has a value for each variable."""
-        total: int = sum(factor * solution[column] for column, factor in self._terms)
-        return self.offset + total
 
 
 class _Incumbents(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]  # untyped base
     """Records every improving solution in the trace."""
 
-    def __init__(self, trace: Trace, objective: _Objective, unit: int) -> None:
+    def __init__(self, trace: Trace, model: cp_model.CpModel, unit: int) -> None:
         super().__init__()
-        self._trace, self._objective, self._unit = trace, objective, unit
+        self._trace, self._model, self._unit = trace, model, unit
 
     def on_solution_callback(self) -> None:
-        value = self._objective.of(self.response_proto.solution)
+        value = cpsat.objective_of(self._model, self.response_proto.solution)
         self._trace.record(objective=value * self._unit)
-
-
-def _solver(task: Task, parameters: Mapping[str, object]) -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    for name, value in parameters.items():
-        setattr(solver.parameters, name, value)
-    formulation.limit(solver.parameters, task.deadline.remaining_s, task.workers)
-    solver.parameters.random_seed = task.seed
-    solver.parameters.catch_sigint_signal = False  # Ctrl-C is run_interruptible's
-    return solver
 
 
 def integer_bound(bound: float) -> int:

@@ -8,7 +8,7 @@ from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.objective import Objective
-from moeopt.core.search import Search
+from moeopt.core.search import Search, recording
 from moeopt.solvers.limits import Interruptible, run_here, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
@@ -34,7 +34,8 @@ def run(task: Task) -> Outcome:
     )
 
     def solve() -> None:
-        algorithm.solve(task.instance, search)
+        with recording(search.refutations):
+            algorithm.solve(task.instance, search)
 
     if is_brief(task):
         running = run_here(solve, search.stop)
@@ -79,6 +80,12 @@ def _packed(task: Task, value: Objective | None) -> int | None:
 def _outcome(task: Task, search: Search, running: Interruptible[None]) -> Outcome:
     outcome = Outcome(search.solution, search.note or "ENDED")
     outcome.claim, outcome.bound = _packed(task, search.objective), _packed(task, search.bound)
+    outcome.own_bound = _packed(task, search.own_bound)
+    if search.refutations and (search.infeasible or outcome.bound != outcome.own_bound):
+        from moeopt.core.cpsat import SAFE
+
+        outcome.by, outcome.parameters = "cp-sat", f"in {task.method.name}, {SAFE.name}"
+        outcome.refutations = search.refutations
     if search.closed:
         outcome.proven = "infeasible" if search.infeasible else "optimal"
     elif running.interrupted:
@@ -101,14 +108,17 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
             return first
         if task.upper is None or actual < task.upper:
             task.start, task.upper = first.solution, actual
-    known = (task.lower, first.bound)
-    task.lower = max((bound for bound in known if bound is not None), default=None)
     following = get_method(task.problem, then)
     try:
         outcome = task.again(replace(task, method=following))
     except InputError as error:  # too large for it, say: what is known already stays
         first.raw_status += f", then {error}"
         return first
+    known = [bound for bound in (first.own_bound, outcome.own_bound) if bound is not None]
+    outcome.own_bound = max(known, default=None)
+    if first.bound is not None and (outcome.bound is None or first.bound > outcome.bound):
+        outcome.bound, outcome.by, outcome.parameters = first.bound, first.by, first.parameters
+        outcome.refutations = first.refutations
     outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
     outcome.went_on_with = then
     outcome.solve_s += first.solve_s

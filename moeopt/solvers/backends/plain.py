@@ -136,5 +136,5 @@ def run_brute_force(task: Task) -> Outcome:
         outcome.termination = "interrupted" if stopped == "interrupted" else "time_limit"
     else:
         outcome.proven = "infeasible" if best is None else "optimal"
-        outcome.bound = best_objective
+        outcome.bound = outcome.own_bound = best_objective
     return outcome

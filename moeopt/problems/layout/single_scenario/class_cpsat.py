@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from moeopt.core import formulation
+from moeopt.core import cpsat
 from moeopt.core.formulation import cp_model
 from moeopt.core.search import Feasibility
 
@@ -34,11 +34,11 @@ def solve_class_cpsat(problem: ClassProblem, limit_s: float) -> ClassAnswer:
         for number, demand in enumerate(problem.demand(graph)):
             used = sum(arcs[a] for a in np.flatnonzero(graph.item == number))
             model.add(used == sum(by_class[demand]))
-    feasibility, solver = _solve(model, limit_s)
+    feasibility, answer = _solve(model, limit_s)
     if feasibility != Feasibility.FEASIBLE:
         return ClassAnswer(feasibility)
-    path = scenario.expand(_values(solver, count.tolist()).reshape(most.shape))
-    bins = None if graph is None else decompose(graph, _values(solver, arcs))
+    path = scenario.expand(_values(answer, count.tolist()).reshape(most.shape))
+    bins = None if graph is None else decompose(graph, _values(answer, arcs))
     return ClassAnswer(feasibility, path, bins)
 
 
@@ -54,10 +54,10 @@ def pack_cpsat(
     model.minimize(cp_model.LinearExpr.weighted_sum(arcs, costs.tolist()))
     for number, demand in enumerate(copies.tolist()):
         model.add(sum(arcs[a] for a in np.flatnonzero(graph.item == number)) == demand)
-    feasibility, solver = _solve(model, limit_s)
+    feasibility, answer = _solve(model, limit_s)
     if feasibility != Feasibility.FEASIBLE:
         return feasibility, []
-    return feasibility, decompose(graph, _values(solver, arcs))
+    return feasibility, decompose(graph, _values(answer, arcs))
 
 
 def _add_flow(
@@ -79,19 +79,16 @@ def _add_flow(
     return arcs
 
 
-def _solve(model: cp_model.CpModel, limit_s: float) -> tuple[Feasibility, cp_model.CpSolver]:
-    solver = cp_model.CpSolver()
-    formulation.limit(solver.parameters, limit_s)
-    solver.parameters.linearization_level = 2  # most refutations are linear programs
-    solver.parameters.stop_after_first_solution = True
-    status = solver.solve(model)
-    formulation.spent(solver)
-    if status == cp_model.INFEASIBLE:
-        return Feasibility.INFEASIBLE, solver
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Feasibility.FEASIBLE, solver
-    return Feasibility.UNKNOWN, solver
+def _solve(model: cp_model.CpModel, limit_s: float) -> tuple[Feasibility, cpsat.Answer]:
+    options = {
+        "linearization_level": 2,  # most refutations are linear programs
+        "stop_after_first_solution": True,
+    }
+    answer = cpsat.Run(model, limit_s, options=options).solve(proves="infeasibility")
+    if answer.status == "infeasible":
+        return Feasibility.INFEASIBLE, answer
+    return Feasibility.FEASIBLE if answer.found else Feasibility.UNKNOWN, answer
 
 
-def _values(solver: cp_model.CpSolver, variables: list[cp_model.IntVar]) -> Ints:
-    return np.array([solver.value(v) for v in variables], dtype=np.int64)
+def _values(answer: cpsat.Answer, variables: list[cp_model.IntVar]) -> Ints:
+    return np.array([answer.value(v) for v in variables], dtype=np.int64)

@@ -67,7 +67,7 @@ def solve_residual(
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[int, Flags | None]:
     """Return a lower bound on the objective, at most the incumbent's, and a placement if found."""
-    from moeopt.core.formulation import cp_model, limit, spent
+    from moeopt.core.cpsat import Run
 
     if residual.impossible:
         return incumbent_ns, None
@@ -76,19 +76,13 @@ def solve_residual(
     except _Stopped:
         return 0, None
     built.model.add(built.total <= (incumbent_ns - 1) // built.objective_unit)
-    solver = cp_model.CpSolver()
-    limit(solver.parameters, limit_s)
-    solver.parameters.linearization_level = 2
-    status = solver.solve(built.model)
-    spent(solver)
-    if status == cp_model.INFEASIBLE:
+    answer = Run(built.model, limit_s, options={"linearization_level": 2}).solve()
+    if answer.status == "infeasible":
         return incumbent_ns, None
     held = None
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        held = np.array([[solver.boolean_value(on) for on in row] for row in built.on])
-    # The integer itself: CP-SAT's other bound is a double, which is exact up to 2**53 only. The
-    # objective is a sum of variables, without an offset.
-    bound_ns = solver.response_proto.inner_objective_lower_bound * built.objective_unit
+    if answer.found:
+        held = np.array([[bool(answer.value(on)) for on in row] for row in built.on])
+    bound_ns = (answer.bound or 0) * built.objective_unit
     return min(max(0, bound_ns), incumbent_ns), held
 
 

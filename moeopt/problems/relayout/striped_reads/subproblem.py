@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from moeopt.core import formulation
 from moeopt.core.clock import counts_work, spend
+from moeopt.core.cpsat import Run
 from moeopt.core.formulation import IntVar, LinearExpr, cp_model
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
@@ -21,19 +21,14 @@ POLL_S = 0.05
 BUILD = 1e-5
 """Units of work for each expert and DIMM of a model, to build and to load it."""
 
-FIRST_PASS = {
-    "max_deterministic_time": 0.03,
-    "max_presolve_iterations": 1,
-    "cp_model_probing_level": 0,
-}
-"""CP-SAT's parameters for a first pass: it decides most subproblems, at half the cost."""
+FIRST_EFFORT = 0.03
+FIRST_PASS = {"max_presolve_iterations": 1}
+"""CP-SAT's effort and options for a first pass: it decides most subproblems, at half the cost."""
 
-FEASIBILITY: dict[int, Feasibility] = {
-    cp_model.OPTIMAL: Feasibility.FEASIBLE,
-    cp_model.FEASIBLE: Feasibility.FEASIBLE,
-    cp_model.INFEASIBLE: Feasibility.INFEASIBLE,
+OPTIONS = {
+    "linearization_level": 2,
+    "symmetry_level": 0,  # looking for symmetries takes longer than most proofs
 }
-"""What CP-SAT's status says; any other leaves the subproblem UNKNOWN."""
 
 
 class Dimm:
@@ -108,39 +103,36 @@ class Subproblem:
 
     def solve(self, search: Search, effort: float) -> Feasibility:
         """Decide with at most `effort` of CP-SAT's deterministic time after the first pass."""
-        feasibility = self._solve(search, FIRST_PASS)
+        feasibility = self._solve(search, FIRST_EFFORT, OPTIONS | FIRST_PASS)
         if feasibility == Feasibility.UNKNOWN and not search.stopped:
-            feasibility = self._solve(search, {"max_deterministic_time": effort})
+            feasibility = self._solve(search, effort, OPTIONS)
         return feasibility
 
-    def _solve(self, search: Search, parameters: Mapping[str, object]) -> Feasibility:
-        solver = cp_model.CpSolver()
-        formulation.limit(solver.parameters, search.remaining_s, search.workers)
-        solver.parameters.random_seed = search.seed
-        solver.parameters.linearization_level = 2
-        solver.parameters.symmetry_level = 0  # looking for symmetries takes longer than most proofs
-        solver.parameters.catch_sigint_signal = False
-        most = parameters["max_deterministic_time"]
-        if counts_work():
-            most = min(most, solver.parameters.max_deterministic_time)
-        for name, value in parameters.items():
-            setattr(solver.parameters, name, value)
-        solver.parameters.max_deterministic_time = most
+    def _solve(self, search: Search, effort: float, options: Mapping[str, object]) -> Feasibility:
+        run = Run(
+            self.model,
+            search.remaining_s,
+            seed=search.seed,
+            workers=search.workers,
+            effort=effort,
+            options=options,
+        )
         ended = Event()
-        watch = Thread(target=_stop_in_time, args=(solver, search, ended), daemon=True)
+        watch = Thread(target=_stop_in_time, args=(run, search, ended), daemon=True)
         if not counts_work():  # its own limit ends it then
             watch.start()
         try:
-            status = solver.solve(self.model)
+            answer = run.solve(proves="infeasibility")
         finally:
             ended.set()
             if watch.is_alive():
                 watch.join()
-        self._value = solver.value
-        self.effort_spent += solver.response_proto.deterministic_time
-        formulation.spent(solver)
+        self._value = answer.value
+        self.effort_spent += answer.effort
         spend(BUILD * len(self.modes.rows) * self.modes.dimms)
-        return FEASIBILITY.get(status, Feasibility.UNKNOWN)
+        if answer.status == "infeasible":
+            return Feasibility.INFEASIBLE
+        return Feasibility.FEASIBLE if answer.found else Feasibility.UNKNOWN
 
     def decode(self) -> Solution:
         """Return the solution of a subproblem that was found feasible.
@@ -294,8 +286,8 @@ class Subproblem:
         return cp_model.LinearExpr.weighted_sum(*zip(*terms, strict=True)) if terms else 0
 
 
-def _stop_in_time(solver: cp_model.CpSolver, search: Search, ended: Event) -> None:
-    """Stop the solver when the search is told to stop."""
+def _stop_in_time(run: Run, search: Search, ended: Event) -> None:
+    """Stop CP-SAT when the search is told to stop."""
     while not ended.wait(POLL_S):
         if search.stopped:
-            solver.stop_search()
+            run.stop()
