@@ -7,10 +7,10 @@ from typing import Any
 
 from moeopt.problems.execute import compare
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.evidence import REFUTED
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
-from moeopt.solvers.verification import REFUTED
 
 ORACLE = "brute-force"
 
