@@ -100,7 +100,7 @@ class Run:
     effort
         Limit of its deterministic time beside.
     way
-        `SAFE` or `SECOND`.
+        `SAFE`, the default, or `SECOND`.
     options
         Further parameters of CP-SAT; the way's own come after them.
     """
@@ -113,14 +113,14 @@ class Run:
         seed: int = 0,
         workers: int = 1,
         effort: float = float("inf"),
-        way: Way = SAFE,
+        way: Way | None = None,
         options: Parameters | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.way = model, way or SAFE
         self._solver = cp_model.CpSolver()
         given = self._solver.parameters
         own = {"random_seed": seed, "num_workers": workers}
-        chosen = {**(options or {}), **way.parameters, **own}
+        chosen = {**(options or {}), **self.way.parameters, **own}
         for name, value in chosen.items():
             setattr(given, name, value)
         given.catch_sigint_signal = False  # Ctrl-C is the caller's

@@ -136,8 +136,7 @@ class _Verification:
         if reason is None and not self.task.without:
             actual = self.task.checked_objective(answer.solution)
             if answer.claim is not None and answer.claim < actual - answer.tolerance:
-                computed = self.task.packing.unpack(actual)
-                self._note(engine, way, "solution", answer.claim, f"it costs {computed}")
+                self._note(engine, way, "solution", answer.claim, self._costs(answer, actual))
                 self.fell = True
         if reason is not None:
             self._note(engine, way, "solution", answer.claim, reason)
@@ -146,6 +145,14 @@ class _Verification:
             self.solution, self.objective = answer.solution, actual
             return True
         return False
+
+    def _costs(self, answer: Outcome, actual: int) -> str:
+        """Return the words on a solution that costs more than is claimed, with the rules why."""
+        unpack, check = self.task.packing.unpack, self.task.problem.check
+        claimed = None if answer.claim is None else unpack(answer.claim)
+        broken = check.violations(self.task.instance, answer.solution, claimed)
+        rules = "".join(f"; {rule}: {sentence}" for rule, sentence in broken[:1])
+        return f"it costs {unpack(actual)}{rules}"
 
     def _drop_contradicted(self) -> None:
         """Let go of claims that a checked solution contradicts."""
@@ -206,6 +213,12 @@ class _Verification:
             if answer is None or (answer.proven != "infeasible" and answer.solution is None):
                 return None
             if answer.proven != "infeasible":
+                if not self._judge(answer, BY, way.name):
+                    return None
+                claimed = _claim(None if word.infeasible else word.bound)
+                reason = f"there is a solution of {self.task.packing.unpack(self.objective or 0)}"
+                self._note(word.by, word.way, *claimed, reason)
+                self._drop_word()
                 self._take(answer, way)
                 return False
             self._note(BY, way.name, *_claim(self.objective))
@@ -241,6 +254,7 @@ class _Verification:
         answer = None if way is None else self._ask(way, None)
         if answer is None or way is None:
             return False
+        self._judge(answer, BY, way.name)
         self._take(answer, way)
         return True
 
@@ -275,11 +289,8 @@ class _Verification:
         return answer
 
     def _take(self, answer: Outcome, way: "Way") -> None:
-        """Put an answer to the whole instance in the place of the word so far."""
-        self._judge(answer, BY, way.name)
+        """Let an answer to the whole instance, which was judged, be the word from now on."""
         bound, infeasible = answer.bound, answer.proven == "infeasible"
-        if infeasible and self.objective is not None:  # nothing better than what it started from
-            bound, infeasible = self.objective, False
         self.word = _Word(BY, way.name, bound, infeasible)
         if infeasible or bound is not None:
             self._note(BY, way.name, *_claim(None if infeasible else bound))

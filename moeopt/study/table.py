@@ -43,14 +43,15 @@ DRAWS, TAIL = 1000, 25
 class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
-    `method` says the time limit as well where the study has several. `proven` counts the instances
-    with a proven optimum, `single` those that one engine alone closed, `cells` those of them that are independent (`moeopt.study.attempt`),
-    `laws` those cells that are draws of a law; `optimal` is the share of the solves of those that
-    reach it; `interval` holds the median with 95 %, bootstrapped over traces and cells of laws.
-    `bottlenecks` counts the bottleneck devices of its solutions. `failed` counts the solves that
-    have no result; `seconds_median` is of the others. `knew` says in words by which information
-    about loads the method decided, and `kind` which kind that is. `settled` says whether the
-    instances are made under settlements other than the defaults.
+    `method` says the time limit as well where the study has several. `proven` counts the
+    instances with a proven optimum, `single` those that one engine alone closed, `cells` those
+    proven ones that are independent (`moeopt.study.attempt`), `laws` those cells that are draws
+    of a law; `optimal` is the share of the solves of those that reach it; `interval` holds the
+    median with 95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the
+    bottleneck devices of its solutions. `failed` counts the solves that have no result;
+    `seconds_median` is of the others. `knew` says in words by which information about loads the
+    method decided, and `kind` which kind that is. `settled` says whether the instances are made
+    under settlements other than the defaults.
     """
 
     problem: str
@@ -72,6 +73,7 @@ class Summary:
     cells: int = 0
     laws: int = 0
     interval: tuple[float, float] | None = None
+    single: int = 0
 
 
 def rank(s: Summary) -> tuple[int, bool, float]:

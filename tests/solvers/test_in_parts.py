@@ -42,11 +42,18 @@ def models(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_every_model_has_one_layer(models: list[int]) -> None:
     """Six of them, and the sum is the optimum; without warm start no layer is closed before."""
     instance = layered()
-    result = moeopt.solve(instance, "cp-sat", warm_start=False)
+    result = moeopt.solve(instance, "cp-sat", warm_start=False, verify=False)
     assert models == [1] * 6
     best = moeopt.solve(instance, "dp").objective
-    assert (result.status, result.objective, result.bound) == ("optimal", best, best)
+    assert (result.proof, result.objective, result.bound) == ("single", best, best)
     assert result.raw_status == "OPTIMAL"
+
+
+def test_each_part_is_confirmed(models: list[int]) -> None:
+    """By a second model of its own; the whole is as well proven as its least proven part."""
+    result = moeopt.solve(layered(), "cp-sat", warm_start=False)
+    assert models == [1] * 12
+    assert (result.status, result.proof) == ("optimal", "confirmed")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +70,7 @@ def test_only_what_is_coupled_stays_together(
 ) -> None:
     """A model's budget or width couples layers; a layer's width or counts do not."""
     instance = layered(**change)
-    result = moeopt.solve(instance, "cp-sat", warm_start=False)
+    result = moeopt.solve(instance, "cp-sat", warm_start=False, verify=False)
     assert models == layers
     assert result.objective == moeopt.solve(instance, "dp").objective
 

@@ -52,12 +52,12 @@ def test_it_is_listed_and_reports() -> None:
 
 
 def test_what_it_claims_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong objective, an invalid solution and a contradicted bound are never returned."""
+    """A wrong objective, an invalid solution and a contradicted bound are told, never returned."""
     everything = Solution(instance=INSTANCE.name, kept=(True,) * len(INSTANCE.experts))
-    for solution, objective, bound in (
-        (NOTHING, COST_OF_NOTHING - 1, None),
-        (everything, 0, None),
-        (NOTHING, COST_OF_NOTHING, COST_OF_NOTHING + 1),
+    for solution, objective, bound, kind in (
+        (NOTHING, COST_OF_NOTHING - 1, None, "solution"),
+        (everything, 0, None, "solution"),
+        (NOTHING, COST_OF_NOTHING, COST_OF_NOTHING + 1, "bound"),
     ):
 
         def algorithm(
@@ -70,8 +70,10 @@ def test_what_it_claims_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         for then in (None, "cp-sat"):
             monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, then))
             replace(monkeypatch, algorithm)
-            with pytest.raises(moeopt.ModelMismatchError):
-                moeopt.solve(INSTANCE, "dp")
+            result = moeopt.solve(INSTANCE, "dp")
+            assert (result.status, result.objective) == ("optimal", OPTIMUM)
+            assert result.proof == "confirmed"
+            assert [claim.kind for claim in result.evidence.refuted] == [kind]
 
 
 def test_without_a_proof_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None:

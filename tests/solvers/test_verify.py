@@ -1,116 +1,170 @@
-"""``verify``: what floats claim is proven again in integers."""
+"""Confirmation: what rests on one engine's word needs a second reason."""
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.solvers.backends import cpsat, mathprog, milp
+from moeopt.core import cpsat as engine
+from moeopt.solvers import in_parts
+from moeopt.solvers.backends import cpsat, milp
+from moeopt.solvers.backends.milp import FUNCTIONS
+from moeopt.solvers.engines import Answer
+from moeopt.solvers.evidence import Claim
 from moeopt.solvers.task import Outcome, Task
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.solvers.test_statuses import partition
 
 INSTANCE = random_instance(4, experts=7)
-FLOATS = {"milp": milp, "mathprog": mathprog}
+MODELS = ("cp-sat", "milp", "mathprog")
 
 
-@pytest.mark.parametrize("method", FLOATS)
+@pytest.mark.parametrize("method", MODELS)
 def test_a_proof_is_confirmed(method: str) -> None:
-    """By CP-SAT, unasked as well where it is quick; else it is a proof of floats, and says so."""
-    for verify in (True, None):
-        result = moeopt.solve(INSTANCE, method, verify=verify)
-        assert (result.status, result.proof) == ("optimal", "integers")
-        assert result.raw_status.endswith("cp-sat on the proof: OPTIMAL")
-    result = moeopt.solve(INSTANCE, method, verify=False)
-    assert (result.status, result.said) == ("feasible", "optimal within floats")
-    assert (result.proof, result.bound) == ("floats", result.objective)
-    assert "cp-sat" not in result.raw_status
+    """By CP-SAT without presolve; else it is one engine's word, and says so."""
+    result = moeopt.solve(INSTANCE, method, warm_start=False)
+    assert (result.status, result.proof) == ("optimal", "confirmed")
+    last = result.evidence.claims[-1]
+    assert last == Claim("cp-sat", "bound", result.objective, "no presolve")
+    assert str(last) in result.raw_status
+    alone = moeopt.solve(INSTANCE, method, warm_start=False, verify=False)
+    assert (alone.status, alone.proof) == ("feasible", "single")
+    assert alone.said == "feasible: closed by one engine, not confirmed"
+    assert (alone.objective, alone.bound) == (result.objective, result.objective)
+    assert alone.evidence.claims == ()
 
 
-@pytest.mark.parametrize("method", ["auto", "threshold", "cp-sat", "brute-force", "greedy"])
-def test_methods_in_integers_have_nothing_to_verify(method: str) -> None:
-    """The same result."""
+def test_infeasibility_is_confirmed() -> None:
+    """The same; unconfirmed it is unknown."""
+    tight = moeopt.load("tests/solvers/false_proofs/split_min.json")
+    data = tight.model_dump() | {
+        "devices": [d | {"capacity": 0} for d in tight.model_dump()["devices"]]
+    }
+    none = type(tight).model_validate(data)
+    result = moeopt.solve(none, "cp-sat")
+    assert (result.status, result.proof, result.solution) == ("infeasible", "confirmed", None)
+    alone = moeopt.solve(none, "cp-sat", verify=False)
+    assert (alone.status, alone.proof) == ("unknown", "single")
+    assert alone.said == "unknown: called infeasible by one engine, not confirmed"
+
+
+@pytest.mark.parametrize("method", ["auto", "threshold", "brute-force", "greedy"])
+def test_what_the_package_computes_itself_needs_no_second_reason(method: str) -> None:
+    """The same result, and the proof is the package's own."""
     results = [moeopt.solve(INSTANCE, method, verify=verify) for verify in (False, True)]
     assert len({(r.status, r.objective, r.bound, r.raw_status) for r in results}) == 1
+    assert {r.proof for r in results} == {None if method == "greedy" else "own"}
 
 
-def claims(bound: int) -> Callable[..., int]:
-    """Return a safe bound that is not one."""
-    return lambda *_: bound
-
-
-@pytest.mark.parametrize("method", FLOATS)
+@pytest.mark.parametrize("method", MODELS)
 def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the incumbent is so bad that nothing else would contradict it."""
     optimum = moeopt.solve(INSTANCE, "brute-force").objective
-    assert isinstance(optimum, int)
     heuristic = moeopt.solve(INSTANCE, "greedy")
     assert isinstance(heuristic.objective, int)
+    assert isinstance(optimum, int)
     assert heuristic.objective > optimum
-    backend = FLOATS[method]
-    honest = backend.verified
+    honest = in_parts.run
 
-    def worse(task: Task, outcome: Outcome) -> Outcome:
+    def worse(task: Task) -> Outcome:
+        outcome = honest(task)
         outcome.solution = heuristic.solution
         outcome.claim = outcome.bound = heuristic.objective  # type: ignore[assignment]
-        return honest(task, outcome)
+        return outcome
 
-    monkeypatch.setattr(backend, "verified", worse)
-    for verify in (True, None):
-        result = moeopt.solve(INSTANCE, method, verify=verify, warm_start=False)
-        assert (result.status, result.proof) == ("optimal", "integers")
-        assert (result.objective, result.bound, result.violations) == (optimum, optimum, [])
-        told = rf"REFUTED: {result.engine} claims the bound \d+, cp-sat finds {optimum}$"
-        assert re.search(told, result.raw_status)
-    with pytest.raises(moeopt.ModelMismatchError, match=r"claims the bound .*, cp-sat finds"):
-        moeopt.solve(INSTANCE, method, verify=True, warm_start=False, without={"TD-C4"})
+    monkeypatch.setattr(in_parts, "run", worse)
+    result = moeopt.solve(INSTANCE, method, warm_start=False)
+    assert (result.status, result.proof) == ("optimal", "confirmed")
+    assert (result.objective, result.bound, result.violations) == (optimum, optimum, [])
+    [fallen] = result.evidence.refuted
+    assert (fallen.kind, fallen.value) == ("bound", heuristic.objective)
+    assert f"REFUTED: {fallen.engine}" in result.raw_status
 
 
-@pytest.mark.parametrize("method", FLOATS)
-def test_without_time_to_confirm_it_is_feasible(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The solution stays; the bound is the combinatorial one."""
-    monkeypatch.setattr(
-        cpsat, "run", lambda task: Outcome(None, "UNKNOWN", termination="time_limit")
-    )
-    result = moeopt.solve(INSTANCE, method, verify=True)
-    assert (result.status, result.termination) == ("feasible", "time_limit")
-    assert result.bound is not None
-    assert result.bound < result.objective  # type: ignore[operator]
-    assert result.proof == "integers"
-    unasked = moeopt.solve(INSTANCE, method)
-    assert (unasked.said, unasked.bound) == ("optimal within floats", unasked.objective)
+def test_without_time_to_confirm_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solution stays, and bound and objective are one engine's word."""
+    honest = cpsat.solved
+
+    def undecided(task: Task, way: engine.Way, below: int | None = None) -> Outcome:
+        if way is engine.SECOND:
+            return Outcome(None, "UNKNOWN", "time_limit")
+        return honest(task, way, below)
+
+    monkeypatch.setattr(cpsat, "solved", undecided)
+    result = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
+    assert (result.status, result.termination, result.proof) == ("feasible", "time_limit", "single")
+    assert result.bound == result.objective
+    assert result.raw_status == "OPTIMAL; cp-sat (no presolve): UNKNOWN"
 
 
 def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A MILP solver that cuts off everything within its tolerances."""
-    from moeopt.solvers.backends.milp import FUNCTIONS
-    from moeopt.solvers.engines import Answer
-
     said = Answer("infeasible", proven="infeasible")
     monkeypatch.setitem(FUNCTIONS, "highs", lambda *_: said)
-    options: dict[str, Any] = {"warm_start": False}
-    trusted = moeopt.solve(INSTANCE, "milp", verify=False, **options)
-    assert (trusted.status, trusted.said) == ("unknown", "infeasible within floats")
-    result = moeopt.solve(INSTANCE, "milp", verify=True, **options)
-    assert (result.status, result.proof) == ("optimal", "integers")
-    assert "REFUTED: highs claims infeasible, cp-sat finds" in result.raw_status
+    trusted = moeopt.solve(INSTANCE, "milp", warm_start=False, verify=False)
+    assert (trusted.status, trusted.proof) == ("unknown", "single")
+    for warm in (True, False):
+        result = moeopt.solve(INSTANCE, "milp", warm_start=warm)
+        assert result.status == "optimal"
+        assert [claim.kind for claim in result.evidence.refuted] == ["infeasible"]
+        assert "REFUTED: highs: infeasible, but there is a solution of" in result.raw_status
+
+
+@pytest.mark.parametrize("share", [0.99, 1.01])
+def test_a_solution_that_costs_otherwise(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine claims for its solution is told; the checker's number counts."""
+    honest = FUNCTIONS["highs"]
+
+    def lies(*arguments: Any) -> Answer:
+        answer = honest(*arguments)
+        assert answer.objective is not None
+        answer.objective *= share
+        answer.bound = answer.objective
+        return answer
+
+    monkeypatch.setitem(milp.FUNCTIONS, "highs", lies)
+    truth = moeopt.solve(INSTANCE, "brute-force").objective
+    result = moeopt.solve(INSTANCE, "milp", warm_start=False)
+    assert (result.status, result.objective, result.bound) == ("optimal", truth, truth)
+    assert result.evidence.refuted
+
+
+def test_an_engine_whose_tolerance_is_too_wide_does_not_count() -> None:
+    """CP-SAT is asked both ways where GLPK says something."""
+    result = moeopt.solve(INSTANCE, "mathprog", warm_start=False)
+    asked = [claim.parameters for claim in result.evidence.claims if claim.engine == "cp-sat"]
+    assert asked == [engine.SAFE.name, engine.SECOND.name]
 
 
 def test_a_limit_that_has_passed() -> None:
-    """An instance that takes all the time leaves none to verify: no bound on trust."""
-    result = moeopt.solve(partition(), "milp", verify=True, time_limit_s=1.0)
+    """An instance that takes all the time leaves a bracket."""
+    result = moeopt.solve(partition(), "milp", time_limit_s=1.0)
     assert result.status == "feasible"
     assert result.solution is not None
 
 
+@pytest.mark.parametrize("method", ["auto", "cp-sat", "milp"])
+@pytest.mark.parametrize("work", [1e-6, 1e-3, 1.0])
+def test_verification_reads_no_clock(
+    method: str, work: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a work limit the same comes out however long things take."""
+    instance = moeopt.load("tests/solvers/false_proofs/split_min.json")
+    first, second = (_told(instance, method, work) for _ in range(2))
+    assert first == second
+
+
+def _told(instance: Any, method: str, work: float) -> tuple[object, ...]:
+    r = moeopt.solve(instance, method, work_limit=work)
+    return r.status, r.objective, r.bound, r.proof, r.raw_status, r.work, r.evidence
+
+
 def test_the_command(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """``--verify``."""
+    """``--no-verify``."""
     path = f"{tmp_path}/i.json"
     moeopt.save(INSTANCE, path)
-    assert run(["solve", path, "--method", "milp", "--verify"]) == 0
-    assert "cp-sat on the proof: OPTIMAL" in capsys.readouterr().out
+    assert run(["solve", path, "--method", "milp"]) == 0
+    assert "status     optimal, completed" in capsys.readouterr().out
+    assert run(["solve", path, "--method", "cp-sat", "--no-verify"]) == 0
+    capsys.readouterr()
