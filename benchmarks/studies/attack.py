@@ -32,8 +32,10 @@ falls over.
 
     python benchmarks/studies/attack.py --settings 200 [--work 1] [--problems placement,cache]
 
-The same instances, all with numbers drawn again, of which CP-SAT's model is solved under each of
-`SETTINGS`, from nothing and without any confirmation; answers are held against each other likewise.
+The same instances, all with numbers drawn again. CP-SAT's model of them is solved from nothing
+under its two sets of parameters, and under those that it had before (`settings_of`), without any
+confirmation; answers are held against each other likewise, so that a false one of the old set is
+found as well.
 
 Every instance is a task of its own in one of ``--jobs`` processes: the table does not depend on how
 many there are, and one that an engine ends counts as an error.
@@ -52,13 +54,13 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import moeopt
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.formulation import cp_model
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import get_method, problem_methods
 from tests.problems.instances_to_break import MAKERS, MIXED
@@ -80,16 +82,6 @@ MOST_BYTES = 6 * 2**30
 FLOATS = ("milp", "mathprog")
 NO_FAMILIES = ("solutions", "certificates")
 LIBRARY = Path(__file__).parents[2] / "instances"
-
-SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "as it was": {"presolve_substitution_level": 0},
-    "no inclusion, no probing": {
-        "presolve_inclusion_work_limit": 0,
-        "cp_model_probing_level": 0,
-    },
-    "no presolve": {"cp_model_presolve": False},
-}
-"""Sets of CP-SAT's parameters to hold against each other."""
 
 Case = tuple[str, str, int]
 """A problem, a kind of instance or the place of a file in the library, and a seed."""
@@ -326,34 +318,31 @@ def methods_of(instance: Any, case: Case, options: Options) -> Ways:
 
 
 def settings_of(instance: Any, _case: Case, options: Options) -> Ways:
-    """Yield CP-SAT's model under each of `SETTINGS`."""
-    for name, parameters in SETTINGS.items():
-        yield name, partial(_bare, instance, parameters, float(options.work or 1))
+    """Yield CP-SAT's model under its parameters, those of a second opinion, and those of old."""
+    from moeopt.core.cpsat import SAFE, SECOND, Way  # which older commits lack
+
+    old = Way("presolve in full", {"presolve_substitution_level": 0})
+    for way in (SAFE, SECOND, old):
+        yield way.name, partial(_bare, instance, way, float(options.work or 1))
 
 
-def _bare(instance: Any, parameters: Mapping[str, object], work: float) -> Answer:
-    """Return what CP-SAT says of a problem's model, its solution judged by the checker."""
+def _bare(instance: Any, way: Any, work: float) -> Answer:
+    """Return what CP-SAT says of a problem's model; its solution is judged by the checker."""
+    from moeopt.core.cpsat import Run
+
     problem = get_problem(instance.problem)
     built = get_method(problem, "cp-sat").built(instance)
     built.post()
-    solver = cp_model.CpSolver()
-    limits = {"num_workers": 1, "max_deterministic_time": work, "catch_sigint_signal": False}
-    for name, value in (*built.parameters.items(), *parameters.items(), *limits.items()):
-        setattr(solver.parameters, name, value)
-    status = solver.solve(built.model)
-    if status == cp_model.MODEL_INVALID:
+    found = Run(built.model, inf, effort=work, way=way, options=built.parameters).solve()
+    if found.status == "invalid":
         raise ValueError(built.model.validate())
-    response, objective = solver.response_proto, None
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        solution = built.decode(solver.value)
+    objective, bound = None, None if found.bound is None else found.bound * built.objective_unit
+    if found.found:
+        solution = built.decode(found.value)
         if wrong := problem.check.violations(instance, solution):
             raise ValueError(f"its solution is wrong: {wrong[0]}")
         objective = problem.packing(instance).pack(problem.check.objective(instance, solution))
-    bound = None
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        offset = int(built.model.proto.objective.offset)
-        bound = (response.inner_objective_lower_bound + offset) * built.objective_unit
-    return Answer(solver.status_name(status).lower(), objective, bound)
+    return Answer(found.status, objective, bound)
 
 
 def against_each_other(
@@ -400,9 +389,12 @@ def verdict(result: Any, truth: Any) -> str:
 
 def timed(work: Callable[[Case], Told], case: Case) -> Told:
     """Return what came of a case, with the CPU seconds that it took."""
-    begin = time.process_time()
+    begin, stdout = time.process_time(), sys.stdout
     told = work(case)
     told.cpu_s = time.process_time() - begin
+    if sys.stdout is not stdout:  # then every later print and native call would fail
+        told.note("process", "error", " ".join(map(str, case)), "sys.stdout is another")
+        sys.stdout = stdout
     return told
 
 
@@ -448,7 +440,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="milp and mathprog solve each n-th")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--library", type=int, default=0, help="spoilt ones of each problem")
-    parser.add_argument("--settings", type=int, default=0, help="the same, under each of SETTINGS")
+    parser.add_argument("--settings", type=int, default=0, help="the same, under CP-SAT's settings")
     parser.add_argument("--largest", type=int, default=12_000, help="bytes of a library's file")
     parser.add_argument("--work", help='limit of work of one solve, or "drawn"')
     given = parser.parse_args()
