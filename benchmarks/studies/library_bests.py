@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import moeopt
+from moeopt.certificates.forms import best_certificate
 from moeopt.core.errors import MoeoptError
 from moeopt.core.json_files import save
 from moeopt.core.objective import Objective, below
@@ -26,7 +27,6 @@ from moeopt.library.entries import (
     today,
     write_best,
 )
-from moeopt.library.forms import best_certificate
 from moeopt.library.submissions import Certified, enter_bound
 from moeopt.problems.registry import get_problem
 

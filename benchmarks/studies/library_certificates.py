@@ -3,9 +3,9 @@
 ``python -m benchmarks.studies.library_certificates [PROBLEM ...] [--seconds S] [--only TEXT]``
 
 makes a certificate of each proven instance that has none, by linear relaxations and branching
-(`moeopt.library.forms`), and enters those that prove the optimum. Why the others have none goes
-into ``instances/without_certificate.csv``. `--check` makes nothing: it checks those that are there
-with ``certificate.py`` and prints a table.
+(`moeopt.certificates.forms`), and enters those that prove the optimum. Why the others have none
+goes into ``instances/without_certificate.csv``. `--check` makes nothing: it checks those that are
+there with ``certificate.py`` and prints a table.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from moeopt.certificates.certificate import Model, RefusedError, read, verify
+from moeopt.certificates.forms import best_certificate
+from moeopt.certificates.model import neutral_model
 from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.json_files import save
-from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import Entry, entries_of, instance_of, problem_folders, write_best
-from moeopt.library.forms import best_certificate
-from moeopt.library.model import neutral_model
 from moeopt.library.submissions import certificate_place
 from moeopt.problems.registry import get_problem
 

@@ -114,10 +114,10 @@ def certify_command(
 ) -> int:
     """Make a certificate of a lower bound by linear relaxations and branching."""
     import moeopt
+    from moeopt.certificates.forms import best_certificate
     from moeopt.cli.options import shown
     from moeopt.core.json_files import save
     from moeopt.library.entries import find
-    from moeopt.library.forms import best_certificate
     from moeopt.problems.registry import get_problem
 
     given = moeopt.load(instance)
@@ -151,9 +151,9 @@ def model_command(
     certificate without any package installed.
     """
     import moeopt
+    from moeopt.certificates.certificate import RefusedError, read
+    from moeopt.certificates.model import form_of, neutral_model
     from moeopt.core.json_files import save
-    from moeopt.library.certificate import RefusedError, read
-    from moeopt.library.model import form_of, neutral_model
 
     try:
         form = None if certificate is None else form_of(read(certificate))

@@ -120,6 +120,8 @@ class WorkClock(SolvingClock):
 
     def seconds_for(self, limit: float) -> float:
         """Return the seconds left to the time limit, infinite without one."""
+        if self._end_s == float("inf"):
+            return self._end_s
         return max(0.0, self._end_s - self.seconds())
 
     @property

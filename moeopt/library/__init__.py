@@ -1,1 +1,1 @@
-"""The instance library as a benchmark: tables of what is known, submissions, certified bounds."""
+"""The instance library as a benchmark: tables of what is known, submissions, bounds entered."""

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moeopt.certificates.certificate import Model, RefusedError, read, verify
+from moeopt.certificates.model import form_of, neutral_model
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.json_files import save
 from moeopt.core.objective import Objective, below, entries, of_json
 from moeopt.exporters.targets.exact_model import read_answer
-from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
     CERTIFICATES,
     Entry,
@@ -20,7 +21,6 @@ from moeopt.library.entries import (
     today,
     write_best,
 )
-from moeopt.library.model import form_of, neutral_model
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import check, with_unit

@@ -6,7 +6,7 @@ they are.
 """
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
@@ -21,6 +21,8 @@ from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.errors import InputError
 from moeopt.core.highs import Found, fits, minimize, nodes_within, work_of
 from moeopt.core.lazy import installed
+from moeopt.core.matrix import Matrix as Matrix
+from moeopt.core.matrix import to_matrix as to_matrix
 from moeopt.core.safe_bound import Program
 
 from .process import Process, ProcessEndedError, Words, serve_pipes
@@ -28,47 +30,6 @@ from .result import Termination
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A minimisation: PuLP's model, and its arrays over the columns `names`."""
-
-    model: pulp.LpProblem
-    names: list[str]
-    program: Program
-
-
-def to_matrix(model: pulp.LpProblem, checkpoint: Callable[[], None] = lambda: None) -> Matrix:
-    """Return the arrays of a PuLP minimisation model; `checkpoint` may raise at any row."""
-    variables = model.variables()
-    column = {variable.name: number for number, variable in enumerate(variables)}
-    cost = np.zeros(len(variables))
-    for variable, coefficient in model.objective.items():
-        cost[column[variable.name]] = coefficient
-    data: list[float] = []
-    index: list[int] = []
-    start, lower, upper = [0], [], []
-    for constraint in model.constraints():
-        checkpoint()
-        for variable, coefficient in constraint.items():
-            index.append(column[variable.name])
-            data.append(coefficient)
-        start.append(len(index))
-        side = -constraint.constant
-        lower.append(-np.inf if constraint.sense == pulp.LpConstraintLE else side)
-        upper.append(np.inf if constraint.sense == pulp.LpConstraintGE else side)
-    program = Program(
-        cost=cost,
-        lower=np.array([-np.inf if v.lowBound is None else v.lowBound for v in variables], float),
-        upper=np.array([np.inf if v.upBound is None else v.upBound for v in variables], float),
-        integer=np.array([v.cat == pulp.LpInteger for v in variables], dtype=np.int64),
-        rows=csr_array((data, index, start), shape=(len(lower), len(variables))),
-        row_lower=np.array(lower),
-        row_upper=np.array(upper),
-        constant=float(model.objective.constant),
-    )
-    return Matrix(model, [variable.name for variable in variables], program)
 
 
 @dataclass

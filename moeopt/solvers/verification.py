@@ -24,7 +24,6 @@ from moeopt.core.wording import shown
 from moeopt.solvers.evidence import Claim, Kind, Proof
 from moeopt.solvers.limits import Deadline, run_interruptible
 from moeopt.solvers.methods import get_method
-from moeopt.solvers.result import Termination
 from moeopt.solvers.task import Outcome, Task, Trace
 
 if TYPE_CHECKING:
@@ -37,6 +36,9 @@ RESERVED = 0.1
 
 LEAST = 1.0
 """Seconds, or units of work, that verification has at least."""
+
+FOR_CERTIFICATES = 0.3
+"""Share of what is left that CP-SAT leaves for a certificate."""
 
 ROUNDS = 4
 """How often another engine may find that the answer so far was not the best."""
@@ -106,7 +108,7 @@ class _Verification:
         """Return the outcome with what stands of it."""
         outcome = self.outcome
         self._judge(outcome, outcome.by or self.task.method.name, outcome.parameters)
-        proof = None
+        proof: Proof | None = None
         for _ in range(ROUNDS):
             self._drop_contradicted()
             if self.own_infeasible or self._closes(self.own):
@@ -117,15 +119,13 @@ class _Verification:
                 break
             if self.word is not None and self._word_closes(self.word):
                 reason = self._second_reason(self.word)
-                if reason is not True:
-                    outcome.termination = _unless_interrupted(outcome)
                 if reason is not False:
-                    proof = "confirmed" if reason else None
+                    proof = "confirmed" if reason else self._certificate()
                     break
             elif not self.fell or not self._ask_another():
                 break
         self._drop_contradicted()
-        return self._settled(proof)  # type: ignore[arg-type]  # one of the four
+        return self._settled(proof)
 
     def _judge(self, answer: Outcome, engine: str, way: str) -> bool:
         """Hold a solution to the checker, keep it if it is the best, and tell whether it is."""
@@ -209,7 +209,7 @@ class _Verification:
         if word.by == BY:
             ways = [SAFE if word.way == SECOND.name else SECOND]
         for way in ways:
-            answer = self._ask(way, self.objective)
+            answer = self._ask(way, self.objective, FOR_CERTIFICATES)
             if answer is None or (answer.proven != "infeasible" and answer.solution is None):
                 return None
             if answer.proven != "infeasible":
@@ -246,6 +246,19 @@ class _Verification:
         self._say(f"{BY} ({SECOND.name}): the same of {len(word.refutations)} subproblems")
         return True
 
+    def _certificate(self) -> Proof | None:
+        """Make a certificate of what is not confirmed; without one it is a single word."""
+        outcome, remaining = self.outcome, self.limit.remaining_s
+        if outcome.termination != "interrupted" and remaining > 0 and not self.task.without:
+            from moeopt.certificates.emit import proven
+
+            if proven(self.task.instance, self.objective, remaining) is not None:
+                self._say("a certificate was made and checked")
+                return "certificate"
+        if outcome.termination != "interrupted":
+            outcome.termination = "time_limit"
+        return None
+
     def _ask_another(self) -> bool:
         """Let CP-SAT answer where a claim fell, a way in which it did not yet; tell if it can."""
         from moeopt.core.cpsat import SAFE, SECOND
@@ -258,15 +271,18 @@ class _Verification:
         self._take(answer, way)
         return True
 
-    def _ask(self, way: "Way", below: int | None) -> Outcome | None:
-        """Return CP-SAT's answer to the whole instance, asked one way; None if it gave none."""
+    def _ask(self, way: "Way", below: int | None, keep: float = 0.0) -> Outcome | None:
+        """Return CP-SAT's answer to the whole instance, asked one way; None if it gave none.
+
+        It has what is left but for a share to `keep`.
+        """
         from moeopt.solvers.backends import cpsat
 
         task, remaining = self.task, self.limit.remaining_s
         self.asked.add(way.name)
         if remaining == 0:
             return None
-        deadline = Deadline(remaining)
+        deadline = Deadline((1 - keep) * remaining)
         known = replace(
             task,
             method=get_method(task.problem, BY),
@@ -311,7 +327,7 @@ class _Verification:
             proof = "own"
         if outcome.bound is not None and outcome.bound != self.objective:
             outcome.bound = self._up(outcome.bound)
-        if proof == "confirmed" and self.objective is not None:
+        if proof in ("confirmed", "certificate") and self.objective is not None:
             outcome.bound = self.objective
         outcome.proof = proof
         if outcome.proven is None and self.objective is not None and self._closes(outcome.bound):
@@ -336,10 +352,6 @@ class _Verification:
 def _claim(bound: int | None) -> tuple[Kind, int | None]:
     """Return kind and value of a claim: without a bound, that there is no solution."""
     return ("infeasible", None) if bound is None else ("bound", bound)
-
-
-def _unless_interrupted(outcome: Outcome) -> Termination:
-    return "interrupted" if outcome.termination == "interrupted" else "time_limit"
 
 
 def wrong(task: Task, outcome: Outcome) -> str | None:

@@ -21,22 +21,23 @@ ALLOWED = {
     "core": set(),
     "sim": {"core"},
     "problems": {"core", "sim"},
-    "solvers": {"core", "problems", "sim"},
+    "certificates": {"core", "problems", "sim"},
+    "solvers": {"certificates", "core", "problems", "sim"},
     "exporters": {"core", "problems", "solvers", "sim"},
     "study": {"core", "problems", "solvers", "sim"},
     "planner": {"core", "exporters", "problems", "sim", "solvers"},
-    "library": {"core", "exporters", "problems", "sim", "solvers", "study"},
+    "library": {"certificates", "core", "exporters", "problems", "sim", "solvers", "study"},
     "cli": {
-        *("core", "exporters", "library", "planner", "problems", "sim", "solvers", "study"),
-        ROOT,
+        *("certificates", "core", "exporters", "library", "planner", "problems", "sim"),
+        *("solvers", "study", ROOT),
     },
     "__main__": {"cli"},
 }
 """Room -> the rooms it may import from, beside itself.
 
-core < sim < problems < solvers < exporters and study < planner and library < cli. What of a problem
-knows `sim` (generate, holdout, execute) is imported when it is used: solving a file imports no
-simulator.
+core < sim < problems < certificates < solvers < exporters and study < planner and library < cli.
+What of a problem knows `sim` (generate, holdout, execute) is imported when it is used: solving a
+file imports no simulator.
 """
 
 SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}

@@ -12,7 +12,6 @@ import moeopt
 from benchmarks.studies.ablation import ROWS
 from moeopt.core.linear import InFloats
 from moeopt.problems.registry import PROBLEMS, get_problem
-from tests.contract.test_imports import imports_between
 
 CONCEPTS = (
     "Agreement",
@@ -30,20 +29,11 @@ CONCEPTS = (
 
 MOST_PARAMETERS = 8
 
-SMALL = 60
-"""A file of fewer lines that one other imports belongs into that one."""
-
 PRIVATE = re.compile(r"numba\.core|caching\._|dispatcher\.compile")
 """What other packages keep to themselves."""
 
 BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
 """Parts of a problem found by a module's name."""
-
-MOST = {"files": 415, "lines": 86_600, "Any": 284}
-"""What the package may have at most; lower a number when it has less."""
-
-A_PROBLEM = {"files": 10, "lines": 2500, "Any": 30}
-"""What each problem beyond eleven may bring."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -114,19 +104,6 @@ def test_no_private_interface_of_a_dependency(sources: dict[Path, str]) -> None:
     assert [str(path) for path, text in sources.items() if PRIVATE.search(text)] == []
 
 
-def test_small_files_are_merged_into_their_importer(root: Path) -> None:
-    """Everywhere but in problems' folders, whose parts are imported when used."""
-    package = root / "moeopt"
-    graph, found = imports_between(package), []
-    files = (path for path in package.rglob("*.py") if path.name != "__main__.py")
-    for path in (one for one in files if one.parent.parent != package / "problems"):
-        name = ".".join(path.relative_to(root).with_suffix("").parts)
-        few = len(path.read_text().splitlines()) < SMALL
-        if path.name != "__init__.py" and few and len(set(graph.predecessors(name))) == 1:
-            found.append(name)
-    assert found == []
-
-
 def test_a_model_is_written_in_integers() -> None:
     """As rows of CP-SAT's; `moeopt.core.linear` alone turns them into a MILP."""
     for name in PROBLEMS:
@@ -140,13 +117,3 @@ def test_rows_of_the_ablation_name_what_there_is() -> None:
     names = [name for row in ROWS for name in row.without]
     assert len(names) > 20
     assert all(resolve_name(name) is not None for name in names)
-
-
-def test_the_package_does_not_grow(sources: dict[Path, str]) -> None:
-    """Fewer, truer: whoever puts something in takes something out; but for a new problem."""
-    lines = sum(len(text.splitlines()) for text in sources.values())
-    untyped = sum(len(re.findall(r"\bAny\b", text)) for text in sources.values())
-    counts = {"files": len(sources), "lines": lines, "Any": untyped}
-    new = len(PROBLEMS) - 11
-    most = {name: count + new * A_PROBLEM[name] for name, count in MOST.items()}
-    assert {name: count for name, count in counts.items() if count > most[name]} == {}

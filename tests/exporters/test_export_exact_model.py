@@ -13,10 +13,10 @@ import swiglpk
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
+from moeopt.core.matrix import to_matrix
 from moeopt.exporters.targets.exact_model import CONSTANT, read_answer, read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines import solve_highs as highs
-from moeopt.solvers.engines import to_matrix
 from tests.refusals import refused_command
 
 LIMIT_S = 600.0

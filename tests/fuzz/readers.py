@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from moeopt.certificates import certificate
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.exporters.current import read_copies
 from moeopt.exporters.targets.exact_model import read_answer, read_sol
-from moeopt.library import certificate
 from moeopt.library.entries import open_table, problem_table, short_table, stem
 from moeopt.library.submissions import certificate_faults, certified, submitted
 from moeopt.problems.registry import get_problem
@@ -115,7 +115,7 @@ def _read_store(path: Path) -> Any:
 
 @cache
 def _model_file() -> bytes:
-    from moeopt.library.model import neutral_model
+    from moeopt.certificates.model import neutral_model
 
     return _json(neutral_model(_tri_domain()).data)
 

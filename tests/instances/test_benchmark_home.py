@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import moeopt
+from moeopt.certificates import certificate
 from moeopt.cli.main import run
-from moeopt.library import certificate
 from moeopt.library.entries import entries_of, open_table, sums
 from moeopt.problems.registry import PROBLEMS
 from tests.instances.test_library import build_script

@@ -19,10 +19,8 @@ import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.core.objective import entries
-from moeopt.library import certificate as checker
-from moeopt.library.certificate import (
+from moeopt.certificates import certificate as checker
+from moeopt.certificates.certificate import (
     Box,
     Model,
     RefusedError,
@@ -31,10 +29,12 @@ from moeopt.library.certificate import (
     sides,
     verify,
 )
-from moeopt.library.emit import certify
-from moeopt.library.lemmas import LEMMAS
-from moeopt.library.lemmas.layout import Packing
-from moeopt.library.model import _fractions, neutral_model
+from moeopt.certificates.emit import certify
+from moeopt.certificates.lemmas import LEMMAS
+from moeopt.certificates.lemmas.layout import Packing
+from moeopt.certificates.model import _fractions, neutral_model
+from moeopt.core.errors import InputError
+from moeopt.core.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.exporters.test_export_exact_model import random_instances
 from tests.instances.test_benchmark_home import KEY, best, copied
@@ -52,7 +52,7 @@ MOST_CANDIDATES = 20_000
 
 def test_the_checker_is_one_short_file(root: Path) -> None:
     """It runs in an interpreter that can import nothing but the standard library."""
-    file = root / "moeopt" / "library" / "certificate.py"
+    file = root / "moeopt" / "certificates" / "certificate.py"
     assert len(file.read_text().splitlines()) <= MOST_LINES
     done = subprocess.run(
         [sys.executable, "-I", "-S", file], capture_output=True, text=True, check=False

@@ -29,10 +29,8 @@ class Model(Formulation):
         If the losses together do not fit into CP-SAT's integers.
     """
 
-    parameters: ClassVar[dict[str, object]] = {
-        "linearization_level": 2,  # BW-C1 belongs to the relaxation: see the spec
-        "presolve_inclusion_work_limit": 10**6,  # it looks for each expert's row in the budget's
-    }
+    # BW-C1 belongs to the relaxation: see the spec
+    parameters: ClassVar[dict[str, object]] = {"linearization_level": 2}
     objective_unit = 1
 
     def __init__(self, instance: Instance) -> None:

@@ -1,6 +1,6 @@
 """Making a certificate: linear relaxations by HiGHS, branching, multipliers in integers.
 
-Nothing here is trusted: what comes out is checked by `moeopt.library.certificate.verify`.
+Nothing here is trusted: what comes out is checked by `moeopt.certificates.certificate.verify`.
 """
 
 import warnings
@@ -15,10 +15,7 @@ from scipy.optimize import Bounds, linprog, milp
 from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
 from scipy.sparse.csgraph import connected_components
 
-from moeopt.core.clock import solving_clock, spend
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError
-from moeopt.library.certificate import (
+from moeopt.certificates.certificate import (
     Box,
     Model,
     RefusedError,
@@ -29,7 +26,10 @@ from moeopt.library.certificate import (
     sides,
     verify,
 )
-from moeopt.library.model import Form, NeutralModel, neutral_model
+from moeopt.certificates.model import Form, NeutralModel, neutral_model
+from moeopt.core.clock import TimeLimitError, counts_work, solving_clock, spend, told
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
 
 SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
 """Multipliers are rounded to the inverse of the first that still proves what they prove."""
@@ -37,14 +37,29 @@ SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
 WHOLE = 1e-6
 """A value nearer than this to a whole number is not branched on."""
 
+ENDLESS = 10**15
+"""Steps that no search takes."""
+
 PROPAGATION = 2_000
 """Most rows that tighten the bounds at a node."""
 
 MOST_TERMS = 20_000
 """Terms of the rows of a model up to which bounds are tightened at every node."""
 
-NODES_PER_UNIT = 40
-"""Nodes in a second of one core, at a hundred columns; a thousand take ten times as long."""
+RELAXATION_WORK, PIVOT_WORK, STEP_WORK = 2e-3, 5e-9, 1e-6
+"""Units of work: of a relaxation; of a pivot, for each row and nonzero; of a step of `Steps`.
+
+Measured on the largest instances of nine problems: a pivot takes 3e-9 to 7e-9 s for each.
+"""
+
+NODE_WORK, ROOT_NODES = 5e-7, 120
+"""Units of work of a node of HiGHS's own tree, for each row and nonzero; nodes its root takes."""
+
+MOST_NODES = 2**16
+"""Of a tree for a solve; its limit comes first."""
+
+BUILDING_SHARE = 0.5
+"""Of a solve's limit: a model that takes longer to build leaves too little for a proof."""
 
 Vector = NDArray[np.float64]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
@@ -81,15 +96,69 @@ def certify(
     model = Model(neutral.data)
     clock = solving_clock()
     end = clock.now() + limit_s
-    proof = _of_parts(model, upper, max_nodes, lambda: end - clock.now())
-    proof = proof or _of_blocks(model, upper, neutral, max_nodes, lambda: clock.now() < end)
+    proof, search = _proof(model, neutral, upper, max_nodes, lambda: end - clock.now())
     if proof is None:
-        search = _Search(model, upper, neutral)
-        tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
-        if tree is None:
-            tree, bound = search.root()
+        search = search or _Search(model, upper, neutral)
+        tree, bound = search.root()
         proof = {"bound": bound, **search.proof(tree)}
-    certificate = {
+    certificate = _certificate(instance, neutral, model, form, proof)
+    try:
+        verify(model, certificate)
+    except RefusedError as error:
+        raise InputError(f"{instance.name}: no certificate was found: {error}") from None
+    return certificate
+
+
+def proven(
+    instance: InstanceEnvelope, objective: int | None, limit: float, form: Form | None = None
+) -> Proof | None:
+    """Return a checked certificate that nothing costs less; None if there is none within a limit.
+
+    It ends at its limit, or before where the model is too large to be built in half of it. Under a
+    limit of work it reads no clock: the same call always gives the same answer.
+
+    Parameters
+    ----------
+    objective
+        The packed objective of a known solution. None: that there is no solution at all is to be
+        certified, and the certificate's bound is above every objective that the model has.
+    limit
+        In the solving clock's unit: seconds, or units of work.
+    form
+        Which of the instance's models; None: its exact one.
+    """
+    clock = solving_clock()
+    end = clock.now() + limit
+    try:
+        with told(end, gives_up=True):
+            neutral = neutral_model(instance, form, BUILDING_SHARE * limit)
+            model = Model(neutral.data)
+            upper = _above_all(model) if objective is None else objective
+            if upper is None:
+                return None
+            proof, _ = _proof(model, neutral, upper, MOST_NODES, lambda: end - clock.now(), True)
+            if proof is None or proof["bound"] < upper:
+                return None
+            certificate = _certificate(instance, neutral, model, form, proof)
+            verify(model, certificate)
+    except (InputError, RefusedError, TimeLimitError):
+        return None
+    return certificate
+
+
+def _above_all(model: Model) -> int | None:
+    """Return a bound above every objective within the variables' bounds; None if there is none."""
+    ends = [(f, (model.upper if f > 0 else model.lower)[j]) for j, f in model.objective]
+    if any(at is None for _, at in ends):
+        return None
+    most = model.constant + sum(factor * (at or 0) for factor, at in ends)
+    return (most // (model.denominator * model.grid) + 1) * model.grid
+
+
+def _certificate(
+    instance: InstanceEnvelope, neutral: NeutralModel, model: Model, form: Form | None, proof: Proof
+) -> Proof:
+    return {
         "format": "moeopt-certificate",
         "version": 2,
         "problem": instance.problem,
@@ -100,14 +169,37 @@ def certify(
         "method": "linear relaxations by HiGHS, branching",
         **proof,
     }
-    try:
-        verify(model, certificate)
-    except RefusedError as error:
-        raise InputError(f"{instance.name}: no certificate was found: {error}") from None
-    return certificate
 
 
-def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float]) -> Proof | None:
+def _proof(
+    model: Model,
+    neutral: NeutralModel,
+    upper: int,
+    max_nodes: int,
+    left: Callable[[], float],
+    limited: bool = False,
+) -> tuple[Proof | None, "_Search | None"]:
+    """Return a proof: of parts or blocks where there are some; else, or if open, one search's.
+
+    `limited`: relaxations, too, end when nothing is left.
+    """
+    within = left if limited else _endless
+    proof = _of_parts(model, upper, max_nodes, left, within)
+    proof = proof or _of_blocks(model, upper, neutral, max_nodes, left, within)
+    if proof is not None:
+        return proof, None
+    search = _Search(model, upper, neutral, within)
+    tree = search.run(max_nodes, left)
+    return None if tree is None else {"bound": upper, **search.proof(tree)}, search
+
+
+def _endless() -> float:
+    return float("inf")
+
+
+def _of_parts(
+    model: Model, upper: int, max_nodes: int, left: Callable[[], float], within: Callable[[], float]
+) -> Proof | None:
     """Return trees that prove the optima of a model's parts; None if it has one, or is open.
 
     A part are variables that rows join. Trees add up, where one for all would multiply them.
@@ -124,8 +216,8 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
         rows = [row for row, terms in enumerate(model.terms) if terms and terms[0][0] in place]
         part = _part(model, rows, own, [(j, scale * f) for j, f in model.objective if j in place])
         least = Relaxation(part).optimum(left()) if left() > 0 else None
-        search = None if least is None else _Search(part, least - 1, NeutralModel({}, []))
-        tree = None if search is None else search.run(max_nodes, lambda: left() > 0)
+        search = None if least is None else _Search(part, least - 1, NeutralModel({}, []), within)
+        tree = None if search is None else search.run(max_nodes, left)
         if least is None or search is None or tree is None:
             return None
         proof = search.proof(_named(tree, own, range(len(rows))))
@@ -136,7 +228,12 @@ def _of_parts(model: Model, upper: int, max_nodes: int, left: Callable[[], float
 
 
 def _of_blocks(
-    model: Model, upper: int, hints: NeutralModel, max_nodes: int, go_on: Callable[[], bool]
+    model: Model,
+    upper: int,
+    hints: NeutralModel,
+    max_nodes: int,
+    left: Callable[[], float],
+    within: Callable[[], float],
 ) -> Proof | None:
     """Return a tree of trees, one for each block; None if there are no blocks, or one is open.
 
@@ -156,8 +253,9 @@ def _of_blocks(
         part = _part(model, rows, own, model.objective)
         part.upper = [0 if j in flags and j != flag else model.upper[j] for j in own]
         first = [own.index(j) for j in hints.first if j in own]
-        search = _Search(part, model.cutoff(upper), NeutralModel({}, first, False, rows.index(row)))
-        found = search.run(max_nodes - len(tree), go_on)
+        of_part = NeutralModel({}, first, False, rows.index(row))
+        search = _Search(part, model.cutoff(upper), of_part, within)
+        found = search.run(max_nodes - len(tree), left)
         if found is None:
             return None
         proof = search.proof(found)
@@ -235,32 +333,40 @@ class Relaxed:
 class _Search:
     """The proof that nothing costs less than `upper`, in depth first order."""
 
-    def __init__(self, model: Model, upper: int, hints: NeutralModel) -> None:
+    def __init__(
+        self, model: Model, upper: int, hints: NeutralModel, within: Callable[[], float] = _endless
+    ) -> None:
         self.model, self.upper, self.first = model, upper, hints.first
         self.cutoff = model.cutoff(upper)
-        self.relaxation = Relaxation(model)
+        self.relaxation = Relaxation(model, within)
         self.groups = list(_groups(model, hints.choice is not None))
         self.choice = next((group for group in self.groups if group[0] == hints.choice), None)
         # Where groups are branched on, multipliers say all that tightening would, in less time.
         small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
         small = small if hints.tighten is None else hints.tighten
         self.steps = Steps()
-        self.steps.left = 10**15  # the certificate's own are counted when it is verified
+        self.steps.left = ENDLESS  # the certificate's own are counted when it is verified
         self.box = Box(model, self.cutoff, self.steps, PROPAGATION if small else 0)
         self.box.tighten(range(len(self.box.rows)))
         self.pool = _Pool(len(model.whole))
         self.found: Relaxed | None = None
 
-    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> Tree | None:
-        """Return a tree whose leaves all contradict; None if it was not found."""
+    def run(self, max_nodes: int, left: Callable[[], float]) -> Tree | None:
+        """Return a tree whose leaves all contradict; None if it was not found.
+
+        What is left has to be enough for the certificate's verification, which takes its steps.
+        """
         tree: Tree = []
         pending: list[tuple[int, bool, list[Any]]] = []
+        told_of = ENDLESS
         while True:
-            spend(len(self.model.whole) / 100 / NODES_PER_UNIT)
             leaf, values = self._closed()
+            spend((told_of - self.steps.left) * STEP_WORK)
+            told_of = self.steps.left
             if leaf is None:
                 branch = None if values is None else self._branch(values)
-                if branch is None or len(tree) >= max_nodes or not go_on():
+                late = left() <= (ENDLESS - told_of) * STEP_WORK
+                if branch is None or len(tree) >= max_nodes or late:
                     return None
                 tree.append(list(branch))
                 low, high = sides(self.model, self.steps, list(branch), "")
@@ -380,11 +486,11 @@ def _halves(part: Vector, first: bool) -> int:
 
 
 class Relaxation:
-    """Solves the linear relaxation over boxes."""
+    """Solves the linear relaxation over boxes, each time `within` a limit."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, within: Callable[[], float] = _endless) -> None:
         columns = len(model.whole)
-        self.model = model
+        self.model, self.within = model, within
         self.whole = np.array(model.whole)
         self.cost = np.zeros(columns)
         for variable, factor in model.objective:
@@ -421,7 +527,15 @@ class Relaxation:
             return None
         lower = [-np.inf if one is None else float(one) for one in self.model.lower]
         upper = [np.inf if one is None else float(one) for one in self.model.upper]
-        values: Vector | None = milp(
+        node = NODE_WORK * (self.at_most.nnz + self.equal.nnz + len(self.scales) + 1)
+        options: Any = {"mip_rel_gap": 0.0}
+        if (seconds := solving_clock().seconds_for(limit_s)) != np.inf:
+            options["time_limit"] = seconds
+        if counts_work():
+            if limit_s < ROOT_NODES * node:
+                return None
+            options["node_limit"] = int(limit_s / node) - ROOT_NODES + 1
+        found = milp(
             self.cost / self.unit,
             integrality=self.whole,
             bounds=Bounds(np.array(lower), np.array(upper)),
@@ -429,8 +543,10 @@ class Relaxation:
                 (self.at_most, -np.inf, self.limits),
                 (self.equal, self.values, self.values),
             ],
-            options={"time_limit": limit_s, "mip_rel_gap": 0.0},
-        ).x
+            options=options,
+        )
+        spend((ROOT_NODES + (found.get("mip_node_count") or 0)) * node)
+        values: Vector | None = found.x
         if values is None:
             return None
         return sum(factor * round(float(values[j])) for j, factor in self.model.objective)
@@ -465,9 +581,16 @@ class Relaxation:
     def _linprog(self, cost: Vector, at_most: Any, equal: Any, bounds: Vector) -> Any:
         some, same = at_most.shape[0] > 0, equal.shape[0] > 0
         sides: Any = (self.limits if some else None, self.values if same else None)
+        pivot = PIVOT_WORK * (at_most.nnz + equal.nnz + at_most.shape[0] + equal.shape[0] + 1)
+        options: Any = {"presolve": False}
+        left = self.within()
+        if (seconds := solving_clock().seconds_for(left)) != np.inf:
+            options["time_limit"] = max(0.0, seconds)
+        if counts_work() and left != np.inf:
+            options["maxiter"] = max(1, int(left / pivot))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of columns without an upper bound, say
-            return linprog(
+            found = linprog(
                 cost,
                 A_ub=at_most if some else None,
                 b_ub=sides[0],
@@ -475,8 +598,10 @@ class Relaxation:
                 b_eq=sides[1],
                 bounds=cast(Any, bounds),
                 method="highs-ds",
-                options={"presolve": False},
+                options=options,
             )
+        spend(RELAXATION_WORK + found.nit * pivot)
+        return found
 
     def _multipliers(self, found: Any) -> Vector:
         """Return a multiplier per row, with the sign that its side asks for."""

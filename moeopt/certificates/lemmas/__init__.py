@@ -7,11 +7,11 @@ bound that is proven of it, and is no greater, is one of the instance.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moeopt.library.lemmas.layout import packing_weights
-from moeopt.library.lemmas.placement import envelopes, envelopes_and_full_rows
-from moeopt.library.lemmas.plans import of_fixed_layout, of_migrations
-from moeopt.library.lemmas.rows import LemmaModel
-from moeopt.library.lemmas.small import (
+from moeopt.certificates.lemmas.layout import packing_weights
+from moeopt.certificates.lemmas.placement import envelopes, envelopes_and_full_rows
+from moeopt.certificates.lemmas.plans import of_fixed_layout, of_migrations
+from moeopt.certificates.lemmas.rows import LemmaModel
+from moeopt.certificates.lemmas.small import (
     link_and_units,
     number_of_layers,
     numbers_of_copies,

@@ -18,7 +18,7 @@ class LemmaModel:
     lemma
         What it rests on, in a sentence; the specification proves it.
     variables, rows, objective
-        As `moeopt.library.certificate` reads them.
+        As `moeopt.certificates.certificate` reads them.
     constant, denominator
         Of the objective, in its units; what it is divided by.
     first

@@ -12,8 +12,8 @@ from itertools import pairwise, product
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
+from moeopt.certificates.lemmas.rows import LemmaModel, Term
 from moeopt.core.errors import InputError
-from moeopt.library.lemmas.rows import LemmaModel, Term
 
 if TYPE_CHECKING:
     from moeopt.problems.placement import Instance

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.certificates.lemmas.rows import LemmaModel, Term
 from moeopt.core.errors import InputError
-from moeopt.library.lemmas.rows import LemmaModel, Term
 
 if TYPE_CHECKING:
     from moeopt.problems.layout import Instance

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.certificates.lemmas.rows import LemmaModel
 from moeopt.core.errors import InputError
-from moeopt.library.lemmas.rows import LemmaModel
 from moeopt.problems.relayout.striped_reads.plans import undominated as kept_rows
 
 if TYPE_CHECKING:

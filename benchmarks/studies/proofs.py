@@ -1,0 +1,97 @@
+"""What the proofs of the library rest on, and what a second reason costs.
+
+    python benchmarks/studies/proofs.py [--problems layout,split] [--work 2] [--every 1] [--jobs 1]
+                                        [--out FILE.jsonl]
+
+Every instance whose optimum is on record is solved by the default method within a limit of work,
+with confirmation and without, one after the other. The table counts, for each problem, what the
+answers rest on: a certificate in the library, the package's own computation, two reasons that
+confirm each other, or one engine's word; and the CPU seconds of both ways.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import moeopt
+from moeopt.problems.registry import PROBLEMS
+
+ROOT = Path(__file__).parents[2] / "instances"
+KINDS = ("own", "confirmed", "single", "open")
+
+
+def solved(problem: str, file: str, entry: dict[str, Any], work: float) -> dict[str, Any]:
+    """Return what the default method says of an instance, with and without confirmation."""
+    instance = moeopt.load(ROOT / problem / file)
+    moeopt.solve(instance, "auto", work_limit=1e-6)  # kernels
+    row: dict[str, Any] = {"problem": problem, "file": file, "certificate": "certificate" in entry}
+    for verify in (False, True):
+        begin = time.process_time()
+        result = moeopt.solve(instance, work_limit=work, verify=verify)
+        row["with" if verify else "without"] = round(time.process_time() - begin, 4)
+    best = entry["objective"]
+    row["objective"], row["bound"] = result.objective, result.bound
+    row["status"], row["proof"] = result.status, result.proof
+    row["wrong"] = bool(result.status == "optimal" and _list(result.objective) != _list(best))
+    row["said"] = result.raw_status
+    closed = result.status == "optimal" or result.proof == "single"
+    row["kind"] = result.proof if closed and result.objective == result.bound else "open"
+    return row
+
+
+def _list(objective: Any) -> list[int]:
+    return list(objective) if isinstance(objective, tuple | list) else [objective]
+
+
+def tasks(problems: list[str], every: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield every so manieth instance whose optimum is on record."""
+    for problem in problems:
+        best = json.loads((ROOT / problem / "best_known.json").read_text())
+        proven = [(file, of) for file, of in sorted(best.items()) if of["status"] == "optimal"]
+        yield from ((problem, file, of) for file, of in proven[::every])
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--work", type=float, default=2.0)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="a line of JSON for each instance")
+    given = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(given.jobs) as pool:
+        asked = [
+            pool.submit(solved, *task, given.work)
+            for task in tasks(given.problems.split(","), given.every)
+        ]
+        for one in asked:
+            row = one.result()
+            found.append(row)
+            if given.out:
+                with given.out.open("a") as file:
+                    print(json.dumps(row), file=file)
+    head = ("instances", *KINDS, "certified and not own", "CPU s", "CPU s without confirmation")
+    print(f"| problem | {' | '.join(head)} |\n|---|{'---:|' * len(head)}")
+    for problem in [*given.problems.split(","), "all"]:
+        rows = [row for row in found if problem in (row["problem"], "all")]
+        counts = Counter(row["kind"] for row in rows)
+        certified = sum(row["certificate"] and row["kind"] != "own" for row in rows)
+        cells = [len(rows), *(counts[kind] for kind in KINDS), certified]
+        seconds = [f"{sum(row[way] for row in rows):.1f}" for way in ("with", "without")]
+        print(f"| {problem} | {' | '.join(map(str, [*cells, *seconds]))} |")
+    for row in found:
+        if row["wrong"] or (row["kind"] in ("single", "open") and not row["certificate"]):
+            print(f"{row['problem']}/{row['file']}: {row['kind']}: {row['said'][:200]}")
+    return int(any(row["wrong"] for row in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
