@@ -100,19 +100,16 @@ def test_the_truth_is_that_of_a_second_judge(problem: str, optimum: Any, seeds: 
 WERE_FALSE = {
     "split": {
         "model files": [73, 123, 241, 247],
-        "near limits": [88, 138],
         "zeros": [36, 76],
         "decades": [160],
     },
     "tri_domain": {
         "scaled": [133],
-        "near limits": [206, 503],
         "primes": [226],
         "pairs": [680],
         "almost equal": [877],
     },
     "balance": {
-        "near limits": [53, 260, 341, 746],
         "almost equal": [238],
         "zeros": [312, 591],
         "decades": [450, 522],
@@ -121,14 +118,14 @@ WERE_FALSE = {
     },
     "placement": {
         "powers": [246, 633, 669, 786],
-        "near limits": [467],
         "zeros": [618, 789],
         "scaled": [664],
     },
-    "layout": {"near limits": [8], "primes": [64], "decades": [72]},
+    "layout": {"primes": [64], "decades": [72]},
 }
 """Instances, by problem and law, of which some method said what is not so, or ended in an error,
-before proofs were confirmed; `benchmarks/results/attack_before.md`."""
+before proofs were confirmed; `benchmarks/results/attack_before.md`. Those "near limits" are left
+out: they are others as soon as a limit is another."""
 
 OTHERS = {"bitwidth": 0, "cache": 80, "deferral": 4, "joint": 2, "relayout": 5, "replication": 3}
 """A first seed for problems of which no such instance is known: they have one of each third law."""
