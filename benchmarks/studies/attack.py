@@ -229,7 +229,11 @@ def attack(case: Case, options: Options) -> Told:
     if len(refuted) > 1 and not kind.startswith(MIXED):
         told.note("several engines", "false bound", where, sorted(refuted))
     for name, rule in get_problem(problem).heuristics.HEURISTICS.items():
-        solution = rule(instance)
+        try:
+            solution = rule(instance)
+        except Exception as error:  # as above
+            told.note(name, "error", where, repr(error))
+            continue
         if solution is None:
             continue
         check = get_problem(problem).check
@@ -389,12 +393,12 @@ def verdict(result: Any, truth: Any) -> str:
 
 def timed(work: Callable[[Case], Told], case: Case) -> Told:
     """Return what came of a case, with the CPU seconds that it took."""
-    begin, stdout = time.process_time(), sys.stdout
+    begin = time.process_time()
+    sys.stdout = sys.__stdout__  # not what a solve before has left there
     told = work(case)
     told.cpu_s = time.process_time() - begin
-    if sys.stdout is not stdout:  # then every later print and native call would fail
+    if sys.stdout is not sys.__stdout__:  # then every later print would fail
         told.note("process", "error", " ".join(map(str, case)), "sys.stdout is another")
-        sys.stdout = stdout
     return told
 
 
