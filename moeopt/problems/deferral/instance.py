@@ -13,6 +13,7 @@ from moeopt.core.envelope import (
     InstanceEnvelope,
     Nanoseconds,
     SolutionEnvelope,
+    Sum,
     field_error,
 )
 
@@ -80,6 +81,9 @@ class Instance(InstanceEnvelope):
     minimises makespan_ns, then total_penalty>
     """
 
+    SUMS: ClassVar = (
+        Sum("expert_cpu_ns", "all tasks of all layers, one after the other,", "horizon_ns"),
+    )
     ABSENT: ClassVar = {"min_immediate": 0}
 
     problem: Literal["deferral"] = "deferral"

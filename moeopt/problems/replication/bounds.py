@@ -4,7 +4,9 @@ from math import gcd
 
 import numpy as np
 
-from .instance import LARGEST_SUM, Instance, Ints
+from moeopt.core.envelope import LARGEST_SUM
+
+from .instance import Instance, Ints
 
 
 def objective_grid(instance: Instance) -> int:
