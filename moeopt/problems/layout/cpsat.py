@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.rows import take_out_divisor
 
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of
@@ -195,11 +195,10 @@ class Model(Formulation):
         of, dimms = self.instance.copies, self.instance.dimms
         if of is None:
             return
-        unit = gcd(of.share_bytes(dimms), of.expert_bytes)  # taken out of all numbers
-        shares = of.share_bytes(dimms) // unit * sum(self.striped.values())
+        shares = of.share_bytes(dimms) * sum(self.striped.values())
         for dimm in range(dimms):
-            held = of.expert_bytes // unit * sum(local[dimm] for local in self.local.values())
-            self.model.add(shares + held <= of.room_bytes // unit)
+            held = of.expert_bytes * sum(local[dimm] for local in self.local.values())
+            take_out_divisor(self.model.add(shares + held <= of.room_bytes))
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""

@@ -269,7 +269,7 @@ class Instance(InstanceEnvelope):
 
         Tokens count in units, kernel times in ns times `scale`.
         """
-        copies = self.devices * self.slots
+        copies = self.devices * max(self.slots, self.experts)
         if self.work == "tokens":
             tokens = sum(window.weight * sum(window.loads) for window in self.windows)
             return tokens * self.units_per_token + self.move_cost * copies
