@@ -24,7 +24,7 @@ LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
 
 LARGEST_SUM = 2**53
-"""Of whole numbers: a double holds every one up to it."""
+"""Of a row: a double holds every whole number up to it."""
 
 COEFFICIENT = 10**3
 """Likewise the coefficients of rows of binaries, such as bytes."""
@@ -179,12 +179,12 @@ class _Rows:
         self.free -= terms.keys()
         if all(self.kept[v] for v in terms):
             terms, side = divided(terms, side, sign)
-            most = sum(abs(c) * max(-self.low[v], self.high[v]) for v, c in terms.items())
-            if most > LARGEST_SUM:
-                raise InputError(
-                    f"milp, mathprog: {at.replace('_', '-')} sums whole numbers up to {most}, but"
-                    f" floats hold them up to {LARGEST_SUM}; method cp-sat has no such limit"
-                )
+        most = sum(abs(c) * max(-self.low[v], self.high[v]) for v, c in terms.items())
+        if most > LARGEST_SUM:
+            raise InputError(
+                f"milp, mathprog: {at.replace('_', '-')} has sums up to {most}; floats hold whole"
+                f" numbers up to {LARGEST_SUM} only. Method cp-sat computes in integers"
+            )
         number = self.count[at] = self.count.get(at, -1) + 1
         unit, value = max((self.unit[v] for v in terms), default=1), float(side)
         largest = max(map(abs, terms.values()), default=1)
