@@ -185,6 +185,7 @@ class Instance(InstanceEnvelope):
             MAX_TOTAL,
         ),
         Sum("width_loss", "the losses of all decisions", "largest_loss", MAX_TOTAL),
+        Sum("expert_bytes", "all experts at every width, ways and KV caches,", "all_bytes"),
     )
     ABSENT: ClassVar = {
         **{"hand_over_ns": 0, "host_bytes": None, "max_loss": None, "width_loss": None},
@@ -368,6 +369,13 @@ class Instance(InstanceEnvelope):
     def largest_ns(self) -> int:
         """No solution's time is above this, with all that is copied one after the other."""
         return self.horizon_ns + max(self.copy_ns) * self.rows.entries
+
+    @property
+    def all_bytes(self) -> int:
+        """What every variable of a model for the GPU's memory stands for, in bytes together."""
+        experts = self.layers * self.experts * sum(self.expert_bytes)
+        ways = self.layers * self.max_ways * max(self.expert_bytes)
+        return experts + ways + sum(context.kv_bytes for context in self.contexts)
 
     @property
     def largest_loss(self) -> int:
