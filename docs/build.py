@@ -314,8 +314,8 @@ def limits(name: str) -> Iterator[str]:
     yield (
         "What a file may hold. Beyond a limit it is refused in one line that names the field. "
         "Numbers up to 2^42 are 73 minutes in ns and 4 TiB in bytes; sums of what one problem adds "
-        "up stay below 2^60 so, in 64 bits with a sign. No model, method or checker rounds a "
-        "number."
+        "up stay within 2^60 so, in 64 bits with a sign. Models and checkers take the numbers as "
+        "they are; where a method rounds them for a bound, its proof says why it still is one."
     )
     rows = ["| field | unit | least | most | entries |", "|---|---|---:|---:|---|"]
     for of in limits_of(instance):

@@ -380,7 +380,8 @@ class Instance(InstanceEnvelope):
     @property
     def largest_loss(self) -> int:
         """No solution loses more than this."""
-        loss = sum(self.rows.loss.tolist()) + max(context.kv_loss for context in self.contexts)
+        late: list[int] = self.rows.loss.tolist()
+        loss = sum(late) + max(context.kv_loss for context in self.contexts)
         return loss + sum(max(entries) for row in self.width_loss or () for entries in row)
 
     def deferrable(self, layer: int) -> range:

@@ -249,7 +249,7 @@ def layer_steps_of(
         weight, start, expert, tokens, row_of_step = _merged(of_layer)
         checkpoint(0.0)  # they are kept with the instance: a second solve would not report them
         width = np.zeros_like(expert) if widths is None else np.array(widths[layer])[expert]
-        times = [_times_of(tables, width, tokens) for tables in (gpu, off)]
+        times = _times_of(gpu, width, tokens), _times_of(off, width, tokens)
         found.append(LayerSteps(weight, start, expert, *times, row_of_step, free_dispatch))
     return found
 
