@@ -47,7 +47,7 @@ def test_own_methods_are_right_at_the_limit(problem: str, fields: tuple[str, ...
         if truth.status not in ("optimal", "infeasible"):
             continue
         for method in own:
-            found = moeopt.solve(instance, method, verify=False, work_limit=0.5)
+            found = moeopt.solve(instance, method, verify=False, work_limit=0.2)
             if truth.status == "infeasible":
                 assert found.status in ("infeasible", "unknown"), (instance.name, method)
                 continue

@@ -108,7 +108,7 @@ def joined(instance: Instance) -> int:
 
 
 def test_numbers_rounded_to_units_bound_from_below() -> None:
-    """Two nodes of two devices, an odd load each: no solution is as bad as half units up make it."""
+    """Two nodes of two devices, an odd load each, where half units up were twice the optimum."""
     load = MAX_NUMBER - 1
     fields = {"devices": 4, "slots": 1, "nodes": 2, "groups": 2, "max_copies": 1}
     instance = Instance.from_arrays(loads=[[load] * 4], weight=[100], **fields)
