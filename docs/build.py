@@ -20,12 +20,12 @@ from inspect import getdoc
 from pathlib import Path, PurePosixPath
 
 from latex2mathml.converter import convert
+from limits import limits_of
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
-from moeopt.core.field_limits import limits_of
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported

@@ -2,7 +2,9 @@
 
 import random
 import re
+import runpy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,6 @@ import pytest
 import moeopt
 from moeopt.core.envelope import LARGEST_SUM, MAX_NUMBER
 from moeopt.core.errors import InputError
-from moeopt.core.field_limits import limits_of
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.shared_layout import SharedLayout
 from moeopt.problems.registry import PROBLEMS, get_problem
@@ -116,8 +117,9 @@ def test_a_shared_layout_has_no_relaxation_where_multiplied_times_leave_64_bits(
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_number_has_limits_that_are_stated(problem: str) -> None:
+def test_every_number_has_limits_that_are_stated(problem: str, root: Path) -> None:
     """The table of the documents has them, and only scales of losses are without a largest one."""
+    limits_of = runpy.run_path(str(root / "docs" / "limits.py"))["limits_of"]
     found = limits_of(get_problem(problem).instance)
     for limit in found:
         assert limit.least is not None, limit.field

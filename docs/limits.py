@@ -1,4 +1,4 @@
-"""The limits of an instance's numbers as a table, read from its class: documents print it."""
+"""The limits of an instance's numbers, read from its class: its page prints them as a table."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
