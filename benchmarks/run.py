@@ -21,6 +21,7 @@ from benchmarks.harness.measure import measure, measure_against
 from benchmarks.harness.report import Report, to_document, to_markdown
 from benchmarks.harness.summary import summarise
 from moeopt.core.json_files import save
+from moeopt.core.native_output import drop_native_stdout
 
 CASES = Path(__file__).parent / "cases"
 
@@ -117,4 +118,5 @@ def _write(report: Report, folder: Path) -> None:
 
 if __name__ == "__main__":
     use_one_core()
+    drop_native_stdout()
     sys.exit(main(sys.argv[1:]))

@@ -239,8 +239,67 @@ def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
         assert 'class="arithmatex"' not in source, page
         assert "$" not in re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL), page
         assert not re.findall(r'(?:src|<link[^>]*href)="https?:', source), page
-
+        assert not floats(source), page
     assert not dead_links(site)
+
+
+def floats(source: str) -> list[str]:
+    """Return the classes of elements that the theme tears out of their sentences.
+
+    Its classes ``inline`` and ``end`` are for boxes beside a text.
+    """
+    return [of for of in re.findall(r'class="([^"]*)"', source) if "inline" in of.split()]
+
+
+def test_a_formula_stays_in_its_sentence(root: Path) -> None:
+    """Short, or long and scrolling; a displayed one is a block. Each class has its style."""
+    hook = runpy.run_path(str(root / "docs" / "build.py"))["on_page_content"]
+    long = "a" * 50
+    marked = '<p>Now <span class="arithmatex">\\(%s\\)</span>, say.</p>'
+    for formula in ("a", long):
+        made = hook(marked % formula, None, None, None)
+        assert not floats(made)
+        assert 'display="inline"' in made
+        assert re.fullmatch(
+            r"<p>Now (<span class=\"[\w-]+\" tabindex=\"0\">)?<math.*, say.</p>", made
+        )
+    display = hook(f'<div class="arithmatex">\\[{long}\\]</div>', None, None, None)
+    assert 'display="block"' in display
+    style = (root / "docs" / "tables.css").read_text()
+    for name in re.findall(
+        r'span class="([^"]*)"', hook(marked % long, None, None, None) + display
+    ):
+        assert f".{name} " in style
+
+
+def documents_of(root: Path) -> list[Path]:
+    """Return the documents that people read."""
+    folders = ("", "docs/**", "formulations/**", "instances/**", "benchmarks/**")
+    return [path for of in folders for path in root.glob(f"{of}/*.md".lstrip("/"))]
+
+
+SPLIT = "| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n\n```\n| code |\n```\n"
+
+
+def rows_without_a_head(text: str) -> list[str]:
+    """Return the first rows of what looks like a table and has no head: one that was split."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    tables = re.findall(r"(?:^ *\|.*\n?)+", text, re.MULTILINE)
+    rule = re.compile(r" *\|(?: *:?-+:? *\|?)+ *")
+    return [
+        rows[0]
+        for rows in map(str.splitlines, tables)
+        if len(rows) < 2 or not rule.fullmatch(rows[1])
+    ]
+
+
+def test_no_table_is_split(root: Path) -> None:
+    """By an empty line, say: what follows would be shown as a paragraph with bars."""
+    assert rows_without_a_head(SPLIT) == ["| 3 | 4 |"]
+    documents = documents_of(root)
+    assert len(documents) > 40
+    found = {str(of.relative_to(root)): rows_without_a_head(of.read_text()) for of in documents}
+    assert {name: rows for name, rows in found.items() if rows} == {}
 
 
 def dead_links(site: Path) -> set[tuple[str, str]]:
@@ -306,10 +365,7 @@ def test_lines_of_the_front_table_are_what_the_command_prints(
 
 def test_links_lead_somewhere(root: Path) -> None:
     """Relative links in the documents name files that exist."""
-    folders = ("", "docs/**", "formulations/**", "instances/**", "benchmarks/**")
-    documents = [path for of in folders for path in root.glob(f"{of}/*.md".lstrip("/"))]
-    assert len(documents) > 5
-    for document in documents:
+    for document in documents_of(root):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), (document, target)
 

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from moeopt.core.compiled import compile_all
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.native_output import native_stdout_dropped
 
 from .measurement import Contender, Run
 
@@ -101,8 +100,7 @@ def _turn(
 ) -> Run:
     before = set(threading.enumerate())
     try:
-        with native_stdout_dropped():
-            measurement = contender(fresh(instance), time_limit_s)
+        measurement = contender(fresh(instance), time_limit_s)
     except Exception as error:  # a contender's failure is a result, too
         message = " ".join(f"{type(error).__name__}: {error}".split())
         return Run(repeat, instance.name, name, None, message)

@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -320,7 +322,7 @@ def _run(
     warning = None if executor else oversubscribed(jobs, campaign.workers)
     if warning:
         warn(warning)
-    with showing() as shown:
+    with showing() as shown, redirect_stdout(sys.stderr):  # a rule may print
         live = options.watch and isinstance(store, Path)
         told = shown_live(store, shown) if live and isinstance(store, Path) else shown
         resume = options.resume or options.settlements

@@ -41,6 +41,15 @@ from moeopt.core.wording import TerminalStream
 NUMBERS = {"integer": "a whole number", "number": "a number"}
 """What an option's text should have been, by its type."""
 
+TESTED_ORTOOLS = ("9.15",)
+"""The releases of OR-tools on which all tests have run: what it proves differs between them.
+
+benchmarks/results/ortools_versions.md has what others say of instances that 9.15 is wrong about.
+"""
+
+SHOWN = ("numpy", "pulp", "pydantic", "scipy", "swiglpk")
+"""What else ``--version`` names."""
+
 TERMINATED = 128 + signal.SIGTERM
 """The exit code after SIGTERM, by the shell's custom."""
 
@@ -171,15 +180,25 @@ def _show_warning(
     (file or sys.stderr).write(text)
 
 
+def versions() -> str:
+    """Return the package's version, and those of what its answers rest on, without importing it."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    ortools = version("ortools")
+    within = ".".join(ortools.split(".")[:2]) in TESTED_ORTOOLS
+    tested = "tested: " if within else "NOT TESTED with this one, only with "
+    first = f"moeopt {version('moeopt')}, Python {python_version()}"
+    others = ", ".join(f"{name} {version(name)}" for name in SHOWN)
+    return f"{first}, OR-tools {ortools} ({tested}{', '.join(TESTED_ORTOOLS)})\n{others}"
+
+
 def _options(
     ctx: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print versions and leave."),
 ) -> None:
     if version:
-        from importlib.metadata import version as of
-
-        for name in ("moeopt", "ortools", "pulp", "scipy", "swiglpk", "numpy", "pydantic"):
-            print(f"{name} {of(name)}")
+        print(versions())
         raise typer.Exit
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())

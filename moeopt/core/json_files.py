@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ JsonObject = dict[str, Any]
 
 MAX_FILE_BYTES = 64 * 2**20
 """Largest JSON text that is read, after decompression."""
+
+STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""Names of the stdout of whoever opens them."""
 
 MAX_DIGITS = 1000
 """Most digits of an integer, even where any number may stand."""
@@ -161,7 +165,8 @@ def _check_writable(option: str, path: Path, folder: Path) -> None:
 def write_bytes(payload: bytes, path: Path, mode: int = 0o644) -> None:
     """Replace `path` atomically: a reader sees the old bytes or the new ones, never a part.
 
-    What is no regular file (/dev/stdout, a pipe) is written to, not replaced.
+    What is no regular file (a pipe) is written to, not replaced; /dev/stdout is `sys.stdout`, as
+    the command line's file descriptor 1 leads to nothing (`moeopt.core.native_output`).
 
     Raises
     ------
@@ -169,7 +174,10 @@ def write_bytes(payload: bytes, path: Path, mode: int = 0o644) -> None:
         If the file cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():
+        if str(path) in STDOUT:
+            sys.stdout.buffer.write(payload)
+            sys.stdout.flush()
+        elif path.exists() and not path.is_file():
             path.write_bytes(payload)
         else:
             _replace(payload, path, mode)

@@ -13,13 +13,18 @@ from typing import Any, ClassVar, TypeVar
 
 import pulp
 
+from .errors import InputError
 from .formulation import FLOAT_RANGE, Formulation
+from .rows import divided
 
 InstanceT = TypeVar("InstanceT")
 ModelT = TypeVar("ModelT")
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
+
+LARGEST_SUM = 2**53
+"""Of a row: a double holds every whole number up to it."""
 
 COEFFICIENT = 10**3
 """Likewise the coefficients of rows of binaries, such as bytes."""
@@ -172,6 +177,14 @@ class _Rows:
     def _add(self, terms: dict[int, int], side: int, sign: int, at: str) -> None:
         """Add that a sum is at least (sign 1), at most (-1) or exactly (0) a number."""
         self.free -= terms.keys()
+        if all(self.kept[v] for v in terms):
+            terms, side = divided(terms, side, sign)
+        most = sum(abs(c) * max(-self.low[v], self.high[v]) for v, c in terms.items())
+        if most > LARGEST_SUM:
+            raise InputError(
+                f"milp, mathprog: {at.replace('_', '-')} has sums up to {most}; floats hold whole"
+                f" numbers up to {LARGEST_SUM} only. Method cp-sat computes in integers"
+            )
         number = self.count[at] = self.count.get(at, -1) + 1
         unit, value = max((self.unit[v] for v in terms), default=1), float(side)
         largest = max(map(abs, terms.values()), default=1)

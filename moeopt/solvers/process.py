@@ -17,6 +17,7 @@ from typing import IO
 from weakref import WeakSet
 
 from moeopt.core.json_files import JsonObject
+from moeopt.core.native_output import open_closed_descriptors
 from moeopt.solvers.limits import Interruptible, run_interruptible
 
 Words = JsonObject
@@ -132,10 +133,15 @@ def _end_with_parent(requests: int) -> None:
         os._exit(0)
 
 
-def serve_pipes(answer: Callable[[Words], Words]) -> None:
-    """Serve on the pipes, with what anybody prints on stderr."""
+def serve_pipes(answer: Callable[[Words], Words], prints: bool = False) -> None:
+    """Serve on the pipes; what anybody prints goes to stderr with `prints`, else to nothing."""
+    open_closed_descriptors()  # or the answers would be on a closed stderr's
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    if prints:
+        os.dup2(2, 1)
+    else:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
     requests = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)

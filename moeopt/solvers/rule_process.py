@@ -98,7 +98,7 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    serve_pipes(answering())
+    serve_pipes(answering(), prints=True)  # the user's own
 
 
 if __name__ == "__main__":

@@ -14,11 +14,9 @@ instance a cell of its own.
 import json
 import os
 import platform
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -182,7 +180,7 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
         return Failure("input", f"the worker has moeopt {version()}, the campaign {key.version}")
     try:
         rule = _rule(job)
-        with _ONE_AT_A_TIME, nullcontext() if rule is None else redirect_stdout(sys.stderr):
+        with _ONE_AT_A_TIME:
             result = solve(
                 job.instance,
                 key.method if rule is None else rule,

@@ -2,17 +2,20 @@
 
 import gzip
 import json
+import platform
 import signal
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import moeopt
-from moeopt.cli.main import main, run
+from moeopt.cli.main import TESTED_ORTOOLS, main, run
 from moeopt.problems.registry import PROBLEMS
 from tests.problems.tri_domain.random_instances import random_instance
 
@@ -377,3 +380,43 @@ def test_sigterm_ends_a_command_that_ctrl_c_cannot(monkeypatch: pytest.MonkeyPat
         for of, handler in before.items():
             signal.signal(of, handler)
     assert ended.value.code == 128 + signal.SIGTERM
+
+
+VERSION = """
+import sys
+from moeopt.cli.main import run
+assert run(["--version"]) == 0
+print({"ortools", "numpy", "scipy", "pulp"} & set(sys.modules))
+"""
+
+
+def test_versions_are_told_without_importing_what_has_them() -> None:
+    """OR-tools with the releases that were tested."""
+    done = subprocess.run([sys.executable, "-c", VERSION], capture_output=True, text=True)
+    first, others, imported = done.stdout.splitlines()
+    assert imported == "set()"
+    python, ortools = platform.python_version(), version("ortools")
+    assert first.startswith(f"moeopt {moeopt.__version__}, Python {python}, OR-tools {ortools} (")
+    assert f"scipy {version('scipy')}" in others
+
+
+@pytest.mark.parametrize(
+    ("installed", "said"),
+    [
+        ("9.15.6755", "OR-tools 9.15.6755 (tested: 9.15)"),
+        ("9.16.1", "OR-tools 9.16.1 (NOT TESTED with this one, only with 9.15)"),
+    ],
+)
+def test_an_untested_version_is_told(
+    installed: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """What it proves may differ from release to release."""
+    monkeypatch.setattr("importlib.metadata.version", lambda _: installed)
+    assert run(["--version"]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_the_oldest_version_that_is_allowed_is_tested(root: Path) -> None:
+    """What is declared is what tests have run on."""
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert f"ortools>={TESTED_ORTOOLS[0]},<10" in declared

@@ -1,22 +1,30 @@
-"""Native code's prints: dropped, while Python's stdout goes on."""
+"""Native code's prints: the command line's results are free of them.
+
+The library leaves alone what its caller prints on.
+"""
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from moeopt.core.json_files import save
-from tests.problems.placement.placement_random_instances import random_instance
+from tests.problems.balance import balance_random_instances as balance
+from tests.problems.placement import placement_random_instances as placement
 
 NATIVE = """
 import ctypes
+import os
 import sys
 import threading
+import time
 
-from moeopt.core.native_output import drop_native_stdout, native_stdout_dropped
+from moeopt.core.native_output import drop_native_stdout
 
 
 def native(text):
@@ -25,87 +33,252 @@ def native(text):
 
 """
 
+SOLVES = """
+import moeopt
+from moeopt.solvers.backends.milp import FUNCTIONS
+from tests.problems.placement.placement_random_instances import random_instance
 
-def run(program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in which `native` prints as HiGHS does."""
+instance, honest = random_instance(42, "slow offload"), FUNCTIONS["highs"]
+before, led = sys.stdout, os.fstat(1)
+go_on, done = threading.Event(), threading.Event()
+
+
+def solve(**options):
+    return moeopt.solve(instance, "milp", verify=False, warm_start=False, **options)
+
+
+def late(*arguments):
+    go_on.wait()
+    found = honest(*arguments)
+    done.set()
+    return found
+
+
+def unchanged():
+    assert sys.stdout is before and sys.__stdout__ is before and not before.closed
+    assert os.path.samestat(os.fstat(1), led)
+
+
+"""
+
+
+def run(program: str, closed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program in which `native` prints as HiGHS does; ``closed``: see `shell`."""
     code = NATIVE + dedent(program)
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
-    )
+    return shell([sys.executable, "-c", code], closed)
 
 
-def test_inside_nothing_native_is_seen() -> None:
-    """Neither on stdout nor on stderr, from any thread; what comes after is seen again."""
+def shell(command: Sequence[str], closed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command by a shell that closes some of its streams, such as ``>&-``."""
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", *command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=600)
+
+
+def moeopt(*words: str, closed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    return shell([sys.executable, "-m", "moeopt", *words], closed)
+
+
+def seen(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the lines of the caller's own; all went well, but for HiGHS's debug line."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line for line in done.stdout.splitlines() if not line.startswith("Highs")]
+
+
+# A program of ours
+
+
+def test_nothing_native_is_seen() -> None:
+    """Whatever native code prints after, in any thread and at the very end; not what it did before.
+
+    Python's prints go on where they did, line by line or not, as Python was told.
+    """
     done = run("""
         print("before")
         native(b"native before\\n")
-        with native_stdout_dropped():
-            print("inside")
-            thread = threading.Thread(target=native, args=(b"from a thread\\n",))
-            thread.start()
-            thread.join()
-            native(b"dropped\\n")
-            with native_stdout_dropped():
-                native(b"dropped, too\\n")
-            native(b"and dropped\\n")
-        print("after")
-    """)
-    assert done.stdout.splitlines() == ["before", "native before", "inside", "after"]
-    assert done.stderr == ""
-
-
-def test_a_thread_that_is_left_behind_closes_nothing() -> None:
-    """It enters while the main thread is inside, and leaves after it, as a nested solve may."""
-    done = run("""
-        entered, left = threading.Event(), threading.Event()
-
-        def nested():
-            with native_stdout_dropped():
-                entered.set()
-                left.wait()
-
-        thread, before = threading.Thread(target=nested), sys.stdout
-        with native_stdout_dropped():
-            thread.start()
-            entered.wait()
-        left.set()
-        thread.join()
-        assert sys.stdout is before
-        with native_stdout_dropped():
-            print("inside")
-        print("after")
-    """)
-    assert done.stdout.splitlines() == ["inside", "after"]
-
-
-def test_once_and_for_all() -> None:
-    """Whatever native code prints at any time, also at the very end and inside another guard."""
-    done = run("""
         drop_native_stdout()
         native(b"dropped\\n")
-        with native_stdout_dropped():
-            print("results")
+        thread = threading.Thread(target=native, args=(b"from a thread\\n",))
+        thread.start()
+        thread.join()
+        print("results")
+        drop_native_stdout()
         native(b"dropped at exit\\n")
         print("and more results")
     """)
-    assert done.stdout == "results\nand more results\n"
-    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["before", "native before", "results", "and more results"]
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_stdout_that_is_no_file_stays(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_lead_to_nothing(closed: str, tmp_path: Path) -> None:
+    """What is opened next is no standard stream, which would be printed into."""
+    file = tmp_path / "opened"
+    done = run(
+        f"""
+        drop_native_stdout()
+        opened = open({str(file)!r}, "w")
+        print("to stdout")
+        print("to stderr", file=sys.stderr)
+        native(b"native")
+        os.write(1, b"native, too")
+        os.system("echo a child; echo its errors >&2")
+        opened.write(f"{{opened.fileno() > 2}}")
+        """,
+        closed,
+    )
+    assert done.returncode == 0
+    assert file.read_text() == "True"
+    assert done.stdout == ("" if ">&-" in closed.split() else "to stdout\n")
+    assert done.stderr == ("" if "2>&-" in closed else "to stderr\nits errors\n")
+
+
+def test_a_stdout_that_is_no_file_stays() -> None:
     """As in a notebook: Python's prints stay where they are captured."""
-    from moeopt.core.native_output import native_stdout_dropped
-
-    with native_stdout_dropped():
+    done = run("""
+        import io
+        sys.stdout = io.StringIO()
+        drop_native_stdout()
         print("inside")
-    assert capsys.readouterr().out == "inside\n"
+        assert sys.stdout.getvalue() == "inside\\n"
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_the_command_line_shows_results_alone(tmp_path: Path) -> None:
-    """HiGHS prints a debug line in this instance, which `--json` and stderr are kept free of."""
-    file = tmp_path / "p.json"
-    save(random_instance(42, "slow offload").model_dump(mode="json"), file)
-    command = [sys.executable, "-m", "moeopt", "solve", str(file), "--method", "milp", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(done.stdout)["status"] == "optimal"
+# The command line
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Return files of instances in which HiGHS prints."""
+    instances = [placement.random_instance(42, "slow offload"), balance.random_instance(3)]
+    paths = [tmp_path / f"{number}.json" for number in range(len(instances))]
+    for path, instance in zip(paths, instances, strict=True):
+        save(instance.model_dump(mode="json"), path)
+    return list(map(str, paths))
+
+
+def test_the_command_line_shows_results_alone(files: list[str]) -> None:
+    """HiGHS prints a debug line, which `--json` and stderr are kept free of."""
+    done = moeopt("solve", *files, "--method", "milp", "--json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [of["status"] for of in found] == ["optimal"] * len(files)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("method", ["milp", "mathprog"])
+def test_the_command_line_with_closed_streams(
+    method: str, files: list[str], tmp_path: Path
+) -> None:
+    """What is written to a file is whole, and nobody sees a traceback."""
+    out = tmp_path / "out.json"
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        done = moeopt("solve", files[0], "--method", method, "--out", str(out), closed=closed)
+        assert (done.returncode, done.stderr) == (0, ""), closed
+        assert bool(done.stdout) == (closed == "2>&-")
+        assert json.loads(out.read_text())["problem"] == "placement"
+        out.unlink()
+    assert moeopt("solve", "nothing.json", closed=">&-").returncode == 2
+
+
+def test_a_file_that_is_stdout(files: list[str]) -> None:
+    """The solution goes where the results go."""
+    done = moeopt("solve", files[0], "--out", "/dev/stdout", "--json")
+    solution, _, result = done.stdout.removesuffix("\n").rpartition("\n")
+    assert json.loads(solution)["instance"] == json.loads(result)["instance"]
+
+
+# The library
+
+
+def test_a_solve_that_is_left_behind_takes_no_stdout_along() -> None:
+    """It ends while another one runs, and after; stdout is the same object, and takes prints."""
+    done = run(
+        SOLVES
+        + dedent("""
+        FUNCTIONS["highs"] = late
+        assert "LEFT BEHIND" in solve(time_limit_s=2).raw_status
+        unchanged()
+        print("after the first")
+        FUNCTIONS["highs"] = lambda *arguments: (go_on.set(), done.wait(), honest(*arguments))[-1]
+        assert solve().bound is not None
+        unchanged()
+        print("after the second")
+        """)
+    )
+    assert seen(done) == ["after the first", "after the second"]
+
+
+def test_solves_in_threads_while_others_print() -> None:
+    """In any order and nested; no line of the caller is lost or goes elsewhere."""
+    done = run(
+        SOLVES
+        + dedent("""
+        def nested(*arguments):
+            if len(solving) < 5:
+                solving.append(threading.Thread(target=solve))
+                solving[-1].start()
+            unchanged()
+            return honest(*arguments)
+
+        FUNCTIONS["highs"], solving = nested, []
+        outer = [threading.Thread(target=solve) for _ in range(2)]
+        for thread in outer:
+            thread.start()
+        solve()
+        for number in range(1000):
+            print("line", number)
+        for thread in (*outer, *solving):
+            thread.join()
+        unchanged()
+        print("the end")
+        """)
+    )
+    assert seen(done) == [*(f"line {number}" for number in range(1000)), "the end"]
+
+
+@pytest.mark.parametrize("stdout", ["None", "io.StringIO()", "open(os.devnull, 'w')"])
+def test_any_stdout_will_do(stdout: str) -> None:
+    """A notebook's, a test's, or none."""
+    done = run(
+        SOLVES
+        + dedent(f"""
+        import io
+        sys.stdout = mine = {stdout}
+        assert solve().bound is not None
+        assert sys.stdout is mine and not getattr(mine, "closed", False)
+        sys.stdout = before
+        unchanged()
+        print("the end")
+        """)
+    )
+    assert seen(done) == ["the end"]
+
+
+def test_stdout_may_be_closed() -> None:
+    """By the caller's shell: no traceback, nothing elsewhere."""
+    done = run(
+        """
+        import moeopt
+        from tests.problems.placement.placement_random_instances import random_instance
+
+        assert sys.stdout is None
+        found = moeopt.solve(random_instance(3), "milp", verify=False, warm_start=False)
+        assert found.bound is not None
+        print("for nobody")
+        """,
+        ">&-",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_library_touches_no_stream(root: Path) -> None:
+    """Only programs do: the command line, and processes that the package starts."""
+    touching = re.compile(r"os\.dup|drop_native_stdout\(|sys\.std(?:out|err)\b.* = |redirect_std")
+    found = {
+        str(file.relative_to(root / "moeopt"))
+        for file in (root / "moeopt").rglob("*.py")
+        if touching.search(file.read_text())
+    }
+    programs = {"core/native_output.py", "solvers/process.py", "study/pool.py"}
+    assert {of for of in found if not of.startswith("cli/")} == programs

@@ -58,6 +58,16 @@ def test_the_truth_is_found(name: str, method: str, warm: bool) -> None:
     assert result.proof in ("own", "confirmed", "certificate")
 
 
+@pytest.mark.parametrize("name", TRUTH)
+def test_enumeration_says_what_is_true(name: str) -> None:
+    """And so does the page beside the files."""
+    found = moeopt.solve(load(name), "brute-force")
+    assert (found.status, found.objective) == ("optimal", TRUTH[name])
+    page = (FOLDER / "README.md").read_text()
+    [line] = [line for line in page.splitlines() if line.startswith(f"| `{name}.json`")]
+    assert line.endswith(f" {TRUTH[name]:,} |")
+
+
 def test_no_bound_is_above_what_can_be_reached() -> None:
     """CP-SAT's bound of 428,327,924,616,221 was."""
     for method in ("auto", "cp-sat"):

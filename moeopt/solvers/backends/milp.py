@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.safe_bound import claim_tolerance, is_fine, safe_bound
 from moeopt.solvers.backends import ENGINES
 from moeopt.solvers.engines import (
@@ -47,12 +46,11 @@ def run(task: Task) -> Outcome:
     matrix = within(deadline, lambda: to_matrix(built.model, deadline.checkpoint))
     deadline.checkpoint()
     build_end = deadline.elapsed_s
-    with native_stdout_dropped():
-        solving = run_interruptible(
-            lambda: solve(matrix, deadline.remaining_s, task.seed, task.workers),
-            lambda: None,  # none of the engines can be stopped from outside; it is left behind
-            deadline.remaining_s,
-        )
+    solving = run_interruptible(
+        lambda: solve(matrix, deadline.remaining_s, task.seed, task.workers),
+        lambda: None,  # none of the engines can be stopped from outside; it is left behind
+        deadline.remaining_s,
+    )
     answer = solving.value or Answer("LEFT BEHIND", termination="time_limit")
     outcome = Outcome(None, answer.raw_status, answer.termination, engine=engine)
     outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end

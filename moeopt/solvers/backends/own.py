@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
-from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.objective import Objective
 from moeopt.core.search import Search, recording
 from moeopt.solvers.limits import Interruptible, run_here, run_interruptible
@@ -40,8 +39,7 @@ def run(task: Task) -> Outcome:
     if is_brief(task):
         running = run_here(solve, search.stop)
     else:
-        with native_stdout_dropped():
-            running = run_interruptible(solve, search.stop, search.limit_s)
+        running = run_interruptible(solve, search.stop, search.limit_s)
     outcome = _outcome(task, search, running)
     outcome.solve_s = task.deadline.elapsed_s - begin
     if task.prepares_late and not search.closed and (search.solution is None or not search.stopped):

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.replication.anneal_and_refute import joint_bound
-from moeopt.problems.replication.bounds import (
-    has_room,
-)
+from moeopt.core.envelope import MAX_NUMBER
+from moeopt.problems.replication.anneal_and_refute import LARGEST, joint_bound
+from moeopt.problems.replication.bounds import has_room, objective_limit
 from moeopt.problems.replication.check import CONSTRAINTS, candidates, count, objective, violations
 from moeopt.problems.replication.cpsat import Model
 from moeopt.problems.replication.heuristics import HEURISTICS
@@ -106,6 +105,15 @@ def test_every_method_agrees_with_brute_force(
 def joined(instance: Instance) -> int:
     """Return what is below every plan over all windows."""
     return joint_bound(instance, 10) or 0
+
+
+def test_numbers_rounded_to_units_bound_from_below() -> None:
+    """Two nodes of two devices, an odd load each, where half units up were twice the optimum."""
+    load = MAX_NUMBER - 1
+    fields = {"devices": 4, "slots": 1, "nodes": 2, "groups": 2, "max_copies": 1}
+    instance = Instance.from_arrays(loads=[[load] * 4], weight=[100], **fields)
+    assert objective_limit(instance) > LARGEST  # so that the unit is more than 1
+    assert joined(instance) == 100 * load
 
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)
