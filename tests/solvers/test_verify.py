@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import moeopt
+from moeopt.certificates import emit
 from moeopt.cli.main import run
 from moeopt.core import cpsat as engine
 from moeopt.solvers import in_parts
@@ -82,8 +83,8 @@ def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch
     assert f"REFUTED: {fallen.engine}" in result.raw_status
 
 
-def test_without_time_to_confirm_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The solution stays, and bound and objective are one engine's word."""
+def test_what_no_run_confirms_is_certified_or_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a certificate the solution stays, and the bound is one engine's word."""
     honest = cpsat.solved
 
     def undecided(task: Task, way: engine.Way, below: int | None = None) -> Outcome:
@@ -92,6 +93,9 @@ def test_without_time_to_confirm_it_is_feasible(monkeypatch: pytest.MonkeyPatch)
         return honest(task, way, below)
 
     monkeypatch.setattr(cpsat, "solved", undecided)
+    certified = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
+    assert (certified.status, certified.proof) == ("optimal", "certificate")
+    monkeypatch.setattr(emit, "proven", lambda *_: None)
     result = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
     assert (result.status, result.termination, result.proof) == ("feasible", "time_limit", "single")
     assert result.bound == result.objective
