@@ -80,7 +80,7 @@ def test_a_model_that_is_too_large_is_not_built(
 ) -> None:
     """It is given up by its size; no row of it is turned into one of a MILP."""
     instance = moeopt.load(root / "instances" / LARGE)
-    monkeypatch.setattr(linear, "_Rows", lambda *_: pytest.fail("rows were turned"))
+    monkeypatch.setattr(linear, "IntegerProgram", lambda *_: pytest.fail("rows were turned"))
     for limit in (0.0, 2.0):
         assert proven(instance, 1, limit) is None
         with by_work():

@@ -3,6 +3,7 @@
 from itertools import product
 from typing import Any
 
+import pytest
 from ortools.sat.python import cp_model
 
 from moeopt.core.linear import InFloats
@@ -67,4 +68,24 @@ def test_rows_hold_where_they_should() -> None:
         objective = sum(c * value[v.name] for v, c in milp.model.objective.items())
         objective += milp.model.objective.constant
         assert round(objective * milp.objective_unit) == 7 * (3 * n + 5 * flags[0] + 2)
+    assert seen == {True, False}
+
+
+def test_rows_in_integers_hold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where doubles do not tell a sum from the next."""
+    large = 2**51 + 1
+    monkeypatch.setitem(Rows.xx_c1_rows.__globals__, "BIG", large)
+    rows = Milp(None).in_integers().rows
+    seen = set()
+    for *flags, step, off in product((0, 1), (0, 1), (0, 1), range(10), (-1, 0, 1)):
+        n = min(max(step * large + off, 0), 9 * large)
+        sums = [sum(c * (*flags, n)[v] for v, c in row.terms.items()) for row in rows]
+        kept = all(
+            2 * of == row.twice_the_side
+            if row.sign == 0
+            else row.sign * 2 * of >= row.sign * row.twice_the_side
+            for row, of in zip(rows, sums, strict=True)
+        )
+        assert kept == holds(*flags, n), (flags, n)
+        seen.add(kept)
     assert seen == {True, False}
