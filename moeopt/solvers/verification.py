@@ -8,7 +8,8 @@ asked for in this order, cheapest first:
    is asked for again without presolve;
 2. "is there a better solution?" is put to CP-SAT another way than it was asked;
 3. where the first word came from an engine whose tolerance is too wide, CP-SAT is asked both ways;
-4. a certificate is made, and checked by `moeopt.certificates.certificate`.
+4. a certificate is made, by a lemma's model or the plain one, and checked by
+   `moeopt.certificates.certificate`.
 
 What contradicts a checked solution is noted as refuted, and another engine is asked for the answer.
 """
@@ -250,9 +251,9 @@ class _Verification:
         """Make a certificate of what is not confirmed; without one it is a single word."""
         outcome, remaining = self.outcome, self.limit.remaining_s
         if outcome.termination != "interrupted" and remaining > 0 and not self.task.without:
-            from moeopt.certificates.emit import proven
+            from moeopt.certificates.forms import proven_by_any
 
-            if proven(self.task.instance, self.objective, remaining) is not None:
+            if proven_by_any(self.task.instance, self.objective, remaining) is not None:
                 self._say("a certificate was made and checked")
                 return "certificate"
         if outcome.termination != "interrupted":

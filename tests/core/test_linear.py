@@ -112,3 +112,23 @@ def test_a_row_that_floats_do_not_hold_is_refused() -> None:
     milp: Any = TooHeavy(2**52)
     with pytest.raises(InputError, match=r"^milp, mathprog: XX-C1 has sums up to \d+; .* cp-sat "):
         milp.post()
+
+
+def test_rows_in_integers_hold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where doubles do not tell a sum from the next."""
+    large = 2**51 + 1
+    monkeypatch.setitem(Rows.xx_c1_rows.__globals__, "BIG", large)
+    rows = Milp(None).in_integers().rows
+    seen = set()
+    for *flags, step, off in product((0, 1), (0, 1), (0, 1), range(10), (-1, 0, 1)):
+        n = min(max(step * large + off, 0), 9 * large)
+        sums = [sum(c * (*flags, n)[v] for v, c in row.terms.items()) for row in rows]
+        kept = all(
+            2 * of == row.twice_the_side
+            if row.sign == 0
+            else row.sign * 2 * of >= row.sign * row.twice_the_side
+            for row, of in zip(rows, sums, strict=True)
+        )
+        assert kept == holds(*flags, n), (flags, n)
+        seen.add(kept)
+    assert seen == {True, False}

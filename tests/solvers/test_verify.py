@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.certificates import emit
+from moeopt.certificates import forms
 from moeopt.cli.main import run
 from moeopt.core import cpsat as engine
 from moeopt.solvers import in_parts
@@ -95,7 +95,7 @@ def test_what_no_run_confirms_is_certified_or_feasible(monkeypatch: pytest.Monke
     monkeypatch.setattr(cpsat, "solved", undecided)
     certified = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
     assert (certified.status, certified.proof) == ("optimal", "certificate")
-    monkeypatch.setattr(emit, "proven", lambda *_: None)
+    monkeypatch.setattr(forms, "proven_by_any", lambda *_: None)
     result = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
     assert (result.status, result.termination, result.proof) == ("feasible", "time_limit", "single")
     assert result.bound == result.objective
