@@ -37,6 +37,10 @@ under its two sets of parameters, and under those that it had before (`settings_
 confirmation; answers are held against each other likewise, so that a false one of the old set is
 found as well.
 
+    python benchmarks/studies/attack.py --sum TABLE...
+
+Tables of earlier runs, added up by method.
+
 Every instance is a task of its own in one of ``--jobs`` processes: the table does not depend on how
 many there are, and one that an engine ends counts as an error.
 """
@@ -62,6 +66,7 @@ import moeopt
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.backends import EXACT
 from moeopt.solvers.methods import get_method, problem_methods
 from tests.problems.instances_to_break import MAKERS, MIXED
 from tests.problems.mixed_numbers import LAWS, with_numbers
@@ -432,6 +437,26 @@ def table(problem: str, rows: Mapping[str, Counter[str]], columns: Sequence[str]
         yield f"| {problem} | {label} | {cells} |"
 
 
+def added_up(files: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of a table by method, of all problems in the tables of earlier runs."""
+    rows: dict[str, Counter[str]] = {}
+    columns: list[str] = []
+    for file in files:
+        for line in file.read_text().splitlines():
+            problem, label, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            if problem == "problem":
+                columns = cells
+            elif columns and all(cell.isdigit() for cell in cells):
+                own = not label.startswith(("auto", "brute-force", *EXACT))
+                rule = own and label in get_problem(problem).heuristics.HEURISTICS
+                method = "heuristics" if rule else "own methods" if own else label
+                row = rows.setdefault(method, Counter())
+                row.update(dict(zip(columns, map(int, cells), strict=True)))
+    yield f"| method | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}"
+    for method, row in rows.items():
+        yield f"| {method} | {' | '.join(str(row[column]) for column in columns)} |"
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -447,7 +472,11 @@ def main() -> int:
     parser.add_argument("--settings", type=int, default=0, help="the same, under CP-SAT's settings")
     parser.add_argument("--largest", type=int, default=12_000, help="bytes of a library's file")
     parser.add_argument("--work", help='limit of work of one solve, or "drawn"')
+    parser.add_argument("--sum", nargs="+", type=Path, help="add up tables of earlier runs")
     given = parser.parse_args()
+    if given.sum:
+        print(*added_up(given.sum), sep="\n")
+        return 0
     names = given.problems.split(",")
     engines = tuple(given.engines.split(","))
     options = Options(engines, given.limit, given.work, given.every, given.largest)
