@@ -5,7 +5,8 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.certificates.certificate": ("Model", "RefusedError", "read", "verify"),
-        "moeopt.certificates.forms": ("best_certificate",),
-        "moeopt.certificates.model": ("neutral_model",),
+        "moeopt.certificates.emit": ("proven",),
+        "moeopt.certificates.forms": ("best_certificate", "forms"),
+        "moeopt.certificates.model": ("form_of", "neutral_model"),
     }
 )

@@ -4,8 +4,9 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.core.clock": ("SolvingClock", "solving_clock"),
+        "moeopt.core.clock": ("SolvingClock", "TimeLimitError", "solving_clock", "told"),
         "moeopt.core.compiled": ("compile_all", "compiled"),
+        "moeopt.core.cpsat": ("Run", "SAFE", "SECOND", "Way"),
         "moeopt.core.device_loads": ("Ints", "table_of"),
         "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope"),
         "moeopt.core.highs as highs": (),

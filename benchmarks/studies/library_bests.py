@@ -68,7 +68,7 @@ def better(entry: Entry, work: float, enter: bool) -> Iterator[str]:
             fields |= {"objective": best, "method": name, "date": today()}
             if enter and result.solution is not None:
                 save(result.solution, entry.folder / entry.fields["solution"])
-        if result.proof == "integers" and _raises(result.bound, bound) and result.bound is not None:
+        if result.proof != "single" and _raises(result.bound, bound) and result.bound is not None:
             yield f"{name}: bound {result.bound} for {bound}"
             bound = result.bound
             fields |= {"bound": bound, "date": today()}

@@ -9,13 +9,15 @@ A row with a search has the problem's own method on one core: the gap that is le
 largest), how many are proven, CPU seconds; on the first ``--beside`` instances CP-SAT and HiGHS at
 the same work, too (HiGHS's root ends by no work limit: at twice as many seconds). Its fresh
 instances are of two traces that nothing was tuned on, or of laws with seeds from 101 on.
-``--work`` is a factor on all work limits. The others call the studies that measure them.
+``--work`` is a factor on all work limits. The others call the studies that measure them. With
+``--confirm`` the rows with a search say instead what the second reason of a proof costs.
 """
 
 import argparse
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -116,6 +118,26 @@ def searches(rows: list[Row], given: argparse.Namespace) -> Iterator[str]:
             yield f"| {row.name} | {kind} {len(instances)} | {figures} | {' | '.join(cells)} |"
 
 
+def confirmations(rows: list[Row], given: argparse.Namespace) -> Iterator[str]:
+    """Yield what a second reason costs each row's own method, in turn without and with it."""
+    yield "| row | instances | own | confirmed | single | open | CPU s without | with |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    for row in rows:
+        work = row.work * given.work
+        for kind, instances in instances_of(row, given.count):
+            spent, kinds = [0.0, 0.0], Counter[str]()
+            for instance in instances:
+                for verify in (False, True):
+                    begin = process_time()
+                    found = moeopt.solve(instance, work_limit=work, verify=verify)
+                    spent[verify] += process_time() - begin
+                closed = found.objective == found.bound
+                kinds[str(found.proof) if closed else "open"] += 1
+            counts = [kinds[name] for name in ("own", "confirmed", "single", "open")]
+            cells = [f"{kind} {len(instances)}", *counts, *(f"{one:.1f}" for one in spent)]
+            yield f"| {row.name} | {' | '.join(map(str, cells))} |"
+
+
 def instances_of(row: Row, count: int) -> Iterator[tuple[str, list[Any]]]:
     """Yield the library's instances of a row and fresh ones, at most so many, if there are any."""
     for kind, source in (("library", row.library), ("fresh", row.fresh)):
@@ -210,15 +232,17 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="folder with the traces")
     parser.add_argument("--beside", type=int, default=2, help="instances of CP-SAT and HiGHS")
     parser.add_argument("--work", type=float, default=1.0, help="a factor on all work limits")
+    parser.add_argument("--confirm", action="store_true", help="what a second reason costs, alone")
     given = parser.parse_args()
     if given.traces:
         os.environ["MOEOPT_TRACES"] = str(given.traces)
     names = tuple(given.rows or [""])
     for name, call in CALLS.items():
-        if name.startswith(names):
+        if name.startswith(names) and not given.confirm:
             print(call(given), end="\n\n", flush=True)
     warm()
-    for line in searches([row for row in ROWS if row.name.startswith(names)], given):
+    table = confirmations if given.confirm else searches
+    for line in table([row for row in ROWS if row.name.startswith(names)], given):
         print(line, flush=True)
     os._exit(0)  # a solver that its limit left behind may run on, and would end with an abort
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.linear_solver import pywraplp
 
-from moeopt.core.clock import TimeLimitError, solving_clock, spend, told
+from moeopt.core.clock import TimeLimitError, checkpoint, solving_clock, told
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
@@ -20,7 +20,7 @@ from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
 from moeopt.problems.relayout.striped_reads.plans import TooManyError
 
 from .certificate import Model
-from .emit import Proof, Relaxation, certify
+from .emit import Proof, Relaxation, certify, proven
 from .lemmas import LEMMAS
 from .lemmas.layout import Counted, Packing, counted
 from .lemmas.plans import MOST_LENGTHS
@@ -65,7 +65,7 @@ def found_weights(instance: "Instance", below: int) -> list[list[int]]:
             low, high = pending.pop()
             nodes += 1
             for _ in range(ROUNDS):
-                spend(0.01)
+                checkpoint(0.01)
                 found = relaxation.solved(low, high, why=False)
                 point = found.values
                 if point is None or not found.weight or found.least >= below:
@@ -82,7 +82,7 @@ def found_weights(instance: "Instance", below: int) -> list[list[int]]:
     return weights
 
 
-def found_places(instance: "Relayout", below: int) -> list[list[int]]:
+def found_places(instance: "Relayout", below: int, limit: float = PLACES_S) -> list[list[int]]:
     """Return numbers of striped reads with lengths of places that leave combinations no room."""
     modes = Modes(instance)
     limit = (below - 1) // modes.step_ns
@@ -90,7 +90,7 @@ def found_places(instance: "Relayout", below: int) -> list[list[int]]:
     with suppress(TooManyError):
         plans = PlanModel(modes, limit)
         for of in places:
-            plans.solve(limit, of[0], Search(limit_s=PLACES_S), LABELS)
+            plans.solve(limit, of[0], Search(limit_s=limit), LABELS)
             of += sorted(length * modes.step_ns for length in plans.thresholds[of[0]])
     return [of[: MOST_LENGTHS + 1] for of in places if len(of) > 1]
 
@@ -139,7 +139,7 @@ def _violated(
     for one in known:
         master.add(one)
     for _ in range(COLUMNS):
-        spend(0.005)
+        checkpoint(0.005)
         if (least := master.solve()) is None:
             return None
         prices = master.prices(len(lengths))
@@ -197,17 +197,42 @@ def _heaviest(packing: Packing, weights: list[int], room: int) -> tuple[Vector, 
     return pattern, weight
 
 
-def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
-    """Yield the forms for what costs less than `below`, the likeliest first; None: exact model."""
+def forms(
+    instance: InstanceEnvelope, below: int, places: float = PLACES_S
+) -> Iterator[Form | None]:
+    """Yield the forms for what costs less than `below`, the likeliest first; None: exact model.
+
+    `places` is the most work for each number of reads of `found_places`.
+    """
     known: Any = instance
     for lemma in LEMMAS.get(instance.problem, ()):
         if instance.problem == "relayout":
-            yield {"lemma": lemma, "below": below, "places": found_places(known, below)}
+            yield {"lemma": lemma, "below": below, "places": found_places(known, below, places)}
         elif lemma != "packing weights":
             yield {"lemma": lemma, "below": below}
         elif len(known.scenarios) == 1:
             yield {"lemma": lemma, "below": below, "weights": found_weights(known, below)}
     yield None
+
+
+def proven_by_any(instance: InstanceEnvelope, objective: int | None, limit: float) -> Proof | None:
+    """Return a checked certificate that nothing costs less, by a lemma's model or the exact one.
+
+    A lemma's model may have half of what is left of the limit. What `proven` says holds here too.
+    """
+    clock = solving_clock()
+    end = clock.now() + limit
+    some = objective is not None and objective > 0
+    try:
+        with told(end, gives_up=True):
+            for form in forms(instance, objective or 0, limit / 8) if some else [None]:
+                left = end - clock.now()
+                found = proven(instance, objective, left if form is None else left / 2, form)
+                if found is not None:
+                    return found
+    except (InputError, TimeLimitError):
+        pass
+    return None
 
 
 def best_certificate(

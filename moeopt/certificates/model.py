@@ -1,10 +1,7 @@
 """The MILP model of an instance in integers, in the neutral form that `certificate` reads.
 
-The model that ``milp`` builds, and that `moeopt export` writes, has rows whose coefficients are
-integers over a common denominator D, ns over the unit of its objective for instance. A double is
-within half a unit in the last place of such a fraction; the fraction is found again as the multiple
-of 1/D that is so near, which is unique as long as numerators stay below 2**50. Rows without such a
-D are left out, which can only lower the bound.
+It has the variables and rows of the model that ``milp`` builds, and that `moeopt export` writes, in
+the same order, from the integers that those are made of.
 """
 
 import hashlib
@@ -13,26 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, combinations
-from math import gcd, lcm
+from math import ceil, floor, gcd, lcm
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from moeopt.certificates.lemmas import LEMMAS
 from moeopt.certificates.lemmas.rows import LemmaModel
 from moeopt.core.clock import TimeLimitError, checkpoint
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.matrix import to_matrix
-from moeopt.core.safe_bound import Ints
 from moeopt.problems.registry import get_problem
-
-LARGEST = 2**50
-"""Largest numerator: the nearest multiple of 1/D to a double is the one that was meant."""
-
-NEAR = 2.0**-50
-"""Relative: two divisions in floats are off by less."""
 
 ITEM_WORK = 1.5e-4
 """Units of work for each variable and row of a model: 1.1e-4 to 2.5e-4 s in nine problems."""
@@ -100,68 +86,56 @@ def neutral_model(
     TimeLimitError
         If it takes more, as soon as that is known, or where `checkpoint` gives up.
     InputError
-        If the objective's coefficients have no common denominator that keeps them exact, or the
-        form is unknown.
+        If the form is unknown.
     """
     problem = get_problem(instance.problem)
     if form is not None:
         return _by_lemma(instance, form)
-    built = problem.milp()(instance)
-    size, known = _size(built.model), 0
+    built: Any = problem.milp()(instance)
+    known = 0
 
     def look() -> None:
-        nonlocal size, known
-        size = _size(built.model) or size  # it has none once it is a MILP
+        nonlocal known
+        size = len(built.model.proto.variables) + len(built.model.proto.constraints)
+        checkpoint((size - known) * ITEM_WORK)
+        known = size
         if size * ITEM_WORK > limit:
             raise TimeLimitError
-        known, more = size, size - known
-        checkpoint(more * ITEM_WORK)
 
     look()
-    built.post((), look)
-    matrix = to_matrix(built.model, lambda: checkpoint(0.0))
-    p = matrix.program
-    denominators = _denominators(built.objective_unit, getattr(built, "denominators", ()))
-    cost = _fractions(np.append(p.cost, p.constant), denominators)
-    if cost is None:
-        raise InputError(f"{instance.name}: the MILP model's costs are no exact fractions")
+    program = built.in_integers((), look)
+    order = sorted(range(len(program.names)), key=program.names.__getitem__)
+    place = {variable: number for number, variable in enumerate(order)}
     rows = []
-    for number, constraint in enumerate(built.model.constraints()):
+    for row in program.rows:
         checkpoint(0.0)
-        part = slice(p.rows.indptr[number], p.rows.indptr[number + 1])
-        sides = [side for side in (p.row_lower[number], p.row_upper[number]) if np.isfinite(side)]
-        numbers = _fractions(np.append(p.rows.data[part], sides), denominators)
-        if numbers is not None:
-            terms = dict(zip(p.rows.indices[part].tolist(), numbers, strict=False))
-            least = numbers[len(terms)] if np.isfinite(p.row_lower[number]) else None
-            most = numbers[-1] if np.isfinite(p.row_upper[number]) else None
-            constraint_id = "-".join(str(constraint.name).split("_")[:2])
-            rows.append((terms, least, most, constraint_id))
-    whole = p.integer.astype(bool).tolist()
+        terms = {
+            place[v]: Fraction(c * program.unit[v], row.unit) for v, c in row.terms.items() if c
+        }
+        side = Fraction(row.twice_the_side, 2 * row.unit)
+        constraint_id = "-".join(row.name.split("_")[:2])
+        least, most = (None if row.sign == sign else side for sign in (-1, 1))
+        rows.append((terms, least, most, constraint_id))
+    whole = [program.kept[v] for v in order]
     step = _implied(rows, whole)
     first = list(step)
-    for j, name in enumerate(matrix.names):
-        if not whole[j] and (unit_of := getattr(built, "units", {}).get(name)):
-            step[j], whole[j] = Fraction(1, unit_of), True
-    objective = [(j, c * step.get(j, 1)) for j, c in enumerate(cost[:-1]) if c]
+    for j, v in enumerate(order):
+        if not whole[j]:
+            step[j], whole[j] = Fraction(1, program.unit[v]), True
     unit = Fraction(built.objective_unit)
-    common = lcm(*(int((c * unit).denominator) for _, c in objective))
+    costs = {place[v]: c * program.unit[v] * unit for v, c in program.costs.items() if c}
+    objective = [(j, costs[j] * step.get(j, 1)) for j in sorted(costs)]
+    common = lcm(*(c.denominator for _, c in objective))
     variables = [
-        [_side(p.lower[j], step.get(j), np.floor), _side(p.upper[j], step.get(j), np.ceil), one]
-        for j, one in enumerate(whole)
+        [*_ends(program.low[v], program.high[v], program.unit[v], step.get(j, Fraction(1))), one]
+        for (j, v), one in zip(enumerate(order), whole, strict=True)
     ]
     lines = [line for row in rows for line in _lines(row, step)]
     taken = _take_patterns(variables, lines, {j for j, _ in objective})
-    costs = [[j, int(c * unit * common)] for j, c in objective]
-    constant = int(cost[-1] * unit * common)
-    made = LemmaModel("", variables, lines, costs, constant, common, first)
+    costs_of = [[j, int(c * common)] for j, c in objective]
+    constant = int(program.offset * unit * common)
+    made = LemmaModel("", variables, lines, costs_of, constant, common, first)
     return _neutral(instance, [PATTERNS] if taken else [], made, {})
-
-
-def _size(model: Any) -> int:
-    """Return how many variables and rows a CP-SAT model has so far; 0 for one of PuLP."""
-    proto = getattr(model, "proto", None)
-    return 0 if proto is None else len(proto.variables) + len(proto.constraints)
 
 
 def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
@@ -279,27 +253,12 @@ def _lines(row: Row, step: dict[int, Fraction]) -> list[list[Any]]:
     return lines if most is None else [*lines, [pairs, "<=", int(most / unit), constraint]]
 
 
-def _side(value: float, step: Fraction | None, rounding: Any) -> int | None:
-    """Return a variable's bound, rounded outwards, or None where there is none."""
-    if not np.isfinite(value):
-        return None
-    exact = Fraction(float(value)) / (step or 1)
-    return int(-(-exact // 1)) if rounding is np.ceil else int(exact // 1)
+def _ends(low: int, high: int, unit: int, step: Fraction) -> tuple[int, int]:
+    """Return a variable's bounds in steps, rounded outwards.
 
-
-def _denominators(unit: int, others: Iterable[int]) -> list[int]:
-    """Return what may be a row's denominator, the least first."""
-    bases = (1, unit, *(unit * 10**k for k in range(1, 4)), *(10**k for k in range(1, 13)))
-    return sorted({base * factor for base in (*bases, *others) for factor in (1, 2)})
-
-
-def _fractions(numbers: NDArray[np.float64], denominators: Iterable[int]) -> list[Fraction] | None:
-    """Return numbers as fractions over the least denominator of which all are multiples."""
-    for denominator in denominators:
-        scaled = numbers * float(denominator)
-        whole: Ints = np.rint(scaled)
-        if (np.abs(scaled - whole) <= NEAR * np.abs(scaled)).all():
-            if (np.abs(scaled) >= LARGEST).any():
-                return None
-            return [Fraction(int(one), denominator) for one in whole]
-    return None
+    Those of the MILP are doubles, which may lie further out: then they are taken, as certificates
+    are stamped with them.
+    """
+    least = min(Fraction(low, unit), Fraction(low / unit))
+    most = max(Fraction(high, unit), Fraction(high / unit))
+    return floor(least / step), ceil(most / step)

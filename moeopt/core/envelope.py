@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
@@ -18,7 +19,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from moeopt.core.arrays import MAX_NUMBER as MAX_NUMBER
 from moeopt.core.arrays import Table, as_argument
@@ -37,6 +38,10 @@ Count = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
 
 Nanoseconds = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
 """A duration; fields of this type end in ``_ns``."""
+
+LARGEST_SUM = 2**60
+"""Largest sum that the numbers of an instance may form, weights included: beside it there is room
+for a difference and a sign in int64, and for the threefold that models allow their variables."""
 
 DEEPEST = 16
 """No data of a problem are nested deeper."""
@@ -138,6 +143,41 @@ def plain(value: object, depth: int = 0) -> Any:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
+@dataclass(frozen=True)
+class Sum:
+    """A sum of an instance's numbers that is bounded, where the limits of its fields do not do it.
+
+    Attributes
+    ----------
+    field
+        The field that the refusal names.
+    what
+        The sum, in words.
+    name
+        The instance's attribute that has its largest value over all solutions.
+    most
+        What that may be.
+    """
+
+    field: str
+    what: str
+    name: str
+    most: int = LARGEST_SUM
+
+    def check(self, instance: object) -> None:
+        """Refuse an instance whose sum is larger."""
+        total = getattr(instance, self.name)
+        if total > self.most:
+            reason = f"{self.what} could sum to {total}; {self.most} is the most"
+            raise field_error([self.field], reason)
+
+
+def _with_bounded_sums(instance: "InstanceEnvelope") -> "InstanceEnvelope":
+    for each in instance.SUMS:
+        each.check(instance)
+    return instance
+
+
 class InstanceEnvelope(Data):
     """Fields shared by the instances of all problems.
 
@@ -152,8 +192,20 @@ class InstanceEnvelope(Data):
     TABLES: ClassVar[tuple[Table, ...]] = ()
     """Which of its fields `from_arrays` takes as arrays."""
 
+    SUMS: ClassVar[tuple[Sum, ...]] = ()
+    """Which sums of its numbers are bounded, looked at when all else is valid."""
+
     ABSENT: ClassVar[Mapping[str, object]] = {}
     """What `from_arrays` takes for fields that a file must state."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of `Data`, and let the sums be looked at after all other rules.
+
+        A validator of this class would come before those of the problem's.
+        """
+        schema = super().__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_after_validator_function(_with_bounded_sums, schema)
 
     problem: str
     schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1

@@ -1,4 +1,4 @@
-"""A CP-SAT model as a MILP in PuLP: every row is written once, in integers, and scaled here.
+"""A CP-SAT model as a MILP, in integers or in PuLP: every row is written once, and scaled here.
 
 Binaries stay binaries and what a model names in `whole` stays whole. Other variables become
 continuous, in units that keep numbers small, since MILP solvers work to absolute tolerances of
@@ -8,18 +8,24 @@ smallest that the variables' limits allow.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar, TypeVar
 
 import pulp
 
+from .errors import InputError
 from .formulation import FLOAT_RANGE, Formulation
+from .rows import divided
 
 InstanceT = TypeVar("InstanceT")
 ModelT = TypeVar("ModelT")
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
+
+LARGEST_SUM = 2**53
+"""Of a row: a double holds every whole number up to it."""
 
 COEFFICIENT = 10**3
 """Likewise the coefficients of rows of binaries, such as bytes."""
@@ -28,7 +34,7 @@ NEAR = 1e-6
 """Added to a known objective: a limit that just fits makes solvers in floats call it infeasible."""
 
 ROWS_AT_ONCE = 200
-"""Rows that are turned, in some 0.03 s, between two looks at the limit."""
+"""Rows that are turned, in some 0.03 s with PuLP's, between two looks at the limit."""
 
 KINDS = ("linear", "bool_or", "bool_and", "exactly_one", "at_most_one")
 """The rows of CP-SAT's that can be turned into rows of a MILP."""
@@ -56,6 +62,15 @@ class InFloats(Formulation):
         self, without: Collection[str] = (), checkpoint: Callable[[], None] = lambda: None
     ) -> None:
         """Post every constraint but those in `without`, then turn the model into a MILP."""
+        program = self.in_integers(without, checkpoint)
+        self.model, self._columns = program.milp(checkpoint)
+        self.units = dict(zip((of.name for of in self._columns), program.unit, strict=True))
+        self.objective_unit *= program.objective_unit
+
+    def in_integers(
+        self, without: Collection[str] = (), checkpoint: Callable[[], None] = lambda: None
+    ) -> "IntegerProgram":
+        """Post every constraint but those in `without`; return the MILP before it is in floats."""
         self.look = checkpoint
         ids = [""] * len(self.model.proto.constraints)
         for constraint, method in self.constraints().items():
@@ -65,14 +80,13 @@ class InFloats(Formulation):
                 more = len(self.model.proto.constraints) - len(ids)
                 ids += [constraint.replace("-", "_")] * more
         checkpoint()
-        rows = _Rows(self.model.proto, tuple(self.whole))
+        program = IntegerProgram(self.model.proto, tuple(self.whole))
         for number, row in enumerate(self.model.proto.constraints):
             if number % ROWS_AT_ONCE == 0:
                 checkpoint()
-            rows.convert(row, ids[number])
-        self.model, self._columns = rows.finished(), rows.columns
-        self.units = dict(zip((of.name for of in rows.columns), rows.unit, strict=True))
-        self.objective_unit *= rows.objective_unit
+            program.convert(row, ids[number])
+        program.name_the_rest()
+        return program
 
     def start_from(self, solution: Any, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
@@ -92,46 +106,106 @@ def in_floats(model: Callable[[InstanceT], ModelT]) -> Callable[[InstanceT], Mod
     return type("Model", (InFloats, model), {"__doc__": model.__doc__})
 
 
-class _Rows:
-    """The MILP of a posted model, row by row; variables whose names begin so are whole numbers."""
+@dataclass(frozen=True)
+class IntegerRow:
+    """A sum of ``coefficient * x`` is at least, at most or exactly a number (sign 1, -1 or 0).
+
+    Coefficients are of the CP-SAT model's variables, by number. The number is half of
+    `twice_the_side`: some sides lie half-way between two sums. The MILP has all divided by `unit`.
+    """
+
+    name: str
+    terms: dict[int, int]
+    sign: int
+    twice_the_side: int
+    unit: int
+
+
+class IntegerProgram:
+    """The MILP of a posted model, row by row; variables whose names begin so are whole numbers.
+
+    Attributes
+    ----------
+    names
+        Of the variables, as the MILP has them.
+    low, high, kept, unit
+        Of each, its ends, whether it stays a whole number, and of how many one is in the MILP.
+    rows
+        In the order in which the MILP has them.
+    costs, offset, objective_unit
+        The objective's coefficients by variable; the MILP has all divided by the unit.
+    """
 
     def __init__(self, proto: Any, whole: tuple[str, ...]) -> None:
-        self.milp = pulp.LpProblem("model", pulp.LpMinimize)
         domains = [list(of.domain) for of in proto.variables]  # which has no negative indices
         self.low, self.high = [of[0] for of in domains], [of[-1] for of in domains]
         binary = [ends == (0, 1) for ends in zip(self.low, self.high, strict=True)]
         names = [of.name for of in proto.variables]
-        kept = [one or of.startswith(whole) for one, of in zip(binary, names, strict=True)]
-        self.kept = kept
+        self.names = [_plain(name or f"v{n}") for n, name in enumerate(names)]
+        self.kept = [one or of.startswith(whole) for one, of in zip(binary, names, strict=True)]
         self.unit = [
             1 if one else power_of_ten(high, LARGEST)
-            for one, high in zip(kept, self.high, strict=True)
+            for one, high in zip(self.kept, self.high, strict=True)
         ]
-        self.columns = [
-            self.milp.add_variable(
-                _plain(name or f"v{n}"),
+        self.rows: list[IntegerRow] = []
+        self.free = set(range(len(names)))
+        self.count = dict[str, int]()
+        goal = proto.objective
+        self.costs: dict[int, int] = dict(zip(goal.vars, goal.coeffs, strict=True))
+        self.offset = int(goal.offset)
+        costs = sum(abs(c) for v, c in self.costs.items() if binary[v])
+        units = [self.unit[v] for v in self.costs]
+        self.objective_unit = max(units, default=1) * power_of_ten(costs, FLOAT_RANGE)
+
+    def milp(self, checkpoint: Callable[[], None]) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
+        """Return PuLP's problem, in floats, and its variables, as the CP-SAT model numbers them."""
+        milp = pulp.LpProblem("model", pulp.LpMinimize)
+        columns = [
+            milp.add_variable(
+                name,
                 self.low[n] / self.unit[n],
                 self.high[n] / self.unit[n],
-                pulp.LpInteger if kept[n] else pulp.LpContinuous,
+                pulp.LpInteger if self.kept[n] else pulp.LpContinuous,
             )
-            for n, name in enumerate(names)
+            for n, name in enumerate(self.names)
         ]
-        self.free = set(range(len(self.columns)))
-        self.count = dict[str, int]()
-        goal = dict(zip(proto.objective.vars, proto.objective.coeffs, strict=True))
-        costs = sum(abs(c) for v, c in goal.items() if binary[v])
-        units = [self.unit[v] for v in goal]
-        self.objective_unit = max(units, default=1) * power_of_ten(costs, FLOAT_RANGE)
-        offset = proto.objective.offset / self.objective_unit
-        self.milp.setObjective(self._sum(goal, self.objective_unit) + offset)
 
-    def finished(self) -> pulp.LpProblem:
-        """Return the MILP, with a row that names what no other does: PuLP would forget it."""
+        def total(terms: dict[int, int], unit: int) -> pulp.LpAffineExpression:
+            found = ((columns[v], c * self.unit[v] / unit) for v, c in terms.items() if c)
+            return pulp.LpAffineExpression(found)
+
+        goal = total(self.costs, self.objective_unit)
+        milp.setObjective(goal + self.offset / self.objective_unit)
+        for number, row in enumerate(self.rows):
+            if number % ROWS_AT_ONCE == 0:
+                checkpoint()
+            self._refuse_inexact(row)
+            side = row.twice_the_side / (2 * row.unit)
+            if row.sign > 0:
+                milp += total(row.terms, row.unit) >= side, row.name
+            elif row.sign < 0:
+                milp += total(row.terms, row.unit) <= side, row.name
+            else:
+                milp += total(row.terms, row.unit) == side, row.name
+        return milp, columns
+
+    def _refuse_inexact(self, row: IntegerRow) -> None:
+        """Refuse a row whose sums floats do not hold."""
+        most = sum(abs(c) * max(-self.low[v], self.high[v]) for v, c in row.terms.items())
+        if most > LARGEST_SUM:
+            constraint = "-".join(row.name.split("_")[:-1])
+            raise InputError(
+                f"milp, mathprog: {constraint} has sums up to {most}; floats hold whole"
+                f" numbers up to {LARGEST_SUM} only. Method cp-sat computes in integers"
+            )
+
+    def name_the_rest(self) -> None:
+        """Add a row that names the variables that no other does: PuLP would forget them."""
         if self.free:
-            others = [self.columns[n] for n in sorted(self.free)]
-            limit = sum(variable.upBound for variable in others)
-            self.milp += pulp.lpSum(others) <= limit, "known_variables"
-        return self.milp
+            unit = max(self.unit[n] for n in self.free)
+            lots = {n: unit // self.unit[n] for n in sorted(self.free)}
+            most = sum(lot * self.high[n] for n, lot in lots.items())
+            self.rows.append(IntegerRow("known_variables", lots, -1, 2 * most, unit))
 
     def convert(self, row: Any, constraint_id: str) -> None:
         """Add a row of the CP-SAT model; one of no constraint is named after its kind."""
@@ -172,26 +246,18 @@ class _Rows:
     def _add(self, terms: dict[int, int], side: int, sign: int, at: str) -> None:
         """Add that a sum is at least (sign 1), at most (-1) or exactly (0) a number."""
         self.free -= terms.keys()
+        if all(self.kept[v] for v in terms):
+            terms, side = divided(terms, side, sign)
         number = self.count[at] = self.count.get(at, -1) + 1
-        unit, value = max((self.unit[v] for v in terms), default=1), float(side)
+        unit, twice = max((self.unit[v] for v in terms), default=1), 2 * side
         largest = max(map(abs, terms.values()), default=1)
         binary = all((self.low[v], self.high[v]) == (0, 1) for v in terms)
         if binary or (largest > FLOAT_RANGE and all(self.kept[v] for v in terms)):
             unit = power_of_ten(largest, COEFFICIENT)
             step = gcd(*terms.values()) or 1
             if unit > 1 and sign:
-                value = (-sign * (-sign * side // step) - sign * 0.5) * step
-        total, name = self._sum(terms, unit), f"{at}_{number}"
-        if sign > 0:
-            self.milp += total >= value / unit, name
-        elif sign < 0:
-            self.milp += total <= value / unit, name
-        else:
-            self.milp += total == value / unit, name
-
-    def _sum(self, terms: dict[int, int], unit: int) -> pulp.LpAffineExpression:
-        found = ((self.columns[v], c * self.unit[v] / unit) for v, c in terms.items() if c)
-        return pulp.LpAffineExpression(found)
+                twice = (-2 * sign * (-sign * side // step) - sign) * step
+        self.rows.append(IntegerRow(f"{at}_{number}", terms, sign, twice, unit))
 
 
 def _summed(literals: Sequence[int]) -> tuple[dict[int, int], int]:

@@ -8,7 +8,8 @@ asked for in this order, cheapest first:
    is asked for again without presolve;
 2. "is there a better solution?" is put to CP-SAT another way than it was asked;
 3. where the first word came from an engine whose tolerance is too wide, CP-SAT is asked both ways;
-4. a certificate is made, and checked by `moeopt.certificates.certificate`.
+4. a certificate is made, by a lemma's model or the plain one, and checked by
+   `moeopt.certificates.certificate`.
 
 What contradicts a checked solution is noted as refuted, and another engine is asked for the answer.
 """
@@ -67,15 +68,15 @@ class _Word:
     Attributes
     ----------
     optimal
-        Whether it calls its solution optimal, also where `bound`, which leaves room for its
-        tolerances, does not say so.
+        The objective of a solution that it calls optimal, also where `bound`, which leaves room for
+        its tolerances, does not say so.
     """
 
     by: str
     way: str
     bound: int | None
     infeasible: bool
-    optimal: bool = False
+    optimal: int | None = None
     counts: bool = True
     refutations: list[Refutation] = field(default_factory=list)
 
@@ -96,9 +97,8 @@ class _Verification:
                 outcome.parameters,
                 outcome.bound,
                 outcome.proven == "infeasible",
-                outcome.proven == "optimal",
-                outcome.counts,
-                outcome.refutations,
+                counts=outcome.counts,
+                refutations=outcome.refutations,
             )
         self.asked: set[str] = set()
         self.fell = False
@@ -107,7 +107,9 @@ class _Verification:
     def run(self) -> Outcome:
         """Return the outcome with what stands of it."""
         outcome = self.outcome
-        self._judge(outcome, outcome.by or self.task.method.name, outcome.parameters)
+        valued = self._judge(outcome, outcome.by or self.task.method.name, outcome.parameters)
+        if self.word is not None and outcome.proven == "optimal":
+            self.word.optimal = valued
         proof: Proof | None = None
         for _ in range(ROUNDS):
             self._drop_contradicted()
@@ -127,10 +129,10 @@ class _Verification:
         self._drop_contradicted()
         return self._settled(proof)
 
-    def _judge(self, answer: Outcome, engine: str, way: str) -> bool:
-        """Hold a solution to the checker, keep it if it is the best, and tell whether it is."""
+    def _judge(self, answer: Outcome, engine: str, way: str) -> int | None:
+        """Hold a solution to the checker, keep it if it is the best, and return its objective."""
         if answer.solution is None:
-            return False
+            return None
         reason = wrong(self.task, answer)
         actual = answer.claim
         if reason is None and not self.task.without:
@@ -141,10 +143,10 @@ class _Verification:
         if reason is not None:
             self._note(engine, way, "solution", answer.claim, reason)
             self.fell, self.refused = True, self.refused or reason
-        elif actual is not None and (self.objective is None or actual < self.objective):
+            return None
+        if actual is not None and (self.objective is None or actual < self.objective):
             self.solution, self.objective = answer.solution, actual
-            return True
-        return False
+        return actual
 
     def _costs(self, answer: Outcome, actual: int) -> str:
         """Return the words on a solution that costs more than is claimed, with the rules why."""
@@ -170,9 +172,9 @@ class _Verification:
             self._note("the combinatorial bound", "", "bound", self.task.lower, reason)
             self.task.lower, self.fell = None, True
         word = self.word
-        if word is not None and (word.infeasible or (word.bound or 0) > self.objective):
-            claimed = _claim(None if word.infeasible else word.bound)
-            self._note(word.by, word.way, *claimed, reason)
+        least = max(word.bound or 0, word.optimal or 0) if word is not None else 0
+        if word is not None and (word.infeasible or least > self.objective):
+            self._note(word.by, word.way, *_claim(None if word.infeasible else least), reason)
             self._drop_word()
 
     def _drop_word(self) -> None:
@@ -194,7 +196,7 @@ class _Verification:
     def _word_closes(self, word: _Word) -> bool:
         if word.infeasible or self.objective is None:
             return word.infeasible and self.objective is None
-        return word.optimal or self._closes(word.bound)
+        return word.optimal == self.objective or self._closes(word.bound)
 
     def _second_reason(self, word: _Word) -> bool | None:
         """Ask whether there is something better; False: there is, None: not decided in time."""
@@ -213,12 +215,11 @@ class _Verification:
             if answer is None or (answer.proven != "infeasible" and answer.solution is None):
                 return None
             if answer.proven != "infeasible":
-                if not self._judge(answer, BY, way.name):
+                before = self.objective
+                self._judge(answer, BY, way.name)
+                if self.objective == before:
                     return None
-                claimed = _claim(None if word.infeasible else word.bound)
-                reason = f"there is a solution of {self.task.packing.unpack(self.objective or 0)}"
-                self._note(word.by, word.way, *claimed, reason)
-                self._drop_word()
+                self._drop_contradicted()
                 self._take(answer, way)
                 return False
             self._note(BY, way.name, *_claim(self.objective))
@@ -250,9 +251,9 @@ class _Verification:
         """Make a certificate of what is not confirmed; without one it is a single word."""
         outcome, remaining = self.outcome, self.limit.remaining_s
         if outcome.termination != "interrupted" and remaining > 0 and not self.task.without:
-            from moeopt.certificates.emit import proven
+            from moeopt.certificates.forms import proven_by_any
 
-            if proven(self.task.instance, self.objective, remaining) is not None:
+            if proven_by_any(self.task.instance, self.objective, remaining) is not None:
                 self._say("a certificate was made and checked")
                 return "certificate"
         if outcome.termination != "interrupted":

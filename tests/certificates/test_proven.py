@@ -7,7 +7,15 @@ import pytest
 
 import moeopt
 from tests.exporters.test_export_exact_model import random_instances
-from tests.rooms.certificates import Model, RefusedError, neutral_model, proven, verify
+from tests.rooms.certificates import (
+    Model,
+    RefusedError,
+    form_of,
+    neutral_model,
+    proven,
+    proven_by_any,
+    verify,
+)
 from tests.rooms.core import by_work, clock, linear
 from tests.rooms.problems import PROBLEMS, get_problem
 
@@ -77,8 +85,35 @@ def test_a_model_that_is_too_large_is_not_built(
 ) -> None:
     """It is given up by its size; no row of it is turned into one of a MILP."""
     instance = moeopt.load(root / "instances" / LARGE)
-    monkeypatch.setattr(linear, "_Rows", lambda *_: pytest.fail("rows were turned"))
+    monkeypatch.setattr(linear, "IntegerProgram", lambda *_: pytest.fail("rows were turned"))
     for limit in (0.0, 2.0):
         assert proven(instance, 1, limit) is None
         with by_work():
             assert proven(instance, 1, limit) is None
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_lemma_or_the_exact_model_proves_it(problem: str, root: Path) -> None:
+    """Whichever does, the checker accepts it of that model; nothing above the optimum is proven."""
+    instance, optimum = solved(problem, TO_PROVE[problem], root)
+    assert optimum is not None
+    grid = get_problem(problem).bounds.objective_grid(instance)
+    answers = []
+    for _ in range(2):
+        with by_work() as units:
+            answers.append((proven_by_any(instance, optimum, 3.0), units.units))
+            assert proven_by_any(instance, optimum + grid, 0.5) is None
+    assert answers[0] == answers[1]
+    found = answers[0][0]
+    assert found is not None
+    assert verify(Model(neutral_model(instance, form_of(found)).data), found) == optimum
+
+
+def test_both_kinds_of_models_are_used(root: Path) -> None:
+    """A lemma's where a problem has one that holds; the exact one for the others."""
+    with by_work():
+        for problem, by_lemma in (("balance", True), ("bitwidth", False)):
+            found = proven_by_any(*solved(problem, 0, root), 1.0)
+            assert found is not None
+            assert ("form" in found) == by_lemma
+        assert proven_by_any(*solved("placement", 5, root), 1.0) is not None  # has no solution

@@ -3,8 +3,10 @@
 from itertools import product
 from typing import Any
 
+import pytest
 from ortools.sat.python import cp_model
 
+from moeopt import InputError
 from tests.rooms.core import InFloats
 
 BIG = 123_456
@@ -67,4 +69,66 @@ def test_rows_hold_where_they_should() -> None:
         objective = sum(c * value[v.name] for v, c in milp.model.objective.items())
         objective += milp.model.objective.constant
         assert round(objective * milp.objective_unit) == 7 * (3 * n + 5 * flags[0] + 2)
+    assert seen == {True, False}
+
+
+class Heavy:
+    """A row of two binaries, and their objective."""
+
+    def __init__(self, bytes_each: int) -> None:
+        self.model, self.objective_unit = cp_model.CpModel(), 1
+        self.a, self.b = (self.model.new_bool_var(f"x[{n}]") for n in range(2))
+        self.bytes = bytes_each
+        self.model.minimize(self.a)
+
+    def xx_c1_bytes(self) -> None:
+        """Post that both do not fit."""
+        self.model.add(self.bytes * self.a + 3 * self.bytes * self.b <= 4 * self.bytes - 1)
+
+
+class HeavyMilp(InFloats, Heavy):
+    """The same in floats."""
+
+
+def test_a_row_is_divided_before_it_is_scaled() -> None:
+    """By the coefficients' divisor, the side to the inside: it is exact in floats then."""
+    milp: Any = HeavyMilp(10**15)
+    milp.post()
+    [row] = [row for row in milp.model.constraints() if "XX_C1" in row.name]
+    assert sorted(row.values()) == [1, 3]
+    assert row.constant == -3
+
+
+def test_a_row_that_floats_do_not_hold_is_refused() -> None:
+    """In one line with the constraint, above 2**53."""
+
+    class TooHeavy(HeavyMilp):
+        def xx_c1_bytes(self) -> None:
+            """Post a row without common divisor."""
+            self.model.add(self.bytes * self.a + (self.bytes + 1) * self.b <= self.bytes)
+
+    largest: Any = TooHeavy((2**53 - 1) // 2)
+    largest.post()
+    milp: Any = TooHeavy(2**52)
+    with pytest.raises(InputError, match=r"^milp, mathprog: XX-C1 has sums up to \d+; .* cp-sat "):
+        milp.post()
+
+
+def test_rows_in_integers_hold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where doubles do not tell a sum from the next."""
+    large = 2**51 + 1
+    monkeypatch.setitem(Rows.xx_c1_rows.__globals__, "BIG", large)
+    rows = Milp(None).in_integers().rows
+    seen = set()
+    for *flags, step, off in product((0, 1), (0, 1), (0, 1), range(10), (-1, 0, 1)):
+        n = min(max(step * large + off, 0), 9 * large)
+        sums = [sum(c * (*flags, n)[v] for v, c in row.terms.items()) for row in rows]
+        kept = all(
+            2 * of == row.twice_the_side
+            if row.sign == 0
+            else row.sign * 2 * of >= row.sign * row.twice_the_side
+            for row, of in zip(rows, sums, strict=True)
+        )
+        assert kept == holds(*flags, n), (flags, n)
+        seen.add(kept)
     assert seen == {True, False}

@@ -14,7 +14,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
@@ -31,7 +30,6 @@ from tests.rooms.certificates import (
     Packing,
     RefusedError,
     Steps,
-    _fractions,
     certify,
     check_parts,
     neutral_model,
@@ -528,14 +526,6 @@ def test_bad_commands_are_one_line(
     Path("some.sol").write_text("# x\ntrace 1\n")
     arguments, reason = BAD_COMMANDS[what]
     assert reason in refused_command(capsys, ["library", *arguments])
-
-
-def test_denominators_are_found_again() -> None:
-    """Fractions with a common denominator are; others are left out."""
-    found = _fractions(np.array([1 / 1000, 333 / 1000, 123_456_789.012]), [1, 10, 1000])
-    assert found is not None
-    assert [str(one) for one in found] == ["1/1000", "333/1000", "30864197253/250"]
-    assert _fractions(np.array([1 / 3]), [1, 10, 1000, 10**6]) is None
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -2,7 +2,9 @@
 
 Usual random instances seldom have an expert without tokens, equal experts, a layer in which nothing
 happens, times of zero beside huge ones, no memory at all or more than there are experts. Here each
-of these is as likely as not. ``benchmarks/studies/attack.py`` solves them with every method.
+of these is as likely as not. And none of them has numbers without a common divisor: the kinds that
+begin with `MIXED` have (`mixed_numbers`). ``benchmarks/studies/attack.py`` solves them with every
+method.
 
 A maker is a function of a seed. To enter a problem, or another kind of instance, add it to
 `MAKERS`.
@@ -19,6 +21,7 @@ from tests.problems.cache import cache_random_instances as usual_cache
 from tests.problems.deferral import random_schedules as usual_deferral
 from tests.problems.joint import joint_random_instances as usual_joint
 from tests.problems.layout import layout_random_instances as layout
+from tests.problems.mixed_numbers import LAWS, model_files, with_numbers
 from tests.problems.placement import placement_random_instances as usual_placement
 from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
@@ -30,9 +33,12 @@ from tests.rooms.cache import Instance as Cache
 from tests.rooms.deferral import Instance as Deferral
 from tests.rooms.joint import Instance as Joint
 from tests.rooms.placement import Instance as Placement
+from tests.rooms.problems import get_problem
 from tests.rooms.split import Instance as Split
 
 Maker = Callable[[int], Any]
+
+MIXED = "numbers: "
 
 
 class Extremes:
@@ -338,7 +344,7 @@ def _kinds(make: Callable[..., Any], kinds: tuple[str, ...]) -> dict[str, Maker]
     return {kind: partial(make, kind=kind) for kind in kinds}
 
 
-MAKERS: Mapping[str, Mapping[str, Maker]] = {
+_MAKERS: Mapping[str, Mapping[str, Maker]] = {
     "placement": {
         "edges": placement,
         **_kinds(
@@ -381,4 +387,35 @@ MAKERS: Mapping[str, Mapping[str, Maker]] = {
         **_kinds(tri_domain.random_schema_2, tri_domain.SCHEMA_2_KINDS),
     },
 }
-"""Problem -> kind -> maker."""
+
+MOST_CANDIDATES = 3000
+"""Of an instance whose numbers are drawn again: brute force takes some 0.1 s for them."""
+
+
+def mixed(seed: int, problem: str, law: str) -> Any:
+    """Return an instance of any kind, a third of them of extremes, with numbers by a law."""
+    rng = random.Random(f"mixed {problem} {law} {seed}")
+    kinds = _MAKERS[problem]
+    others = [kind for kind in kinds if kind != "edges"]
+    count = get_problem(problem).oracle.count
+    while True:
+        kind = rng.choice(["edges", rng.choice(others), rng.choice(others)])
+        base = kinds[kind](rng.randrange(10**6))
+        if count(base) <= MOST_CANDIDATES:
+            return with_numbers(base, law, seed)
+
+
+def any_numbers(problem: str, seed: int) -> Any:
+    """Return an instance with numbers by the laws in turn."""
+    return mixed(seed, problem, LAWS[seed % len(LAWS)])
+
+
+MAKERS: Mapping[str, Mapping[str, Maker]] = {
+    problem: {
+        **kinds,
+        **{f"{MIXED}{law}": partial(mixed, problem=problem, law=law) for law in LAWS},
+        **({f"{MIXED}model files": model_files} if problem == "split" else {}),
+    }
+    for problem, kinds in _MAKERS.items()
+}
+"""Problem -> kind -> maker; the kinds that begin with `MIXED` have numbers of no common divisor."""

@@ -13,9 +13,10 @@ __getattr__, __dir__ = lazily(
             "sides",
             "verify",
         ),
-        "moeopt.certificates.emit": ("certify", "proven"),
+        "moeopt.certificates.emit as emit": ("certify", "proven"),
+        "moeopt.certificates.forms as forms": ("proven_by_any",),
         "moeopt.certificates.lemmas": ("LEMMAS",),
         "moeopt.certificates.lemmas.layout": ("Packing",),
-        "moeopt.certificates.model": ("_fractions", "neutral_model"),
+        "moeopt.certificates.model": ("form_of", "neutral_model"),
     }
 )

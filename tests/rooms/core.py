@@ -35,7 +35,7 @@ __getattr__, __dir__ = lazily(
             "refine",
             "table_of",
         ),
-        "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope"),
+        "moeopt.core.envelope": ("InstanceEnvelope", "LARGEST_SUM", "SolutionEnvelope"),
         "moeopt.core.formulation": ("Formulation",),
         "moeopt.core.highs as highs": ("TOLERANCE", "minimize"),
         "moeopt.core.json_files as json_files": ("check_file", "check_folder", "read_object"),
@@ -61,6 +61,7 @@ __getattr__, __dir__ = lazily(
             "THIS_STEP",
         ),
         "moeopt.core.rounding": ("least", "rounded"),
+        "moeopt.core.rows": ("divided", "take_out_divisor"),
         "moeopt.core.safe_bound": ("Program", "claim_tolerance", "distance", "safe_bound"),
         "moeopt.core.search": ("Feasibility", "Refutation", "Search"),
         "moeopt.core.settlements": (

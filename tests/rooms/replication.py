@@ -4,9 +4,9 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.replication.anneal_and_refute": ("joint_bound",),
+        "moeopt.problems.replication.anneal_and_refute": ("LARGEST", "joint_bound"),
         "moeopt.problems.replication.annealing as annealing": (),
-        "moeopt.problems.replication.bounds": ("has_room",),
+        "moeopt.problems.replication.bounds": ("has_room", "objective_limit"),
         "moeopt.problems.replication.check": (
             "CONSTRAINTS",
             "candidates",

@@ -46,6 +46,18 @@ def test_a_model_that_is_late_is_ended() -> None:
     assert closed()
 
 
+def test_glpk_that_falls_over_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its assertions abort its process on some large numbers: then it has proven nothing."""
+
+    def aborted(*_: object) -> None:
+        raise ProcessEndedError("its process was ended by SIGABRT")
+
+    monkeypatch.setattr(Process, "ask_within", aborted)
+    result = moeopt.solve(random_instance(3), "mathprog", warm_start=False)
+    assert (result.status, result.solution, result.bound) == ("unknown", None, None)
+    assert result.raw_status == "GLPK gave up: its process was ended by SIGABRT"
+
+
 def test_a_large_program_is_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS in a process of its own says what it says here; one that ends is no answer."""
     instance = random_instance(3)

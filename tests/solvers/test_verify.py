@@ -6,6 +6,7 @@ import pytest
 
 import moeopt
 from tests.problems.tri_domain.random_instances import random_instance
+from tests.rooms.certificates import forms
 from tests.rooms.cli import run
 from tests.rooms.core import cpsat as engine
 from tests.rooms.solvers import FUNCTIONS, Answer, Claim, Outcome, Task, cpsat, in_parts, milp
@@ -77,8 +78,8 @@ def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch
     assert f"REFUTED: {fallen.engine}" in result.raw_status
 
 
-def test_without_time_to_confirm_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The solution stays, and bound and objective are one engine's word."""
+def test_what_no_run_confirms_is_certified_or_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a certificate the solution stays, and the bound is one engine's word."""
     honest = cpsat.solved
 
     def undecided(task: Task, way: engine.Way, below: int | None = None) -> Outcome:
@@ -87,6 +88,9 @@ def test_without_time_to_confirm_it_is_feasible(monkeypatch: pytest.MonkeyPatch)
         return honest(task, way, below)
 
     monkeypatch.setattr(cpsat, "solved", undecided)
+    certified = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
+    assert (certified.status, certified.proof) == ("optimal", "certificate")
+    monkeypatch.setattr(forms, "proven_by_any", lambda *_: None)
     result = moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
     assert (result.status, result.termination, result.proof) == ("feasible", "time_limit", "single")
     assert result.bound == result.objective

@@ -63,7 +63,7 @@ from moeopt.core.clock import spend
 from moeopt.core.search import Feasibility, Search
 
 from .check import johnson_ns
-from .instance import INT64_SUMS_NS, Instance
+from .instance import Instance
 
 Ints = NDArray[np.int64]
 Step = tuple["Parcel", Ints, NDArray[np.bool_]]
@@ -289,10 +289,7 @@ def lower_bound(instance: Instance) -> int:
     alone needs (`link_relaxation`). The smaller of the two cases is a bound on both.
     """
     everything = johnson_ns(instance, [instance.slices] * len(instance.experts))
-    shared = max(instance.gpu_overhead_ns, instance.ndp_overhead_ns)
-    if instance.horizon_ns <= INT64_SUMS_NS:
-        shared = link_relaxation(instance).makespan_ns
-    return min(everything, shared)
+    return min(everything, link_relaxation(instance).makespan_ns)
 
 
 def objective_grid(instance: Instance) -> int:

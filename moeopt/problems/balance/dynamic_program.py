@@ -32,7 +32,7 @@ from moeopt.core.search import Feasibility, Search
 from .bounds import gpu_relaxation, link_relaxation, lower_bound, taken_slices
 from .check import objective
 from .heuristics import all_gpu, all_ndp
-from .instance import INT64_SUMS_NS, Instance, Solution
+from .instance import Instance, Solution
 
 FEW_EXCHANGES = 2**22
 """Slices of a unit times experts: so many exchanges are compared within some 20 ms."""
@@ -47,9 +47,6 @@ def solve(instance: Instance, search: Search) -> None:
     """Bound by the link, then by the GPU, until the best solution found meets the bound."""
     for one_side in (all_ndp, all_gpu):
         _offer(instance, search, one_side(instance).gpu_slices)
-    if instance.horizon_ns > INT64_SUMS_NS:
-        search.note = "numbers too large"
-        return
     _offer(instance, search, taken_slices(instance, link_relaxation(instance)))
     search.prove(lower_bound(instance))
     best = search.objective

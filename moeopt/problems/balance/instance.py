@@ -12,6 +12,7 @@ from moeopt.core.envelope import (
     InstanceEnvelope,
     Nanoseconds,
     SolutionEnvelope,
+    Sum,
     distinct,
     field_error,
 )
@@ -20,9 +21,6 @@ MAX_UNITS = 1024
 MAX_SLICES_PER_UNIT = 4096
 MAX_EXPERTS = 4096
 MAX_SEQUENCE = 2**20
-
-INT64_SUMS_NS = 2**61
-"""Up to this horizon, sums of times and their differences stay in int64."""
 
 
 class Expert(Data):
@@ -84,6 +82,9 @@ class Instance(InstanceEnvelope):
     """
 
     TABLES: ClassVar = (Table("experts", "tokens", "(experts,)", "expert", {"resident": False}),)
+    SUMS: ClassVar = (
+        Sum("experts", "all slices on both sides with transfers and activations", "horizon_ns"),
+    )
 
     problem: Literal["balance"] = "balance"
     stage: Literal["decode", "prefill"]

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from moeopt.core.errors import InputError
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
+from moeopt.core.rows import take_out_divisor
 
 from .instance import Instance, Solution
 
@@ -65,13 +66,13 @@ class Model(Formulation):
         """Post BW-C2: the widths of a layer sum to at most its budget, where it has one."""
         for layer, budget in zip(self.has, self.instance.layer_budgets, strict=True):
             if budget is not None:
-                self.model.add(self._bits(layer) <= budget)
+                take_out_divisor(self.model.add(self._bits(layer) <= budget))
 
     def bw_c3_model_budget(self) -> None:
         """Post BW-C3: all widths sum to at most the model's budget, where it has one."""
         if self.instance.model_budget_bits is not None:
             total = sum(self._bits(layer) for layer in self.has)
-            self.model.add(total <= self.instance.model_budget_bits)
+            take_out_divisor(self.model.add(total <= self.instance.model_budget_bits))
 
     def bw_c4_granularity(self) -> None:
         """Post BW-C4: experts that the granularity ties together have the same width."""

@@ -8,11 +8,13 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, fie
 
 from moeopt.core.arrays import integers
 from moeopt.core.envelope import (
+    MAX_NUMBER,
     Count,
     Data,
     InstanceEnvelope,
     Nanoseconds,
     SolutionEnvelope,
+    Sum,
     field_error,
 )
 
@@ -31,12 +33,13 @@ def _for_each_layer(value: object, info: ValidationInfo) -> object:
     return (value,) * info.data.get("layers", 1)
 
 
-_NUMBER = {"type": "integer", "minimum": 0}
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": MAX_NUMBER}
+_LIST = {"type": "array", "items": _NUMBER, "maxItems": MAX_LAYERS}
 
 EachLayerNs = Annotated[
     tuple[Nanoseconds, ...],
     BeforeValidator(_for_each_layer),
-    WithJsonSchema({"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]}),
+    WithJsonSchema({"anyOf": [_NUMBER, _LIST]}),
 ]
 """A time of each layer; a file may state one integer for all of them."""
 
@@ -80,6 +83,9 @@ class Instance(InstanceEnvelope):
     minimises makespan_ns, then total_penalty>
     """
 
+    SUMS: ClassVar = (
+        Sum("expert_cpu_ns", "all tasks of all layers, one after the other,", "horizon_ns"),
+    )
     ABSENT: ClassVar = {"min_immediate": 0}
 
     problem: Literal["deferral"] = "deferral"

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
+from moeopt.core.rows import take_out_divisor
 
 from .check import layer_runs
 from .instance import Instance, Solution
@@ -165,19 +167,21 @@ class Model(Formulation):
     def jt_c2_gpu_memory(self) -> None:
         """Post JT-C2: residents, caches and the KV cache fit."""
         i = self.instance
-        used: LinearExpr = _dot(self.kap, [context.kv_bytes for context in i.contexts])
+        unit = gcd(*i.expert_bytes, *(context.kv_bytes for context in i.contexts)) or 1
+        sizes = [size // unit for size in i.expert_bytes]
+        used: LinearExpr = _dot(self.kap, [context.kv_bytes // unit for context in i.contexts])
         for layer in range(i.layers):
             for held in self.held[layer]:
-                used += _dot(held, i.expert_bytes)
-            room = self.model.new_int_var(0, i.max_ways * max(i.expert_bytes), "")
+                used += _dot(held, sizes)
+            room = self.model.new_int_var(0, i.max_ways * max(sizes), "")
             for ways, flag in enumerate(self.ways[layer]):
                 for e, widths in enumerate(self.width[layer]):
-                    for width, size in zip(widths, i.expert_bytes, strict=True):
+                    for width, size in zip(widths, sizes, strict=True):
                         if ways * size:
                             case = [flag, width, ~self.resident[layer][e]]
                             self.model.add(room >= ways * size).only_enforce_if(case)
             used += room
-        self.model.add(used <= i.gpu_bytes)
+        self.model.add(used <= i.gpu_bytes // unit)
 
     def jt_c3_host_memory(self) -> None:
         """Post JT-C3: the host's experts fit."""
@@ -190,7 +194,7 @@ class Model(Formulation):
                 used += _dot(width, i.expert_bytes)
                 if not i.host_copy:
                     used -= _dot(held, i.expert_bytes)
-        self.model.add(used <= i.host_bytes)
+        take_out_divisor(self.model.add(used <= i.host_bytes))
 
     def jt_c4_quality(self) -> None:
         """Post JT-C4: widths, KV cache and deferred experts lose at most max_loss."""
@@ -203,7 +207,7 @@ class Model(Formulation):
                 lost += _dot(width, [i.lost(layer, e, j) for j in self.widths])
         for access, _, sides, _ in self._accesses():
             lost += access.loss * sum(sides["late"])
-        self.model.add(lost <= i.max_loss)
+        take_out_divisor(self.model.add(lost <= i.max_loss))
 
     def jt_c5_where_it_is(self) -> None:
         """Post JT-C5: the GPU runs what is resident or found in the cache."""

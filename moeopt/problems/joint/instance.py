@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.arrays import integers
 from moeopt.core.envelope import (
@@ -19,6 +19,7 @@ from moeopt.core.envelope import (
     Name,
     Nanoseconds,
     SolutionEnvelope,
+    Sum,
     field_error,
 )
 
@@ -176,6 +177,16 @@ class Instance(InstanceEnvelope):
     minimises total_ns>
     """
 
+    SUMS: ClassVar = (
+        Sum(
+            "steps",
+            "all steps with nothing at once and every copy, in ns,",
+            "largest_ns",
+            MAX_TOTAL,
+        ),
+        Sum("width_loss", "the losses of all decisions", "largest_loss", MAX_TOTAL),
+        Sum("expert_bytes", "all experts at every width, ways and KV caches,", "all_bytes"),
+    )
     ABSENT: ClassVar = {
         **{"hand_over_ns": 0, "host_bytes": None, "max_loss": None, "width_loss": None},
         **{"host_copy": True, "max_ways": 0, "max_deferred": 0},
@@ -298,17 +309,6 @@ class Instance(InstanceEnvelope):
                 _check_active([row, layer], active, experts, longest)
         return steps
 
-    @model_validator(mode="after")
-    def _numbers_stay_in_64_bits(self) -> Self:
-        most_ns = self.horizon_ns + max(self.copy_ns) * self.rows.entries
-        if most_ns > MAX_TOTAL:
-            raise field_error(["steps"], f"could take {most_ns} ns; {MAX_TOTAL} is the most")
-        loss = int(self.rows.loss.sum()) + max(context.kv_loss for context in self.contexts)
-        loss += sum(max(entries) for row in self.width_loss or () for entries in row)
-        if loss > MAX_TOTAL:
-            raise field_error(["width_loss"], f"sum to {loss} at most; {MAX_TOTAL} is the most")
-        return self
-
     @classmethod
     def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
         axes = "(steps, layers, top_k)"
@@ -364,6 +364,25 @@ class Instance(InstanceEnvelope):
         experts = sum(slowest[n] for n in tokens)
         around = max(c.step_ns + sum(c.attention_ns) for c in self.contexts) + sum(self.shared_ns)
         return experts + len(self.steps) * (around + 2 * self.layers * self.hand_over_ns)
+
+    @property
+    def largest_ns(self) -> int:
+        """No solution's time is above this, with all that is copied one after the other."""
+        return self.horizon_ns + max(self.copy_ns) * self.rows.entries
+
+    @property
+    def all_bytes(self) -> int:
+        """What every variable of a model for the GPU's memory stands for, in bytes together."""
+        experts = self.layers * self.experts * sum(self.expert_bytes)
+        ways = self.layers * self.max_ways * max(self.expert_bytes)
+        return experts + ways + sum(context.kv_bytes for context in self.contexts)
+
+    @property
+    def largest_loss(self) -> int:
+        """No solution loses more than this."""
+        late: list[int] = self.rows.loss.tolist()
+        loss = sum(late) + max(context.kv_loss for context in self.contexts)
+        return loss + sum(max(entries) for row in self.width_loss or () for entries in row)
 
     def deferrable(self, layer: int) -> range:
         """Return the counts that a layer may defer: none in the last one."""

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.rows import take_out_divisor
 
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of
@@ -77,14 +77,6 @@ def experts_before(channels: Sequence[int]) -> list[int]:
     return found
 
 
-def longest_ns(instance: Instance, number: int) -> int:
-    """Return a sum over a scenario that no device's load exceeds: each expert's longest time."""
-    times = instance.path_times
-    of_experts = np.maximum(times.cost[:, number].max(axis=0), times.pcie[:, number].max(axis=0))
-    reads = max(instance.dram_striped_ns, instance.dram_localized_ns)
-    return times.base + int(np.maximum(of_experts, reads)[times.active[number]].sum())
-
-
 Terms = Iterable[tuple[IntVar, int]]
 Times = NDArray[np.int64]
 
@@ -120,7 +112,7 @@ class Model(Formulation):
             for number, scenario in enumerate(instance.scenarios)
         ]
         self.makespan = [
-            self.model.new_int_var(0, 3 * longest_ns(instance, n) // step, f"makespan[{n}]")
+            self.model.new_int_var(0, 3 * instance.longest_ns(n) // step, f"makespan[{n}]")
             for n, step in enumerate(self.step)
         ]
         self.objective = sum(
@@ -167,7 +159,7 @@ class Model(Formulation):
         Reads of striped experts load every DIMM alike, so they are summed once, in a variable.
         """
         for number in range(len(self.runs)):
-            limit = 3 * longest_ns(self.instance, number) // self.step[number]
+            limit = 3 * self.instance.longest_ns(number) // self.step[number]
             every_dimm = self.model.new_int_var(0, limit, f"striped_reads[{number}]")
             charge_ns = self.instance.striped_charge_ns(self.instance.dram_striped_ns)
             striped = self._striped_reads(number, charge_ns)
@@ -203,11 +195,10 @@ class Model(Formulation):
         of, dimms = self.instance.copies, self.instance.dimms
         if of is None:
             return
-        unit = gcd(of.share_bytes(dimms), of.expert_bytes)  # taken out of all numbers
-        shares = of.share_bytes(dimms) // unit * sum(self.striped.values())
+        shares = of.share_bytes(dimms) * sum(self.striped.values())
         for dimm in range(dimms):
-            held = of.expert_bytes // unit * sum(local[dimm] for local in self.local.values())
-            self.model.add(shares + held <= of.room_bytes // unit)
+            held = of.expert_bytes * sum(local[dimm] for local in self.local.values())
+            take_out_divisor(self.model.add(shares + held <= of.room_bytes))
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""

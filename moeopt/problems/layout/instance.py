@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
-from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, SolutionEnvelope, field_error
+from moeopt.core.envelope import (
+    Count,
+    Data,
+    Flag,
+    Nanoseconds,
+    SolutionEnvelope,
+    Sum,
+    field_error,
+)
 from moeopt.core.host_memory import HostMemory, absent
 
 from .paths import GPU_MISSES, Path, PathTimes
@@ -25,7 +33,7 @@ MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
 MAX_SCENARIOS = 256
 MAX_WEIGHT = 2**16
-"""So that a weighted sum of makespans stays within what solvers can count."""
+"""Most times that a window counts."""
 
 Costs = Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
 
@@ -169,6 +177,9 @@ class Instance(HostMemory):
     """
 
     TABLES: ClassVar = (Table("scenarios", "tokens", "(windows, experts)", None, {"weight": 1}),)
+    SUMS: ClassVar = (
+        Sum("scenarios", "each window's longest paths, times weight, and reads", "largest"),
+    )
     ABSENT: ClassVar = {"dimm_slots": None}
 
     problem: Literal["layout"] = "layout"
@@ -261,6 +272,21 @@ class Instance(HostMemory):
         """Return how many experts, windows, DIMMs and HBM slots there are, in words."""
         windows = f"{len(self.scenarios)} windows, {self.dimms} DIMMs"
         return f"{self.experts} experts, {windows}, {self.hbm_slots} HBM slots"
+
+    @property
+    def largest(self) -> int:
+        """No solution's objective is above this."""
+        longest = map(self.longest_ns, range(len(self.scenarios)))
+        return sum(
+            scenario.weight * ns for scenario, ns in zip(self.scenarios, longest, strict=True)
+        )
+
+    def longest_ns(self, number: int) -> int:
+        """Return a sum over a scenario that no device's load exceeds: each expert's longest."""
+        times = self.path_times
+        of_experts = np.maximum(times.cost[:, number], times.pcie[:, number]).max(axis=0)
+        reads = max(self.dram_striped_ns, self.dram_localized_ns)
+        return times.base + int(np.maximum(of_experts, reads)[times.active[number]].sum())
 
     @cached_property
     def path_times(self) -> PathTimes:

@@ -116,9 +116,11 @@ class Relaxation:
         self.dimms, self.slots = instance.dimms, instance.hbm_slots
         most = len(at) if instance.dimm_slots is None else instance.dimm_slots
         self.most_members = min(most, len(at))
-        reads = times.read[[Path.CPU_STRIPED, Path.CPU_LOCAL]] // unit
+        too_long = self.largest + 1  # in no solution of the box, however much longer it is
+        reads = np.minimum(times.read[[Path.CPU_STRIPED, Path.CPU_LOCAL]] // unit, too_long)
         self.striped, self.local = reads.tolist()
         cost = np.where(active[:, at], times.cost[:, windows][:, :, at] // unit, 0)
+        cost = np.minimum(cost, too_long)
         idle = (~active[:, at]).sum(axis=1)
         room = np.array(box.most) - self.striped * np.maximum(0, box.first - idle)
         ndp = np.minimum(cost[Path.NDP], np.maximum(room, 0)[:, None] + 1)
@@ -131,8 +133,8 @@ class Relaxation:
         local = np.where(self.active, least[[Path.GPU_LOCAL, Path.CPU_LOCAL]], NEVER)
         self.gpu_read, self.cpu_read = local.min(axis=2)
         self.idle = (~self.active * self.size).sum(axis=1)
-        sums = float(self.weight.sum()) * self.largest * len(at) * max(16, 4 * len(windows))
-        self.scale = max(1, min(MAX_SCALE, int(MAX_SUM // sums)))
+        sums = int(self.weight.sum()) * self.largest * len(at) * max(16, 4 * len(windows))
+        self.scale = min(MAX_SCALE, MAX_SUM // sums)
         self._enough = int(TOLERANCE * self.scale * self.largest)
         self._theta = np.zeros(len(windows))
 
@@ -512,6 +514,8 @@ class SharedLayout:
         most = tuple(t + (enough - bound) // w for w, t in zip(weight, least, strict=True))
         box = Box(0, int(times.active.any(axis=0).sum()), least, most)
         relaxation, target = Relaxation(self.instance, some, box), bound
+        if not relaxation.scale:  # multiplied times would leave int64
+            return
         heap: list[tuple[int, int, Box, Start | None]] = [(bound, 0, box, None)]
         while bound < enough:
             if bound >= target:

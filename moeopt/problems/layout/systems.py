@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
 from moeopt.core.settlements import ColdCut
@@ -189,7 +190,8 @@ def expected_ns(instance: Instance, layout: Layout) -> int:
     read = np.where(striped, times.read[Path.CPU_STRIPED], times.read[Path.CPU_LOCAL])
 
     def ns(path: Path) -> NDArray[np.int64]:
-        return np.rint(comes * table(path, given)).astype(np.int64)
+        # More tokens may be forecast than any window has: for longer than a file could state.
+        return np.rint(np.minimum(comes * table(path, given), MAX_NUMBER)).astype(np.int64)
 
     hit, ndp = ns(Path.HIT), ns(Path.NDP)
     miss = np.where(striped, ns(Path.GPU_STRIPED), ns(Path.GPU_LOCAL))

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.rows import take_out_divisor
 
 from .bounds import objective_grid
 from .instance import Instance, Solution, dispatched, held_of
@@ -61,7 +62,7 @@ class Model(Formulation):
 
     def pl_c1_slots(self) -> None:
         """Post PL-C1: the experts on the GPU take at most gpu_slots slots."""
-        self.model.add(self._used() <= self.instance.gpu_slots)
+        take_out_divisor(self.model.add(self._used() <= self.instance.gpu_slots))
 
     def pl_c2_fill(self) -> None:
         """Post PL-C2: with fill, they take all of them."""

@@ -243,23 +243,23 @@ def layer_steps_of(
     free_dispatch
         See `LayerSteps`.
     """
-    most = max((n for step in steps for layer in step for _, n in layer), default=1)
-    gpu, off = (np.array([extended(table, most) for table in of]) for of in (gpu_ns, offload_ns))
+    gpu, off = (np.array(tables, dtype=np.int64) for tables in (gpu_ns, offload_ns))
     found = []
     for layer, of_layer in enumerate(zip(*steps, strict=True)):
         weight, start, expert, tokens, row_of_step = _merged(of_layer)
         checkpoint(0.0)  # they are kept with the instance: a second solve would not report them
-        width = 0 if widths is None else np.array(widths[layer])[expert]
-        times = gpu[width, tokens], off[width, tokens]
+        width = np.zeros_like(expert) if widths is None else np.array(widths[layer])[expert]
+        times = _times_of(gpu, width, tokens), _times_of(off, width, tokens)
         found.append(LayerSteps(weight, start, expert, *times, row_of_step, free_dispatch))
     return found
 
 
-def extended(table: Sequence[int], most: int) -> Ints:
-    """Return a table of times up to so many tokens, the last slope continued."""
-    ns = np.array(table, dtype=np.int64)
-    beyond = np.arange(1, max(0, most + 1 - len(ns)) + 1)
-    return np.concatenate([ns, ns[-1] + beyond * (ns[-1] - ns[-2])])
+def _times_of(tables: Ints, width: Ints, tokens: Ints) -> Ints:
+    """Return what tables of times say; beyond their end the last slope continues."""
+    last = tables.shape[1] - 1
+    within = tables[width, np.minimum(tokens, last)]
+    slope = tables[width, last] - tables[width, last - 1]
+    return np.asarray(within + np.maximum(tokens - last, 0) * slope)
 
 
 def total_ns(layers: list[LayerSteps], held: Flags, fixed_ns: int) -> int:

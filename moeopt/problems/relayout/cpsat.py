@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
+from moeopt.core.rows import take_out_divisor
 
 from .bounds import objective_grid
 from .instance import DOMAINS, STRIPED, Domain, Instance, Migration, Solution, longest_ns
@@ -163,7 +164,7 @@ class Model(Formulation):
     def re_c6_pcie_window(self) -> None:
         """Post RE-C6: prefetches fit into the PCIe window."""
         need = self._prefetches() * self.instance.prefetch_ns
-        self.model.add(need <= self.instance.pcie_window_ns)
+        take_out_divisor(self.model.add(need <= self.instance.pcie_window_ns))
 
     def re_c7_dimm_link_window(self) -> None:
         """Post RE-C7: layout changes and moves fit into the window of the one link."""
@@ -172,7 +173,7 @@ class Model(Formulation):
         relayouts = cp_model.LinearExpr.sum([v for of in self.active for v in of.relayouts])
         rebalances = cp_model.LinearExpr.sum([v for of in self.active for v in of.rebalances])
         need = relayouts * self.instance.relayout_ns + rebalances * self.instance.rebalance_ns
-        self.model.add(need <= self.instance.dimm_link_window_ns)
+        take_out_divisor(self.model.add(need <= self.instance.dimm_link_window_ns))
 
     def re_c8_gpu_is_serial(self) -> None:
         """Post RE-C8: the GPU's costs sum to at most the makespan."""
@@ -239,7 +240,7 @@ class Model(Formulation):
             moves += [move for of in here for move in of.rebalances]
             ends = cp_model.LinearExpr.sum(changes) * (i.relayout_ns - share)
             ends += cp_model.LinearExpr.sum(moves) * i.rebalance_ns
-            self.model.add(total * share + ends <= i.dimm_link_window_ns)
+            take_out_divisor(self.model.add(total * share + ends <= i.dimm_link_window_ns))
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""

@@ -16,6 +16,7 @@ from moeopt.core.envelope import (
     Flag,
     Nanoseconds,
     SolutionEnvelope,
+    Sum,
     distinct,
     field_error,
 )
@@ -209,6 +210,8 @@ class Instance(HostMemory):
 
     TABLES: ClassVar = (Table("experts", "tokens", "(experts,)", "expert", {"resident": False}),)
 
+    SUMS: ClassVar = (Sum("observed_tokens", "the tokens of all steps", "observed"),)
+
     problem: Literal["relayout"] = "relayout"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
     hbm_free_slots: Count
@@ -269,6 +272,11 @@ class Instance(HostMemory):
         if not any(expert.tokens for expert in self.experts):
             raise field_error(["experts"], "must have tokens for at least one expert")
         return self
+
+    @property
+    def observed(self) -> int:
+        """The tokens of all observed steps together."""
+        return sum(map(sum, self.observed_tokens or ()))
 
     @property
     def two_parts(self) -> bool:

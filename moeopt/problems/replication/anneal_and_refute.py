@@ -253,7 +253,8 @@ def joint_bound(instance: Instance, limit: float) -> int | None:
     even if tokens are split freely, the mean of each node's devices, and the window's own bound.
     Copies beyond one per expert cost, and of k copies at least k less those that are there now are
     moves. So the placement gives a solution of this program with its own peaks. Numbers are rounded
-    down to a unit, and CP-SAT computes in integers.
+    down to a unit, peaks too, so that n devices have up to n - 1 units more than n times the peak;
+    and CP-SAT computes in integers.
 
     Parameters
     ----------
@@ -317,9 +318,10 @@ def _add_nodes(
     token = min(instance.scaled_token_ns)
     loads = instance.loads_units.reshape(len(peaks), groups, -1).sum(axis=2) * token
     loads //= instance.scale * unit
+    lost = instance.devices_per_node - 1 if unit > 1 else 0
     for node in range(instance.nodes):
         held = sum(instance.group_size * row[node] for row in lies)
         model.add(held <= instance.devices_per_node * instance.slots)
         for peak, of_group in zip(peaks, loads.tolist(), strict=True):
             mean = sum(load * row[node] for load, row in zip(of_group, lies, strict=True))
-            model.add(instance.devices_per_node * peak >= mean)
+            model.add(instance.devices_per_node * peak + lost >= mean)

@@ -4,7 +4,9 @@ from math import gcd
 
 import numpy as np
 
-from .instance import LARGEST_SUM, Instance, Ints
+from moeopt.core.envelope import LARGEST_SUM
+
+from .instance import Instance, Ints
 
 
 def objective_grid(instance: Instance) -> int:
@@ -80,7 +82,8 @@ def _window_bound(instance: Instance, loads: Ints) -> int:
     high = max(low, int(loads.max()))
     if kernel:
         slowest = max(instance.scaled_token_ns)
-        low, high = 0, (total > 0) * (total * slowest + instance.scaled_read_ns * len(loads))
+        longest = total * slowest + instance.scaled_read_ns * len(loads)
+        low, high = 0, (total > 0) * -(-longest // instance.scale)
     while low < high:
         middle = (low + high) // 2
         # Times are multiplied by the scale: with links they are rounded up to it.
@@ -152,6 +155,15 @@ def share_times(instance: Instance) -> Ints:
     least = np.maximum(computed, instance.scaled_read_ns * (loads > 0) + besides)
     times: Ints = -(-least // instance.scale)
     return times
+
+
+def peak_limits(instance: Instance) -> list[int]:
+    """Return what no peak of a window is above: all its tokens on one device, in units or ns."""
+    tokens: list[int] = instance.loads_units.sum(axis=1).tolist()
+    if instance.work == "tokens":
+        return tokens
+    read, slowest = instance.scaled_read_ns * instance.slots, max(instance.scaled_token_ns)
+    return [-(-(read + slowest * count) // instance.scale) for count in tokens]
 
 
 def objective_limit(instance: Instance) -> int:

@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.envelope import LARGEST_SUM
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 
-from .bounds import objective_grid, objective_limit, time_grid
+from .bounds import objective_grid, objective_limit, peak_limits, time_grid
 from .instance import Instance, Solution
 
 TWICE = 2
@@ -56,11 +57,17 @@ class Model(Formulation):
         # A peak counts with its weight, in steps; one of kernels is a time by itself, in steps, and
         # one of a free split a number of units.
         self.step, factors = self.objective_unit, [1] * len(weights)
+        weighted = weights.tolist()
         if instance.work == "kernel" or instance.split == "free":
             self.step = time_grid(instance) if instance.work == "kernel" else 1
             factors = [int(weight) * self.step // self.objective_unit for weight in weights]
+            weighted = [1] * len(weights)
         limit = TWICE * objective_limit(instance) // self.step
-        self.peaks = [number(0, limit, f"peak[{w}]") for w in range(len(weights))]
+        limits = [limit] * len(weights)
+        if sum(factors) * limit > LARGEST_SUM:  # certificates hang on the limits of all others
+            longest = zip(weighted, peak_limits(instance), strict=True)
+            limits = [TWICE * times * most // self.step + 1 for times, most in longest]
+        self.peaks = [number(0, most, f"peak[{w}]") for w, most in enumerate(limits)]
         copies = TWICE * instance.devices * instance.experts
         self.moves = number(0, self._steps(instance.move_cost * copies), "moves")
         self.slots = number(0, self._steps(instance.slot_cost * copies), "slots")

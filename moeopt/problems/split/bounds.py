@@ -38,6 +38,9 @@ MOST_SIZES = 3
 FINE = 2**20
 """The q of the memory rows themselves."""
 
+MOST_WEIGHT = 2.0**57
+"""Largest multiplier of a row times its right side: a part counts in up to 1 + 2 MOST_SIZES."""
+
 STEPS_PER_UNIT = 150_000_000
 """Inner steps of `completions` and `cheapest` per unit of work: layers x devices^2."""
 
@@ -132,7 +135,8 @@ def relaxed(paths: Paths, rows: Rows, multipliers: Ints, scale: int) -> Relaxed 
     value = int(table[0, first, paths.source])
     if value >= FAR:
         return None
-    bound = -((int(multipliers @ rows.q) - value) // scale)
+    of_rows = sum(m * q for m, q in zip(multipliers.tolist(), rows.q.tolist(), strict=True))
+    bound = -((of_rows - value) // scale)
     return Relaxed(bound, multipliers, cheapest(*at, table))
 
 
@@ -182,7 +186,8 @@ def ascend(
     best = relaxed(paths, rows, np.zeros(len(rows.q), dtype=np.int64), scale)
     if best is None or seen(best) or not len(rows.q):
         return best
-    limit = (4.0 * largest + 4.0) * scale  # a device's memory is worth no more than everything
+    # A device's memory is worth no more than everything; and all its rows together stay below FAR.
+    limit = min((4.0 * largest + 4.0) * scale, MOST_WEIGHT)
     weights = best.multipliers * rows.q.astype(float)
     direction = np.zeros(len(rows.q))
     factor, since, now = 1.0, 0, best

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, cp_model
+from moeopt.core.rows import take_out_divisor
 
 from .bounds import objective_grid
 from .instance import Instance, Solution
@@ -68,7 +69,8 @@ class Model(Formulation):
             ]
             parts = [flags[number] for flags in self.lies]
             used = cp_model.LinearExpr.weighted_sum(parts, sizes)
-            self.model.add(used + device.buffer * self.taken[number] <= device.capacity)
+            held = used + device.buffer * self.taken[number]
+            take_out_divisor(self.model.add(held <= device.capacity))
 
     def sp_c3_buffers(self) -> None:
         """Post SP-C3: a device needs its buffer as soon as any part lies there."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.arrays import Table
 from moeopt.core.envelope import (
@@ -15,15 +15,12 @@ from moeopt.core.envelope import (
     Name,
     Nanoseconds,
     SolutionEnvelope,
+    Sum,
     field_error,
 )
-from moeopt.core.errors import InputError
 
 MAX_DEVICES = 64
 MAX_LAYERS = 1024
-
-LARGEST_SUM = 2**60
-"""Bound on the objective of any solution, so that sums and differences stay in int64."""
 
 Ints = NDArray[np.int64]
 Times = Annotated[tuple[Nanoseconds | None, ...], Field(min_length=1, max_length=MAX_DEVICES)]
@@ -118,6 +115,9 @@ class Instance(InstanceEnvelope):
         Table("devices", "capacity", "(devices,)", None, {"name": None, "buffer": 0}),
         Table("layers", "attention_ns", "(layers, devices)"),
     )
+    SUMS: ClassVar = (
+        Sum("layers", "the longest times of all parts and hops, with both weights,", "largest"),
+    )
 
     problem: Literal["split"] = "split"
     devices: Annotated[tuple[Device, ...], Field(min_length=1, max_length=MAX_DEVICES)]
@@ -200,15 +200,6 @@ class Instance(InstanceEnvelope):
             if layer.attention_ns is None and layer.attention_bytes:
                 raise field_error([row, "attention_bytes"], "must be 0 where there is no attention")
         return layers
-
-    @model_validator(mode="after")
-    def _sums_fit(self) -> Self:
-        if self.largest > LARGEST_SUM:
-            raise InputError(
-                "layers: the longest times of all parts and hops, with decode_weight and"
-                f" prompt_weight, must sum to at most 2**60, not {self.largest}"
-            )
-        return self
 
     @classmethod
     def _arranged(cls, given: dict[str, object]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from moeopt.core.arrays import Table
 from moeopt.core.device_loads import table_for
-from moeopt.core.envelope import Count, SolutionEnvelope, distinct, field_error
+from moeopt.core.envelope import Count, SolutionEnvelope, Sum, distinct, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
 from .expert import MAX_DIMMS, columns_of
@@ -55,6 +55,8 @@ class Instance(HostMemory):
         ),
     )
 
+    SUMS: ClassVar = (Sum("experts", "the times of all further copies, in ns,", "copies_ns"),)
+
     problem: Literal["tri_domain"] = "tri_domain"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
     experts: Annotated[
@@ -90,6 +92,12 @@ class Instance(HostMemory):
         """Whether runs on the GPU consist of computation and transfer."""
         lies = [lie for expert in self.experts for lie in expert.lies]
         return any(lie.gpu_calc_ns is not None or lie.pcie_ns is not None for lie in lies)
+
+    @property
+    def copies_ns(self) -> int:
+        """The longest time of each further copy, summed: models have a variable for each."""
+        copies = (copy for expert in self.experts for copy in expert.copies or ())
+        return sum(max(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns) for c in copies)
 
     @cached_property
     def has_copies(self) -> bool:

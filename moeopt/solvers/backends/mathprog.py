@@ -16,7 +16,7 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import ModelMismatchError
 from moeopt.core.json_files import JsonObject
 from moeopt.core.safe_bound import claim_tolerance
-from moeopt.solvers.process import Process, Words
+from moeopt.solvers.process import Process, ProcessEndedError, Words
 from moeopt.solvers.task import Outcome, Task
 
 DECLARATION = re.compile(r"^\s*(?:param|set)\s+(\w+)", re.MULTILINE)
@@ -126,7 +126,10 @@ def run(task: Task) -> Outcome:
         asked = _asked(task, Path(folder), printed)
         deadline.checkpoint()
         limit = deadline.remaining_s
-        running = process.ask_within(asked, limit)
+        try:
+            running = process.ask_within(asked, limit)
+        except ProcessEndedError as error:  # its own assertions end it on some large numbers
+            return Outcome(None, f"GLPK gave up: {error}", engine="glpk")
         answer = running.value
         if answer is None or running.interrupted:
             outcome = Outcome(None, "ENDED", "time_limit", engine="glpk", build_s=limit)

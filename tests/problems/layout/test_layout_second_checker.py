@@ -11,6 +11,7 @@ from tests.problems.agreement import (
     exact,
     odd_choice,
 )
+from tests.problems.instances_to_break import any_numbers
 from tests.problems.layout.by_arrays import best, judged
 from tests.problems.layout.layout_random_instances import attack
 from tests.rooms.layout import Copies, Instance, Solution, violations
@@ -59,6 +60,13 @@ def decided(instance: Instance) -> tuple[Instance, Solution]:
 def test_two_checkers_agree(seeds: range) -> None:
     """On random solutions, half of them wrong somewhere: valid or not, and the objective."""
     assert_checkers_agree(map(decided, map(attack, seeds)), judged, 0.2)
+
+
+@pytest.mark.parametrize("seeds", [range(90), pytest.param(range(9000), marks=pytest.mark.slow)])
+def test_two_checkers_agree_on_any_numbers(seeds: range) -> None:
+    """Numbers of all sizes without a common divisor, sums near the limits of 64 bits."""
+    made = (any_numbers("layout", seed) for seed in seeds)
+    assert_checkers_agree(map(decided, made), judged, 0.15)
 
 
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 1000), marks=pytest.mark.slow)])

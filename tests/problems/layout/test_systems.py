@@ -122,6 +122,27 @@ def test_work_is_expected_by_the_instance_s_own_times() -> None:
     assert expected_ndp_ns(forecast(instance, (0, 0, 0, 1)))[3] == pytest.approx(70 * 12 / 8)
 
 
+def test_more_is_forecast_than_a_file_could_state() -> None:
+    """One token takes the longest time that there is, and more than one is expected."""
+    longest = [[2**42, 2**42]]
+    instance = Instance.from_arrays(
+        tokens=[[1, 1]],
+        gpu_hit_ns=longest,
+        gpu_miss_striped_ns=longest,
+        gpu_miss_localized_ns=longest,
+        cpu_striped_ns=longest,
+        cpu_localized_ns=longest,
+        ndp_ns=longest,
+        dimms=2,
+        hbm_slots=0,
+        dram_striped_ns=2**42,
+        dram_localized_ns=2**42,
+        forecast_tokens=[1000, 1],
+    )
+    for name, rule in HEURISTICS.items():
+        assert violations(instance, rule(instance)) == [], name
+
+
 def test_a_system_without_a_forecast_has_hindsight() -> None:
     """The loads in place of the forecast, and it is said."""
     instance, problem = rows(10), get_problem("layout")

@@ -6,6 +6,7 @@ import pytest
 
 from moeopt import solve
 from tests.problems.agreement import assert_checkers_agree, assert_found, odd_choice
+from tests.problems.instances_to_break import any_numbers
 from tests.problems.relayout.by_arrays import judged, optimum
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
@@ -53,6 +54,13 @@ def decided(instance: Instance) -> tuple[Instance, Solution]:
 def test_two_checkers_agree(seeds: range) -> None:
     """On random solutions, some of them wrong: valid or not, and the makespan."""
     assert_checkers_agree(map(decided, map(attack, seeds)), judged, 0.15)
+
+
+@pytest.mark.parametrize("seeds", [range(90), pytest.param(range(9000), marks=pytest.mark.slow)])
+def test_two_checkers_agree_on_any_numbers(seeds: range) -> None:
+    """Numbers of all sizes without a common divisor, sums near the limits of 64 bits."""
+    made = (any_numbers("relayout", seed) for seed in seeds)
+    assert_checkers_agree(map(decided, made), judged, 0.15)
 
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])

@@ -14,9 +14,11 @@ from tests.problems.replication.replication_random_instances import (
     hard_instance,
     random_instance,
 )
+from tests.rooms.core import MAX_NUMBER
 from tests.rooms.replication import (
     CONSTRAINTS,
     HEURISTICS,
+    LARGEST,
     Instance,
     Model,
     candidates,
@@ -24,6 +26,7 @@ from tests.rooms.replication import (
     has_room,
     joint_bound,
     objective,
+    objective_limit,
     violations,
 )
 
@@ -110,6 +113,15 @@ def test_every_method_agrees_with_brute_force(
 def joined(instance: Instance) -> int:
     """Return what is below every plan over all windows."""
     return joint_bound(instance, 10) or 0
+
+
+def test_numbers_rounded_to_units_bound_from_below() -> None:
+    """Two nodes of two devices, an odd load each, where half units up were twice the optimum."""
+    load = MAX_NUMBER - 1
+    fields = {"devices": 4, "slots": 1, "nodes": 2, "groups": 2, "max_copies": 1}
+    instance = Instance.from_arrays(loads=[[load] * 4], weight=[100], **fields)
+    assert objective_limit(instance) > LARGEST  # so that the unit is more than 1
+    assert joined(instance) == 100 * load
 
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)

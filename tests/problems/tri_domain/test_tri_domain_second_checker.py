@@ -6,6 +6,7 @@ import pytest
 
 import moeopt
 from tests.problems.agreement import assert_checkers_agree, assert_found, odd_choice
+from tests.problems.instances_to_break import any_numbers
 from tests.problems.tri_domain.by_arrays import judged
 from tests.problems.tri_domain.random_instances import attack, least_makespan, random_instance
 from tests.rooms.tri_domain import Instance, Solution
@@ -39,6 +40,13 @@ def test_two_checkers_agree(seeds: range) -> None:
     # The checker adds up many experts with arrays of its own.
     made = (attack(seed) if seed % 4 else random_instance(seed, experts=64) for seed in seeds)
     assert_checkers_agree(map(decided, made), judged, 0.2)
+
+
+@pytest.mark.parametrize("seeds", [range(90), pytest.param(range(9000), marks=pytest.mark.slow)])
+def test_two_checkers_agree_on_any_numbers(seeds: range) -> None:
+    """Numbers of all sizes without a common divisor, sums near the limits of 64 bits."""
+    made = (any_numbers("tri_domain", seed) for seed in seeds)
+    assert_checkers_agree(map(decided, made), judged, 0.15)
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,10 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
     if not device_sum:
         return None
     of_row = [gpu, cpu, dimm, pcie, hit, -striped, -local]
+    used = np.abs(scenario.usage[: Row.SLOTS]).reshape(len(of_row), -1).max(axis=1).tolist()
+    reach = sum(abs(m) * most for m, most in zip(of_row, used, strict=True))
+    if (reach + gpu * scenario.base) * scenario.experts >= 4 * MAX_SUM:
+        return None  # far beyond what costs explain: sums would leave int64
     weighted = np.tensordot(of_row, scenario.usage[: Row.SLOTS], 1)
     least = weighted.min(axis=0, where=may, initial=2**62)
     return Multipliers(

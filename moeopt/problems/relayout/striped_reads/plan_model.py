@@ -85,6 +85,7 @@ def multipliers(groups: Sequence[Plans], limit: Ints, span: Ints) -> Ints | None
     price = np.zeros(columns)
     price[[GPU, 1, PCIE, *others]] = np.maximum(-found.ineqlin.marginals, 0)
     price[READS] = -found.eqlin.marginals[0]
+    price[span <= 0] = 0  # nothing uses it
     largest = float(span.astype(np.float64) @ abs(price))
     return np.rint(price * min(SCALE, LARGEST / max(largest, 1.0))).astype(np.int64)
 

@@ -1,0 +1,1 @@
+"""Tools of the instance library, for a checkout: ``python -m instances.tools``."""
