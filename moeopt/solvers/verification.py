@@ -38,9 +38,6 @@ RESERVED = 0.1
 LEAST = 1.0
 """Seconds, or units of work, that verification has at least."""
 
-FOR_CERTIFICATES = 0.3
-"""Share of what is left that CP-SAT leaves for a certificate."""
-
 ROUNDS = 4
 """How often another engine may find that the answer so far was not the best."""
 
@@ -106,8 +103,8 @@ class _Verification:
 
     def run(self) -> Outcome:
         """Return the outcome with what stands of it."""
-        outcome = self.outcome
-        valued = self._judge(outcome, outcome.by or self.task.method.name, outcome.parameters)
+        outcome, task = self.outcome, self.task
+        valued = self._judge(outcome, outcome.by or task.method.name, outcome.parameters)
         if self.word is not None and outcome.proven == "optimal":
             self.word.optimal = valued
         proof: Proof | None = None
@@ -117,12 +114,18 @@ class _Verification:
                 proof = "own"
                 break
             stopped = outcome.termination == "interrupted" or self.limit.remaining_s == 0
-            if stopped or not self.task.verify:
+            if stopped or not task.verify:
                 break
             if self.word is not None and self._word_closes(self.word):
-                reason = self._second_reason(self.word)
+                spent = task.end.limit - task.end.remaining_s  # about as much is tried first
+                reason = self._second_reason(self.word, max(spent, LEAST))
+                if reason is None and self._certified(max(spent, 2 * LEAST)):
+                    proof = "certificate"
+                    break
+                if reason is None and self.word is not None:
+                    reason = self._second_reason(self.word, self.limit.remaining_s)
                 if reason is not False:
-                    proof = "confirmed" if reason else self._certificate()
+                    proof = "confirmed" if reason else None
                     break
             elif not self.fell or not self._ask_another():
                 break
@@ -198,11 +201,14 @@ class _Verification:
             return word.infeasible and self.objective is None
         return word.optimal == self.objective or self._closes(word.bound)
 
-    def _second_reason(self, word: _Word) -> bool | None:
-        """Ask whether there is something better; False: there is, None: not decided in time."""
+    def _second_reason(self, word: _Word, limit: float) -> bool | None:
+        """Ask whether there is something better; False: there is, None: not decided within a limit.
+
+        Each run of CP-SAT has the limit, in seconds or units of work.
+        """
         from moeopt.core.cpsat import SAFE, SECOND
 
-        if word.refutations and (said := self._asked_again(word)) is not None:
+        if word.refutations and (said := self._asked_again(word, limit)) is not None:
             if not said:
                 self._drop_word()
             return said
@@ -211,7 +217,7 @@ class _Verification:
         if word.by == BY:
             ways = [SAFE if word.way == SECOND.name else SECOND]
         for way in ways:
-            answer = self._ask(way, self.objective, FOR_CERTIFICATES)
+            answer = self._ask(way, self.objective, limit)
             if answer is None or (answer.proven != "infeasible" and answer.solution is None):
                 return None
             if answer.proven != "infeasible":
@@ -225,12 +231,12 @@ class _Verification:
             self._note(BY, way.name, *_claim(self.objective))
         return True
 
-    def _asked_again(self, word: _Word) -> bool | None:
+    def _asked_again(self, word: _Word, limit: float) -> bool | None:
         """Ask again for each answer inside a method that its bound rests on."""
         from moeopt.core.cpsat import SECOND, again
 
         for refutation in word.refutations:
-            remaining = self.limit.remaining_s
+            remaining = min(limit, self.limit.remaining_s)
             if remaining == 0:
                 return None
             run = again(refutation, remaining, self.task.seed + 1)
@@ -247,43 +253,39 @@ class _Verification:
         self._say(f"{BY} ({SECOND.name}): the same of {len(word.refutations)} subproblems")
         return True
 
-    def _certificate(self) -> Proof | None:
-        """Make a certificate of what is not confirmed; without one it is a single word."""
+    def _certified(self, limit: float) -> bool:
+        """Make a certificate of what is not confirmed, and tell whether it was accepted."""
         outcome, remaining = self.outcome, self.limit.remaining_s
-        if outcome.termination != "interrupted" and remaining > 0 and not self.task.without:
-            from moeopt.certificates.forms import proven_by_any
+        if outcome.termination == "interrupted" or remaining == 0 or self.task.without:
+            return False
+        from moeopt.certificates.forms import proven_by_any
 
-            if proven_by_any(self.task.instance, self.objective, remaining) is not None:
-                self._say("a certificate was made and checked")
-                return "certificate"
-        if outcome.termination != "interrupted":
-            outcome.termination = "time_limit"
-        return None
+        made = proven_by_any(self.task.instance, self.objective, min(limit, remaining))
+        if made is not None:
+            self._say("a certificate was made and checked")
+        return made is not None
 
     def _ask_another(self) -> bool:
         """Let CP-SAT answer where a claim fell, a way in which it did not yet; tell if it can."""
         from moeopt.core.cpsat import SAFE, SECOND
 
         way = next((way for way in (SAFE, SECOND) if way.name not in self.asked), None)
-        answer = None if way is None else self._ask(way, None)
+        answer = None if way is None else self._ask(way, None, self.limit.remaining_s)
         if answer is None or way is None:
             return False
         self._judge(answer, BY, way.name)
         self._take(answer, way)
         return True
 
-    def _ask(self, way: "Way", below: int | None, keep: float = 0.0) -> Outcome | None:
-        """Return CP-SAT's answer to the whole instance, asked one way; None if it gave none.
-
-        It has what is left but for a share to `keep`.
-        """
+    def _ask(self, way: "Way", below: int | None, limit: float) -> Outcome | None:
+        """Return CP-SAT's answer to the whole instance, asked one way; None if it gave none."""
         from moeopt.solvers.backends import cpsat
 
-        task, remaining = self.task, self.limit.remaining_s
+        task, remaining = self.task, min(limit, self.limit.remaining_s)
         self.asked.add(way.name)
         if remaining == 0:
             return None
-        deadline = Deadline((1 - keep) * remaining)
+        deadline = Deadline(remaining)
         known = replace(
             task,
             method=get_method(task.problem, BY),
@@ -331,6 +333,8 @@ class _Verification:
         if proof in ("confirmed", "certificate") and self.objective is not None:
             outcome.bound = self.objective
         outcome.proof = proof
+        if proof == "single" and self.task.verify and outcome.termination == "completed":
+            outcome.termination = "time_limit"
         if outcome.proven is None and self.objective is not None and self._closes(outcome.bound):
             outcome.proven = "optimal"
         nothing = self.objective is None and outcome.proven is None
