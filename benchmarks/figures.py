@@ -66,12 +66,15 @@ def bare(source: str) -> list[list[str]]:
     return [[kind, *(repr(v) for _, v in found if isinstance(v, PLAIN))] for kind, found in fields]
 
 
-def answers(problem: str, methods: list[str], work: float, open_first: bool) -> list[object]:
-    """Return what methods answer on the smallest instance of three families."""
+def answers(problem: str, methods: list[str], work: float, searching: bool) -> list[object]:
+    """Return what methods answer on the smallest instance of three families.
+
+    Of searches on open ones, and what they took; of rules their decisions alone.
+    """
     best = json.loads((LIBRARY / problem / "best_known.json").read_text())
     first: dict[str, Path] = {}
     for name in sorted(best, key=lambda name: ((LIBRARY / problem / name).stat().st_size, name)):
-        if not open_first or best[name]["status"] != "optimal" or len(first) > 1:
+        if not searching or best[name]["status"] != "optimal" or len(first) > 1:
             first.setdefault(name.split("/")[0], LIBRARY / problem / name)
     found = []
     for file in list(first.values())[:3]:
@@ -82,8 +85,8 @@ def answers(problem: str, methods: list[str], work: float, open_first: bool) -> 
             except moeopt.InputError:  # the rule does not admit such an instance
                 found.append([file.name, method])
             else:
-                spent = f"{result.work or 0:.6g}"
-                found.append([file.name, method, result.objective, result.bound, spent])
+                spent = [f"{result.work or 0:.6g}"] if searching else []
+                found.append([file.name, method, result.objective, result.bound, *spent])
     return found
 
 

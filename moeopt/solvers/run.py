@@ -217,8 +217,10 @@ def _result(task: Task, outcome: Outcome) -> Result:
     method = task.method
     objective, bound = outcome.claim, outcome.bound
     violations: list[tuple[str, str]] = []
-    if outcome.solution is not None and task.without:
-        violations = task.problem.check.violations(task.instance, outcome.solution)
+    if outcome.solution is not None and task.without and objective is not None:
+        actual = task.checked_objective(outcome.solution)
+        claimed = task.packing.unpack(objective) if objective < actual else None
+        violations = task.problem.check.violations(task.instance, outcome.solution, claimed)
     if method.kind == "heuristic" and outcome.solution is not None:
         if (reason := wrong(task, outcome)) is not None:
             raise ModelMismatchError(f"{task.instance.name}, method {method.name}: {reason}")

@@ -201,6 +201,8 @@ def best_splits(gpu_ns: Choice, cpu_ns: Choice, base_ns: int = 0) -> Flags:
     limit = np.minimum(gpu_ns.sum(axis=1), cpu_ns.sum(axis=1))
     step = np.maximum(np.gcd.reduce(gpu_ns, axis=1), np.maximum(-(-limit // FIDDLER_GRID), 1))
     width = -(-gpu_ns // step[:, None])
+    # All on the GPU is a split that is known, by times that are rounded up like all others.
+    limit = np.minimum((width * step[:, None]).sum(axis=1), cpu_ns.sum(axis=1))
     range_ns = _range(width * step[:, None], cpu_ns, limit // step * step, base_ns)
     span = np.vstack([range_ns // step + [[0], [1]], step])
     taken = np.empty((gpu_ns.shape[1], span[1].max()), np.bool_)
