@@ -277,3 +277,14 @@ def test_monde_may_leave_striped_experts_to_the_cpu() -> None:
     instance = Instance(name="forced", dimms=1, experts=rows)
     assert monde(instance).assignment == ("gpu", "gpu", "ndp")
     assert monde(instance, striped_experts="cpu").assignment == ("cpu", "gpu", "ndp")
+
+
+def test_fiddlers_table_holds_all_on_the_gpu() -> None:
+    """Also where rounding times up makes that split longer than it is, and any other far longer."""
+    experts = [
+        {"expert": 0, "tokens": 11, "gpu_ns": 22694, "cpu_ns": 21067089476, "gpu_dram_ns": 1},
+        {"expert": 1, "tokens": 32, "gpu_ns": 22693, "cpu_ns": 21067089476, "gpu_dram_ns": 1},
+    ]
+    shared = {"resident": False, "dimm": None, "ndp_ns": None, "cpu_dram_ns": 5}
+    instance = Instance(name="late", dimms=1, experts=[one | shared for one in experts])
+    assert fiddler(instance).assignment == ("gpu", "gpu")
