@@ -14,6 +14,7 @@ import pytest
 import moeopt
 from tests.exporters import placements
 from tests.problems.every_problem import RANDOM
+from tests.problems.instances_to_break import MAKERS
 from tests.rooms.core import clock
 from tests.rooms.exporters import by_load
 from tests.rooms.problems import PROBLEMS
@@ -118,3 +119,11 @@ def test_hashes_of_text_decide_nothing(problem: str, root: Path) -> None:
     ]
     assert len(found[0]) >= len(some)
     assert found[0] == found[1]
+
+
+def test_a_bound_of_what_is_better_stays_below_what_is_known() -> None:
+    """Within an effort so small that CP-SAT has a bound, and no answer, of an empty model."""
+    instance = MAKERS["split"]["numbers: powers"](301083)
+    result = moeopt.solve(instance, work_limit=0.00021112835703078966)
+    assert result.objective == result.bound == 1_099_511_627_778
+    assert not result.evidence.refuted

@@ -122,7 +122,9 @@ def counted(
         took += answer.effort
         if answer.status == "infeasible":
             return Counted(0 if known is None else known, None, known is None)
-        bound = max(bound, (answer.bound or 0) * grid)
+        proven = (answer.bound or 0) * grid
+        # With nothing better than what is known the model has no solution, and no bound is false.
+        bound = max(bound, proven if known is None else min(proven, known))
         if not answer.found:
             break
         homes, apart = model.walked(answer)
