@@ -125,5 +125,6 @@ def test_a_bound_of_what_is_better_stays_below_what_is_known() -> None:
     """Within an effort so small that CP-SAT has a bound, and no answer, of an empty model."""
     instance = MAKERS["split"]["numbers: powers"](301083)
     result = moeopt.solve(instance, work_limit=0.00021112835703078966)
-    assert result.objective == result.bound == 1_099_511_627_778
+    assert result.bound is not None
+    assert result.bound <= 1_099_511_627_778
     assert not result.evidence.refuted
