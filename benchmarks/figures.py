@@ -1,6 +1,7 @@
 """Which figures on our pages are older than what decides them.
 
     python benchmarks/figures.py                    # what to run again, with its cost
+    python benchmarks/figures.py run PAGE... [DIR=PATH] [--write]   # run them, and compare
     python benchmarks/figures.py stamp PAGE...      # these were run again, and are on the page
     python benchmarks/figures.py table              # write benchmarks/sentences.md
 
@@ -9,6 +10,10 @@ thing that the block hangs on. For the package that is not its source but answer
 (what rules decide, what a search proves in how much work, what is generated and predicted): code
 that is cut anew makes no page stale, and a rule that decides otherwise does. Where a run is too
 dear to repeat whenever something changes, the block is ``dated``: its page says of which day it is.
+
+``run`` takes ``PAGE`` or ``PAGE#WHAT`` and says which numbers of the page the commands no longer
+print (`benchmarks.harness.regenerate`); ``--write`` puts changed rows on the page and stamps it.
+Words in capitals in a command (``DIR``: real traces) are given as ``DIR=PATH``.
 
 A thing is a folder of the library (files, optima), ``rules P``, ``search P`` or ``made P`` of a
 problem, ``predictions``, Python code (without comments and docstrings), or another file.
@@ -24,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
+from benchmarks.harness.regenerate import regenerate
 from benchmarks.rooms.problems import PROBLEMS, get_problem
 
 ROOT = Path(__file__).parents[1]
@@ -171,6 +177,37 @@ def stamp(pages: set[str]) -> None:
     SENTENCES.write_text(table())
 
 
+def run(*words: str) -> int:
+    """Run the commands of pages and print what they say other than the pages; 1 if anything is."""
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    pages = {word for word in words if "=" not in word and word != "--write"}
+    write = "--write" in words
+    chosen = {
+        f"{one['page']}#{one['what']}": one
+        for one in figures()
+        if {one["page"], f"{one['page']}#{one['what']}"} & pages
+    }
+    if unknown := {page for page in pages if not any(name.startswith(page) for name in chosen)}:
+        print(f"no figures of {', '.join(sorted(unknown))} in {FIGURES.name}")
+        return 2
+    done, differ = set(), False
+    for name, one in chosen.items():
+        print(f"{name}: {one['command']}", flush=True)
+        try:
+            found = regenerate(one, given, ROOT, write)
+        except ValueError as error:
+            print(f"  not run: {error}")
+            differ = True
+            continue
+        print(*found.lines(), sep="\n", flush=True)
+        differ |= bool(found.changed or found.missing)
+        if not found.missing and (write or not found.changed):
+            done.add(name)
+    if write:
+        stamp(done)
+    return int(differ)
+
+
 def text_of(page: str) -> str:
     """Return a page's words with single spaces, and without the bars of its tables."""
     return " ".join((ROOT / page).read_text().replace("|", " ").split())
@@ -189,6 +226,8 @@ def table() -> str:
 
 def main(command: str = "", *pages: str) -> int:
     """Run a command; the exit code is 1 where figures are stale."""
+    if command == "run":
+        return run(*pages)
     if command == "stamp":
         stamp({*pages})
     elif command == "table":
