@@ -47,7 +47,7 @@ MISTAKES = {
     "list machine": "did you mean machines?",
     "generate tridomain": "Did you mean 'tri_domain'",
     "export a.json --to llamacpp": "did you mean llama.cpp",
-    "export a.json --to vllm-ascend": "for tri_domain there are: lp, mps",
+    "export a.json --to sglang": "for tri_domain there are: lp, mps",
     f"{DECODE} --workload olmo": "did you mean olmoe-1b-7b?",
     "simulate --machine trimo --model deepseek-v2 --workload olmoe-1b-7b": "mean trimoe?",
     "simulate --machine trimoe --model deepseekv2 --workload olmoe-1b-7b": "mean deepseek-v2?",
