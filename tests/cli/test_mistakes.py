@@ -120,7 +120,7 @@ MISTAKES = {
     "check a.json missing.json": "missing.json: cannot be read: No such file",
     "gap folder": "holds no instance files (*.json, *.json.gz)",
     "report missing.sqlite --out r": "there is no such store",
-    "report": "Missing argument 'stores'",
+    "report": "Missing argument 'store': A campaign's store",
     "holdout a.json": "Missing argument 'later'",
     "gantt a.json s.json --out x.jpg": "must be one of .svg, .png, .pdf",
     "export a.json": "Missing option '--to': See `moeopt list targets`",
