@@ -89,7 +89,8 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    return run_app(build_app(argv), argv, "moeopt")
+    words = list(argv)
+    return run_app(build_app(words), words, "moeopt")
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
