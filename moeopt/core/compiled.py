@@ -149,6 +149,11 @@ class Kernel:
         else:
             _Cache.forget(error, self.py_func.__qualname__)
 
+    def open_anew(self) -> None:
+        """Look for files again at the first call, if there was none yet."""
+        if self._call is not self._made:
+            self._made = None
+
     def _in_python(self, arguments: tuple[Any, ...]) -> Any:
         begin, self.plain.here = thread_time(), True
         try:
@@ -187,8 +192,7 @@ class _Cache:
     def _begin_anew() -> None:
         """Let every kernel that was not called yet open its files anew."""
         for kernel in KERNELS:
-            if kernel._call is not kernel._made:
-                kernel._made = None
+            kernel.open_anew()
 
 
 def _line(error: Exception) -> str:
