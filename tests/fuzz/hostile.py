@@ -66,7 +66,7 @@ COMMANDS = {
         *("--layers", "1", "--steps", "1", "--workload", "FILE"),
     ),
 }
-"""By the first part of a reader's name: the command that reads its files, of `moeopt` or `TOOLS`."""
+"""By the first part of a reader's name: the command that reads its files, `moeopt` or `TOOLS`."""
 
 ON_COMMAND_LINE = [name for name in READERS if name.partition("-")[0] in COMMANDS]
 
