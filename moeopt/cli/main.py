@@ -14,6 +14,7 @@ from typing import TextIO
 import typer
 
 from moeopt.cli import (
+    certificate,
     check,
     explain,
     export,
@@ -21,7 +22,6 @@ from moeopt.cli import (
     gap,
     generate,
     holdout,
-    library,
     listing,
     losses,
     machine,
@@ -82,7 +82,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
     app.add_typer(machine.build_app(), name="machine")
-    app.add_typer(library.build_app(), name="library")
+    app.add_typer(certificate.build_app(), name="certificate")
     app.callback(invoke_without_command=True)(_options)
     return app
 
