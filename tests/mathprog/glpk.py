@@ -1,7 +1,7 @@
 """GLPK in a process of its own, as it may abort and its generator of models looks at no limit.
 
-A request names the files of a model and its data, the constraints to leave out, and the seconds that
-GLPK has; the answer says what GLPK claims. The model prints its solution to a file of its own.
+A request names the files of a model and its data, the constraints to leave out, and the seconds
+that GLPK has; the answer says what GLPK claims. The model prints its solution to a file itself.
 """
 
 from time import perf_counter

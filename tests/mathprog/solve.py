@@ -46,6 +46,11 @@ class Answer:
     violations: list[tuple[str, str]] = field(default_factory=list)
 
     @property
+    def proof(self) -> str | None:
+        """One engine's word, where there is any."""
+        return "single" if self.status in ("optimal", "infeasible") else None
+
+    @property
     def bound(self) -> Objective | None:
         """The objective if it is called optimal; GLPK states no other bound."""
         return self.objective if self.status == "optimal" else None
@@ -55,7 +60,7 @@ def solve(instance: Any, method: str, **options: Any) -> Any:
     """Return `moeopt.solve`'s result, or for method `MATHPROG` that of `by_glpk`.
 
     GLPK knows the options `without` and `time_limit_s`. It ignores all others, as it never starts
-    from a known solution and nobody confirms its answer.
+    from a known solution and nothing confirms its answer.
     """
     if method != MATHPROG:
         return moeopt.solve(instance, method, **options)
@@ -115,15 +120,19 @@ def _judged(
 ) -> Answer:
     """Return GLPK's answer with what the checker says of its solution."""
     problem = get_problem(instance.problem)
+    check, packing = problem.check, problem.packing(instance)
     solution = problem.solution(instance=instance.name, **decision)
-    packing = problem.packing(instance)
-    actual, claim = problem.check.objective(instance, solution), said["objective"]
-    claimed = packing.unpack(claim)
-    below = without and claim < packing.pack(actual)
-    broken = problem.check.violations(instance, solution, claimed if below else None)
-    status = "optimal" if said["proven"] == "optimal" else "unknown"
+    broken = check.violations(instance, solution)
     if forbidden := [rule for rule, _ in broken if rule not in without]:
-        status, words = "refuted", f"{words}; the solution breaks {forbidden}"
-    elif not without and abs(claim - packing.pack(actual)) > claim_tolerance(claim):
-        status, words = "refuted", f"{words}; the solution costs {actual}, not {claimed}"
-    return Answer(status, words, claimed if without else actual, solution, broken)
+        words += f"; the solution breaks {forbidden}"
+        return Answer("refuted", words, None, solution, broken)
+    actual, claim = check.objective(instance, solution), said["objective"]
+    claimed = packing.unpack(claim)
+    if without:
+        if claim < packing.pack(actual):
+            broken = check.violations(instance, solution, claimed)
+        actual = claimed
+    elif abs(claim - packing.pack(actual)) > claim_tolerance(claim):
+        words += f"; the solution costs {actual}, not {claimed}"
+        return Answer("refuted", words, actual, solution)
+    return Answer(said["proven"] or "unknown", words, actual, solution, broken)

@@ -15,7 +15,7 @@ INSTANCE = random_instance(4, experts=7)
 
 
 def test_an_answer_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The optimum; refuted where the checker computes another objective, or rejects the solution."""
+    """The optimum; "refuted" where the checker computes another objective or rejects it."""
     truth = moeopt.solve(INSTANCE, "brute-force")
     found = by_glpk(INSTANCE)
     assert (found.status, found.objective, found.bound) == ("optimal", *2 * [truth.objective])
