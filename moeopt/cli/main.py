@@ -90,10 +90,6 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
     words = list(argv)
-    for at in range(len(words) - 1):
-        if words[at : at + 2] == ["--settlements", "all"]:  # typer's options take a word or none
-            words[at : at + 2] = ["--settlements-all"]
-            break
     return run_app(build_app(words), words, "moeopt")
 
 

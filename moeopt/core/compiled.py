@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from pickle import UnpicklingError
 from time import sleep, thread_time
 from typing import IO, Any, TypeVar, cast
 
@@ -75,6 +76,9 @@ def short(entries: int) -> Callable[[F], F]:
     return cast(Callable[[F], F], decorate)
 
 
+FILE_ERRORS = (OSError, EOFError, UnpicklingError)
+"""What reading a file that is cut short raises, and writing where there is no room."""
+
 PLAIN_S = 0.25
 """CPU seconds of a process in plain Python: half of what Numba and the first kernel take."""
 
@@ -89,8 +93,8 @@ class Kernel:
     """A compiled function, which Python and other kernels call.
 
     Its first call in a process compiles, or loads from the disk: the clock stands still meanwhile.
-    It goes on while the call computes, and where a kernel is compiled once more for arguments of
-    other types.
+    So it does for what that call computes, which is little; and it goes on where a kernel is
+    compiled once more for arguments of other types.
     """
 
     plain = _Plain()
@@ -121,26 +125,18 @@ class Kernel:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
         with solving_clock().standing(), _alone(name), _no_garbage():
-            self._compile(arguments)
+            found = self._compiled(arguments)
         self._call = self.dispatcher
-        return self._call(*arguments)
+        return found
 
-    def _compile(self, arguments: Sequence[Any]) -> None:
-        """Compile for arguments of these types, or load; without the cache's files if they fail."""
+    def _compiled(self, arguments: Sequence[Any]) -> Any:
+        """Compile or load, and call; where the cache's files fail, without them."""
         for mend in (self._forget, _Cache.forget, _Cache.give_up):
             try:
-                self._compile_once(arguments)
-            except Exception as error:  # what a broken file raises is anything
-                if not kernel_folder():
-                    raise
+                return self.dispatcher(*arguments)
+            except FILE_ERRORS as error:  # before the call
                 mend(error)
-            else:
-                return
-        self._compile_once(arguments)
-
-    def _compile_once(self, arguments: Sequence[Any]) -> None:
-        dispatcher = self.dispatcher
-        dispatcher.compile(tuple(map(_numba().typeof, arguments)))
+        return self.dispatcher(*arguments)
 
     def _forget(self, error: Exception) -> None:
         """Delete this kernel's files; on a full disk keep no more files at all."""
@@ -148,6 +144,11 @@ class Kernel:
             _Cache.give_up(error)
         else:
             _Cache.forget(error, self.py_func.__qualname__)
+
+    def open_anew(self) -> None:
+        """Look for files again at the first call, if there was none yet."""
+        if self._call is not self._made:
+            self._made = None
 
     def _in_python(self, arguments: tuple[Any, ...]) -> Any:
         begin, self.plain.here = thread_time(), True
@@ -187,8 +188,7 @@ class _Cache:
     def _begin_anew() -> None:
         """Let every kernel that was not called yet open its files anew."""
         for kernel in KERNELS:
-            if kernel._call is not kernel._made:
-                kernel._made = None
+            kernel.open_anew()
 
 
 def _line(error: Exception) -> str:

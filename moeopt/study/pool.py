@@ -35,9 +35,9 @@ SETTLE_S = 0.5
 def serve(connection: "Connection[Message, Asked]") -> None:
     """Solve what comes until the other end is closed.
 
-    Ctrl-C and the end of the terminal are the parent's business. A process whose parent has gone ends at once. One that a
-    solver's thread was left behind in (it did not stop in time) ends as well: the next solve
-    would share its core with it, and the pool starts another process.
+    Ctrl-C and the end of the terminal are the parent's business. A process whose parent has gone
+    ends at once. One that a solver's thread was left behind in (it did not stop in time) ends as
+    well: the next solve would share its core with it, and the pool starts another process.
     """
     for number in _of_the_terminal():
         signal.signal(number, signal.SIG_IGN)

@@ -23,6 +23,10 @@ def exact(problem: str) -> dict[str, bool]:
     return own | {MATHPROG: False}
 
 
+ENOUGH_S = 600.0
+"""Tiny instances are closed in a moment: so long that a busy machine does not decide."""
+
+
 def models(problem: str) -> list[str]:
     """Return the exact methods of a problem that can leave a rule out."""
     return [name for name, starts in exact(problem).items() if starts or name == MATHPROG]
@@ -39,6 +43,7 @@ def unrefuted(instance: Any, method: str, **options: Any) -> Result | Answer:
     HiGHS was seen to be wrong on a right model, once in thousands of instances: SCIP is asked then,
     for which a wrong model would be as wrong.
     """
+    options = {"time_limit_s": ENOUGH_S} | options
     result: Result | Answer = solve(instance, method, **options)
     if REFUTED in result.raw_status and method == "milp":
         result = solve(instance, method, engine="scip", **options)
