@@ -61,7 +61,6 @@ MODELS = {
     ROBUST: "decided for loads to come, on sampled futures of those seen",
     "cp-sat": "the model of section Formulation, solved by CP-SAT",
     "milp": "the same as a mixed-integer program, by HiGHS or another engine (`--engine`)",
-    "mathprog": "the algebraic model, GNU MathProg, by GLPK",
     "brute-force": "every solution of a tiny instance, checked",
 }
 """Methods that problems share."""

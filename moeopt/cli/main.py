@@ -47,7 +47,7 @@ TESTED_ORTOOLS = ("9.15",)
 benchmarks/results/ortools_versions.md has what others say of instances that 9.15 is wrong about.
 """
 
-SHOWN = ("numpy", "pulp", "pydantic", "scipy", "swiglpk")
+SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 """What else ``--version`` names."""
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")

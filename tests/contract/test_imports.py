@@ -27,7 +27,7 @@ What of a problem knows `sim` (generate, holdout, execute) is imported when it i
 file imports no simulator.
 """
 
-SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}
+SOLVERS = {"ortools", "pulp", "scipy", "highspy"}
 
 
 def imported(source: str, package: str = "", modules: Collection[str] = ()) -> set[str]:
