@@ -134,7 +134,6 @@ MISTAKES = {
     "calibrate --machine trimoe --points none.csv --out m.json": "did you mean counts.csv?",
     "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
     "calibrate --machine trimoe --points none.csv": "Missing option '--out'",
-    "machine import missing.txt --machine trimoe --out m.json": "there is no such file",
     # the wrong kind of file, or axes
     "solve notes.txt": "not valid JSON at line 1 column 1",
     "solve cut.json": "not valid JSON at line 1 column 25",

@@ -31,7 +31,7 @@ from tests.rooms.library import (
     submitted,
 )
 from tests.rooms.problems import PROBLEMS, get_problem
-from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_bandwidths, read_tensor
+from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_tensor
 from tests.rooms.study import Libraries, Store, read_campaign, resettled
 
 ROOT = Path(__file__).parents[2]
@@ -179,11 +179,6 @@ def _read_library(path: Path) -> Any:
     folder = library / "replication"
     tables = short_table(library, None), problem_table(folder), open_table(library)
     return tables, certificate_faults(folder)
-
-
-def _bandwidths() -> bytes:
-    host = [{"name": "copy", "rate": [81.0, 80.5]}]
-    return _json({"unit": "GB/s", "host": host, "h2d": "26 GB/s"})
 
 
 def _losses_npz() -> bytes:
@@ -381,7 +376,6 @@ READERS: dict[str, Reader] = {
         lambda: (ROOT / "moeopt/sim/presets/workloads/hdmoe-mixtral.json").read_bytes(),
         lambda path: find("workloads", Workload, path),
     ),
-    "bandwidths": Reader("b.json", _bandwidths, read_bandwidths),
     "measurements-csv": Reader("p.csv", lambda: _POINTS, moeopt.read_measurements),
     "losses-csv": Reader("l.csv", lambda: _LOSSES, load_loss_table),
     "losses-npz": Reader("l.npz", _losses_npz, load_loss_table),

@@ -7,7 +7,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.engine.core": ("Engine", "Executed"),
         "moeopt.sim.engine.critical_path": ("critical_path", "links", "slack_ns"),
         "moeopt.sim.engine.timeline": ("Bundle", "Resource", "Timeline", "save_chrome"),
-        "moeopt.sim.machines.bandwidth_files": ("read_bandwidths",),
         "moeopt.sim.machines.cost": (
             "DEFAULT_QUANTUM_NS",
             "DEVICES",
