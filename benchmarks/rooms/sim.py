@@ -51,7 +51,6 @@ __getattr__, __dir__ = lazily(
             "by_loss",
             "by_table",
             "load_loss_table",
-            "save_loss_table",
         ),
         "moeopt.sim.models.model_shape": ("ModelShape",),
         "moeopt.sim.models.quantisations": ("at_bits",),

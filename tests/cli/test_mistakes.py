@@ -153,7 +153,8 @@ MISTAKES = {
     f"predict {ON} --plan a.json": "problem: is not a known key",
     "plan --machine rtx4090+ryzen-am5 --model model.json": "routed_experts: is missing",
     "calibrate --machine rtx4090+ryzen-am5 --points bad.csv --out m.json": "columns: model, bits",
-    "losses convert bad.csv --out l.json": "must be layer,expert,bits,loss",
+    "generate bitwidth --machine trimoe --model mixtral-8x7b --loss-table bad.csv"
+    " --weight none": "must be layer,expert,bits,loss",
     "trace info a.json": "not a trace",
     "trace info nokey.npz": 'integers [token, layer, k]; has "ids"',
     "trace info float.npz": "must be integers [token, layer, k], not float64",

@@ -47,7 +47,6 @@ TWO_SUMMARIES = {
     "sim/engine/core.py",
     "sim/machines/profile.py",
     "sim/machines/system.py",
-    "sim/models/expert_weights.py",
     "sim/models/loss_table.py",
     "sim/presets/__init__.py",
     "sim/traces/files.py",

@@ -17,7 +17,6 @@ import numpy as np
 import moeopt
 from moeopt import InputError, ModelMismatchError, get_machine
 from tests.gguf_files import F32, header, write_gguf
-from tests.interop.safetensors_files import write_safetensors
 from tests.interop.torch_files import saved
 from tests.rooms.certificates import certificate
 from tests.rooms.exporters import read_answer, read_copies, read_sol
@@ -31,7 +30,7 @@ from tests.rooms.library import (
     submitted,
 )
 from tests.rooms.problems import PROBLEMS, get_problem
-from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_tensor
+from tests.rooms.sim import Workload, find, get_model, load_loss_table
 from tests.rooms.study import Libraries, Store, read_campaign, resettled
 
 ROOT = Path(__file__).parents[2]
@@ -240,12 +239,6 @@ def _read_bench(path: Path) -> Any:
     return moeopt.read_measurements(path, model="qwen3-30b-a3b")
 
 
-def _safetensors() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        tensors = {"w": np.ones((2, 3), dtype=np.float32)}
-        return write_safetensors(Path(folder, "t.safetensors"), tensors).read_bytes()
-
-
 def _recording() -> bytes:
     record = {
         "forward_pass_id": 0, "rank": 0, "forward_mode": 2,
@@ -358,7 +351,6 @@ READERS: dict[str, Reader] = {
     ),
     "model-config": Reader("config.json", lambda: _json(_CONFIG), get_model),
     "model-gguf": Reader("m.gguf", _expert_shape, get_model),
-    "safetensors": Reader("t.safetensors", _safetensors, lambda path: read_tensor(path, "w")),
     "losses": Reader(
         "l.json", lambda: _json({"bits": [2, 3], "loss": [[[5, 2], [4, 1]]]}), load_loss_table
     ),
