@@ -158,7 +158,7 @@ MISTAKES = {
     "trace info a.json": "not a trace",
     "trace info nokey.npz": 'integers [token, layer, k]; has "ids"',
     "trace info float.npz": "must be integers [token, layer, k], not float64",
-    "trace info axes.npy": "must be integers [token, layer], not int64 of shape (4, 300, 2)",
+    "trace info axes.npy": "format: cannot be told from the file; known: topk-npz",
     "trace info turned.npz": "3 tokens in 300 layers: the axes are [token, layer, k]",
     f"{DECODE} --trace axes.npz": "2 per token in a top-6 model",
     "library verify a.json": "must be a certificate",

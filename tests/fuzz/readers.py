@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from benchmarks.traces.formats import read_published
 from moeopt import InputError, ModelMismatchError, get_machine
 from tests.gguf_files import F32, header, write_gguf
 from tests.interop.torch_files import saved
@@ -315,18 +316,26 @@ def _expert_shape() -> bytes:
 
 READERS: dict[str, Reader] = {
     "trace-npz": Reader("t.npz", _npz, moeopt.load_trace),
-    "trace-npy": Reader("t.npy", _npy, moeopt.load_trace),
+    "trace-npy": Reader("t.npy", _npy, partial(read_published, format="exflow-npy")),
     "trace-route-jsonl": Reader("t.jsonl", lambda: _ROUTES, moeopt.load_trace),
-    "trace-balance-jsonl": Reader("t.jsonl", lambda: _BATCHES, moeopt.load_trace),
+    "trace-balance-jsonl": Reader(
+        "t.jsonl", lambda: _BATCHES, partial(read_published, format="moe-balance-jsonl")
+    ),
     "trace-layers-json": Reader(
-        "t.json", lambda: b'{"0": [[0, 1], [1, 3]], "1": [[2, 1], [0, 3]]}', moeopt.load_trace
+        "t.json",
+        lambda: b'{"0": [[0, 1], [1, 3]], "1": [[2, 1], [0, 3]]}',
+        partial(read_published, format="hdmoe-json"),
     ),
     "trace-answers-json": Reader("t.json", _answer, moeopt.load_trace),
-    "trace-csv": Reader("t.csv", lambda: b"-1,0,0,1\n-2,0,1,3\n", moeopt.load_trace),
+    "trace-csv": Reader(
+        "t.csv",
+        lambda: b"-1,0,0,1\n-2,0,1,3\n",
+        partial(read_published, format="moe-trace-csv"),
+    ),
     "trace-txt": Reader(
         "t.txt",
         lambda: b"0\t1\t1\t3\t\t0.5\t0.5\t0.9\t0.1\n",
-        lambda path: moeopt.load_trace(path, "esft-txt", 2),
+        partial(read_published, format="esft-txt", top_k=2),
     ),
     "trace-pt": Reader("t.pt", _recording, moeopt.load_trace),
     "counts-csv": Reader(
