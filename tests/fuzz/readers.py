@@ -316,23 +316,23 @@ def _expert_shape() -> bytes:
 
 READERS: dict[str, Reader] = {
     "trace-npz": Reader("t.npz", _npz, moeopt.load_trace),
-    "trace-npy": Reader("t.npy", _npy, partial(read_published, format="exflow-npy")),
+    "published-exflow-npy": Reader("t.npy", _npy, partial(read_published, format="exflow-npy")),
     "trace-route-jsonl": Reader("t.jsonl", lambda: _ROUTES, moeopt.load_trace),
-    "trace-balance-jsonl": Reader(
+    "published-moe-balance-jsonl": Reader(
         "t.jsonl", lambda: _BATCHES, partial(read_published, format="moe-balance-jsonl")
     ),
-    "trace-layers-json": Reader(
+    "published-hdmoe-json": Reader(
         "t.json",
         lambda: b'{"0": [[0, 1], [1, 3]], "1": [[2, 1], [0, 3]]}',
         partial(read_published, format="hdmoe-json"),
     ),
     "trace-answers-json": Reader("t.json", _answer, moeopt.load_trace),
-    "trace-csv": Reader(
+    "published-moe-trace-csv": Reader(
         "t.csv",
         lambda: b"-1,0,0,1\n-2,0,1,3\n",
         partial(read_published, format="moe-trace-csv"),
     ),
-    "trace-txt": Reader(
+    "published-esft-txt": Reader(
         "t.txt",
         lambda: b"0\t1\t1\t3\t\t0.5\t0.5\t0.9\t0.1\n",
         partial(read_published, format="esft-txt", top_k=2),
