@@ -37,7 +37,7 @@ generate_twins, run_on, holdout    observed and later loads; what decisions cost
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
-get_machine, detect_machine, set_machine, import_bandwidths    machines: others' and your own
+get_machine, detect_machine, set_machine    machines: others' and your own
 
 Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
 their base `MoeoptError`; a `MoeoptWarning` is of input that may mislead. Every name is imported
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from moeopt.problems.generate import generate as generate
     from moeopt.problems.generate import generate_twins as generate_twins
     from moeopt.problems.holdout import run_on as run_on
-    from moeopt.sim.machines.bandwidth_files import import_bandwidths as import_bandwidths
     from moeopt.sim.machines.detect import detect_machine as detect_machine
     from moeopt.sim.machines.edit import set_machine as set_machine
     from moeopt.sim.machines.runtimes.calibration import calibrate as calibrate
@@ -120,7 +119,6 @@ _PUBLIC = {
     "moeopt.sim.presets": ("get_machine",),
     "moeopt.sim.machines.detect": ("detect_machine",),
     "moeopt.sim.machines.edit": ("set_machine",),
-    "moeopt.sim.machines.bandwidth_files": ("import_bandwidths",),
     "moeopt.sim.machines.runtimes.predict": ("predict",),
     "moeopt.sim.machines.runtimes.calibration": ("calibrate",),
     "moeopt.sim.machines.runtimes.measurements": ("read_measurements",),

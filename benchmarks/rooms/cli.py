@@ -5,6 +5,14 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.cli.main": ("main", "run_app"),
-        "moeopt.cli.options": ("Json", "print_error"),
+        "moeopt.cli.options": (
+            "Json",
+            "Seed",
+            "Where",
+            "group",
+            "labels",
+            "print_error",
+            "print_table",
+        ),
     }
 )

@@ -10,14 +10,14 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.device_loads": ("Ints", "table_of"),
         "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope", "validated"),
         "moeopt.core.highs as highs": (),
-        "moeopt.core.json_files": ("MAX_FILE_BYTES", "read_object", "write_bytes"),
+        "moeopt.core.json_files": ("MAX_FILE_BYTES", "read_json", "read_object", "write_bytes"),
         "moeopt.core.native_output": ("drop_native_stdout",),
         "moeopt.core.objective": ("Objective", "below", "entries", "of_json", "relative"),
         "moeopt.core.rounding": ("rounded",),
         "moeopt.core.search": ("Feasibility", "Search"),
         "moeopt.core.stack_distance": ("stack_distances",),
-        "moeopt.core.untrusted": ("digest", "inside"),
+        "moeopt.core.untrusted": ("digest", "inside", "reading"),
         "moeopt.core.view": ("Bar", "Kind", "Lane"),
-        "moeopt.core.wording": ("shortened", "shown", "unknown"),
+        "moeopt.core.wording": ("kind_of", "shortened", "shown", "unknown"),
     }
 )

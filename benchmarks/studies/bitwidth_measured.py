@@ -2,9 +2,9 @@
 
     python benchmarks/studies/bitwidth_measured.py LOSSES --traces DIR
 
-LOSSES is a table of measured losses of Mixtral-8x7B's experts at 1 to 3 bits that ``moeopt losses
-convert`` reads, DIR holds ``hdmoe_mixtral_8x7b/*.npz``. Each trace orders the experts by its first
-half and weighs their losses by it; four experts a layer are on the GPU, as in the paper, or none.
+LOSSES is a table of measured losses of Mixtral-8x7B's experts at 1 to 3 bits, DIR holds
+``hdmoe_mixtral_8x7b/*.npz``. Each trace orders the experts by its first half and weighs their
+losses by it; four experts a layer are on the GPU, as in the paper, or none.
 Excess over the proven optimum of each layer's budget: median over traces and average widths [95 %
 interval, drawn over traces], and maximum. The second table has what restrictions cost against one
 budget for the model and widths that are free, all of them optimal.
@@ -14,12 +14,11 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import moeopt
 from benchmarks.rooms.bitwidth import Instance, objective
 from benchmarks.rooms.core import entries
-from benchmarks.rooms.sim import Trace, load_loss_table, read_trace, save_loss_table
+from benchmarks.rooms.sim import Trace, read_trace
 from benchmarks.rooms.study import interval
 
 RULES = ("prefix-split", "greedy-marginal", "uniform")
@@ -42,21 +41,18 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, required=True)
     arguments = parser.parse_args()
     files = sorted((arguments.traces / "hdmoe_mixtral_8x7b").glob("*.npz"))
-    with TemporaryDirectory() as scratch:
-        table = Path(scratch) / "measured.json"
-        save_loss_table(load_loss_table(arguments.losses), table)
-        print(f"| losses | experts on the GPU | {' | '.join(f'`{rule}`' for rule in RULES)} |")
-        print(f"|---|---:|{'---|' * len(RULES)}")
-        for name, options in (("measured", {"loss_table": table}), ("fitted law", {})):
-            for gpu in (4, 0):
-                found = [one for file in files for one in excesses(file, gpu, options)]
-                cells = [cell([(t, of[rule]) for t, of in found]) for rule in RULES]
-                print(f"| {name} | {gpu} | {' | '.join(cells)} |", flush=True)
-        print(f"\n| losses | {' | '.join(PLANS)} |\n|---|{'---|' * len(PLANS)}")
-        for name, options in (("measured", {"loss_table": table}), ("fitted law", {})):
-            found = [one for file in files for one in prices(file, options)]
-            cells = [cell([(t, of[plan]) for t, of in found]) for plan in PLANS]
-            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    print(f"| losses | experts on the GPU | {' | '.join(f'`{rule}`' for rule in RULES)} |")
+    print(f"|---|---:|{'---|' * len(RULES)}")
+    for name, options in (("measured", {"loss_table": arguments.losses}), ("fitted law", {})):
+        for gpu in (4, 0):
+            found = [one for file in files for one in excesses(file, gpu, options)]
+            cells = [cell([(t, of[rule]) for t, of in found]) for rule in RULES]
+            print(f"| {name} | {gpu} | {' | '.join(cells)} |", flush=True)
+    print(f"\n| losses | {' | '.join(PLANS)} |\n|---|{'---|' * len(PLANS)}")
+    for name, options in (("measured", {"loss_table": arguments.losses}), ("fitted law", {})):
+        found = [one for file in files for one in prices(file, options)]
+        cells = [cell([(t, of[plan]) for t, of in found]) for plan in PLANS]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 def excesses(

@@ -2,7 +2,7 @@
 
     python benchmarks/studies/loss_law.py FILE
 
-FILE is what ``moeopt losses convert`` reads: CSV with ``layer,expert,loss_1bit,...``, say.
+FILE is a table of losses: CSV with ``layer,expert,loss_1bit,...``, say.
 Prints the law's numbers beside those that the package has, and what was measured: the spread within
 a layer, and what one bit more divides a loss by.
 """

@@ -34,7 +34,6 @@ def build_app() -> typer.Typer:
             "detect": detect_command,
             "show": show_command,
             "set": set_command,
-            "import": import_command,
             "fields": fields_command,
         },
     )
@@ -87,39 +86,6 @@ def set_command(
 
     place = _place(machine, out)
     changed = set_machine(get_machine(machine), _changes(fields), source=source or BY_USER)
-    write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
-    return 0
-
-
-def import_command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON of a bandwidth tool.", show_default=False)
-    ],
-    machine: Annotated[
-        str | None, typer.Option(metavar="M", help="The machine that was measured.")
-    ] = None,
-    out: Out = None,
-) -> int:
-    """Take bandwidths that another tool measured: read, triad or copy rates in a JSON file."""
-    from moeopt.sim.machines.bandwidth_files import read_bandwidths, with_bandwidths
-    from moeopt.sim.presets import get_machine
-
-    found, rest = read_bandwidths(file)
-    for of, rate in found.items():
-        print(
-            f"{of}: {rate.gb_s:g} GB/s from {terminal_text(rate.key)} ({rate.rate}){rate.assumed}"
-        )
-    if rest:
-        print(f"not taken: {terminal_text(', '.join(rest[:20]))}")
-    if machine is None and out is None:
-        return 0
-    if machine is None:
-        raise InputError("--machine: is missing: name the machine that was measured")
-    place = _place(machine, out)
-    measured = get_machine(machine)
-    if measured.gpu is None and (of_gpu := [of for of in found if of != "cpu"]):
-        print(f"left out: {', '.join(of_gpu)}: {terminal_text(measured.name)} has no GPU")
-    changed = with_bandwidths(measured, found, str(file))
     write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
     return 0
 

@@ -23,7 +23,6 @@ from moeopt.cli import (
     generate,
     holdout,
     listing,
-    losses,
     machine,
     pareto,
     plan,
@@ -80,7 +79,6 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("warm")(solve.warm_command)
     app.add_typer(generate.build_app(argv[:2] if argv[:1] == ["generate"] else []), name="generate")
     app.add_typer(trace.build_app(), name="trace")
-    app.add_typer(losses.build_app(), name="losses")
     app.add_typer(machine.build_app(), name="machine")
     app.add_typer(certificate.build_app(), name="certificate")
     app.callback(invoke_without_command=True)(_options)

@@ -42,21 +42,3 @@ def solving(title: str, problem: str) -> Iterator[Update]:
             bar.update(task, description=f"{rich_text(title)}  {now}")
 
         yield update
-
-
-@contextmanager
-def counting() -> Iterator[Callable[[int, int, str, str], None]]:
-    """Show how many solves of a study are done; the yielded function is told before each."""
-    if not sys.stderr.isatty():
-        yield lambda done, total, instance, method: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-
-    with _bar(MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}")) as bar:
-        task = bar.add_task("")
-
-        def on_start(done: int, total: int, instance: str, method: str) -> None:
-            said = rich_text(f"{instance} {method}")
-            bar.update(task, completed=done, total=total, description=said)
-
-        yield on_start

@@ -1,9 +1,4 @@
-"""``moeopt trace``: convert, record and dedupe routing traces, say what is in them.
-
-``moeopt trace info``: the statistics that the papers quote, of a routing trace.
-
-``moeopt trace fit``: parameters of a synthetic workload that behaves like a real trace.
-"""
+"""``moeopt trace``: convert and dedupe routing traces, say what is in them."""
 
 import json
 from pathlib import Path
@@ -15,7 +10,6 @@ from moeopt.core.errors import InputError
 
 from .options import (
     Json,
-    Seed,
     Where,
     group,
     labels,
@@ -35,66 +29,6 @@ if TYPE_CHECKING:
 Experts = Annotated[
     int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
 ]
-
-
-def fit_command(
-    file: Annotated[
-        Path | None, typer.Argument(help="A routing trace, or counts.", show_default=False)
-    ] = None,
-    counts: Annotated[Path | None, typer.Option(help="Instead: tokens per expert.")] = None,
-    where: Where = None,
-    top_k: Annotated[
-        int | None, typer.Option(metavar="K", help="Experts per token, for counts.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the workload to this JSON file.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the workload; default: the file's.")] = None,
-    experts: Experts = None,
-    evaluations: Annotated[int, typer.Option(metavar="N", help="Synthetic traces tried.")] = 60,
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> int:
-    """Fit a synthetic workload to a trace and print both side by side; exit 2 on bad input.
-
-    Of counts the popularity of experts is fitted; order, topics and affinity are not in them.
-    """
-    from moeopt.core.json_files import save
-    from moeopt.sim.traces.files import load_counts, load_trace, read_routing
-    from moeopt.sim.traces.fitting import fit_counts, fit_trace
-    from moeopt.sim.traces.trace import Trace
-
-    if out is not None and not out.parent.is_dir():
-        raise InputError(f"--out: {out.parent} is not a folder")
-    if (path := file or counts) is None or None not in (file, counts):
-        raise InputError("FILE, --counts: exactly one of the two must be given")
-    chosen = labels(where)
-    if counts is None:
-        found = read_routing(path, chosen, load_trace)
-    else:
-        found = load_counts(counts, where=chosen)
-    called = name or (out or path).stem
-    if isinstance(found, Trace):
-        if top_k is not None:
-            raise InputError("--top-k: is for counts; a trace says it itself")
-        fit = fit_trace(found, experts=experts, name=called, seed=seed, evaluations=evaluations)
-    else:
-        if top_k is None:
-            raise InputError(f"{path}: --top-k: is missing: counts do not say experts per token")
-        fit = fit_counts(found, top_k=top_k, experts=experts, name=called, seed=seed)
-    if out is not None:
-        save(fit.workload.facts(), out)
-    if as_json:
-        figures = [
-            {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
-        ]
-        print(json.dumps({"workload": fit.workload.facts(), "figures": figures}))
-        return 0
-    title = f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it"
-    rows = (
-        (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
-        for row in fit.rows
-    )
-    print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)
-    return 0
 
 
 POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
@@ -208,21 +142,17 @@ def _number(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.3f}"
 
 
-MAX_PROMPTS = 100_000
-
 Out = Annotated[Path, typer.Option("--out", help="The trace (.npz).", show_default=False)]
 
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on traces."""
     return group(
-        "Convert, record, dedupe and describe routing traces.",
+        "Convert, dedupe and describe routing traces.",
         {
             "convert": convert_command,
-            "record": record_command,
             "info": info_command,
             "dedupe": dedupe_command,
-            "fit": fit_command,
         },
     )
 
@@ -243,38 +173,6 @@ def convert_command(
     from moeopt.sim.traces.files import load_trace
 
     print(_save(load_trace(source, format, top_k), out))
-    return 0
-
-
-def record_command(
-    model: Annotated[Path, typer.Option(help="Model folder or config.json.", show_default=False)],
-    prompts: Annotated[
-        Path, typer.Option(help="One prompt per line; .jsonl: token ids.", show_default=False)
-    ],
-    out: Out,
-    max_new_tokens: Annotated[
-        int, typer.Option(metavar="N", min=0, max=100_000, help="Per prompt.")
-    ] = 64,
-    random_weights: Annotated[
-        bool, typer.Option("--random-weights", help="Make the weights up, to try things out.")
-    ] = False,
-    seed: Seed = 0,
-) -> int:
-    """Record the routing of a Hugging Face model (needs the extra: pip install 'moeopt[hf]')."""
-    try:
-        import torch  # type: ignore[import-not-found, unused-ignore]  # noqa: F401  # extra "hf"
-        import transformers  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
-    except ImportError as error:
-        package = error.name or "a package"
-        raise InputError(f"trace record: {package} is missing: pip install 'moeopt[hf]'") from None
-    from moeopt.sim.traces.readers.recorder import load_model, read_prompts, record
-
-    texts = read_prompts(prompts, MAX_PROMPTS)
-    network, tokens = load_model(model, texts, random_weights, seed)
-    facts: dict[str, object] = {"prompts": prompts.name}
-    if random_weights:
-        facts["random_weights"] = {"seed": seed}
-    print(_save(record(network, tokens, max_new_tokens, model.absolute().name, facts), out))
     return 0
 
 

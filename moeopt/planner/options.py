@@ -66,7 +66,7 @@ class PlanOptions(Options):
     other_bits: float | None = option(None, "Bits per weight of everything but the routed experts.")
     kv_bits: str | None = option(None, "Bits of a number in the KV cache, or q8_0 etc.", read=_text)
     loss_table: Path | None = option(
-        None, "Measured losses of these widths (moeopt losses); default: by a law."
+        None, "Measured losses of these widths: CSV, npz or JSON; default: by a law."
     )
     runtime: str | None = option(
         None,

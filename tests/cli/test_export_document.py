@@ -11,7 +11,6 @@ import pytest
 import moeopt
 from tests.exporters.placements import random_plan
 from tests.exporters.test_export_exact_model import gurobi_form, random_instances, solved
-from tests.interop.test_text_traces import recorded
 from tests.rooms.cli import run
 from tests.rooms.exporters import all_targets
 from tests.rooms.placement import Instance
@@ -51,7 +50,7 @@ def deepseek_v2_lite() -> Instance:
 
 @pytest.fixture
 def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working folder: the library, a plan, counts and a recording, as the pages say."""
+    """Return the working folder: the library, a plan and counts, as the pages say."""
     (tmp_path / "instances").symlink_to(root / "instances")
     instance = deepseek_v2_lite()
     moeopt.save(instance, tmp_path / "instance.json")
@@ -64,7 +63,6 @@ def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = random.Random("counts")
     rows = [f"{la},{e},{rng.randint(0, 99)}" for la in range(1, 27) for e in range(EXPERTS)]
     (tmp_path / "counts.csv").write_text("layer,expert,count\n" + "\n".join(rows) + "\n")
-    (tmp_path / "routing.csv").write_text(recorded(5, 3, 20, [1, 2, 3]))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

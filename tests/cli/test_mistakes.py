@@ -133,7 +133,6 @@ MISTAKES = {
     "calibrate --machine trimoe --points none.csv --out m.json": "did you mean counts.csv?",
     "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
     "calibrate --machine trimoe --points none.csv": "Missing option '--out'",
-    "machine import missing.txt --machine trimoe --out m.json": "there is no such file",
     # the wrong kind of file, or axes
     "solve notes.txt": "not valid JSON at line 1 column 1",
     "solve cut.json": "not valid JSON at line 1 column 25",
@@ -153,11 +152,12 @@ MISTAKES = {
     f"predict {ON} --plan a.json": "problem: is not a known key",
     "plan --machine rtx4090+ryzen-am5 --model model.json": "routed_experts: is missing",
     "calibrate --machine rtx4090+ryzen-am5 --points bad.csv --out m.json": "columns: model, bits",
-    "losses convert bad.csv --out l.json": "must be layer,expert,bits,loss",
+    "generate bitwidth --machine trimoe --model mixtral-8x7b --loss-table bad.csv"
+    " --weight none": "must be layer,expert,bits,loss",
     "trace info a.json": "not a trace",
     "trace info nokey.npz": 'integers [token, layer, k]; has "ids"',
     "trace info float.npz": "must be integers [token, layer, k], not float64",
-    "trace info axes.npy": "must be integers [token, layer], not int64 of shape (4, 300, 2)",
+    "trace info axes.npy": "format: cannot be told from the file; known: topk-npz",
     "trace info turned.npz": "3 tokens in 300 layers: the axes are [token, layer, k]",
     f"{DECODE} --trace axes.npz": "2 per token in a top-6 model",
     "certificate check a.json b.json": "b.json: must be a certificate",

@@ -1,4 +1,4 @@
-"""``moeopt trace info`` and ``trace fit``: what they print and save, and their exit codes."""
+"""``moeopt trace info``: what it prints, and its exit codes."""
 
 import json
 from collections import Counter
@@ -11,17 +11,16 @@ import typer
 
 from moeopt import InputError
 from tests.real_traces import real_trace_file
-from tests.rooms.cli import fit_command, info_command
-from tests.rooms.sim import Workload, find
+from tests.rooms.cli import info_command
 
 Capture = pytest.CaptureFixture[str]
 
 
 def run(*arguments: str) -> int:
-    """Run one of the two commands by itself, as the application does."""
+    """Run the command by itself, as the application does."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command("info")(info_command)
-    app.command("fit")(fit_command)
+    app.callback()(lambda: None)
     code: int = app(list(arguments), prog_name="moeopt trace", standalone_mode=False)
     return code
 
@@ -117,30 +116,6 @@ def test_info_refuses_what_does_not_fit(file: str, arguments: list[str], message
     with pytest.raises(InputError) as error:
         run("info", file, *arguments)
     assert (str(error.value), error.value.exit_code) == (message, 2)
-
-
-def test_fit_prints_a_table_and_saves_a_workload(
-    file: str, tmp_path: Path, capsys: Capture
-) -> None:
-    """The file is one that `generate --workload` takes."""
-    out = tmp_path / "made.json"
-    assert run("fit", file, "--out", str(out), "--evaluations", "5") == 0
-    text = capsys.readouterr().out
-    for word in ("real", "synthetic", "skew (largest / mean load)", "LRU hit rate, 4 cached"):
-        assert word in text
-    saved = find("workloads", Workload, out)
-    assert saved.name == "made"
-    assert saved.source.endswith("small.npz")
-    assert run("fit", file, "--evaluations", "5", "--name", "made", "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    assert Workload.model_validate(data["workload"]) == saved
-    assert data["figures"][0]["figure"] == "skew (largest / mean load)"
-
-
-def test_fit_refuses_a_folder_that_is_not_there(file: str, tmp_path: Path) -> None:
-    """Before anything is fitted for nothing."""
-    with pytest.raises(InputError, match=r"--out: .*absent is not a folder"):
-        run("fit", file, "--out", str(tmp_path / "absent" / "x.json"))
 
 
 REAL = [

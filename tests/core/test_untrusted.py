@@ -18,7 +18,7 @@ from moeopt import InputError
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
 from tests.rooms.core import FREE_BYTES, MIB, expanded, expanded_limit, inside, meant, read_bytes
-from tests.rooms.sim import load_loss_table, read_bandwidths
+from tests.rooms.sim import load_loss_table
 from tests.rooms.study import Store, make_plan, read_campaign, unpacked_instance, unpacked_solution
 
 ZEROS = bytes(32 * MIB)
@@ -83,15 +83,6 @@ def test_campaigns_of_too_many_solves_are_refused(tmp_path: Path) -> None:
 def test_what_a_file_names_lies_in_its_folder(name: str, is_inside: bool) -> None:
     """No way up, none from the root, no name that a system has not."""
     assert inside(Path("x"), name) == (Path("x", name) if is_inside else None)
-
-
-def test_a_long_key_is_not_repeated(tmp_path: Path) -> None:
-    """With every number below it: a file of some megabytes made a terabyte of paths."""
-    moeopt.save({"a" * 10**6: {"read_gb_s": 5.0}, "cpu": {"read_gb_s": 7.0}}, tmp_path / "b.json")
-    found, rest = read_bandwidths(tmp_path / "b.json")
-    assert (found["cpu"].gb_s, rest) == (7.0, [])
-    moeopt.save({"read_gb_s": [[n] for n in range(100_001)]}, tmp_path / "c.json")
-    assert "more than 100000 numbers" in refused(read_bandwidths, tmp_path / "c.json")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +181,7 @@ def test_an_empty_file_is_no_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        ("f.json", moeopt.load), ("f.npz", moeopt.load_trace), ("f.npy", moeopt.load_trace),
+        ("f.json", moeopt.load), ("f.npz", moeopt.load_trace),
         ("f.pt", moeopt.load_trace), ("f.csv", moeopt.load_counts), ("f.toml", read_campaign),
         ("f.json", moeopt.read_measurements),
     ],
@@ -207,9 +198,8 @@ def test_a_fifo_is_refused(name: str, read: Callable[[Path], Any], tmp_path: Pat
     [
         ("".join(f"{n},65535,1\n" for n in range(100)), moeopt.load_counts, "experts are too many"),
         ("0,0,0\n0,1,0\n", moeopt.load_counts, "is zero for every expert"),
-        ("".join(f"{n},{n},1,2,3,4\n" for n in range(2000)), moeopt.load_trace, "are too many"),
     ],
-    ids=["wide", "zero", "sparse"],
+    ids=["wide", "zero"],
 )
 def test_tables_that_are_mostly_empty(
     text: str, read: Callable[[Path], Any], reason: str, tmp_path: Path

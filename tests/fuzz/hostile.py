@@ -41,9 +41,6 @@ LONGEST_LINE = 1000
 
 MACHINE = "rtx4090+ryzen-am5"
 
-TOOLS = "instances.tools"
-"""The program whose commands are not those of `moeopt`."""
-
 COMMANDS = {
     "trace": ("trace", "info", "FILE"),
     "counts": ("trace", "info", "FILE"),
@@ -51,22 +48,27 @@ COMMANDS = {
     "solution": ("check", "INSTANCE", "FILE"),
     "machine": ("machine", "show", "FILE"),
     "model": ("predict", "--machine", MACHINE, "--bits", "Q4_K_M", "--model", "FILE"),
-    "safetensors": ("losses", "measure", "FILE", "--out", "OUT"),
-    "losses": ("losses", "convert", "FILE", "--out", "OUT"),
+    "published": ("convert", "FORMAT", "FILE", "OUT.npz"),
+    "losses": (
+        *("generate", "bitwidth", "--machine", "cxl-ndp", "--model", "mixtral-8x7b"),
+        *("--weight", "none", "--loss-table", "FILE", "--out", "OUT"),
+    ),
     "measurements": ("calibrate", "--machine", MACHINE, "--points", "FILE", "--out", "OUT"),
     "campaign": ("gap", "FILE"),
     "store": ("report", "FILE", "--out", "OUT"),
     "sol": ("check", "INSTANCE", "FILE"),
     "plan": ("predict", "--machine", MACHINE, "--model", "glm-4.5-air", "--plan", "FILE"),
     "certificate": ("certificate", "check", "INSTANCE", "FILE"),
-    "submission": (TOOLS, "check", "FILE"),
-    "bandwidths": ("machine", "import", "FILE"),
+    "submission": ("check", "FILE"),
     "workload": (
         *("simulate", "--machine", MACHINE, "--model", "mixtral-8x7b", "--policy", "gpu-only"),
         *("--layers", "1", "--steps", "1", "--workload", "FILE"),
     ),
 }
-"""By the first part of a reader's name: the command that reads its files, `moeopt` or `TOOLS`."""
+"""By the first part of a reader's name: the command that reads its files."""
+
+PROGRAMS = {"published": "benchmarks.traces", "submission": "instances.tools"}
+"""By the first part of a reader's name: the module whose command it is, where not `moeopt`."""
 
 ON_COMMAND_LINE = [name for name in READERS if name.partition("-")[0] in COMMANDS]
 
@@ -130,36 +132,27 @@ def _keys() -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 0, 2**19) + rows
 
 
-def _tensors() -> bytes:
-    one = '{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
-    head = ",".join(
-        f'"model.layers.0.mlp.experts.{n}.up_proj.weight":{one}' for n in range(140_000)
-    )
-    return struct.pack("<Q", len(head) + 2) + b"{" + head.encode() + b"}"
-
-
 _ROUTE = '{{"type":"route","req_id":0,"token_idx":{},"layer":0,"topk_ids":[1]}}\n'
 
 DEAR: dict[str, dict[str, Callable[[], bytes]]] = {
-    "trace-csv": {
+    "published-moe-trace-csv": {
         "tokens": lambda: _lines("{},0,1,2,3,4\n") + b"!",
         "runs": lambda: b"0,1,1,2,3,4\n" * (MOST_BYTES // 12) + b"!",
         "sparse": lambda: "".join(f"{n},{n % 4096},1,2,3,4\n" for n in range(800_000)).encode(),
     },
     "counts-csv": {"experts": lambda: _counts() + b"!", "wide": _wide_counts},
-    "trace-txt": {
+    "published-esft-txt": {
         "one line": lambda: b"1\t" * (MOST_BYTES // 2),
         "many lines": lambda: b"1\t\t1\n" * (MOST_BYTES // 5) + b"!",
     },
     "trace-npz": {"expands": _npz},
-    "trace-npy": {"ids": _npy},
+    "published-exflow-npy": {"ids": _npy},
     "trace-pt": {"lists": _pickle},
     "trace-route-jsonl": {"tokens": lambda: _lines(_ROUTE) + b"!"},
-    "trace-balance-jsonl": {
+    "published-moe-balance-jsonl": {
         "batches": lambda: _lines('{{"layer":0,"batch_id":{},"topk_experts":[[1]]}}\n') + b"!"
     },
     "model-gguf": {"keys": _keys},
-    "safetensors": {"tensors": _tensors},
     "sol": {
         "names": lambda: b"# Gurobi\n" + _lines("x{} 1\n") + b"!",
         "a long number": lambda: b"# Objective value = 1" + b"0" * 65_000 + b"\n",
@@ -312,11 +305,14 @@ def ended(case: Case, folder: Path) -> Ended:
     place.mkdir()
     path = place / case.file
     _in_child(lambda: case.write(path))  # as what is dear to write would count as this process's
+    kind, _, format = case.reader.partition("-")
     words = {"FILE": path, "INSTANCE": folder / "instance.json", "OUT": place / "out"}
-    argv = [str(words.get(word, word)) for word in COMMANDS[case.reader.partition("-")[0]]]
-    status, used = _in_child(lambda: _run(argv, folder / "said"))
+    words |= {"OUT.npz": place / "out.npz", "FORMAT": Path(format)}
+    argv = [str(words.get(word, word)) for word in COMMANDS[kind]]
+    program = PROGRAMS.get(kind, "moeopt")
+    status, used = _in_child(lambda: _run(program, argv, folder / "said"))
     if used.ru_maxrss > MOST_MIB * 1024:  # what is forked counts this process's memory as its own
-        status, used = _in_child(lambda: _begun(argv, folder / "said"))
+        status, used = _in_child(lambda: _begun(program, argv, folder / "said"))
     said = (folder / "said").read_text(errors="replace").splitlines()
     shutil.rmtree(place)
     code = os.waitstatus_to_exitcode(status)
@@ -336,11 +332,13 @@ def _in_child(call: Callable[[], object]) -> tuple[int, resource.struct_rusage]:
     return status, used
 
 
-def _run(argv: list[str], said: Path) -> None:
-    """Run a command line as its program does, with its stderr in a file; never return."""
+def _run(program: str, argv: list[str], said: Path) -> None:
+    """Run a command line of a module, its stderr in a file; never return."""
+    from benchmarks.traces.__main__ import run as run_on_published
     from instances.tools.commands import run as run_tool
-    from tests.rooms.cli import main
+    from tests.rooms.cli import main, run
 
+    called = {"benchmarks.traces": run_on_published, "instances.tools": run_tool}.get(program, run)
     code = 99
     try:
         with said.open("w") as errors, Path(os.devnull).open("w") as nothing:
@@ -351,10 +349,7 @@ def _run(argv: list[str], said: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (6 * MOST_S, 6 * MOST_S))
             resource.setrlimit(resource.RLIMIT_DATA, (2**33, 2**33))
             try:
-                if argv[0] == TOOLS:
-                    main(argv[1:], run_tool)
-                else:
-                    main(argv)
+                main(argv, called)
             except SystemExit as error:
                 code = error.code if isinstance(error.code, int) else 0
             except BaseException:
@@ -366,14 +361,13 @@ def _run(argv: list[str], said: Path) -> None:
         os._exit(code)
 
 
-def _begun(argv: list[str], said: Path) -> None:
+def _begun(program: str, argv: list[str], said: Path) -> None:
     """Become the command line, in an interpreter that has nothing else; never return."""
     for number, file in ((1, Path(os.devnull)), (2, said)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT), number)
     resource.setrlimit(resource.RLIMIT_CPU, (6 * MOST_S, 6 * MOST_S))
     resource.setrlimit(resource.RLIMIT_DATA, (2**33, 2**33))
-    program = argv if argv[0] == TOOLS else ["moeopt", *argv]
-    os.execv(sys.executable, [sys.executable, "-m", *program])
+    os.execv(sys.executable, [sys.executable, "-m", program, *argv])
 
 
 def hostile(reader: str) -> Iterator[tuple[str, Ended]]:

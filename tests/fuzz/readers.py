@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from benchmarks.traces.formats import read_published
 from instances.tools.entries import open_table, problem_table, short_table, stem
 from instances.tools.submissions import certificate_faults, certified, submitted
 from moeopt import InputError, ModelMismatchError, get_machine
 from tests.gguf_files import F32, header, write_gguf
-from tests.interop.safetensors_files import write_safetensors
 from tests.interop.torch_files import saved
 from tests.rooms.certificates import certificate
 from tests.rooms.exporters import read_answer, read_copies, read_sol
 from tests.rooms.problems import PROBLEMS, get_problem
-from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_bandwidths, read_tensor
+from tests.rooms.sim import Workload, find, get_model, load_loss_table
 from tests.rooms.study import Libraries, Store, read_campaign, resettled
 
 ROOT = Path(__file__).parents[2]
@@ -174,11 +174,6 @@ def _read_library(path: Path) -> Any:
     return tables, certificate_faults(folder)
 
 
-def _bandwidths() -> bytes:
-    host = [{"name": "copy", "rate": [81.0, 80.5]}]
-    return _json({"unit": "GB/s", "host": host, "h2d": "26 GB/s"})
-
-
 def _losses_npz() -> bytes:
     stream = io.BytesIO()
     np.savez(stream, bits=np.array([2, 3]), loss=np.array([[[5.0, 2.0], [4.0, 1.0]]]))
@@ -236,12 +231,6 @@ def _read_best(path: Path) -> Any:
 
 def _read_bench(path: Path) -> Any:
     return moeopt.read_measurements(path, model="qwen3-30b-a3b")
-
-
-def _safetensors() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        tensors = {"w": np.ones((2, 3), dtype=np.float32)}
-        return write_safetensors(Path(folder, "t.safetensors"), tensors).read_bytes()
 
 
 def _recording() -> bytes:
@@ -320,18 +309,26 @@ def _expert_shape() -> bytes:
 
 READERS: dict[str, Reader] = {
     "trace-npz": Reader("t.npz", _npz, moeopt.load_trace),
-    "trace-npy": Reader("t.npy", _npy, moeopt.load_trace),
+    "published-exflow-npy": Reader("t.npy", _npy, partial(read_published, format="exflow-npy")),
     "trace-route-jsonl": Reader("t.jsonl", lambda: _ROUTES, moeopt.load_trace),
-    "trace-balance-jsonl": Reader("t.jsonl", lambda: _BATCHES, moeopt.load_trace),
-    "trace-layers-json": Reader(
-        "t.json", lambda: b'{"0": [[0, 1], [1, 3]], "1": [[2, 1], [0, 3]]}', moeopt.load_trace
+    "published-moe-balance-jsonl": Reader(
+        "t.jsonl", lambda: _BATCHES, partial(read_published, format="moe-balance-jsonl")
+    ),
+    "published-hdmoe-json": Reader(
+        "t.json",
+        lambda: b'{"0": [[0, 1], [1, 3]], "1": [[2, 1], [0, 3]]}',
+        partial(read_published, format="hdmoe-json"),
     ),
     "trace-answers-json": Reader("t.json", _answer, moeopt.load_trace),
-    "trace-csv": Reader("t.csv", lambda: b"-1,0,0,1\n-2,0,1,3\n", moeopt.load_trace),
-    "trace-txt": Reader(
+    "published-moe-trace-csv": Reader(
+        "t.csv",
+        lambda: b"-1,0,0,1\n-2,0,1,3\n",
+        partial(read_published, format="moe-trace-csv"),
+    ),
+    "published-esft-txt": Reader(
         "t.txt",
         lambda: b"0\t1\t1\t3\t\t0.5\t0.5\t0.9\t0.1\n",
-        lambda path: moeopt.load_trace(path, "esft-txt", 2),
+        partial(read_published, format="esft-txt", top_k=2),
     ),
     "trace-pt": Reader("t.pt", _recording, moeopt.load_trace),
     "counts-csv": Reader(
@@ -356,7 +353,6 @@ READERS: dict[str, Reader] = {
     ),
     "model-config": Reader("config.json", lambda: _json(_CONFIG), get_model),
     "model-gguf": Reader("m.gguf", _expert_shape, get_model),
-    "safetensors": Reader("t.safetensors", _safetensors, lambda path: read_tensor(path, "w")),
     "losses": Reader(
         "l.json", lambda: _json({"bits": [2, 3], "loss": [[[5, 2], [4, 1]]]}), load_loss_table
     ),
@@ -374,7 +370,6 @@ READERS: dict[str, Reader] = {
         lambda: (ROOT / "moeopt/sim/presets/workloads/hdmoe-mixtral.json").read_bytes(),
         lambda path: find("workloads", Workload, path),
     ),
-    "bandwidths": Reader("b.json", _bandwidths, read_bandwidths),
     "measurements-csv": Reader("p.csv", lambda: _POINTS, moeopt.read_measurements),
     "losses-csv": Reader("l.csv", lambda: _LOSSES, load_loss_table),
     "losses-npz": Reader("l.npz", _losses_npz, load_loss_table),

@@ -83,7 +83,7 @@ def test_files_without_counts_of_experts_are_refused(tmp_path: Path) -> None:
     assert "cannot be read: F16" in refusal(imatrix(path, {0: [1, 2]}, **halves), load_counts)
     others = {"blk.0.ffn_up_exps.weight.counts": ((1, 3), F32)}
     assert ": 3 experts, and 2 in " in refusal(imatrix(path, {0: [1, 2]}, **others), load_counts)
-    says = "imatrix-gguf holds counts only, no tokens: `moeopt plan`,"
+    says = "imatrix-gguf holds counts only, no tokens: `moeopt plan` and"
     assert refusal(imatrix(path, {0: [1, 2]}), load_trace).startswith(says)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import moeopt
 from moeopt import InputError
 from tests.interop.refusals import refusal
-from tests.rooms.sim import LossTable, load_loss_table, save_loss_table
+from tests.rooms.sim import load_loss_table
 
 ROWS = [
     "layer,expert,bits,loss",
@@ -54,7 +55,8 @@ def test_npz_and_json_hold_the_same(tmp_path: Path) -> None:
     """Floats survive all three forms exactly."""
     losses = np.random.default_rng(0).random((3, 4, 2))
     np.savez(tmp_path / "table.npz", loss=losses, bits=np.array([1, 3]))
-    save_loss_table(LossTable("t", (1, 3), losses, {"by": "hand"}), tmp_path / "table.json")
+    whole = {"bits": [1, 3], "loss": losses.tolist(), "facts": {"by": "hand"}}
+    moeopt.save(whole, tmp_path / "table.json")
     rows = ["layer,expert,bits,loss"] + [
         f"{layer},{expert},{bits},{losses[layer, expert, column]!r}".replace("np.float64(", "")
         for layer in range(3)

@@ -101,7 +101,7 @@ def test_losses_are_means_over_the_experts_that_are_chosen() -> None:
     asked = small_plans.request(average_bits=5.0, bits="4,8", loss_table=Path("table.json"))
     with pytest.MonkeyPatch.context() as patched:
         known = LossTable("table.json", (4, 8), table)
-        patched.setattr(generate_module, "read_loss_table", lambda _: known)
+        patched.setattr(generate_module, "load_loss_table", lambda _: known)
         kept, rest = asked.parts()
         decision = decide(asked, kept, 0.1)
         assert decision is not None

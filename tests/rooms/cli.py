@@ -17,9 +17,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.cli.trace": (
             "convert_command",
             "dedupe_command",
-            "fit_command",
             "info_command",
-            "record_command",
         ),
     }
 )

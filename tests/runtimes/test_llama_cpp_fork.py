@@ -14,6 +14,7 @@ import pytest
 
 import moeopt
 from benchmarks.real.hand_over import rpc_server
+from benchmarks.traces.formats import read_published
 from tests.exporters.placements import instance, plan
 from tests.rooms.sim import get_model
 from tests.runtimes.consumers import needs
@@ -84,7 +85,7 @@ def test_its_recordings_are_read(programs: Path, model: Path, tmp_path: Path) ->
         timeout=300,
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
-    trace = moeopt.load_trace(file)
+    trace = read_published(file, "moe-trace-csv")
     assert trace.facts is not None
     assert trace.facts["format"] == "moe-trace-csv"
     assert trace.topk_ids.shape[1:] == (LAYERS, TOP_K)

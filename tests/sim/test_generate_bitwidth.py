@@ -18,8 +18,7 @@ from tests.rooms.sim import (
     Trace,
     checked_table,
     get_model,
-    read_loss_table,
-    save_loss_table,
+    load_loss_table,
 )
 from tests.rooms.sim import preset_names as names
 
@@ -32,6 +31,19 @@ def mixtral_trace() -> Trace:
     """Return eight tokens: the prompt, tokens 0 to 3, likes expert 7; later ones like expert 0."""
     ids = np.array([[7, 3], [7, 3], [7, 1], [2, 7], [0, 1], [0, 2], [0, 3], [0, 4]])
     return Trace("hand", np.repeat(ids[:, None, :], 32, axis=1))
+
+
+def save_table(path: Path) -> None:
+    """Write the table above, as JSON or CSV by the name's ending."""
+    if path.suffix == ".json":
+        moeopt.save({"bits": TABLE.bits, "loss": TABLE.losses.tolist()}, path)
+        return
+    rows = (
+        f"{layer},{expert},{','.join(map(repr, losses))}"
+        for layer, experts in enumerate(TABLE.losses.tolist())
+        for expert, losses in enumerate(experts)
+    )
+    path.write_text("\n".join(["layer,expert,loss_1bit,loss_2bit,loss_3bit,loss_4bit", *rows]))
 
 
 def made(table: LossTable | None = TABLE, trace: Trace | None = None, **options: Any) -> Instance:
@@ -217,22 +229,23 @@ def test_counts_widths_and_granularity_go_into_the_instance() -> None:
     assert len(instance.layers[0].experts[7].loss) == 2
 
 
-def test_a_table_file_is_used_and_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["table.json", "table.csv"])
+def test_a_table_file_is_used_and_named(name: str, tmp_path: Path) -> None:
     """Written and read again, the losses are the same; the provenance says whose they are."""
-    save_loss_table(TABLE, tmp_path / "table.json")
-    instance = made(None, loss_table=tmp_path / "table.json")
+    save_table(tmp_path / name)
+    instance = made(None, loss_table=tmp_path / name)
     assert instance.layers == made().layers
-    assert instance.provenance["losses"]["name"] == "table.json"
+    assert instance.provenance["losses"]["name"] == f"{tmp_path.name}/{name}"
     assert str(tmp_path) not in str(instance.provenance)
     options = instance.provenance["options"]
-    assert (options["losses"], options["loss_table"]) == (None, "table.json")
+    assert (options["losses"], options["loss_table"]) == (None, name)
     assert "-table-usage-" in instance.name
     assert "fitted" not in instance.name + str(instance.provenance)
 
 
 def test_a_table_needs_no_trace_where_nothing_is_taken_from_one(tmp_path: Path) -> None:
     """All experts are alike then; usage and experts on the GPU need to be known from somewhere."""
-    save_loss_table(TABLE, tmp_path / "measured.json")
+    save_table(tmp_path / "measured.json")
     common = {"machine": "cxl-ndp", "model": "mixtral-8x7b"}
     table = {"loss_table": tmp_path / "measured.json"}
     instance = moeopt.generate("bitwidth", **common, **table, weight="none", layers=2)
@@ -373,7 +386,7 @@ def test_untrusted_tables_are_checked(text: str, says: str, tmp_path: Path) -> N
     """File, field and reason."""
     path = tmp_path / "table.json"
     path.write_text(text)
-    assert refused(read_loss_table, path).startswith(f"{path}: {says}")
+    assert refused(load_loss_table, path).startswith(f"{path}: {says}")
 
 
 def test_arrays_are_checked_as_well() -> None:

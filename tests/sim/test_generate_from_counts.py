@@ -1,4 +1,4 @@
-"""``generate placement`` and ``trace fit`` of counts, in the library and from the command line."""
+"""``generate placement`` of counts, in the library and from the command line."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.interop.torch_files import saved
 from tests.refusals import refused_command
 from tests.rooms.cli import run
 from tests.rooms.placement import Instance, frequency
-from tests.rooms.sim import SAMPLED, UNKNOWN, Counts, Workload, fit_counts, routing_trace
+from tests.rooms.sim import SAMPLED, UNKNOWN, Counts
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 FILES = [f"--{name}={value}" for name, value in LITE.items()]
@@ -92,33 +92,6 @@ def test_a_file_of_counts_makes_an_instance(
     assert UNKNOWN in capsys.readouterr().err
     assert SAMPLED in json.loads(out.read_text())["provenance"]["trace"]
     assert run(["generate", "placement", *FILES, "--trace", str(file), "--counts", str(file)]) == 2
-
-
-def test_the_popularity_of_counts_is_fitted() -> None:
-    """Counts of a law that is known: skew within a tenth, and no more than popularity is fitted."""
-    law = Workload(name="known", skew=4.0, drift=0.0, source="made up for a test")
-    known = routing_trace(law, 32, 4, 3, 4000, 9).step_counts(4000, experts=32)
-    fit = fit_counts(known, top_k=4, name="again")
-    errors = {row.figure: row.error / row.real for row in fit.rows}
-    assert set(errors) == {"skew (largest / mean load)", "share of the coldest 70 %"}
-    assert all(abs(error) < 0.1 for error in errors.values())
-    assert set(fit.workload.facts()) == {
-        *("name", "skew", "drift", "source", "shape", "layer_scale")
-    }
-    assert UNKNOWN in fit.workload.source
-
-
-def test_fit_takes_a_file_of_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the top-k, which counts do not say; the workload can be read back."""
-    file = imatrix(tmp_path / "m.gguf", {0: counts().total()[0].tolist()})
-    out = tmp_path / "w.json"
-    assert run(["trace", "fit", str(file), "--top-k", "6", "--out", str(out)]) == 0
-    assert Workload.model_validate_json(out.read_text()).recall is None
-    assert run(["trace", "fit", "--counts", str(file)]) == 2
-    assert "--top-k: is missing" in capsys.readouterr().err
-    assert run(["trace", "fit", str(file), "--counts", str(file)]) == 2
-    assert run(["trace", "fit", "--counts", str(file), "--top-k", "64"]) == 2
-    assert "has 520 tokens, but" in capsys.readouterr().err
 
 
 def test_a_recording_of_counts_is_taken_for_what_it_is(

@@ -10,7 +10,7 @@ import moeopt
 from moeopt import InputError, get_machine, run_on
 from tests.rooms.core import GIB
 from tests.rooms.joint import HEURISTICS, UNIT, Instance, objective, resettled, violations
-from tests.rooms.sim import LossTable, Trace, get_model, layer_costs, path_cost, save_loss_table
+from tests.rooms.sim import Trace, get_model, layer_costs, path_cost
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 
@@ -81,7 +81,7 @@ def test_absolute_losses_count_as_shares_of_what_one_bit_loses(tmp_path: Path) -
     for bits, scale in (((1, 2, 4), 0.6), ((1, 2, 4), 0.0), ((2, 4), 0.6)):
         falls = np.array([7.0, 3.0, 1.0])[-len(bits) :]
         losses = drawn * falls * np.array([1.0, 10.0, 100.0])[:, None, None]
-        save_loss_table(LossTable("t", bits, losses), tmp_path / "t.json")
+        moeopt.save({"bits": bits, "loss": losses.tolist()}, tmp_path / "t.json")
         options = {"loss_table": tmp_path / "t.json", "one_bit_loss": scale, "bits": "2,4"}
         found = np.array(made(**options, share=0.5).width_loss)
         if scale and 1 in bits:

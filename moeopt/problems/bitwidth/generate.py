@@ -36,7 +36,7 @@ from moeopt.sim.models.loss_table import (
     Rounded,
     by_loss,
     by_table,
-    read_loss_table,
+    load_loss_table,
 )
 from moeopt.sim.presets import find, names
 from moeopt.sim.source import Record, Source, made_again
@@ -91,7 +91,8 @@ class Options(Frozen):
         Field(description="law of losses; fitted: to Mixtral's measured ones"),
     ] = "fitted"
     loss_table: Annotated[
-        Path | None, Field(description="JSON table of measured losses, instead of a law")
+        Path | None,
+        Field(description="table of measured losses (CSV, npz or JSON), instead of a law"),
     ] = None
     weight: Annotated[
         Literal["usage", "none"], Field(description="what a loss counts: by usage, or all alike")
@@ -141,7 +142,7 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     InputError
         If options, trace, table and model do not fit each other.
     """
-    named = table or (None if options.loss_table is None else read_loss_table(options.loss_table))
+    named = table or (None if options.loss_table is None else load_loss_table(options.loss_table))
     if options.bits is None:
         widths = (1, 2, 3, 4) if named is None else named.bits
         options = options.model_copy(update={"bits": ",".join(map(str, widths))})

@@ -32,7 +32,7 @@ from moeopt.core.wording import shown
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, read_loss_table
+from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, load_loss_table
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import times_of_model
 from moeopt.sim.source import Source
@@ -101,7 +101,8 @@ class Options(Frozen):
         Field(description="law of losses; fitted: to Mixtral's measured ones"),
     ] = "fitted"
     loss_table: Annotated[
-        Path | None, Field(description="JSON table of measured losses, instead of a law")
+        Path | None,
+        Field(description="table of measured losses (CSV, npz or JSON), instead of a law"),
     ] = None
     one_bit_loss: Annotated[
         float,
@@ -229,7 +230,7 @@ def _width_loss(
         return "none: one width", None
     layers, experts = scores.shape
     if options.loss_table is not None:
-        table = read_loss_table(options.loss_table)
+        table = load_loss_table(options.loss_table)
     else:
         wanted = tuple(sorted({1, *widths}))
         table = LAWS[options.losses].table(layers, experts, wanted, source.seed)

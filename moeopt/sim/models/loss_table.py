@@ -6,7 +6,7 @@ Measured tables are read from CSV, npz or JSON:
   ``layer,expert,loss_1bit,loss_2bit,...``, one row per expert; other columns are not read, and
   lines that begin with ``#`` are comments.
 - npz with ``loss`` of shape (layers, experts, widths) and ``bits`` of shape (widths,).
-- JSON in the project's own form.
+- JSON: ``{"bits": [...], "loss": [[[...]]]}``, losses by layer, expert and width.
 
 Where nobody has measured there is a law fitted to measured losses. The loss of expert e of layer l
 of L at b bits is
@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import JsonObject, read_object, save
+from moeopt.core.json_files import JsonObject, read_object
 from moeopt.core.rounding import rounded
 from moeopt.core.untrusted import digest
 from moeopt.core.wording import shown
@@ -156,15 +156,7 @@ def checked_widths(where: str, bits: object) -> tuple[int, ...]:
     return tuple(bits)
 
 
-def read_loss_table(path: Path) -> LossTable:
-    """Read a table in the project's own form, JSON: ``{"bits": [...], "loss": [[[...]]]}``.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is no such table. Other forms:
-        `moeopt.sim.models.loss_table`.
-    """
+def _read_json(path: Path) -> LossTable:
     data = read_object(path)
     for key in ("bits", "loss"):
         if key not in data:
@@ -175,14 +167,7 @@ def read_loss_table(path: Path) -> LossTable:
     facts = data.get("facts")
     if facts is not None and not isinstance(facts, dict):
         raise InputError(f"{path}: facts: must be an object")
-    table = checked_table(str(path), data["bits"], _array(path, data["loss"]), facts)
-    return LossTable(path.name, table.bits, table.losses, facts)
-
-
-def save_loss_table(table: LossTable, path: str | Path) -> None:
-    """Write a table in the project's own form, whole or not at all."""
-    data: JsonObject = {"bits": list(table.bits), "loss": table.losses.tolist()}
-    save(data | ({"facts": table.facts} if table.facts else {}), path)
+    return checked_table(str(path), data["bits"], _array(path, data["loss"]), facts)
 
 
 def _array(path: Path, losses: object) -> NDArray[np.generic]:
@@ -213,9 +198,7 @@ def load_loss_table(path: str | Path) -> LossTable:
     """Read a loss table; the form is told from the name's ending.
 
     Layers and experts are numbered from 0 in the order of their numbers in the file; every expert
-    must have a loss at every width. Pass the table to
-    `moeopt.problems.bitwidth.generate.generate`, or save it with
-    `moeopt.sim.models.loss_table.save_loss_table` for ``moeopt generate bitwidth``.
+    must have a loss at every width. Generators and planner read their option `loss_table` with it.
 
     Raises
     ------
@@ -225,9 +208,9 @@ def load_loss_table(path: str | Path) -> LossTable:
     path = Path(path)
     ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
     readers = {".csv": _read_csv, ".csv.gz": _read_csv, ".npz": _read_npz}
-    readers |= {".json": read_loss_table, ".json.gz": read_loss_table}
+    readers |= {".json": _read_json, ".json.gz": _read_json}
     if ending not in readers:
-        raise InputError(f"{path}: must end in .csv, .npz or .json, the former two maybe in .gz")
+        raise InputError(f"{path}: must end in .csv, .npz or .json (or .csv.gz, .json.gz)")
     check_size(path)
     table = readers[ending](path)
     facts = {"sha256": digest(path, MAX_FILE_BYTES)} | (table.facts or {})

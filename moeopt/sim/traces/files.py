@@ -3,7 +3,6 @@
 Which formats are known, and which one a file is in.
 """
 
-import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,11 +13,8 @@ from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import unknown
 from moeopt.sim.traces.readers.checked import CountsOnlyError, read_head
-from moeopt.sim.traces.readers.json_traces import (
-    read_hdmoe_json,
-    read_moe_balance_jsonl,
-    read_route_jsonl,
-)
+from moeopt.sim.traces.readers.count_csv import read_count_csv
+from moeopt.sim.traces.readers.route_jsonl import read_route_jsonl
 from moeopt.sim.traces.readers.runtimes import (
     read_imatrix,
     read_routed_json,
@@ -26,14 +22,7 @@ from moeopt.sim.traces.readers.runtimes import (
     read_sglang_counts,
     read_sglang_trace,
 )
-from moeopt.sim.traces.readers.text import (
-    PATTERN,
-    is_moe_trace,
-    read_count_csv,
-    read_esft_txt,
-    read_moe_trace,
-)
-from moeopt.sim.traces.readers.topk_npz import npz_names, read_exflow_npy, read_topk_npz
+from moeopt.sim.traces.readers.topk_npz import npz_names, read_topk_npz
 from moeopt.sim.traces.trace import Batching
 
 from .repeats import find_repeats
@@ -66,21 +55,12 @@ FORMATS = {
         "layer,expert,count[,frac_of_layer] or SGLang's old layer_id,expert_id,count",
         counts=read_count_csv,
     ),
-    "moe-trace-csv": Format(
-        "pos,layer,id,...: llama-moe-trace of a fork of llama.cpp", read_moe_trace
-    ),
     "imatrix-gguf": Format(
         "importance matrix of llama.cpp (GGUF), counts only", counts=read_imatrix
     ),
-    "exflow-npy": Format("npy [token, layer], one expert each", read_exflow_npy),
-    "hdmoe-json": Format('{"layer": [[experts of a token], ...]}', read_hdmoe_json),
     "route-jsonl": Format("one object per token and layer", read_route_jsonl),
-    "moe-balance-jsonl": Format("one object per batch and layer", read_moe_balance_jsonl),
-    "esft-txt": Format("one text file per layer, or a folder", read_esft_txt),
 }
 """Name, as `format=` takes it -> what it is."""
-
-_LAYERS_FIRST = re.compile(rb'\s*\{\s*"[0-9]+"\s*:\s*\[')
 
 
 def format_of(path: Path, given: str | None) -> str:
@@ -106,7 +86,6 @@ def format_of(path: Path, given: str | None) -> str:
 
 def _of_folder(path: Path) -> str | None:
     by_pattern = {
-        PATTERN: "esft-txt",
         "*.pt": "sglang-pt",
         "*.csv": "count-csv",
         "*.npz": "routed-experts-npz",
@@ -121,32 +100,21 @@ def _of_file(path: Path) -> str | None:
         names = npz_names(path)
         request = "routed_experts" in names and "topk_ids" not in names
         return "routed-experts-npz" if request else "topk-npz"
-    plain = {".pt": "sglang-pt", ".pth": "sglang-pt", ".npy": "exflow-npy", ".csv": "count-csv"}
-    plain[".gguf"] = "imatrix-gguf"
-    if suffix == ".csv" and is_moe_trace(read_head(path)):
-        return "moe-trace-csv"
-    if suffix in plain:
-        return plain[suffix]
-    return _of_content(read_head(path), suffix)
+    plain = {".pt": "sglang-pt", ".pth": "sglang-pt", ".csv": "count-csv", ".gguf": "imatrix-gguf"}
+    plain[".json"] = "routed-experts-json"
+    return plain.get(suffix) or _of_content(read_head(path), suffix)
 
 
 def _of_content(head: bytes, suffix: str) -> str | None:
     """Return the format of a text by its first bytes, or of an unknown suffix by its magic."""
-    if suffix == ".json":
-        return "hdmoe-json" if _LAYERS_FIRST.match(head) else "routed-experts-json"
     if suffix == ".jsonl":
-        fields = {
-            b'"routed_experts"': "routed-experts-json",
-            b'"meta_info"': "routed-experts-json",
-            b'"choices"': "routed-experts-json",
-            b'"topk_experts"': "moe-balance-jsonl",
-        }
-        return next((name for field, name in fields.items() if field in head), "route-jsonl")
-    if suffix == ".txt":
-        return "esft-txt" if re.match(rb"[0-9]+(\t|$)", head) else None
-    if head.startswith(b"GGUF"):
-        return "imatrix-gguf"
-    return "exflow-npy" if head.startswith(b"\x93NUMPY") else None
+        answer = any(field in head for field in OF_ANSWERS)
+        return "routed-experts-json" if answer else "route-jsonl"
+    return "imatrix-gguf" if head.startswith(b"GGUF") else None
+
+
+OF_ANSWERS = (b'"routed_experts"', b'"meta_info"', b'"choices"')
+"""Keys by which a line is known for a runtime's answer."""
 
 
 Read = TypeVar("Read", Trace, Counts)
@@ -168,7 +136,7 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     format
         One of `moeopt.sim.traces.files.FORMATS`; by default told from the file.
     top_k
-        Experts per token, for the formats that do not say it (SGLang's answers, ESFT's text).
+        Experts per token, for the format that does not say it (SGLang's answers).
 
     Returns
     -------
@@ -211,7 +179,7 @@ def read_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     name = format_of(path, format)
     reader = FORMATS[name].trace
     if reader is None:
-        takers = "`moeopt plan`, `generate placement` and `trace fit` take it, and load_counts"
+        takers = "`moeopt plan` and `generate placement` take it, and load_counts"
         raise CountsOnlyError(f"{path}: {name} holds counts only, no tokens: {takers}")
     return _read(reader, path, top_k)
 

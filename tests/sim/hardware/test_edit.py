@@ -1,4 +1,4 @@
-"""Changing machines and showing them; bandwidths from other tools."""
+"""Changing machines and showing them."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from moeopt import InputError, get_machine, import_bandwidths, set_machine
-from tests.refusals import refused
+from moeopt import InputError, get_machine, set_machine
 from tests.rooms.cli import run
-from tests.rooms.sim import absent_fields, cpu_read_s, get_model, machine_rows, read_bandwidths
+from tests.rooms.sim import absent_fields, cpu_read_s, get_model, machine_rows
 from tests.rooms.sim import preset_names as names
 
 MINE = get_machine("rtx4090+epyc-9004")
@@ -126,122 +125,16 @@ def test_a_field_of_a_listed_kernel_has_its_own_source() -> None:
     assert rows["gpu"].text == "none"
 
 
-@pytest.mark.parametrize(
-    ("data", "gb_s"),
-    [
-        ({"triad": 93.7}, 124.9333),
-        ({"read": 93.7, "triad": 90}, 93.7),
-        ({"triad": 400.0}, 460.8),  # the peak
-        ({"triad": 500.0}, 500.0),  # the peak cannot be right
-    ],
-)
-def test_a_triad_moves_more_than_it_counts(
-    data: dict[str, float], gb_s: float, tmp_path: Path
-) -> None:
-    """Three of four transfers; reads are what they are."""
-    path = tmp_path / "bench.json"
-    path.write_text(json.dumps(data))
-    machine = import_bandwidths(get_machine("rtx4090+epyc-9004"), path)
-    assert machine.cpu.bandwidth_gb_s == gb_s
-    assert ("stored lines are read first" in machine.sources["cpu.bandwidth_gb_s"]) == (
-        gb_s not in data.values()
-    )
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ({"copy_gb_s": 80, "triad_gb_s": 93.7}, {"cpu": (93.7, "triad")}),
-        ({"read": 101.5, "triad": 93.7, "copy": 120}, {"cpu": (101.5, "read")}),
-        ({"unit": "MB/s", "Triad": 93700.0, "Copy": 80000}, {"cpu": (93.7, "triad")}),
-        ({"Triad": 93700.0}, {"cpu": (93.7, "triad")}),
-        ({"read": "93.7 GB/s"}, {"cpu": (93.7, "read")}),
-        ({"read_mb_s": [93000, 93700, 94000]}, {"cpu": (93.7, "read")}),
-        ({"results": [{"name": "triad", "rate_gbs": 93.7, "time_s": 1}]}, {"cpu": (93.7, "triad")}),
-        (
-            {"cpu": {"read": 90}, "gpu": {"read": 940, "copy": 800}, "h2d": {"gb_s": 26.1}},
-            {"cpu": (90, "read"), "gpu": (940, "read"), "pcie": (26.1, "rate")},
-        ),
-        (
-            {  # FreeToken's `ft bench bw`
-                "gpu": {"name": "x", "index": 0},
-                "cpu": {"physical_cores": 16, "threads_used": 16},
-                "threshold": 2.0,
-                "ceilings": {
-                    "cpu_stream_read_gbs": 88.1,
-                    "pcie_linear_h2d_gbs": 52.0,
-                    "pcie_linear_d2h_gbs": 55.0,
-                },
-                "dtype_kernels": {"bf16": {"cpu_moe_gbs": 30.0, "pcie_gather_gbs": 10.0}},
-            },
-            {"cpu": (88.1, "read"), "pcie": (52.0, "rate")},
-        ),
-    ],
-)
-def test_bandwidths_are_recognised(data: Any, expected: Any, tmp_path: Path) -> None:
-    """Reads before triads before copies, in any unit; kernels, times and the way back are not."""
-    path = tmp_path / "bench.json"
-    path.write_text(json.dumps(data))
-    found, rest = read_bandwidths(path)
-    assert {of: (rate.gb_s, rate.rate) for of, rate in found.items()} == expected
-    assert not set(rest) & {rate.key for rate in found.values()}
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('{"time_s": 3, "threads": 4}', "no bandwidth was recognised: keys must say read, triad"),
-        ('{"read": -3}', "no bandwidth was recognised"),
-        ("{}", "(numbers here: none)"),
-        ("[1]", "must hold one JSON object, not a list"),
-        ('{"read_gb_s": 1' + "0" * 400 + "}", "no bandwidth was recognised"),
-        ('{"read_gb_s": [1' + "0" * 400 + "]}", "no bandwidth was recognised"),
-    ],
-)
-def test_a_file_without_bandwidths_is_refused(text: str, says: str, tmp_path: Path) -> None:
-    """And what would have been recognised is said."""
-    path = tmp_path / "bench.json"
-    path.write_text(text)
-    assert says in refused(read_bandwidths, path)
-
-
-def test_rates_of_a_gpu_that_is_not_there_are_said_to_be_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What was read from the file and what the machine can have are two things."""
-    path = tmp_path / "bench.json"
-    path.write_text('{"cpu": {"read": 90}, "gpu": {"read": 945}}')
-    options = ["--machine", "epyc-9004", "--out", str(tmp_path / "m.json")]
-    assert run(["machine", "import", str(path), *options]) == 0
-    assert capsys.readouterr().out.endswith("left out: gpu: epyc-9004 has no GPU\n")
-
-
-def test_imported_rates_leave_the_gpus_peak(tmp_path: Path) -> None:
-    """940 of 1008 GB/s is a fraction; the sources say which key."""
-    path = tmp_path / "bench.json"
-    path.write_text('{"cpu": {"read": 90}, "gpu": {"read": 945}, "h2d_gb_s": 26.1}')
-    machine = import_bandwidths(MINE, path)
-    gpu = machine.require_gpu()
-    assert (gpu.hbm_gb_s, gpu.bandwidth_efficiency) == (1008, 0.9375)
-    assert (machine.require_cpu().bandwidth_gb_s, machine.pcie_gb_s) == (90, 26.1)
-    assert machine.sources["pcie_gb_s"] == "bench.json: h2d_gb_s = 26.1 GB/s"
-    alone = import_bandwidths(get_machine("epyc-9004"), path)
-    assert (alone.gpu, alone.require_cpu().bandwidth_gb_s) == (None, 90)
-
-
 def test_the_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Show a preset, change it into a file, change the file in place, import, show as JSON."""
+    """Change a preset into a file, change the file in place, show it as JSON."""
     monkeypatch.chdir(tmp_path)
-    Path("bench.json").write_text('{"read": 300.5, "note": "x", "seconds": 2}')
     new = ["machine", "set", "rtx4090+epyc-9004", "dram.capacity_gb=384", "--out", "m.json"]
     assert run(new) == 0
     assert run(["machine", "set", "m.json", "cpu.name=Mine", "--source", "its box"]) == 0
-    assert run(["machine", "import", "bench.json", "--machine", "m.json"]) == 0
-    assert capsys.readouterr().out == (
-        "cpu: 300.5 GB/s from read (read) (no unit there: taken as GB/s)\nnot taken: seconds\n"
-    )
+    assert run(["machine", "set", "m.json", "cpu.bandwidth_gb_s=300.5"]) == 0
+    assert capsys.readouterr().out == ""
     assert run(["machine", "show", "m.json", "--json"]) == 0
     rows = {row["field"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["name"]["value"] == "m"
@@ -261,7 +154,6 @@ def test_the_commands(
         ("machine set trimoe pcie_gb_s=3", "--out: is missing: 'trimoe' is not a file"),
         ("machine set trimoe pcie_gb_s --out m.json", "must be as in cpu.bandwidth_gb_s=80"),
         ("machine show rtx+epyc", "no GPU is called 'rtx'; did you mean rtx"),
-        ("machine import none.json", "none.json: there is no such file"),
         ("machine set trimoe pcie_gb_s=3 --out no/m.json", "there is no folder"),
         ("machine set trimoe pcie_gb_s=3 pcie_gb_s=4 --out m.json", "pcie_gb_s is given twice"),
         (f"machine set a100+xeon-spr dram.channels={10**400} --out m.json", "dram.channels: must"),

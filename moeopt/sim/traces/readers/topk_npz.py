@@ -1,9 +1,4 @@
-"""Traces as arrays: the project's own npz, and ExFlow's npy.
-
-The ``topk_ids`` npz trace, the project's own form: arrays only.
-
-ExFlow's top-1 traces: an npy array [token, layer] with the one expert of each token.
-"""
+"""The ``topk_ids`` npz trace, the project's own form: arrays only."""
 
 import io
 import json
@@ -64,25 +59,6 @@ def npz_names(path: Path) -> set[str]:
                 return {name.removesuffix(".npy") for name in archive.namelist()}
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
             return set()
-
-
-def read_npy(path: Path) -> NDArray[np.generic]:
-    """Return the array of an npy file."""
-    check_size(path)
-    with reading(path), path.open("rb") as stream:
-        try:
-            declared = _declared(stream, str(path))
-            held = path.stat().st_size - stream.tell()
-            if declared > min(held, MAX_ARRAY_BYTES):
-                raise InputError(f"{path}: declares {declared} bytes and holds {held}")
-            stream.seek(0)
-            with np.errstate(all="ignore"):  # of sizes that are too large for an integer
-                array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
-                return array
-        except (InputError, OSError):
-            raise
-        except Exception as error:  # numpy raises several kinds on hostile bytes
-            raise InputError(f"{path}: not a usable npy file: {_first_line(error)}") from None
 
 
 def npy_from_bytes(payload: bytes, where: str) -> NDArray[np.generic]:
@@ -250,12 +226,3 @@ def _read_provenance(path: Path, array: NDArray[np.generic]) -> dict[str, object
     if not isinstance(known, dict):
         raise InputError(f"{path}: provenance: must be a JSON object")
     return known
-
-
-def read_exflow_npy(path: Path, top_k: int | None = None) -> Trace:
-    """Read such an array; other tools put other things into three axes, so these are refused."""
-    ids = read_npy(path)
-    if ids.ndim != 2:
-        found = f"{ids.dtype} of shape {ids.shape}"
-        raise InputError(f"{path}: topk_ids: must be integers [token, layer], not {found}")
-    return checked_trace(path, ids[:, :, None], facts={"format": "exflow-npy"})

@@ -1,27 +1,35 @@
 """Fitting: known parameters are found again, and real traces are met within stated errors."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from moeopt import InputError, load_trace
-from tests.real_traces import real_trace_file
-from tests.refusals import refused
-from tests.rooms.sim import (
+from benchmarks.traces.__main__ import run
+from benchmarks.traces.fitting import (
     Fit,
-    Recall,
-    Routing,
-    Sequences,
     Shape,
     Targets,
-    Topic,
-    Trace,
-    Workload,
     bisect,
     compare,
     fit_counts,
     fit_trace,
-    routing_trace,
     search,
+)
+from moeopt import InputError, load_counts, load_trace
+from tests.real_traces import real_trace_file
+from tests.refusals import refused
+from tests.rooms.sim import (
+    UNKNOWN,
+    Recall,
+    Routing,
+    Sequences,
+    Topic,
+    Trace,
+    Workload,
+    find,
+    routing_trace,
 )
 from tests.sim.small_traces import routing_of
 
@@ -163,8 +171,6 @@ def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
     file: str, preset: str, layers: int
 ) -> None:
     """Skew within 10 %, reuse within .03, the LRU curve within .03 on the mean; of some layers."""
-    from tests.rooms.sim import find
-
     ids = load_trace(real_trace_file(file)).topk_ids
     real = Routing.of(Trace(name=file, topk_ids=ids[:, :: max(1, ids.shape[1] // layers)]))
     workload = find("workloads", Workload, preset)
@@ -180,9 +186,6 @@ def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
 
 def test_a_preset_fitted_to_counts_has_their_skew() -> None:
     """OLMoE's, which is fitted again from the public counts: the same parameters."""
-    from moeopt import load_counts
-    from tests.rooms.sim import find
-
     file = real_trace_file("olmoe_allenai/expert_counts.csv")
     counts = load_counts(file, where={"model": "olmoe", "domain": "tulu"})
     again = fit_counts(counts, top_k=8)
@@ -190,3 +193,65 @@ def test_a_preset_fitted_to_counts_has_their_skew() -> None:
     preset = find("workloads", Workload, "olmoe-1b-7b")
     other = {"name", "source"}
     assert again.workload.model_dump(exclude=other) == preset.model_dump(exclude=other)
+
+
+def test_the_popularity_of_counts_is_fitted() -> None:
+    """Counts of a law that is known: skew within a tenth, and no more than popularity is fitted."""
+    law = Workload(name="known", skew=4.0, drift=0.0, source="made up for a test")
+    known = routing_trace(law, 32, 4, 3, 4000, 9).step_counts(4000, experts=32)
+    fit = fit_counts(known, top_k=4, name="again")
+    errors = {row.figure: row.error / row.real for row in fit.rows}
+    assert set(errors) == {"skew (largest / mean load)", "share of the coldest 70 %"}
+    assert all(abs(error) < 0.1 for error in errors.values())
+    assert set(fit.workload.facts()) == {
+        *("name", "skew", "drift", "source", "shape", "layer_scale")
+    }
+    assert UNKNOWN in fit.workload.source
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a small trace's file: 200 tokens, two layers, 8 experts, top-2, two sequences."""
+    made = routing_trace(KNOWN, 8, 2, 2, 200, seed=9)
+    np.savez(tmp_path / "small.npz", topk_ids=made.topk_ids, seq_len=np.array([150, 50]))
+    return tmp_path / "small.npz"
+
+
+def test_the_command_prints_a_table_and_saves_a_workload(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The saved file is one that `generate --workload` takes."""
+    out = tmp_path / "made.json"
+    assert run(["fit", str(file), "--out", str(out), "--evaluations", "5"]) == 0
+    text = capsys.readouterr().out
+    for word in ("real", "synthetic", "skew (largest / mean load)", "LRU hit rate, 4 cached"):
+        assert word in text
+    saved = find("workloads", Workload, out)
+    assert saved.name == "made"
+    assert saved.source.endswith("small.npz")
+    assert run(["fit", str(file), "--evaluations", "5", "--name", "made", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert Workload.model_validate(data["workload"]) == saved
+    assert data["figures"][0]["figure"] == "skew (largest / mean load)"
+
+
+def test_the_command_takes_counts(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the top-k, which counts do not say; what does not go together is one line."""
+    counts, out = tmp_path / "counts.csv", tmp_path / "w.json"
+    counts.write_text("".join(f"0,{expert},{500 - 6 * expert}\n" for expert in range(64)))
+    assert run(["fit", str(counts), "--top-k", "6", "--out", str(out)]) == 0
+    assert Workload.model_validate_json(out.read_text()).recall is None
+    capsys.readouterr()
+    absent = str(tmp_path / "absent" / "x.json")
+    for words, says in (
+        ([str(counts)], "--top-k: is missing"),
+        ([str(counts), "--top-k", "64"], "tokens, but"),
+        ([str(file), "--top-k", "2"], "--top-k: is for counts"),
+        ([str(file), "--out", absent], "absent is not a folder"),
+    ):
+        assert run(["fit", *words]) == 2
+        told = capsys.readouterr().err
+        assert says in told
+        assert told.count("\n") == 1

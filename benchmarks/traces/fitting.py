@@ -11,16 +11,29 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from moeopt.core.errors import InputError
-
-from .count_sample import UNKNOWN, check_layer
-from .statistics.hits import lru_hits, reuse
-from .statistics.loads import affinity, cold_share, loads, phase_similarity, skew
-from .statistics.routing import Floats, Routing, average
-from .statistics.summary import usual_capacities
-from .synthetic import routing_trace
-from .trace import Counts, Trace
-from .workload import Recall, Sequences, Topic, Workload
+from benchmarks.rooms.sim import (
+    UNKNOWN,
+    Counts,
+    Floats,
+    Recall,
+    Routing,
+    Sequences,
+    Topic,
+    Trace,
+    Workload,
+    affinity,
+    average,
+    check_layer,
+    cold_share,
+    loads,
+    lru_hits,
+    phase_similarity,
+    reuse,
+    routing_trace,
+    skew,
+    usual_capacities,
+)
+from moeopt import InputError
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,11 @@
-"""Traces as JSON: HD-MoE's layers, objects per token and layer, moe-balance's batches.
-
-HD-MoE's traces: a JSON object that gives for every layer the list of all tokens' experts.
-
-Routing as one JSON object per token and layer.
+"""Routing as one JSON object per token and layer.
 
 ``{"type": "route", "req_id": .., "token_idx": .., "layer": .., "topk_ids": [..], "topk_weights":
 [..]}``; objects of another type are left alone. A ``phase`` of "prefill" or "decode" is understood.
-
-moe-balance's traces: one JSON object per layer and batch.
-
-``{"layer": .., "batch_id": .., "origin_rows": [..], "topk_experts": [[..], ..], "topk_weights":
-[[..], ..]}``, with a list of experts per token. ``origin_rows`` says from which device a token came
-and is not needed here; objects with the same layer and batch are parts of one batch.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import JsonObject, parse, read_json
+from moeopt.core.json_files import JsonObject, parse
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
     MAX_LAYER,
-    MAX_TEXT_BYTES,
     MAX_TOKENS,
     checked_trace,
     layer_facts,
@@ -58,20 +46,9 @@ def integer(value: object, where: str, high: int) -> int:
     return value
 
 
-def expert_table(rows: object, where: str) -> NDArray[np.int64]:
-    """Return a list of equally long lists of experts as an array of shape (rows, k)."""
-    lists = _items(rows, where, list, "a list")
-    for number, row in enumerate(lists):
-        if len(row) != len(lists[0]):
-            lengths = f"{len(row)} long, and {len(lists[0])} in row 0"
-            raise InputError(f"{where}[{number}]: {lengths}")
-    flat = expert_list(list(chain.from_iterable(lists)), where)
-    return flat.reshape(len(lists), -1)
-
-
 def expert_list(values: object, where: str) -> NDArray[np.int64]:
     """Return a list of experts, -1 among them for none, as an array."""
-    experts = _items(values, where, int, "an integer")
+    experts = items(values, where, int, "an integer")
     for number, value in enumerate(experts):
         if not -1 <= value <= MAX_EXPERT:
             reason = f"must be from -1 to {MAX_EXPERT}, not {shown(value)}"
@@ -89,7 +66,8 @@ def weight_list(values: object, where: str) -> NDArray[np.float64]:
         raise InputError(f"{where}: must be numbers of usable size") from None
 
 
-def _items(values: object, where: str, kind: type, word: str) -> list[Any]:
+def items(values: object, where: str, kind: type, word: str) -> list[Any]:
+    """Return a list that is not empty and whose items are all of one type."""
     if not isinstance(values, list) or not values:
         found = "an empty list" if values == [] else kind_of(values)
         raise InputError(f"{where}: must be a list, not {found}")
@@ -97,30 +75,6 @@ def _items(values: object, where: str, kind: type, word: str) -> list[Any]:
         number, wrong = next(pair for pair in enumerate(values) if type(pair[1]) is not kind)
         raise InputError(f"{where}[{number}]: must be {word}, not {kind_of(wrong)}")
     return values
-
-
-def read_hdmoe_json(path: Path, top_k: int | None = None) -> Trace:
-    """Read ``{"0": [[3, 5], ...], ...}``; the first expert of a token is the router's first."""
-    data = read_json(path, MAX_TEXT_BYTES)
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold an object of layers, not {kind_of(data)}")
-    if not data:
-        raise InputError(f"{path}: holds no layers")
-    tables = {}
-    for key, rows in data.items():
-        if not (key.isascii() and key.isdigit() and len(key) < 6 and int(key) <= MAX_LAYER):
-            raise InputError(f"{path}: {shown(key)}: is not the number of a layer")
-        if int(key) in tables:
-            raise InputError(f"{path}: layer {int(key)}: stands twice")
-        tables[int(key)] = expert_table(rows, f"{path}: layer {int(key)}")
-    layers = sorted(tables)
-    shape = tables[layers[0]].shape
-    for layer in layers:
-        if tables[layer].shape != shape:
-            found = f"{tables[layer].shape} (tokens, experts), not {shape} as in layer {layers[0]}"
-            raise InputError(f"{path}: layer {layer}: has {found}")
-    ids = smallest(np.stack([tables[layer] for layer in layers], axis=1))
-    return checked_trace(path, ids, facts={"format": "hdmoe-json"} | layer_facts(layers))
 
 
 PHASES = {None: -1, "prefill": 0, "decode": 1}
@@ -205,67 +159,3 @@ def _check_complete(path: Path, keys: NDArray[np.int64], layers: NDArray[np.int6
         reason = f"token {token} has {sizes[short]} of {len(layers)} layers"
         raise InputError(f"{path}: layer: {reason}")
     return len(starts)
-
-
-Parts = dict[tuple[str | int, int], list[NDArray[np.generic]]]
-"""(batch, layer) -> arrays of shape (tokens, k)."""
-
-
-def read_moe_balance_jsonl(path: Path, top_k: int | None = None) -> Trace:
-    """Read such a file; batches follow one another in the order in which they appear."""
-    ids: Parts = {}
-    weights: Parts = {}
-    for where, line in read_json_lines(path):
-        batch = line.get("batch_id", 0)
-        if isinstance(batch, bool) or not isinstance(batch, str | int):
-            raise InputError(f"{where}: batch_id: must be text or an integer, not {shown(batch)}")
-        layer = integer(line.get("layer"), f"{where}: layer", MAX_LAYER)
-        if line.get("topk_experts") == []:
-            continue
-        table = expert_table(line.get("topk_experts"), f"{where}: topk_experts")
-        ids.setdefault((batch, layer), []).append(table)
-        if line.get("topk_weights") is not None:
-            found = _weight_table(line["topk_weights"], table.shape, f"{where}: topk_weights")
-            weights.setdefault((batch, layer), []).append(found)
-    if not ids:
-        raise InputError(f"{path}: holds no tokens")
-    batches = list(dict.fromkeys(batch for batch, _ in ids))
-    layers = sorted({layer for _, layer in ids})
-    facts = {"format": "moe-balance-jsonl", "batches": len(batches)} | layer_facts(layers)
-    experts = smallest(_assembled(path, ids, batches, layers))
-    if weights and [len(weights.get(key, ())) for key in ids] != [len(p) for p in ids.values()]:
-        raise InputError(f"{path}: topk_weights: is missing in some lines")
-    gates = _assembled(path, weights, batches, layers) if weights else None
-    return checked_trace(path, experts, gates, facts=facts)
-
-
-def _weight_table(rows: object, shape: tuple[int, ...], where: str) -> NDArray[np.float64]:
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise InputError(f"{where}: must be a list of lists, not {kind_of(rows)}")
-    if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
-        raise InputError(f"{where}: must be {shape[0]} lists of {shape[1]} numbers")
-    return weight_list(list(chain.from_iterable(rows)), where).reshape(shape)
-
-
-def _assembled(
-    path: Path, parts: Parts, batches: list[str | int], layers: list[int]
-) -> NDArray[np.generic]:
-    """Return the arrays of all batches and layers as one of shape (tokens, layers, k)."""
-    pieces = []
-    for batch in batches:
-        columns = []
-        for layer in layers:
-            if (batch, layer) not in parts:
-                raise InputError(f"{path}: layer: {layer} is missing in batch {shown(batch)}")
-            columns += [_joined(path, parts[batch, layer])]
-            if columns[-1].shape != columns[0].shape:
-                found = f"{columns[-1].shape}, and {columns[0].shape} in layer {layers[0]}"
-                raise InputError(f"{path}: layer {layer}: batch {shown(batch)} has shape {found}")
-        pieces.append(np.stack(columns, axis=1))
-    return _joined(path, pieces)
-
-
-def _joined(path: Path, pieces: list[NDArray[np.generic]]) -> NDArray[np.generic]:
-    if len({piece.shape[1:] for piece in pieces}) > 1:
-        raise InputError(f"{path}: topk_experts: has a different width in some lines")
-    return np.concatenate(pieces)

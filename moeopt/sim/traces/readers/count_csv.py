@@ -1,0 +1,151 @@
+"""Counts as CSV: ``layer,expert,count`` with an optional share, as llama.cpp's tools write them.
+
+SGLang's old recorder wrote ``layer_id,expert_id,count``, one file per rank: a folder is summed.
+Lines that begin with ``#`` are comments, the header may be absent, rows that occur again add up,
+and expert -1 stands for the shared experts, which are not part of the counts. Further columns with
+names are labels: the rows that are read must agree in them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import shown
+from moeopt.sim.traces.readers.checked import (
+    MAX_COUNT,
+    MAX_ENTRIES,
+    MAX_EXPERT,
+    MAX_LAYER,
+    SHORT_LINE_BYTES,
+    checked_counts,
+    files_in,
+    layer_facts,
+    read_lines,
+)
+from moeopt.sim.traces.trace import Counts
+
+SHARES = ("frac_of_layer", "frac")
+"""What a fourth column may be called; it is not needed."""
+
+SHARED = -1
+
+ROW = MAX_EXPERT + 2
+"""Experts that a layer may have, the shared ones among them."""
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) -> Counts:
+    """Read one file, or all ``.csv`` files of a folder, as counts of one step.
+
+    `where` chooses rows by their labels, in files with further columns such as model or domain.
+    """
+    tally: dict[int, int] = {}  # by layer and expert in one number
+    for file in files_in(path, "*.csv") if path.is_dir() else [path]:
+        own: dict[int, int] = {}
+        for layer, expert, count in _rows(file, where):
+            if (key := layer * ROW + expert - SHARED) in own:
+                raise InputError(f"{file}: layer {layer} expert {expert}: stands twice")
+            own[key] = count
+            if tally.get(key, 0) + count > MAX_COUNT:
+                raise InputError(f"{file}: count: layer {layer} expert {expert}: above 2**42")
+        if not tally:
+            tally = own
+            continue
+        for key, count in own.items():
+            tally[key] = tally.get(key, 0) + count
+    shared = {str(key // ROW): tally.pop(key) for key in sorted(tally) if key % ROW == 0}
+    if not tally:
+        raise InputError(f"{path}: holds no counts")
+    keys = np.fromiter(tally, np.int64, len(tally))
+    layers, rows = np.unique(keys // ROW, return_inverse=True)
+    experts = int((keys % ROW).max())
+    if len(layers) * experts > MAX_ENTRIES:
+        raise InputError(f"{path}: {len(layers)} layers of {experts} experts are too many")
+    counts = np.zeros((1, len(layers), experts), dtype=np.int64)
+    counts[0, rows, keys % ROW - 1] = np.fromiter(tally.values(), np.int64, len(tally))
+    facts: dict[str, object] = {"format": "count-csv"} | layer_facts(layers.tolist())
+    facts |= {"where": dict(where)} if where else {}
+    if shared:
+        facts["shared_experts"] = shared
+    return checked_counts(path, counts, facts)
+
+
+def _rows(path: Path, where: Mapping[str, str]) -> Iterator[tuple[int, int, int]]:
+    """Yield (layer, expert, count) of the rows whose labels are those of `where`."""
+    header = Header(("layer", "expert", "count"), {})
+    chosen: dict[str, str] | None = None
+    first = True
+    for number, line in read_lines(path, SHORT_LINE_BYTES):
+        if line.lstrip().startswith("#"):
+            continue
+        fields = [field.strip() for field in line.split(",")]
+        if first and not _WHOLE.fullmatch(fields[0]):
+            header = _header(path, fields)
+        else:
+            place = f"{path}: line {number}"
+            labels = header.labels_of(place, fields)
+            if all(labels.get(name) == value for name, value in where.items()):
+                if chosen is not None and labels != chosen:
+                    raise InputError(f"{place}: {_choice(chosen, labels)}")
+                chosen = labels
+                yield _row(place, header, fields)
+        first = False
+    for name in where:
+        if name not in header.labels:
+            known = ", ".join(header.labels) or "none"
+            raise InputError(f"{path}: where: {shown(name)} is no column of labels; there: {known}")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the columns are: the names of the first known ones, and label -> column of the others.
+
+    Without a header line the first three columns are layer, expert and count.
+    """
+
+    columns: tuple[str, ...]
+    labels: dict[str, int]
+
+    def labels_of(self, place: str, fields: list[str]) -> dict[str, str]:
+        """Return a row's labels, after checking how many fields it has."""
+        least = len(self.columns)
+        most = least if self.labels else max(least, 4)
+        if not least <= len(fields) <= most:
+            wanted = str(least) if least == most else f"{least} or {most}"
+            raise InputError(f"{place}: must have {wanted} fields, not {len(fields)}")
+        return {name: fields[column] for name, column in self.labels.items()}
+
+
+def _header(path: Path, fields: list[str]) -> Header:
+    named = tuple(field.lower() for field in fields)
+    plain = tuple(name.removesuffix("_id") for name in named)
+    needed = ("layer", "expert", "count")
+    if len(set(plain)) < len(plain) or not set(needed) <= set(plain):
+        wanted = "layer,expert,count[,frac_of_layer]"
+        raise InputError(f"{path}: header: must be {wanted}, not {shown(','.join(fields))}")
+    others = {name: column for column, name in enumerate(plain) if name not in (*needed, *SHARES)}
+    return Header(plain, others)
+
+
+def _choice(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    name = next(name for name in one if one[name] != other[name])
+    values = f"{shown(one[name])} and {shown(other[name])}"
+    return f"{name}: has {values}, which do not add up; choose with where, e.g. {name}=..."
+
+
+def _row(place: str, header: Header, fields: list[str]) -> tuple[int, int, int]:
+    ranges = {"layer": (0, MAX_LAYER), "expert": (SHARED, MAX_EXPERT), "count": (0, MAX_COUNT)}
+    values = []
+    for name, (low, high) in ranges.items():
+        text = fields[header.columns.index(name)]
+        if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
+            reason = f"must be an integer from {low} to {high}, not {shown(text)}"
+            raise InputError(f"{place}: {name}: {reason}")
+        values.append(int(text))
+    return values[0], values[1], values[2]
