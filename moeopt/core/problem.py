@@ -102,22 +102,6 @@ class View(Protocol[InstanceIn, SolutionIn]):
         """Yield solutions in which one decision is another."""
 
 
-class Decomposition(Protocol[InstanceT, SolutionT]):
-    """A problem's ``decomposition.py``, where instances can fall into independent parts.
-
-    The objective is then a sum over the parts, and no constraint names two of them.
-    """
-
-    def parts(self, instance: InstanceT, /) -> list[InstanceT]:
-        """Return the parts; the instance alone where it falls into none."""
-
-    def split(self, solution: SolutionT, parts: Sequence[InstanceT], /) -> list[SolutionT]:
-        """Return what a solution decides in each part."""
-
-    def joined(self, instance: InstanceT, solutions: Sequence[SolutionT], /) -> SolutionT:
-        """Return the solution that the parts' solutions make together."""
-
-
 class BuiltModel(Protocol):
     """A model of an instance, for CP-SAT or MILP; see `moeopt.core.formulation.Formulation`."""
 
@@ -298,7 +282,6 @@ class Parts(Generic[InstanceT, SolutionT]):
     oracle: Oracle[InstanceT, SolutionT]
     view: View[InstanceT, SolutionT]
     settlements: tuple[Settlement, ...] = ()
-    decomposition: Decomposition[InstanceT, SolutionT] | None = None
     lanes: "Callable[[InstanceT, SolutionT], list[Lane]] | None" = None
     lanes_are_sums: bool = False
     knew: Callable[[InstanceT, str], str | None] | None = None
@@ -512,11 +495,6 @@ class Problem(Generic[InstanceT, SolutionT]):
     def settlements(self) -> tuple[Settlement, ...]:
         """What its papers leave open, and how it is read."""
         return self._parts.settlements
-
-    @property
-    def decomposition(self) -> Decomposition[InstanceT, SolutionT] | None:
-        """How instances fall into parts, if they can."""
-        return self._parts.decomposition
 
     @property
     def lanes(self) -> "Callable[[InstanceT, SolutionT], list[Lane]] | None":
