@@ -17,11 +17,11 @@ from .single_scenario import scenario_bounds
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
 
-ROUNDS = 8
-"""First rounds of annealing that would fit into the time that is left."""
+FIRST_ROUND = 3 / 32
+"""Part of the time that is left that a first round of annealing takes."""
 
 LONGEST = 0.5
-"""Units of work, or seconds, that a first round takes at most."""
+"""Units of work, or seconds, that it takes at most."""
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -39,7 +39,7 @@ def solve(instance: Instance, search: Search) -> None:
     search.prove(on_grid(instance, sum(alone)))
     first = lpt(instance)
     keep(first)
-    units = min(search.remaining_s / ROUNDS, LONGEST)
+    units = min(FIRST_ROUND * search.remaining_s, LONGEST)
     moves = int(units / units_per_move(instance))
     rounds = in_turn(instance, first, search.seed + 1, moves, stopped)
     while not stopped() and (found := next(rounds, None)) is not None:
