@@ -413,8 +413,6 @@ class Problem(Generic[InstanceT, SolutionT]):
         Imports and returns what every solve needs; its entries are properties here.
     cpsat
         Imports and returns the class of the CP-SAT model.
-    milp_rows
-        Imports and returns the class of CP-SAT models whose rows the MILP has, if not `cpsat`'s.
     generator, executor, later, robust
         Import and return the `Generator`; (instance, solution) -> what the event engine executed;
         how decisions are run on later loads, None if they stay just as they are; method `ROBUST`.
@@ -433,7 +431,6 @@ class Problem(Generic[InstanceT, SolutionT]):
     parts: Callable[[], Parts[InstanceT, SolutionT]]
     cpsat: Callable[[], Callable[[InstanceT], BuiltModel]]
     generator: Callable[[], Generator[InstanceT]]
-    milp_rows: Callable[[], Callable[[InstanceT], BuiltModel]] | None = None
     executor: Callable[[], Callable[[InstanceT, SolutionT], Any]] | None = None
     later: Callable[[], Later[InstanceT, SolutionT]] | None = None
     robust: Callable[[], Robust[InstanceT]] | None = None
@@ -447,10 +444,10 @@ class Problem(Generic[InstanceT, SolutionT]):
     unpriced: Mapping[str, str] = field(default_factory=dict)
 
     def milp(self) -> Callable[[InstanceT], BuiltModel]:
-        """Return the class of the MILP model."""
+        """Return the class of the MILP model: the rows of the CP-SAT model, turned."""
         from moeopt.core.linear import in_floats
 
-        return in_floats((self.milp_rows or self.cpsat)())
+        return in_floats(self.cpsat())
 
     @cached_property
     def _parts(self) -> Parts[InstanceT, SolutionT]:
