@@ -5,7 +5,6 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.solvers.backends": ("EXACT",),
-        "moeopt.solvers.in_parts as in_parts": (),
         "moeopt.solvers.methods": ("get_method", "problem_methods"),
         "moeopt.solvers.process": ("end_all",),
         "moeopt.solvers.result": ("with_unit",),

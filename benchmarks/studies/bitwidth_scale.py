@@ -1,8 +1,8 @@
 """What integer losses and a budget off evenly spaced widths cost: as they were, and as they are.
 
-    python benchmarks/studies/bitwidth_scale.py [--seeds N] [--cp-sat SECONDS]
+    python benchmarks/studies/bitwidth_scale.py [--seeds N]
 
-Prints three tables.
+Prints two tables.
 
 1. Units of loss. Measured losses become integers. Until schema 2 a unit was the table's largest
 entry over 10^7, before losses count by usage (`scale = "table"`); now it is the layer's largest
@@ -14,8 +14,7 @@ widths that `dp` proves optimal for the integers exceed the best ones by the tab
 and in the worst one. The best ones are those for integers of 2^42 steps a layer. Last, the largest
 bound on that excess in a layer that an instance states. 2. Prefix splits on random layers of 4 to
 12 experts, with losses that fall by 2.8 times a bit: how often, and how far, the split exceeds the
-best one within the budget, found by trying all. 3. With --cp-sat: CP-SAT on the same layers at once
-and one by one, each with this limit.
+best one within the budget, found by trying all.
 """
 
 import argparse
@@ -25,7 +24,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,7 +182,6 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, help="tables of each kind")
-    parser.add_argument("--cp-sat", type=float, help="seconds of each run of CP-SAT")
     arguments = parser.parse_args()
     zeros = [f"{width} bits to 0" for width in BITS]
     heads = ["table", "unit", *zeros, "over the best widths", "worst layer", "stated"]
@@ -202,28 +199,6 @@ def main() -> None:
             of = splits(bits, budget)
             widths = ", ".join(map(str, bits))
             print(f"| {widths} | {budget} | {of.layers} | {of.worse} | {100 * of.worst:.1f} % |")
-    if arguments.cp_sat is not None:
-        print("\n| table | layers | status | gap | s |\n|---|---|---|---:|---:|")
-        for row in _cpsat(arguments.cp_sat):
-            print(f"| {' | '.join(row)} |", flush=True)
-
-
-def _cpsat(seconds: float) -> Iterator[list[str]]:
-    """Yield table, layers at once or one by one, status, gap and time of CP-SAT."""
-    from benchmarks.rooms.solvers import in_parts
-
-    apart = in_parts.parts_of
-    whole: Any = lambda task: [task.instance]  # noqa: E731 - a stand-in for the line above
-    for name in TABLES:
-        table, usage = drawn(name, 0)
-        instance = _instance(by_loss(table, usage, usage, one_unit=False).losses)
-        for how, parts in (("at once", whole), ("one by one", apart)):
-            in_parts.parts_of = parts
-            result = moeopt.solve(instance, "cp-sat", time_limit_s=seconds)
-            spent = result.build_s + result.solve_s
-            gap = "-" if result.gap is None else f"{100 * result.gap:.2g} %"
-            yield [name, how, result.status, gap, f"{spent:.1f}"]
-    in_parts.parts_of = apart
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from moeopt.core.arrays import MAX_NUMBER as MAX_NUMBER
 from moeopt.core.arrays import Table, as_argument
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
-from moeopt.core.wording import describe, shown
+from moeopt.core.wording import describe, kind_of, shown
 
 MAX_BITS, MAX_WIDTHS = 64, 16
 """Widest expert, and most widths of a table of losses."""
@@ -198,6 +198,10 @@ class InstanceEnvelope(Data):
     ABSENT: ClassVar[Mapping[str, object]] = {}
     """What `from_arrays` takes for fields that a file must state."""
 
+    FORMER: ClassVar[Mapping[str, object]] = {}
+    """Fields that files may have from earlier versions, each with the one value that is read: the
+    value that says nothing. They are never written."""
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the schema of `Data`, and let the sums be looked at after all other rules.
@@ -264,6 +268,18 @@ class InstanceEnvelope(Data):
             for model in (self, *parts)
             for name, absent in _left_out(type(model)).items()
         )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_fields(cls, data: object) -> object:
+        """Leave out fields of earlier versions that say nothing, and refuse those that do."""
+        if not isinstance(data, Mapping) or cls.FORMER.keys().isdisjoint(data):
+            return data
+        for name, silent in cls.FORMER.items():
+            if name in data and plain(data[name]) != silent:
+                reason = f"is no longer supported: leave it out, or let it be {kind_of(silent)}"
+                raise field_error([name], reason)
+        return {name: value for name, value in data.items() if name not in cls.FORMER}
 
     @model_validator(mode="after")
     def _has_a_version_and_a_name(self) -> Self:

@@ -101,22 +101,6 @@ class View(Protocol[InstanceIn, SolutionIn]):
         """Yield solutions in which one decision is another."""
 
 
-class Decomposition(Protocol[InstanceT, SolutionT]):
-    """A problem's ``decomposition.py``, where instances can fall into independent parts.
-
-    The objective is then a sum over the parts, and no constraint names two of them.
-    """
-
-    def parts(self, instance: InstanceT, /) -> list[InstanceT]:
-        """Return the parts; the instance alone where it falls into none."""
-
-    def split(self, solution: SolutionT, parts: Sequence[InstanceT], /) -> list[SolutionT]:
-        """Return what a solution decides in each part."""
-
-    def joined(self, instance: InstanceT, solutions: Sequence[SolutionT], /) -> SolutionT:
-        """Return the solution that the parts' solutions make together."""
-
-
 class BuiltModel(Protocol):
     """A model of an instance, for CP-SAT or MILP; see `moeopt.core.formulation.Formulation`."""
 
@@ -297,7 +281,6 @@ class Parts(Generic[InstanceT, SolutionT]):
     oracle: Oracle[InstanceT, SolutionT]
     view: View[InstanceT, SolutionT]
     settlements: tuple[Settlement, ...] = ()
-    decomposition: Decomposition[InstanceT, SolutionT] | None = None
     lanes: "Callable[[InstanceT, SolutionT], list[Lane]] | None" = None
     lanes_are_sums: bool = False
     knew: Callable[[InstanceT, str], str | None] | None = None
@@ -429,8 +412,6 @@ class Problem(Generic[InstanceT, SolutionT]):
         Imports and returns what every solve needs; its entries are properties here.
     cpsat
         Imports and returns the class of the CP-SAT model.
-    milp_rows
-        Imports and returns the class of CP-SAT models whose rows the MILP has, if not `cpsat`'s.
     generator, executor, later, robust
         Import and return the `Generator`; (instance, solution) -> what the event engine executed;
         how decisions are run on later loads, None if they stay just as they are; method `ROBUST`.
@@ -449,7 +430,6 @@ class Problem(Generic[InstanceT, SolutionT]):
     parts: Callable[[], Parts[InstanceT, SolutionT]]
     cpsat: Callable[[], Callable[[InstanceT], BuiltModel]]
     generator: Callable[[], Generator[InstanceT]]
-    milp_rows: Callable[[], Callable[[InstanceT], BuiltModel]] | None = None
     executor: Callable[[], Callable[[InstanceT, SolutionT], Any]] | None = None
     later: Callable[[], Later[InstanceT, SolutionT]] | None = None
     robust: Callable[[], Robust[InstanceT]] | None = None
@@ -463,10 +443,10 @@ class Problem(Generic[InstanceT, SolutionT]):
     unpriced: Mapping[str, str] = field(default_factory=dict)
 
     def milp(self) -> Callable[[InstanceT], BuiltModel]:
-        """Return the class of the MILP model."""
+        """Return the class of the MILP model: the rows of the CP-SAT model, turned."""
         from moeopt.core.linear import in_floats
 
-        return in_floats((self.milp_rows or self.cpsat)())
+        return in_floats(self.cpsat())
 
     @cached_property
     def _parts(self) -> Parts[InstanceT, SolutionT]:
@@ -511,11 +491,6 @@ class Problem(Generic[InstanceT, SolutionT]):
     def settlements(self) -> tuple[Settlement, ...]:
         """What its papers leave open, and how it is read."""
         return self._parts.settlements
-
-    @property
-    def decomposition(self) -> Decomposition[InstanceT, SolutionT] | None:
-        """How instances fall into parts, if they can."""
-        return self._parts.decomposition
 
     @property
     def lanes(self) -> "Callable[[InstanceT, SolutionT], list[Lane]] | None":

@@ -1,6 +1,6 @@
 """The one code path of every method: build, solve, decode, check, recompute, compare."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from moeopt.core.errors import InputError, ModelMismatchError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
-from moeopt.solvers import arguments, in_parts
+from moeopt.solvers import arguments
 from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.evidence import Evidence
 from moeopt.solvers.limits import Deadline
@@ -144,7 +144,7 @@ def solve(
             workers=workers,
             engine=_engine(engine, chosen),
             without=_left_out(left_out, problem.constraint_ids, chosen),
-            again=in_parts.run,
+            again=run_method,
             verify=verify,
             enough_gap=arguments.share("enough_gap", enough_gap),
             futures=_futures(futures, chosen),
@@ -164,7 +164,7 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
             elif warm_start and (chosen.warm_starts or is_auto):
                 task.prepare()
                 prepared_s = deadline.elapsed_s
-        outcome = _closed_by_bound(task) or in_parts.run(task)
+        outcome = _closed_by_bound(task) or run_method(task)
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=task.engine)
     except KeyboardInterrupt:
@@ -176,6 +176,36 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
     if is_auto and outcome.went_on_with is not None:
         return replace(result, method=f"{chosen.name}, then {outcome.went_on_with}")
     return result
+
+
+def run_method(task: Task) -> Outcome:
+    """Run a task's method, importing its solver now."""
+    return _backend(task.method.backend)(task)
+
+
+def _backend(name: str) -> Callable[[Task], Outcome]:
+    """Return what runs methods of a kind, importing its solver now."""
+    if name == "cpsat":
+        from moeopt.solvers.backends import cpsat
+
+        return cpsat.run
+    if name == "milp":
+        from moeopt.solvers.backends import milp
+
+        return milp.run
+    if name == "own":
+        from moeopt.solvers.backends import own
+
+        return own.run
+    from moeopt.solvers.backends import plain
+
+    runs: dict[str, Callable[[Task], Outcome]] = {
+        "heuristic": plain.run_heuristic,
+        "robust": plain.run_robust,
+        "rule": plain.run_rule,
+        "brute_force": plain.run_brute_force,
+    }
+    return runs[name]
 
 
 def _engine(engine: str | None, chosen: Method) -> str | None:

@@ -18,7 +18,6 @@ TWO_SUMMARIES = {
     "planner/decode/run.py",
     "problems/balance/cpsat.py",
     "problems/balance/heuristics.py",
-    "problems/bitwidth/bounds.py",
     "problems/bitwidth/multiple_choice_knapsack.py",
     "problems/cache/bounds.py",
     "problems/cache/instance.py",
@@ -93,7 +92,6 @@ SHARED_NAMES = {
     "Packing",
     "Place",
     "Point",
-    "Program",
     "Relaxation",
     "Relaxed",
     "Residual",
@@ -116,7 +114,6 @@ SHARED_NAMES = {
     "Trace",
     "Usage",
     "Verdict",
-    "_Incumbents",
     "_Rows",
     "_Run",
 }

@@ -31,7 +31,7 @@ GROUPS: dict[str, list[tuple[str, ...]]] = {
     "bitwidth": [("loss",), ("importance",), ("loss", "loss_error")],
     "placement": [
         (TIMES,),
-        ("prefill_counts", "prefill_scores", "profile_counts", "step_scores"),
+        ("prefill_counts", "prefill_scores", "profile_counts"),
     ],
     "joint": [
         (TIMES,),

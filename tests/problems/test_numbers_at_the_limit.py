@@ -15,7 +15,7 @@ from tests.problems.every_problem import RANDOM
 from tests.problems.layout.layout_random_instances import copies_matter
 from tests.problems.numbers_at_the_limit import GROUPS, raised
 from tests.rooms.core import LARGEST_SUM, MAX_NUMBER
-from tests.rooms.layout import SharedLayout, lower_bound
+from tests.rooms.layout import lower_bound
 from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.solvers import problem_methods
 
@@ -106,12 +106,10 @@ def test_weights_times_costs_beyond_64_bits_are_refused() -> None:
         layout_of(2**16, MAX_NUMBER)
 
 
-def test_a_shared_layout_has_no_relaxation_where_multiplied_times_leave_64_bits() -> None:
-    """Its bounds are those of the windows then; with smaller weights it goes on from them."""
+def test_several_windows_of_the_largest_sum_are_bounded() -> None:
+    """By what each takes by itself, with the largest costs that the weight allows."""
     large = layout_of(2**8, 2**42)
     assert LARGEST_SUM / 8 < large.largest <= LARGEST_SUM
-    least = [0] * len(large.scenarios)
-    assert list(SharedLayout(large, least, 10**17).bounds()) == [0]
     assert moeopt.solve(large, "bound-and-pack", work_limit=0.5).bound >= lower_bound(large)
 
 

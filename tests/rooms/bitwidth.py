@@ -4,7 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.bitwidth.bounds": ("joined", "lower_bound", "parts", "priced", "split"),
+        "moeopt.problems.bitwidth.bounds": ("lower_bound", "priced"),
         "moeopt.problems.bitwidth.check as check": (
             "CONSTRAINTS",
             "candidates",

@@ -71,14 +71,6 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.layout.rounds as rounds": (),
         "moeopt.problems.layout.second_stage": ("as_solution", "best_schedules", "refined"),
-        "moeopt.problems.layout.shared_layout": (
-            "Box",
-            "Multipliers",
-            "Pattern",
-            "Relaxation",
-            "Room",
-            "SharedLayout",
-        ),
         "moeopt.problems.layout.single_scenario as single_scenario": (
             "scenario_bounds",
             "solve as solve_single_scenario",

@@ -65,7 +65,6 @@ __getattr__, __dir__ = lazily(
             "best_prefix",
             "filled",
             "layer_by_layer",
-            "of_steps",
         ),
         "moeopt.problems.placement.settlements": ("SETTLEMENTS",),
         "moeopt.problems.placement.view as view": ("facts",),

@@ -11,12 +11,12 @@ __getattr__, __dir__ = lazily(
         "moeopt.solvers.engines as engines": ("Answer", "solve_highs"),
         "moeopt.solvers.evidence": ("Claim", "REFUTED"),
         "moeopt.solvers.explain as explain": ("bind",),
-        "moeopt.solvers.in_parts as in_parts": (),
         "moeopt.solvers.limits": ("Deadline", "run_interruptible", "within"),
         "moeopt.solvers.methods": ("problem_methods",),
         "moeopt.solvers.process": ("Process", "ProcessEndedError", "serve_pipes"),
         "moeopt.solvers.rule_process as rule_process": ("IN_PROCESS",),
         "moeopt.solvers.rules as rules": ("Rule", "load_rule"),
+        "moeopt.solvers.run as run_module": (),
         "moeopt.solvers.task": ("Outcome", "Task", "Trace"),
         "moeopt.solvers.warm as warm_module": ("solve_with_all", "warm"),
     }

@@ -145,28 +145,6 @@ def test_a_longer_context_leaves_fewer_slots(cold: dict[str, Any]) -> None:
     assert resettled(short.model_copy(update={"provenance": None}), "context", "512") is None
 
 
-@pytest.mark.parametrize("first_sequence", [None, 1])
-def test_scores_are_those_of_the_steps(first_sequence: int | None) -> None:
-    """In millionths, in the order of the step's experts, of its own tokens."""
-    given = trace()
-    weights = np.random.default_rng(1).random(given.topk_ids.shape)
-    given = replace(given, topk_weights=weights)
-    options: dict[str, Any] = {"trace": given, "steps": 3, "step_scores": True}
-    if first_sequence is None:
-        instance, tokens = made(**options, batch=4), range(4, 8)
-    else:
-        options |= {"first_sequence": first_sequence, "batching": "sequences"}
-        instance, tokens = made(**options), range(31, 32)
-    assert (instance.score_scale, instance.schema_version) == (10**6, 2)
-    for layer in range(4):
-        sums = np.zeros(64)
-        for token in tokens:
-            np.add.at(sums, given.topk_ids[token, layer], weights[token, layer])
-        experts = [expert for expert, _ in instance.steps[1][layer]]
-        assert instance.step_scores[1][layer] == tuple(np.rint(1e6 * sums[experts]).astype(int))
-    assert made(**options | {"step_scores": False}).step_scores is None
-
-
 def test_host_memory_counts_in_the_same_slots() -> None:
     """16 GiB of experts of 16.5 MiB; restrictions are handed through."""
     instance = made(trace=trace(), steps=1, host_gib=16.0, host_copy=False, fill=True)
@@ -182,7 +160,6 @@ def test_host_memory_counts_in_the_same_slots() -> None:
         ({"steps": 1, "layers": 5}, "steps: steps 0 to 1 of 1 in 5 layers"),
         ({"machine": "cxl-ndp", "steps": 1}, "machine cxl-ndp: cpu: is missing"),
         ({"steps": 1, "own_times": True}, "own_times: needs cold_bits, as all experts have the"),
-        ({"steps": 1, "step_scores": True}, "step_scores: the trace has no routing weights"),
         ({"steps": 1, "dispatch": "free", "host_copy": False}, "dispatch: free needs a copy of"),
         ({"model": "mixtral-8x7b"}, "drawn: topk_ids: expert"),
         (

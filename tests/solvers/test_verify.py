@@ -9,7 +9,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.certificates import forms
 from tests.rooms.cli import run
 from tests.rooms.core import cpsat as engine
-from tests.rooms.solvers import FUNCTIONS, Answer, Claim, Outcome, Task, cpsat, in_parts, milp
+from tests.rooms.solvers import FUNCTIONS, Answer, Claim, Outcome, Task, cpsat, milp, run_module
 from tests.solvers.test_statuses import partition
 
 INSTANCE = random_instance(4, experts=7)
@@ -61,7 +61,7 @@ def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch
     assert isinstance(heuristic.objective, int)
     assert isinstance(optimum, int)
     assert heuristic.objective > optimum
-    honest = in_parts.run
+    honest = run_module.run_method
 
     def worse(task: Task) -> Outcome:
         outcome = honest(task)
@@ -69,7 +69,7 @@ def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch
         outcome.claim = outcome.bound = heuristic.objective  # type: ignore[assignment]
         return outcome
 
-    monkeypatch.setattr(in_parts, "run", worse)
+    monkeypatch.setattr(run_module, "run_method", worse)
     result = moeopt.solve(INSTANCE, method, warm_start=False)
     assert (result.status, result.proof) == ("optimal", "confirmed")
     assert (result.objective, result.bound, result.violations) == (optimum, optimum, [])

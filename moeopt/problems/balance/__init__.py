@@ -50,12 +50,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp_rows() -> "Callable[[Instance], BuiltModel]":
-    from .cpsat import Rows
-
-    return Rows
-
-
 def _dynamic_program() -> Algorithm["Instance"]:
     from . import dynamic_program
 
@@ -104,7 +98,6 @@ PROBLEM = Problem(
     unpriced={"BA-C1": "it says what is decided"},
     parts=_parts,
     cpsat=_cpsat,
-    milp_rows=_milp_rows,
     generator=_generator,
     executor=_executor,
 )

@@ -1,4 +1,4 @@
-"""The CP-SAT model, with the flow shop in closed form, and its rows for MILP.
+"""The CP-SAT model, with the flow shop in closed form; MILP takes its rows.
 
 One method per constraint ID (`formulations/balance/spec.md`).
 """
@@ -6,7 +6,7 @@ One method per constraint ID (`formulations/balance/spec.md`).
 from collections.abc import Callable
 from typing import ClassVar
 
-from moeopt.core.formulation import Formulation, IntVar, cp_model
+from moeopt.core.formulation import Formulation, IntVar, LinearExprT, cp_model
 
 from .bounds import objective_grid
 from .instance import Instance, Solution
@@ -18,6 +18,8 @@ class Model(Formulation):
     No intervals and no order: all transfers are equal, so Johnson's makespan is the largest of
     three sums: the GPU's work; one transfer and the work that needed transfers; all transfers and
     the shortest computation among the slices that were transferred. The proof stands in the spec.
+    The sums are rows without conditions, each as tight as a linear relaxation takes it: CP-SAT
+    proves with them what it leaves open under conditions.
 
     Attributes
     ----------
@@ -54,28 +56,32 @@ class Model(Formulation):
                 self.model.add(count <= self.instance.slices_per_unit)
 
     def ba_c2_gpu_side(self) -> None:
-        """Post BA-C2: the three sums."""
-        totals = self._totals()
+        """Post BA-C2: the three sums; ``last`` marks the expert whose slice is computed last."""
         experts = self.instance.experts
         transfer = self._steps(self.instance.slice_transfer_ns)
         compute = [self._steps(expert.slice_gpu_ns) for expert in experts]
-        end = self.model.new_int_var(0, self.horizon, "gpu_end")
         overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains("gpu")
-        self.model.add(end + overhead <= self.makespan)
-        self.model.add(end >= sum(c * total for c, total in zip(compute, totals, strict=True)))
+        totals = self._totals()
         away = [row for row, expert in enumerate(experts) if not expert.resident]
+        work = [c * total for c, total in zip(compute, totals, strict=True)]
+        self.model.add(sum(work) + overhead <= self.makespan)
+        for total in totals:
+            self.model.add(total <= self.instance.slices)
         if not away:
             return
-        needed = sum(compute[row] * totals[row] for row in away)
-        sent = transfer * sum(totals[row] for row in away)
         some = self.model.new_bool_var("some")
-        self.model.add(sum(totals[row] for row in away) == 0).only_enforce_if(~some)
-        self.model.add(end >= transfer + needed).only_enforce_if(some)
         last = {row: self.model.new_bool_var(f"last[{row}]") for row in away}
         for row, chosen in last.items():
-            self.model.add(totals[row] >= 1).only_enforce_if(chosen)
-            self.model.add(end >= sent + compute[row]).only_enforce_if(chosen)
+            pulled = self.model.new_bool_var(f"pulled[{row}]")
+            self.model.add(totals[row] <= self.instance.slices * pulled)
+            self.model.add(pulled <= some)
+            self.model.add(chosen <= totals[row])
         self.model.add(sum(last.values()) == some)
+        needed = sum(work[row] for row in away)
+        self.model.add(transfer * some + needed + overhead <= self.makespan)
+        sent = sum(transfer * totals[row] for row in away)
+        shortest = sum(compute[row] * chosen for row, chosen in last.items())
+        self.model.add(sent + shortest + overhead <= self.makespan)
 
     def ba_c3_ndp_side(self) -> None:
         """Post BA-C3: each unit computes what it keeps."""
@@ -97,14 +103,9 @@ class Model(Formulation):
         rows = tuple(tuple(value(count) for count in counts) for counts in self.taken)
         return Solution(instance=self.instance.name, gpu_slices=rows)
 
-    def _totals(self) -> list[IntVar]:
-        """Return how many slices of each expert are taken, at most as many as it has."""
-        totals = []
-        for row, counts in enumerate(self.taken):
-            total = self.model.new_int_var(0, self.instance.slices, f"total[{row}]")
-            self.model.add(total == sum(counts))
-            totals.append(total)
-        return totals
+    def _totals(self) -> list[LinearExprT]:
+        """Return how many slices of each expert are taken."""
+        return [sum(counts) for counts in self.taken]
 
     def _remains(self, side: str) -> IntVar:
         """Return a literal that is true if a unit keeps a slice."""
@@ -117,39 +118,3 @@ class Model(Formulation):
 
     def _steps(self, duration_ns: int) -> int:
         return duration_ns // self.objective_unit
-
-
-class Rows(Model):
-    """The closed form in rows without conditions, each as tight as a linear relaxation takes it.
-
-    Of 13 library instances HiGHS closes 11 in 8 s with these, and 3 with those of `Model`,
-    whose bounds are down to a fifth of the optimum on the others.
-    """
-
-    def ba_c2_gpu_side(self) -> None:
-        """Post BA-C2: the three sums; ``last`` marks the expert whose slice is computed last."""
-        experts = self.instance.experts
-        transfer = self._steps(self.instance.slice_transfer_ns)
-        compute = [self._steps(expert.slice_gpu_ns) for expert in experts]
-        overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains("gpu")
-        totals = [sum(counts) for counts in self.taken]
-        away = [row for row, expert in enumerate(experts) if not expert.resident]
-        work = [c * total for c, total in zip(compute, totals, strict=True)]
-        self.model.add(sum(work) + overhead <= self.makespan)
-        for total in totals:
-            self.model.add(total <= self.instance.slices)
-        if not away:
-            return
-        some = self.model.new_bool_var("some")
-        last = {row: self.model.new_bool_var(f"last[{row}]") for row in away}
-        for row, chosen in last.items():
-            pulled = self.model.new_bool_var(f"pulled[{row}]")
-            self.model.add(totals[row] <= self.instance.slices * pulled)
-            self.model.add(pulled <= some)
-            self.model.add(chosen <= totals[row])
-        self.model.add(sum(last.values()) == some)
-        needed = sum(work[row] for row in away)
-        self.model.add(transfer * some + needed + overhead <= self.makespan)
-        sent = sum(transfer * totals[row] for row in away)
-        shortest = sum(compute[row] * chosen for row, chosen in last.items())
-        self.model.add(sent + shortest + overhead <= self.makespan)

@@ -43,7 +43,6 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         view,
         settlements.SETTLEMENTS,
-        decomposition=bounds,
         precision=view.precision,
     )
 

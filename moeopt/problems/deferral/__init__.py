@@ -52,12 +52,6 @@ def _cpsat() -> "Callable[[Instance], BuiltModel]":
     return Model
 
 
-def _milp_rows() -> "Callable[[Instance], BuiltModel]":
-    from .cpsat import Pairwise
-
-    return Pairwise
-
-
 def _dynamic_program() -> Algorithm["Instance"]:
     from . import dynamic_program
 
@@ -103,7 +97,6 @@ PROBLEM = Problem(
     unpriced={"DE-C1": "it says what is decided", "DE-C8": "it says what the makespan is"},
     parts=_parts,
     cpsat=_cpsat,
-    milp_rows=_milp_rows,
     generator=_generator,
     executor=_executor,
     front=_front,

@@ -1,4 +1,4 @@
-"""The CP-SAT models: one method per constraint ID (`formulations/deferral/spec.md`)."""
+"""The CP-SAT model: one method per constraint ID (`formulations/deferral/spec.md`)."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -25,9 +25,11 @@ LARGEST = 2**60
 
 
 class Model(Formulation):
-    """Booleans ``defers[l][d]``, starts in ns, interval variables on the CPU.
+    """Booleans ``defers[l][d]``, starts in ns, and which of two tasks on the CPU comes first.
 
-    The objective is makespan x radix + total penalty.
+    The objective is makespan x radix + total penalty. Orders are rows with a large number in place
+    of intervals, so that a MILP has the same. Starts serve the solver alone: `decode` takes counts
+    and orders, and computes the earliest starts in integers, from the waits that were posted.
 
     Attributes
     ----------
@@ -47,6 +49,8 @@ class Model(Formulation):
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        self.waits: list[tuple[Node, Node, int]] = []
+        self.orders: list[tuple[Node, Node, IntVar]] = []
         self.horizon = instance.horizon_ns
         radix = second_key_radix(instance)
         if (self.horizon + 1) * radix > LARGEST:
@@ -104,23 +108,32 @@ class Model(Formulation):
             self._wait("deferred", layer, "attention", layer)
 
     def de_c6_cpu_is_serial(self) -> None:
-        """Post DE-C6: the CPU does one thing at a time; what takes no time is not on it."""
-        intervals = []
-        for layer, expert_ns in enumerate(self.instance.expert_cpu_ns):
-            if not expert_ns:
+        """Post DE-C6: of two tasks on the CPU one ends before the other; no time, no place.
+
+        Where one waits for the other by what is posted, directly or through others, it does so.
+        """
+        idle = {"immediate": self.instance.top_k, "deferred": 0}
+        runs = {
+            (kind, layer): sum(x for d, x in enumerate(self.defers[layer]) if d != none)
+            for layer, expert_ns in enumerate(self.instance.expert_cpu_ns)
+            for kind, none in idle.items()
+            if expert_ns
+        }
+        waits = self._waiting()
+        for first, second in combinations(runs, 2):
+            self.look()
+            if waits(second, first) or waits(first, second):
                 continue
-            for kind, idle in (("immediate", self.instance.top_k), ("deferred", 0)):
-                runs = self.model.new_bool_var(f"runs {kind}[{layer}]")
-                counts = (x for d, x in enumerate(self.defers[layer]) if d != idle)
-                self.model.add(sum(counts) == runs)
-                start, length = self.start[kind][layer], self.length[kind][layer]
-                end = self._instant(f"end {kind}[{layer}]")
-                intervals.append(
-                    self.model.new_optional_interval_var(
-                        start, length, end, runs, f"on CPU {kind}[{layer}]"
-                    )
-                )
-        self.model.add_no_overlap(intervals)
+            order = self.model.new_bool_var("")
+            slack = 2 - runs[first] - runs[second]
+            for (kind, layer), (other, later), off in (
+                (first, second, 1 - order),
+                (second, first, order),
+            ):
+                ended = self.start[kind][layer] + self.length[kind][layer]
+                start = self.start[other][later]
+                self.model.add(ended - self.horizon * (off + slack) <= start)
+            self.orders.append((first, second, order))
 
     def de_c7_penalty_limit(self) -> None:
         """Post DE-C7: the penalties sum to at most max_total_penalty."""
@@ -144,70 +157,6 @@ class Model(Formulation):
                 self.model.add_hint(variable, start)
 
     def decode(self, value: Callable[[IntVar], int]) -> Solution:
-        """Read the schedule off the solver's values; a layer without a count gets None."""
-        starts = {kind: tuple(map(value, variables)) for kind, variables in self.start.items()}
-        return Solution(
-            instance=self.instance.name, deferred=self._counts(value), start_ns=StartTimes(**starts)
-        )
-
-    def _counts(self, value: Callable[[IntVar], int]) -> tuple[int | None, ...]:
-        return tuple(first_of(defers, value) for defers in self.defers)
-
-    def _instant(self, name: str) -> IntVar:
-        return self.model.new_int_var(0, self.horizon, name)
-
-    def _sum(self, layer: int, values: Sequence[int]) -> LinearExpr:
-        return cp_model.LinearExpr.weighted_sum(self.defers[layer], list(values))
-
-    def _work(self, layer: int, experts: list[int]) -> LinearExprT:
-        """Return a variable for the time of as many experts as the layer's count says."""
-        expert_ns = self.instance.expert_cpu_ns[layer]
-        length = self.model.new_int_var(0, self.instance.top_k * expert_ns, "")
-        self.model.add(length == self._sum(layer, [e * expert_ns for e in experts]))
-        return length
-
-    def _wait(self, later: str, layer: int, earlier: str, other: int, sync: bool = True) -> None:
-        """Post that a task starts after another one has ended and, maybe, has been handed over."""
-        sync_ns = self.instance.sync_ns[other] if sync else 0
-        ended = self.start[earlier][other] + self.length[earlier][other]
-        self.model.add(self.start[later][layer] >= ended + sync_ns)
-
-
-class Pairwise(Model):
-    """For each pair of CPU tasks which one comes first, in place of intervals: rows for a MILP.
-
-    Starts serve the solver alone: `decode` takes counts and orders, and computes the earliest
-    starts in integers, from the waits that were posted.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        self.waits: list[tuple[Node, Node, int]] = []
-        self.orders: list[tuple[Node, Node, IntVar]] = []
-        super().__init__(instance)
-
-    def de_c6_cpu_is_serial(self) -> None:
-        """Post DE-C6: of two tasks on the CPU one ends before the other; no time, no place."""
-        idle = {"immediate": self.instance.top_k, "deferred": 0}
-        runs = {
-            (kind, layer): sum(x for d, x in enumerate(self.defers[layer]) if d != none)
-            for layer, expert_ns in enumerate(self.instance.expert_cpu_ns)
-            for kind, none in idle.items()
-            if expert_ns
-        }
-        for first, second in combinations(runs, 2):
-            self.look()
-            order = self.model.new_bool_var("")
-            slack = 2 - runs[first] - runs[second]
-            for (kind, layer), (other, later), off in (
-                (first, second, 1 - order),
-                (second, first, order),
-            ):
-                ended = self.start[kind][layer] + self.length[kind][layer]
-                start = self.start[other][later]
-                self.model.add(ended - self.horizon * (off + slack) <= start)
-            self.orders.append((first, second, order))
-
-    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read counts and orders off the solver's values; a layer without a count gets None."""
         counts = self._counts(value)
         length = {
@@ -227,14 +176,43 @@ class Pairwise(Model):
         }
         return Solution(instance=self.instance.name, deferred=counts, start_ns=StartTimes(**starts))
 
-    def _work(self, layer: int, experts: list[int]) -> LinearExprT:
+    def _counts(self, value: Callable[[IntVar], int]) -> tuple[int | None, ...]:
+        return tuple(first_of(defers, value) for defers in self.defers)
+
+    def _instant(self, name: str) -> IntVar:
+        return self.model.new_int_var(0, self.horizon, name)
+
+    def _sum(self, layer: int, values: Sequence[int]) -> LinearExpr:
+        return cp_model.LinearExpr.weighted_sum(self.defers[layer], list(values))
+
+    def _work(self, layer: int, experts: list[int]) -> LinearExpr:
+        """Return the time of as many experts as the layer's count says."""
         expert_ns = self.instance.expert_cpu_ns[layer]
         return self._sum(layer, [e * expert_ns for e in experts])
 
     def _wait(self, later: str, layer: int, earlier: str, other: int, sync: bool = True) -> None:
-        super()._wait(later, layer, earlier, other, sync)
+        """Post that a task starts after another one has ended and, maybe, has been handed over."""
         sync_ns = self.instance.sync_ns[other] if sync else 0
         self.waits.append(((earlier, other), (later, layer), sync_ns))
+        ended = self.start[earlier][other] + self.length[earlier][other]
+        self.model.add(self.start[later][layer] >= ended + sync_ns)
+
+    def _waiting(self) -> Callable[[Node, Node], bool]:
+        """Return whether a task starts after another one has ended, by the waits that were posted.
+
+        Waits lead from a layer to itself and later ones, so that the last tasks are known first.
+        """
+        later: dict[Node, list[Node]] = {}
+        for earlier, node, _ in self.waits:
+            later.setdefault(earlier, []).append(node)
+        nodes = [(kind, layer) for layer in range(self.instance.layers) for kind in self.start]
+        place = {node: number for number, node in enumerate(nodes)}
+        after: dict[Node, int] = {}
+        for node in reversed(nodes):
+            after[node] = 0
+            for other in later.get(node, []):
+                after[node] |= after[other] | 1 << place[other]
+        return lambda node, earlier: bool(after[earlier] >> place[node] & 1)
 
     def _length_ns(self, kind: str, layer: int, count: int | None) -> int:
         fixed = {"attention": self.instance.attention_ns, "shared": self.instance.shared_ns}

@@ -2,10 +2,10 @@
 
 Proof. With one scenario `single_scenario` branches over how many experts the hosts read striped and
 localized; its bound is the least over branches that together cover every solution, and so optimal
-when the incumbent meets it. With several, `multi_scenario` reports the largest of bounds each of
-which holds for every solution: wait and see, and that of a shared layout. Where several copies are
-permitted, wait and see still holds, as a scenario by itself needs one copy. The lemmas stand in
-`formulations/layout/spec.md`, sections "Bound and pack", "Several scenarios" and "Copies".
+when the incumbent meets it. With several, `multi_scenario` reports wait and see, the sum of what
+the scenarios take by themselves. Where several copies are permitted, wait and see still holds, as a
+scenario by itself needs one copy. The lemmas stand in `formulations/layout/spec.md`, sections
+"Bound and pack", "Several scenarios" and "Copies".
 """
 
 from moeopt.core.search import Search

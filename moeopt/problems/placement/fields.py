@@ -177,29 +177,6 @@ Layer = Annotated[tuple[Active, ...], Field(max_length=MAX_EXPERTS, fail_fast=Tr
 
 Step = Annotated[tuple[Layer, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
 
-LayerScores = Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
-"""A number for each expert that a layer has in `Step`."""
-
-StepScores = Annotated[tuple[LayerScores, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
-
-
-def check_scores(
-    scores: Sequence[StepScores] | None, scale: int | None, steps: Sequence[Step]
-) -> None:
-    """Refuse scores that are not one for each expert of each step and layer, or without unit."""
-    if (scores is None) != (scale is None):
-        raise field_error(["score_scale"], "must be given with step_scores, and only then")
-    if scores is None:
-        return
-    if len(scores) != len(steps):
-        reason = f"must have one list per step, {len(steps)}, not {len(scores)}"
-        raise field_error(["step_scores"], reason)
-    for row, (of_step, step) in enumerate(zip(scores, steps, strict=True)):
-        wanted, found = list(map(len, step)), list(map(len, of_step))
-        if found != wanted:
-            reason = f"must have {wanted} numbers in its layers, as in steps, not {found}"
-            raise field_error(["step_scores", row], reason)
-
 
 def check_active(at: list[str | int], active: Layer, experts: int) -> None:
     """Refuse experts that do not exist, stand twice or have no tokens."""

@@ -52,15 +52,11 @@ class Served:
         None if nothing came before.
     words
         Where `known` comes from, for provenance.
-    scores
-        Routing weights that each step's tokens gave each expert, of the shape of `counts`, in units
-        of 1 / `SCORE_SCALE`; None if the trace has none.
     """
 
     counts: Ints
     known: Known | None
     words: dict[str, Any]
-    scores: Ints | None
 
 
 @dataclass(frozen=True)
@@ -85,13 +81,12 @@ def served(trace: Trace, stretch: Stretch) -> Served:
     """
     steps = all_step_tokens(trace, stretch.batch, stretch.batching)
     counts = _counts(trace, steps, stretch)
-    scores = _scores(trace, steps, stretch)
     if not stretch.first:
-        return Served(counts, None, {}, scores)
+        return Served(counts, None, {})
     earlier = np.concatenate(steps[: stretch.first])
     profile = np.array(_of_layers(trace, earlier, stretch))
     words = {"profile_counts": f"{len(earlier)} tokens of the {stretch.first} steps before"}
-    return Served(counts, Known(profile_counts=profile), words, scores)
+    return Served(counts, Known(profile_counts=profile), words)
 
 
 def served_after_prompts(trace: Trace, stretch: Stretch, sequence: int, share: float) -> Served:
@@ -146,7 +141,7 @@ def served_after_prompts(trace: Trace, stretch: Stretch, sequence: int, share: f
     if not inside.all():
         found["profile_counts"] = usage(~inside, None, 1)
         words["profile"] = f"{(~inside).sum()} tokens of all other sequences"
-    return Served(counts, Known(**found), words, _scores(decoded, steps, stretch))
+    return Served(counts, Known(**found), words)
 
 
 def _counts(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints:
@@ -155,14 +150,6 @@ def _counts(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints:
         need = f"steps {stretch.first} to {end} of {stretch.batch} in {stretch.layers} layers"
         raise InputError(f"steps: {need}; {trace.name} has {len(steps)} in {trace.layers}")
     return np.array([_of_layers(trace, of, stretch) for of in steps[stretch.first : end]])
-
-
-def _scores(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints | None:
-    if trace.topk_weights is None:
-        return None
-    part = steps[stretch.first : stretch.first + stretch.length]
-    sums = [chosen(trace, of, stretch.experts, trace.topk_weights)[: stretch.layers] for of in part]
-    return np.rint(np.array(sums) * SCORE_SCALE).astype(np.int64)
 
 
 def _of_layers(trace: Trace, tokens: Tokens, stretch: Stretch) -> list[Ints]:
@@ -268,9 +255,6 @@ class Options(Frozen):
     own_times: Annotated[
         bool, Field(exclude_if=_as_schema_1, description="experts of cold_bits take their own time")
     ] = False
-    step_scores: Annotated[
-        bool, Field(exclude_if=_as_schema_1, description="state each step's routing weights")
-    ] = False
     fixed_us: Annotated[
         float | None,
         Field(ge=0, le=MAX_US, description="of a layer that offloads; the machine's if absent"),
@@ -321,7 +305,7 @@ def generate(source: Source, options: Options) -> Instance:
     provenance = source.provenance(trace, options.model_dump() | decided)
     if known is not None:
         provenance["known"] = words
-    schema_2 = _schema_2(source, options, model, found, sizes, most)
+    schema_2 = _schema_2(source, options, model, sizes, most)
     if known is not None:
         schema_2["known"] = known
     host_slots = None if options.host_gib is None else int(options.host_gib * GIB / unit_bytes)
@@ -352,7 +336,6 @@ def _schema_2(
     source: Source,
     options: Options,
     model: ModelShape,
-    found: Served,
     sizes: tuple[tuple[int, ...], ...] | None,
     most: int,
 ) -> dict[str, object]:
@@ -369,16 +352,6 @@ def _schema_2(
         )
         fields["width_gpu_ns"] = (_table(source, cold, "gpu", options, most),)
         fields["width_offload_ns"] = (_table(source, cold, "cpu", options, most),)
-    if options.step_scores:
-        if found.scores is None:
-            raise InputError("step_scores: the trace has no routing weights")
-        fields["score_scale"] = SCORE_SCALE
-        fields["step_scores"] = tuple(
-            tuple(
-                tuple(scores[row > 0].tolist()) for scores, row in zip(of_step, step, strict=True)
-            )
-            for of_step, step in zip(found.scores, found.counts, strict=True)
-        )
     return fields
 
 

@@ -123,7 +123,7 @@ def _in_hindsight(rule: Rule) -> Rule:
         return rule(instance.model_copy(update={"known": None}), **settled)
 
     name = rule.__name__.replace("_", "-")
-    by_steps.__doc__ = f"As `{name}`, from counts and scores of the steps themselves."
+    by_steps.__doc__ = f"As `{name}`, from the counts of the steps themselves."
     return by_steps
 
 

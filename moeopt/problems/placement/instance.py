@@ -24,18 +24,15 @@ from moeopt.core.host_memory import absent
 from .fields import (
     MAX_EXPERTS,
     MAX_LAYERS,
-    MAX_SCALE,
     MAX_STEPS,
     Known,
     PerExpert,
     Step,
-    StepScores,
     Table,
     Tables,
     check_active,
     check_lengths,
     check_per_expert,
-    check_scores,
     check_start,
     check_widths,
     longest_by_width,
@@ -112,9 +109,6 @@ class Instance(InstanceEnvelope):
         Which times each expert has, by layer: 0 those of `gpu_expert_ns` and `offload_expert_ns`,
         w those of the w-th further tables, say of another bit width, which are as long as those.
         Fields of schema 2.
-    step_scores, score_scale
-        Routing weights that a step's tokens gave each expert in `steps`, summed, in the order of
-        `steps` and in units of 1 / `score_scale`. Fields of schema 2; nothing that is minimised.
 
     Notes
     -----
@@ -137,6 +131,7 @@ class Instance(InstanceEnvelope):
         Sum("steps", "every expert on both sides, in ns,", "largest_ns", MAX_TOTAL_NS),
     )
     ABSENT: ClassVar = {"layer_offload_fixed_ns": 0}
+    FORMER: ClassVar = {"step_scores": None, "score_scale": None}
 
     problem: Literal["placement"] = "placement"
     schema_version: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
@@ -159,13 +154,6 @@ class Instance(InstanceEnvelope):
     expert_width: Annotated[PerExpert | None, Field(exclude_if=absent)] = None
     width_gpu_ns: Annotated[Tables | None, Field(exclude_if=absent)] = None
     width_offload_ns: Annotated[Tables | None, Field(exclude_if=absent)] = None
-    step_scores: Annotated[
-        tuple[StepScores, ...] | None,
-        Field(max_length=MAX_STEPS, fail_fast=True, exclude_if=absent),
-    ] = None
-    score_scale: Annotated[
-        int | None, Field(strict=True, ge=1, le=MAX_SCALE, exclude_if=absent)
-    ] = None
 
     @field_validator("experts")
     @classmethod
@@ -239,7 +227,6 @@ class Instance(InstanceEnvelope):
         check_widths(self.expert_width, self.width_gpu_ns, self.width_offload_ns)
         check_lengths("width_gpu_ns", self.width_gpu_ns, self.gpu_expert_ns)
         check_lengths("width_offload_ns", self.width_offload_ns, self.offload_expert_ns)
-        check_scores(self.step_scores, self.score_scale, self.steps)
         return self
 
     @classmethod

@@ -65,8 +65,7 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
         ]
         every = [*(instance.steps[row] for row in again), *zip(*layers, strict=True)]
         loads = {"steps": tuple(every[at] for at in rng.permutation(steps).tolist())}
-        unknown = {"step_scores": None, "score_scale": None}
-        return drawn_from(instance, f"futures{number}", seed, stream, **loads, **unknown)
+        return drawn_from(instance, f"futures{number}", seed, stream, **loads)
 
     return drawn
 
@@ -245,8 +244,6 @@ def joined(instances: Sequence[Instance]) -> Instance:
         if tables[0] is not None:
             rows = zip(*tables, strict=True)
             change[name] = tuple(_longest(name, row) for row in rows)
-    if instances[0].step_scores is not None:
-        change["step_scores"] = tuple(s for one in instances for s in one.step_scores or ())
     return instances[0].model_copy(update=change)
 
 

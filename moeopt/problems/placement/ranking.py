@@ -59,18 +59,7 @@ def of_profile(instance: Instance) -> Usage:
 
 def of_steps(instance: Instance) -> Usage:
     """Return the usage in the steps themselves, which nobody knows beforehand."""
-    return Usage(instance.tokens, HINDSIGHT, _scores_of_steps(instance))
-
-
-def _scores_of_steps(instance: Instance) -> Ints | None:
-    if instance.step_scores is None:
-        return None
-    total = np.zeros((instance.layers, instance.experts), dtype=np.int64)
-    for step, scores in zip(instance.steps, instance.step_scores, strict=True):
-        for layer, (active, of_layer) in enumerate(zip(step, scores, strict=True)):
-            for (expert, _), score in zip(active, of_layer, strict=True):
-                total[layer, expert] += score
-    return total
+    return Usage(instance.tokens, HINDSIGHT)
 
 
 Floats = NDArray[np.float64]

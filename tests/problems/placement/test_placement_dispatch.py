@@ -256,5 +256,5 @@ def test_written_and_read_again(tmp_path: Any, suffix: str) -> None:
     moeopt.save(solution, tmp_path / f"s{suffix}")
     assert moeopt.load_solution(tmp_path / f"s{suffix}") == solution
     plain = free(dispatch="resident", schema_version=1)
-    assert not {"dispatch", "expert_width", "step_scores"} & set(plain.model_dump())
+    assert not {"dispatch", "expert_width"} & set(plain.model_dump())
     assert "computed_on_gpu" not in placed((0,)).model_dump()

@@ -8,7 +8,7 @@ import pytest
 import moeopt
 from moeopt import save
 from tests.refusals import refused
-from tests.rooms.placement import MAX_TOTAL_NS, Instance, expert_ns, of_steps
+from tests.rooms.placement import MAX_TOTAL_NS, Instance, expert_ns
 
 DATA: dict[str, Any] = {
     "problem": "placement",
@@ -31,12 +31,6 @@ WIDTHS: dict[str, Any] = {
     "expert_width": [[0, 1, 0], [1, 0, 1]],
     "width_gpu_ns": [[0, 1, 2]],
     "width_offload_ns": [[0, 5]],
-}
-
-SCORES: dict[str, Any] = {
-    "schema_version": 2,
-    "step_scores": [[[7, 3], [9]], [[], [4, 5]]],
-    "score_scale": 10,
 }
 
 
@@ -101,15 +95,13 @@ def test_each_expert_has_the_times_of_its_width() -> None:
     assert arrays.layer_steps[0].offload_ns.tolist() == [18, 4]
 
 
-def test_scores_are_known_in_hindsight() -> None:
-    """`importance-hindsight` weighs them; no other expert of layer 1 has as many tokens as 2."""
-    instance = Instance(**(DATA | SCORES | {"gpu_slots": 2}))
-    usage = of_steps(instance)
-    assert usage.scores is not None
-    assert usage.scores.tolist() == [[7, 3, 0], [5, 0, 13]]
-    plain = of_steps(Instance(**DATA))
-    assert plain.scores is None
-    assert np.array_equal(plain.counts, usage.counts)
+def test_fields_of_earlier_versions_are_read_where_they_say_nothing(tmp_path: Any) -> None:
+    """A file may have them as null; they are not written again."""
+    save(DATA | {"step_scores": None, "score_scale": None}, tmp_path / "p.json")
+    instance = moeopt.load(tmp_path / "p.json")
+    assert instance == Instance(**DATA)
+    assert instance == Instance(**(DATA | {"step_scores": None}))
+    assert not {"step_scores", "score_scale"} & instance.model_dump().keys()
 
 
 def test_equal_steps_are_merged() -> None:
@@ -163,12 +155,11 @@ def test_equal_steps_are_merged() -> None:
             WIDTHS | {"width_offload_ns": [[0, 2**42]], "steps": DATA["steps"] * 64},
             "steps: every expert ",
         ),
-        (SCORES | {"score_scale": None}, "score_scale: must be given with step_scores, and only"),
-        (SCORES | {"step_scores": [[[1, 2], [3]]]}, "step_scores: must have one list per step, 2"),
         (
-            SCORES | {"step_scores": [[[1, 2], [3]], [[], [1]]]},
-            "step_scores[1]: must have [0, 2] numbers in its layers, as in steps, not [0, 1]",
+            {"step_scores": [[[7, 3], [9]], [[], [4, 5]]], "score_scale": 10},
+            "step_scores: is no longer supported: leave it out, or let it be null",
         ),
+        ({"score_scale": 10}, "score_scale: is no longer supported: leave it out, or let it be"),
     ],
 )
 def test_what_is_refused(tmp_path: Any, change: dict[str, Any], line: str) -> None:
