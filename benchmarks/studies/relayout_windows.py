@@ -33,10 +33,8 @@ READINGS: dict[str, dict[str, str]] = {
     "layout from the offline trace, balanced over DIMMs": OFFLINE,
     "all three: one window, cold cut, offline trace (the default)": FAIR,
     "the default with a link per DIMM": FAIR | {"link_sum": "per link"},
-    "the default with channels and half shares": FAIR
-    | {"channels": "two DIMMs each", "dimm_share": "1/2"},
-    "the default with shared experts and GPU work in two parts": FAIR
-    | {"gpu_base": "shared experts", "gpu_work": "two parts"},
+    "the default with half shares": FAIR | {"dimm_share": "1/2"},
+    "the default with GPU work in two parts": FAIR | {"gpu_work": "two parts"},
 }
 """Reading -> the settlements of instances in which it differs from the first edition's."""
 
