@@ -81,11 +81,11 @@ def test_roots_by_hand(name: str) -> None:
 def difference(instance: Instance, share: Fraction, times: str) -> Fraction:
     """Return left less right of Eq. 1 or 2 at a share, with E_g' as the specification words it.
 
-    E_g' is 1/N at every positive integer here; experts are taken one after the other.
+    E_g' is 1/N at positive multiples of N, and at TopK; experts are taken one after the other.
     """
     s = Symbols.of(instance, times)
     whole = min(share.numerator // share.denominator, s.top_k - 1)
-    if share == whole and whole:
+    if share == whole and whole and whole % s.units == 0:
         whole -= 1
     part = share - whole
     left = s.transfer * share + s.gpu[whole] * part / s.units + s.gpu_overhead
@@ -99,7 +99,7 @@ def test_the_root_is_the_least_one(kind: str, times: str) -> None:
     """Zero at the root, negative at a grid of shares before it; at both ends what is settled."""
     for seed in range(20):
         instance = random_instance(seed, kind)
-        share = balanced_experts(instance, times, "every integer")
+        share = balanced_experts(instance, times)
         top_k = len(instance.experts)
         assert 0 <= share <= top_k
         before = [share * k / 60 for k in range(60)] + [
