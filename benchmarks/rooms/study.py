@@ -15,6 +15,8 @@ __getattr__, __dir__ = lazily(
             "excesses",
             "summary",
         ),
+        "moeopt.study.report.plots": ("overview_chart", "plain_text"),
+        "moeopt.study.report.sections": ("sections",),
         "moeopt.study.report.study": ("Study",),
         "moeopt.study.schema": ("KEY",),
         "moeopt.study.store": ("SOLVE", "Store"),

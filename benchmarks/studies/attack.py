@@ -442,6 +442,8 @@ def added_up(files: Sequence[Path]) -> Iterator[str]:
     columns: list[str] = []
     for file in files:
         for line in file.read_text().splitlines():
+            if not line.startswith("|"):
+                continue
             problem, label, *cells = (cell.strip() for cell in line.strip("|").split("|"))
             if problem == "problem":
                 columns = cells

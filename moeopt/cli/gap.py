@@ -62,17 +62,12 @@ class GapOptions(Options):
     )
     csv: Path | None = option(None, "Every number, as CSV.", metavar="FILE")
     parquet: Path | None = option(None, "Every number, as Parquet.", metavar="FILE")
-    latex: Path | None = option(None, "The summary as a LaTeX table (booktabs).", metavar="FILE")
-    figures: Path | None = option(
-        None, "The report's figures, as PDF and SVG files.", metavar="DIR"
-    )
     by: str | None = option(
         None, "Split families in the printed tables by a fact, such as batch.", metavar="FACT"
     )
     markdown: bool = option(False, "Print the summary as Markdown, without times.")
     instances: bool = option(False, "Print also each instance and each family.")
     as_json: bool = option(False, "One JSON object per solve and line on stdout.", flag="--json")
-    watch: bool = option(False, "Show the store in a browser while it fills; see `report`.")
     held_out: bool = option(
         False, "Print also what decisions cost on later loads, where instances have later twins."
     )
@@ -81,11 +76,12 @@ class GapOptions(Options):
         "Instead: excess under every reading of what the papers leave open, one at a time;"
         " --methods takes heuristics.",
     )
-    settlements_all: bool = option(
-        False,
-        "Also `--settlements all`: all of them at once, at --points of the grid; names the ends.",
+    points: int | None = option(
+        None,
+        "With --settlements: all of them at once, at N points of their grid, the defaults and"
+        " random ones; names the best and the worst point.",
+        metavar="N",
     )
-    points: int = option(64, "Points of that grid, the defaults and random ones.", metavar="N")
     traces: Path | None = option(
         None,
         "With --settlements: the folder with the instances' traces, for other batches of them.",
@@ -100,16 +96,13 @@ DECIDING = (*SOLVING, "rules", "prove_again", "jobs", "executor", "resume")
 """What means nothing where nothing is solved."""
 
 OF_SETTLEMENTS = (
-    *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv", "markdown"),
-    *("settlements", "report", "traces"),
-)
-"""What means something with --settlements."""
-
-OF_ALL_SETTLEMENTS = (
     *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv"),
-    *("settlements_all", "points", "traces"),
+    *("settlements", "points", "traces"),
 )
-"""What means something with --settlements all."""
+"""Parameters that --settlements can be combined with, at points of the grid too."""
+
+ONE_AT_A_TIME = ("markdown", "report")
+"""Further ones without --points."""
 
 SAID = (
     *("settlements", "methods", "rules", "time_limit", "work_limit", "seed", "workers"),
@@ -134,30 +127,25 @@ def gap_command(
     your own, gets a line on stderr and a row; the others go on, and the exit code is that of the
     gravest failure (2 for a rule), 0 if there is none.
     """
-    from moeopt.cli.report import need_extra, write_figures, write_report
+    from moeopt.cli.report import write_report
     from moeopt.study.store import Store
 
     if options.resume and options.store is None:
         raise InputError("--resume: needs --store, the file to go on with")
-    if options.watch and (options.store is None or not paths):
-        raise InputError("--watch: needs --store, the file that is shown, and what is solved")
-    if options.figures is not None:
-        need_extra("--figures")
-    if options.traces is not None and not (options.settlements or options.settlements_all):
-        raise InputError("--traces: goes with --settlements")
-    if _is_given(ctx, "points") and not options.settlements_all:
-        raise InputError("--points: goes with --settlements all")
+    if options.traces is not None and not options.settlements:
+        raise InputError("--traces: needs --settlements")
+    if options.points is not None and not options.settlements:
+        raise InputError("--points: needs --settlements")
     with Store() as memory:
         kept = options.store or memory
-        if options.settlements_all or options.settlements:
-            every = options.settlements_all
-            means = OF_ALL_SETTLEMENTS if every else OF_SETTLEMENTS
-            others = [name for name in ctx.params if name not in means]
-            _refuse(ctx, others, f"goes not with --settlements{' all' * every}")
+        if options.settlements:
+            others = ctx.params.keys() - {*OF_SETTLEMENTS, *ONE_AT_A_TIME}
+            _refuse(ctx, sorted(others), "cannot be combined with --settlements")
             if not paths:
                 raise InputError("Missing argument 'PATHS': instances or folders")
-            if every:
-                return _jointly(paths, options, kept)
+            if options.points is not None:
+                _refuse(ctx, ONE_AT_A_TIME, "cannot be combined with --points")
+                return _jointly(paths, options.points, options, kept)
             return _settlements(ctx, paths, options, kept)
         if paths:
             campaign = _campaign(ctx, paths, options)
@@ -170,8 +158,6 @@ def gap_command(
             raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
         if options.report is not None:
             write_report(rows, kept, options.report, _command_of(ctx))
-        if options.figures is not None:
-            write_figures(rows, kept, options.figures)
         _write(rows, options)
         _print(rows, kept, options)
     return code
@@ -217,19 +203,17 @@ def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Runn
     )
 
 
-def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
-    """Solve on a grid of all settlements and print each rule's range with its ends."""
+def _jointly(paths: Sequence[Path], points: int, options: GapOptions, kept: "Path | Store") -> int:
+    """Solve at points of the grid of all settlements and print each rule's range with its ends."""
     from moeopt.cli.campaign_progress import showing
     from moeopt.core.json_files import write_bytes
     from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
 
-    if options.points < 1:
-        raise InputError(f"--points: must be at least 1, not {options.points}")
+    if points < 1:
+        raise InputError(f"--points: must be at least 1, not {points}")
     with showing() as watch:
         running = _running(options, kept, watch)
-        found, size = jointly(
-            paths, method_names(options.methods), points=options.points, running=running
-        )
+        found, size = jointly(paths, method_names(options.methods), points=points, running=running)
     if options.csv is not None:
         write_bytes(joint_to_csv(found).encode(), options.csv)
     print("\n".join(joint_sentences(found, size)))
@@ -314,7 +298,6 @@ def _run(
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
     from moeopt.cli.campaign_progress import showing
-    from moeopt.cli.report import shown_live
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign
 
@@ -323,24 +306,20 @@ def _run(
     if warning:
         warn(warning)
     with showing() as shown, redirect_stdout(sys.stderr):  # a rule may print
-        live = options.watch and isinstance(store, Path)
-        told = shown_live(store, shown) if live and isinstance(store, Path) else shown
         resume = options.resume or options.settlements
         rows = run_campaign(
-            campaign, store=store, resume=resume, jobs=jobs, executor=executor, watch=told
+            campaign, store=store, resume=resume, jobs=jobs, executor=executor, watch=shown
         )
     return rows, shown.exit_code
 
 
 def _write(rows: "Sequence[Row]", options: GapOptions) -> None:
-    from moeopt.study.export import export_csv, export_latex, export_parquet
+    from moeopt.study.export import export_csv, export_parquet
 
     if options.csv is not None:
         export_csv(rows, options.csv)
     if options.parquet is not None:
         export_parquet(rows, options.parquet)
-    if options.latex is not None:
-        export_latex(rows, options.latex)
 
 
 def _print(rows: "Sequence[Row]", kept: "Path | Store", options: GapOptions) -> None:

@@ -33,7 +33,7 @@ from moeopt.cli import (
     solve,
     trace,
 )
-from moeopt.cli.options import BAD_INPUT, INTERRUPTED, NO_SOLUTION, print_error
+from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
 from moeopt.core.native_output import drop_native_stdout
 from moeopt.core.wording import TerminalStream
@@ -50,8 +50,8 @@ benchmarks/results/ortools_versions.md has what others say of instances that 9.1
 SHOWN = ("numpy", "pulp", "pydantic", "scipy", "swiglpk")
 """What else ``--version`` names."""
 
-TERMINATED = 128 + signal.SIGTERM
-"""The exit code after SIGTERM, by the shell's custom."""
+STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals after which the best so far is printed and saved; the exit code is 128 + the number."""
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
@@ -90,10 +90,6 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
     words = list(argv)
-    for at in range(len(words) - 1):
-        if words[at : at + 2] == ["--settlements", "all"]:  # typer's options take a word or none
-            words[at : at + 2] = ["--settlements-all"]
-            break
     return run_app(build_app(words), words, "moeopt")
 
 
@@ -102,19 +98,22 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     drop_native_stdout()
     sys.stdout, sys.stderr = TerminalStream(sys.stdout), TerminalStream(sys.stderr)
     warnings.showwarning = _show_warning
-    terminated: list[int] = []
+    received: list[int] = []
 
     def end(number: int, _: object) -> None:
         """End as after Ctrl-C: what is done is kept, and a line says so."""
-        terminated.append(number)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background
-            raise KeyboardInterrupt
-        signal.raise_signal(signal.SIGINT)
+        received.append(number)
+        raise KeyboardInterrupt
 
-    with suppress(ValueError):  # only the main thread may
-        signal.signal(signal.SIGTERM, end)
+    for name in STOPPING:
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) is signal.SIG_IGN:  # nohup, or a background
+            continue
+        with suppress(ValueError):  # only the main thread may
+            signal.signal(number, end)
     code = run(sys.argv[1:] if argv is None else argv)
-    sys.exit(TERMINATED if terminated and code == INTERRUPTED else code)
+    stopped = received and code in (DONE, NO_SOLUTION, INTERRUPTED)
+    sys.exit(128 + received[0] if stopped else code)
 
 
 def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:

@@ -86,9 +86,11 @@ def solve_command(
                     futures=outlook,
                     on_progress=on_progress,
                 )
-            if result.solution is not None and path in targets:
-                _save(result, targets[path])
+            unsaved = _save(result, targets.get(path))
             _print(result, instance, as_json)
+            if unsaved:
+                print_error(f"--out: {unsaved}")
+                codes.append(BAD_INPUT)
             if result.status == "failed":
                 print_error(f"{path}: {result.method}: {result.raw_status}")
             codes.append(_exit_code(result))
@@ -128,12 +130,20 @@ def _targets(instances: list[Path], out: Path | None) -> dict[Path, Path]:
     return targets
 
 
-def _save(result: "Result", target: Path) -> None:
+def _save(result: "Result", target: Path | None) -> str | None:
+    """Save the solution, if there is one; return why it could not be, so that it is printed yet."""
     import moeopt
 
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if result.solution is not None:
+    if target is None or result.solution is None:
+        return None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         moeopt.save(result.solution, target)
+    except OSError as error:
+        return f"{error.filename or target}: {error.strerror or error}"
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> None:

@@ -10,21 +10,23 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from time import thread_time
-from typing import Any, TypeVar, cast
+from time import sleep, thread_time
+from typing import IO, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import solving_clock
+from moeopt.core.errors import MoeoptWarning
 
 try:
-    from fcntl import LOCK_EX, flock
+    from fcntl import LOCK_EX, LOCK_NB, flock
 except ImportError:  # Windows
     flock = None  # type: ignore[assignment]
 
@@ -119,9 +121,32 @@ class Kernel:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
         with solving_clock().standing(), _alone(name), _no_garbage():
-            found = self.dispatcher(*arguments)
+            found = self._compiled(arguments)
         self._call = self.dispatcher
         return found
+
+    def _compiled(self, arguments: Sequence[Any]) -> Any:
+        """Compile or load, and call; where the cache's files fail, without them."""
+        for mend in (self._forget, _Cache.forget, _Cache.give_up):
+            try:
+                return self.dispatcher(*arguments)
+            except Exception as error:  # a broken file raises anything, and before the call
+                if not kernel_folder():
+                    raise
+                mend(error)
+        return self.dispatcher(*arguments)
+
+    def _forget(self, error: Exception) -> None:
+        """Delete this kernel's files; on a full disk keep no more files at all."""
+        if isinstance(error, OSError):
+            _Cache.give_up(error)
+        else:
+            _Cache.forget(error, self.py_func.__qualname__)
+
+    def open_anew(self) -> None:
+        """Look for files again at the first call, if there was none yet."""
+        if self._call is not self._made:
+            self._made = None
 
     def _in_python(self, arguments: tuple[Any, ...]) -> Any:
         begin, self.plain.here = thread_time(), True
@@ -130,6 +155,46 @@ class Kernel:
         finally:
             self.plain.here = False
             Kernel.plain_left_s -= thread_time() - begin
+
+
+class _Cache:
+    """Files of kernels that cannot be read or written: the cache is lost, and no answer."""
+
+    is_used = True
+
+    @classmethod
+    def forget(cls, error: Exception, name: str = "*") -> None:
+        """Delete the files of a kernel, or of all, and say so."""
+        folder = Path(kernel_folder())
+        files = [*folder.rglob(f"*.{name}-*.nbi"), *folder.rglob(f"*.{name}-*.nbc")]
+        for file in files:
+            with suppress(OSError):
+                file.unlink()
+        cls._begin_anew()
+        if files:
+            _warn(f"kernel cache: broken file in {folder}, compiled again ({_line(error)})")
+
+    @classmethod
+    def give_up(cls, error: Exception) -> None:
+        """Keep no kernels from now on, and say so."""
+        if cls.is_used and isinstance(error, OSError):
+            _warn(f"kernel cache: {kernel_folder()} cannot be used, nothing kept ({_line(error)})")
+        cls.is_used = False
+        cls._begin_anew()
+
+    @staticmethod
+    def _begin_anew() -> None:
+        """Let every kernel that was not called yet open its files anew."""
+        for kernel in KERNELS:
+            kernel.open_anew()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:100] or type(error).__name__
+
+
+def _warn(text: str) -> None:
+    warnings.warn(MoeoptWarning(text), stacklevel=2)
 
 
 def compile_all() -> None:
@@ -144,7 +209,7 @@ def _dispatcher(function: Callable[..., Any], inner: bool) -> Any:
     config: Any = _numba().config
     before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
     try:
-        cache = bool(config.CACHE_DIR)
+        cache = bool(config.CACHE_DIR) and _Cache.is_used
         return _numba().njit(cache=cache, nogil=True, no_cpython_wrapper=inner)(function)
     finally:
         config.CACHE_DIR = before
@@ -187,18 +252,42 @@ def _no_garbage() -> Iterator[None]:
             gc.enable()
 
 
+PATIENCE_S = 5.0
+"""Seconds that a process waits in all for others that compile; then it compiles by itself."""
+
+LOOK_S = 0.02
+
+_waited_s = 0.0
+
+
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
     """Let other processes wait, and then take from the disk what this one compiles.
 
-    Where there are no file locks, the work is only done twice.
+    Where there are no file locks, or another process holds one for longer than `PATIENCE_S`, the
+    work is only done twice.
     """
     with ExitStack() as stack:
         if kernel_folder() and flock is not None:
             with suppress(OSError):
                 file = stack.enter_context(Path(kernel_folder(), f"{name}.lock").open("w"))
-                flock(file, LOCK_EX)
+                _wait_for(file)
         yield
+
+
+def _wait_for(file: IO[str]) -> None:
+    """Lock a file; do without where the process has waited long enough."""
+    global _waited_s
+    while True:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            if _waited_s >= PATIENCE_S:
+                return
+            sleep(LOOK_S)
+            _waited_s += LOOK_S
+        else:
+            return
 
 
 @cache

@@ -1,6 +1,6 @@
 """Errors in plain words: which field, what is wrong, what would be right, on one line.
 
-Texts from strangers are turned into what may stand in a terminal, a CSV file, Markdown and LaTeX.
+Texts from strangers are turned into what may stand in a terminal, a CSV file and Markdown.
 Names of files and folders, exceptions of users' rules and rows of stores may hold anything. HTML is
 escaped by jinja2's templates.
 """
@@ -149,13 +149,6 @@ def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With what a spreadsheet begins a formula."""
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
 
 def terminal_text(text: str) -> str:
     """Return a text without control characters but for ends of lines and tabs."""
@@ -213,8 +206,3 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: i
     sides = "---|" * words + "---:|" * (len(heads) - words)
     lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
     return [lines[0], f"|{sides}", *lines[1:]]
-
-
-def latex_text(text: str) -> str:
-    """Return a text that LaTeX prints as it is; a sign that cannot be printed becomes "?"."""
-    return "".join(_LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)

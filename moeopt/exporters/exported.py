@@ -135,8 +135,6 @@ class Exported:
         Other flags that say the same.
     warnings
         Why the consumer would ignore or change the plan.
-    beside
-        End of the name -> content of further files, beside the file itself.
     script
         The file's name -> a shell script that starts the consumer with the file beside itself.
     name, suffix, strict_suffix
@@ -149,7 +147,6 @@ class Exported:
     loss: Loss | None = None
     same_as: str | None = None
     warnings: tuple[str, ...] = ()
-    beside: Mapping[str, bytes] = field(default_factory=dict)
     script: Callable[[str], str] | None = None
     name: str = ""
     suffix: str = ""
@@ -182,8 +179,8 @@ class Exported:
     def save(self, out: str | Path) -> tuple[Path, Path]:
         """Write the file and what goes beside it, and return the paths of file and notes.
 
-        Beside it go the notes, a script that starts the consumer where the target has one, and
-        further files where the format needs them; all names begin with the file's.
+        Beside it go the notes, and a script that starts the consumer where the target has one; all
+        names begin with the file's.
 
         Parameters
         ----------
@@ -192,12 +189,10 @@ class Exported:
         """
         path = destination(Path(out), self.name, self.suffix, self.strict_suffix)
         notes = path.with_name(path.name + NOTES_SUFFIX)
-        files = {"": self.payload} | dict(self.beside)
+        write_bytes(self.payload, path)
         if self.script is not None:
-            files[RUN_SUFFIX] = self.script(path.name).encode()
-        for ending, content in files.items():
-            mode = 0o755 if ending == RUN_SUFFIX else 0o644
-            write_bytes(content, path.with_name(path.name + ending), mode)
+            script = path.with_name(path.name + RUN_SUFFIX)
+            write_bytes(self.script(path.name).encode(), script, 0o755)
         save(self.all_notes(path), notes)
         return path, notes
 

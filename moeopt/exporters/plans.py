@@ -1,13 +1,12 @@
 """A job's plan: whose layers its layers are, and the best one of the form that a runtime takes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.objective import Objective
-from moeopt.exporters.exported import Job, Loss, NoPlanError, S
+from moeopt.exporters.exported import Job, Loss, NoPlanError
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.instance import Solution as Residents
@@ -46,7 +45,7 @@ def known_shape(job: Job) -> ModelShape:
     return job.shape
 
 
-def hidden_layers(job: Job, layers: int, experts: int | None = None) -> tuple[int, ...]:
+def hidden_layers(job: Job, layers: int, experts: int) -> tuple[int, ...]:
     """Return the model's number of each layer of the plan, counted from 0 over all its layers.
 
     The plan's layers are the model's layers with experts, in their order; layers without experts
@@ -57,7 +56,7 @@ def hidden_layers(job: Job, layers: int, experts: int | None = None) -> tuple[in
     job
         Says which model.
     layers, experts
-        Layers of the plan, and experts of each; None where the plan does not say.
+        Layers of the plan, and experts of each.
 
     Raises
     ------
@@ -69,7 +68,7 @@ def hidden_layers(job: Job, layers: int, experts: int | None = None) -> tuple[in
     if len(found) != layers:
         reason = f"{shape.name} has {len(found)} layers with experts, the plan {layers}"
         raise InputError(f"--model: {reason}")
-    if experts is not None and shape.routed_experts != experts:
+    if shape.routed_experts != experts:
         reason = f"{shape.name} has {shape.routed_experts} experts per layer, the plan {experts}"
         raise InputError(f"--model: {reason}")
     return found
@@ -82,40 +81,6 @@ def checked_objective(instance: InstanceEnvelope, solution: SolutionEnvelope) ->
         constraint, sentence = verdict.violations[0]
         raise InputError(f"the solution is invalid: {constraint}: {sentence}")
     return verdict.objective
-
-
-def best_restricted(
-    job: Job, kind: type[S], restriction: Mapping[str, object], form: str
-) -> tuple[S, Loss]:
-    """Solve the instance with some of its fields changed, exactly, and compare.
-
-    Parameters
-    ----------
-    job
-        With a solution and its objective.
-    kind
-        What the problem's solutions are.
-    restriction
-        Field -> value.
-    form
-        What the restriction says, in words.
-
-    Raises
-    ------
-    NoPlanError
-        If there is no such plan, or none was found within the limit.
-    """
-    problem = get_problem(job.instance.problem)
-    fields = job.instance.model_dump() | dict(restriction)
-    changed: InstanceEnvelope = problem.instance.model_validate(fields)
-    method = next(iter(problem.exact_methods), "cp-sat")
-    result = solve(changed, method, **job.limits.asked)
-    solution = result.solution
-    if not isinstance(solution, kind):
-        reason = "infeasible" if result.status == "infeasible" else "none found within the limit"
-        raise NoPlanError(f"{job.instance.name}: {form}: {reason}", result.status == "infeasible")
-    proven = result.status == "optimal"
-    return solution, compared(job, changed, solution, form, proven)
 
 
 def compared(
@@ -218,6 +183,29 @@ def placed_whole(job: Job) -> tuple[Placed, Loss | None]:
 
 
 def restricted(job: Job, restriction: str, form: str) -> tuple[Placed, Loss]:
-    """Return the best placement under another restriction, and what that costs."""
-    solution, loss = best_restricted(job, Residents, {"restriction": restriction}, form)
+    """Return the best placement under another restriction, solved exactly, and what that costs.
+
+    Parameters
+    ----------
+    job
+        With a placement and its objective.
+    restriction
+        A value of the instance's field of that name.
+    form
+        What the restriction says, in words.
+
+    Raises
+    ------
+    NoPlanError
+        If there is no such plan, or none was found within the limit.
+    """
+    instance = job.given(Placement).model_dump() | {"restriction": restriction}
+    changed = Placement.model_validate(instance)
+    method = next(iter(get_problem("placement").exact_methods))
+    result = solve(changed, method, **job.limits.asked)
+    solution = result.solution
+    if not isinstance(solution, Residents):
+        reason = "infeasible" if result.status == "infeasible" else "none found within the limit"
+        raise NoPlanError(f"{changed.name}: {form}: {reason}", result.status == "infeasible")
+    loss = compared(job, changed, solution, form, result.status == "optimal")
     return placed(job, solution), loss

@@ -89,7 +89,7 @@ def export(
         found,
         notes=_common(target, job) | dict(found.notes),
         warnings=(*target.warn(job), *found.warnings),
-        script=found.script or target.script(found.flags),
+        script=target.script(found.flags),
         name=instance.name,
         suffix=target.suffix,
         strict_suffix=target.strict_suffix,

@@ -11,7 +11,6 @@ The experts in a layer's slots are those of a plan, or go by load. Runtimes leav
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
@@ -27,7 +26,7 @@ from moeopt.solvers.run import solve
 
 from .exported import Job
 from .plans import hidden_layers, known_shape, placed
-from .target import MODEL_CLASS, Option, Target
+from .target import Option
 
 METHOD, ENOUGH_GAP = "anneal-and-refute", 0.01
 """Decides which experts get copies, to within this of the bound."""
@@ -148,15 +147,6 @@ REDUNDANT = Option(
 
 ONTO = Option("onto", str, "Map of the same runtime whose other layers are kept; of copies only.")
 
-slot_target = partial(
-    Target,
-    problems=("placement", "replication"),
-    holds="which experts, and which copies, each device has in each layer",
-    loses="which experts are off the GPU: it keeps all of them on GPUs",
-    options=(EP_SIZE, REDUNDANT, ONTO, MODEL_CLASS),
-)
-"""Makes a target of an expert map from what is its own."""
-
 RowsOf = Callable[[Path], Mapping[int, Row]]
 """Reads the slots of the layers of a map, by the model's numbers of these layers."""
 
@@ -177,8 +167,6 @@ class SlotMap:
         How many layers the model has.
     devices
         Over which the slots are spread.
-    per_layer
-        How many of each of the model's layers' experts are on the GPU.
     notes
         What the map has no place for.
     keeps_all
@@ -192,7 +180,6 @@ class SlotMap:
     hidden: tuple[int, ...]
     all_layers: int
     devices: int
-    per_layer: list[int]
     notes: dict[str, object]
     keeps_all: bool
     split: str | None = None
@@ -210,11 +197,6 @@ class SlotMap:
         for layer, row in zip(self.hidden, self.rows, strict=True):
             found[layer] = row
         return found
-
-    @property
-    def per_moe_layer(self) -> list[int]:
-        """How many experts of each layer that has some are on the GPU."""
-        return [self.per_layer[layer] for layer in self.hidden]
 
 
 def by_device(row: Row, devices: int) -> list[Row]:
@@ -254,7 +236,6 @@ def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
         hidden=plan.hidden,
         all_layers=plan.all_layers,
         devices=devices,
-        per_layer=plan.per_layer,
         notes=notes,
         keeps_all=not plan.off_gpu,
     )
@@ -309,10 +290,9 @@ def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
     if (onto := job.text("onto")) is not None:
         rows |= _kept(Path(onto), rows_of, rows, experts)
     rows[hidden[chosen]] = own
-    per_layer = [experts] * shape.layers
     notes: dict[str, object] = {
         "moe_layers": list(hidden),
-        "per_layer": per_layer,
+        "per_layer": [experts] * shape.layers,
         "decided_layer": hidden[chosen],
     }
     peaks = _peaks(instance, own)
@@ -330,7 +310,6 @@ def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
         hidden=hidden,
         all_layers=shape.layers,
         devices=instance.devices,
-        per_layer=per_layer,
         notes=notes,
         keeps_all=True,
         split=_split_lost(instance, solution, peaks),
@@ -367,15 +346,6 @@ def _kept(file: Path, rows_of: RowsOf, rows: Mapping[int, Row], experts: int) ->
             need = f"{len(row)} slots with all of {experts} experts"
             raise InputError(f"--onto: {file}: layer {layer}: must have {need}")
     return {layer: found[layer] for layer in rows}
-
-
-def by_moe_layer(job: Job, rows: Sequence[Row], file: Path) -> dict[int, Row]:
-    """Return the rows of a map that has layers with experts only, by the model's numbers."""
-    numbers = known_shape(job).moe_layers
-    if len(rows) != len(numbers):
-        have = f"has {len(rows)} layers, the model {len(numbers)} with experts"
-        raise InputError(f"{file}: {have}")
-    return dict(zip(numbers, rows, strict=True))
 
 
 def redundant(experts: int, devices: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, TypedDict
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import kind_of
@@ -24,14 +24,13 @@ HERE = "@here @"
 _SCRIPT = """\
 #!/bin/sh
 # {name}: {summary}
-# usage: sh THIS-FILE {usage}
+# usage: sh THIS-FILE MODEL [more flags]
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-{body}
+model=${{1:?the model is missing}}
+shift
+exec {start} "$model" {flags} "$@"
 """
-
-_IN_JSON = "here=$(printf '%s' \"$here\" | sed 's/[\\\\\"]/\\\\&/g')\n"
-"""Makes a folder's name the inside of a JSON text."""
 
 
 class Classes(TypedDict):
@@ -41,8 +40,6 @@ class Classes(TypedDict):
     read: str
     yes: list[str]
     others: Honoured
-    experts: NotRequired[dict[str, str]]
-    serving: NotRequired[dict[str, str]]
 
 
 @cache
@@ -62,19 +59,6 @@ def by_class(target: str) -> Callable[[Job], Honoured]:
         return "unknown" if of is None else known["others"]
 
     return honoured
-
-
-def script(name: str, summary: str, usage: str, body: str) -> str:
-    """Return a script that finds what lies beside it, whatever folder it is started in.
-
-    Parameters
-    ----------
-    body
-        Commands, with `HERE` for the script's own folder, in single quotes.
-    """
-    found = _IN_JSON if f'"{HERE}' in body else ""
-    body = found + body.replace(HERE, "'\"$here\"'")
-    return _SCRIPT.format(name=name, summary=summary, usage=usage, body=body)
 
 
 @dataclass(frozen=True)
@@ -176,9 +160,10 @@ class Target:
             return None
 
         def made(file: str) -> str:
-            line = f'exec {self.start} "$model" {flags(Path(HERE) / file)} "$@"'
-            body = f"model=${{1:?the model is missing}}\nshift\n{line}"
-            return script(self.name, self.summary, "MODEL [more flags]", body)
+            here = flags(Path(HERE) / file).replace(HERE, "'\"$here\"'")
+            return _SCRIPT.format(
+                name=self.name, summary=self.summary, start=self.start, flags=here
+            )
 
         return made
 

@@ -168,6 +168,10 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
         outcome = _closed_by_bound(task) or in_parts.run(task)
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=task.engine)
+    except KeyboardInterrupt:
+        if task.start is None:
+            raise
+        outcome = Outcome(None, "INTERRUPTED_BEFORE_SOLVING", "interrupted", engine=task.engine)
     outcome.build_s += prepared_s
     result = _result(task, verified(task, outcome))
     if is_auto and outcome.went_on_with is not None:

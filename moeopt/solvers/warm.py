@@ -77,7 +77,7 @@ def warm(
     -------
     Warmed
         Nothing compiled in a few milliseconds if it was done before, for the same sources, versions
-        and processor.
+        and processor, and no file has changed since. Broken files are replaced.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def warm(
         raise InputError("warm: no folder for kernels can be written to; set MOEOPT_CACHE_DIR")
     folder = Path(kernel_folder())
     mark = folder / f"warm-{llvm.get_host_cpu_name()}"
-    if mark.exists():
+    if mark.exists() and mark.read_text() == _sizes(folder):
         return Warmed(0, perf_counter() - begin, folder)
     total = 0
     problems = [*sorted(filter(warm_file, PROBLEMS), key=_turn), OTHERS]
@@ -98,8 +98,14 @@ def warm(
         total += compiled_here
         if on_progress:
             on_progress(problem, compiled_here, number, len(problems))
-    mark.touch()
+    mark.write_text(_sizes(folder))
     return Warmed(total, perf_counter() - begin, folder)
+
+
+def _sizes(folder: Path) -> str:
+    """Return names and sizes of a folder's kernels: one that was cut short is noticed."""
+    files = sorted([*folder.rglob("*.nbi"), *folder.rglob("*.nbc")])
+    return "".join(f"{path.relative_to(folder)} {path.stat().st_size}\n" for path in files)
 
 
 def _turn(problem: str) -> int:

@@ -1,4 +1,4 @@
-"""A study as files for other programs: every number as CSV or Parquet, a summary as LaTeX."""
+"""Every number of a study as CSV or Parquet."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from moeopt.core.json_files import write_bytes
 from moeopt.core.objective import Objective, entries
 from moeopt.core.wording import csv_text
 from moeopt.study.rows import Row, differing
-from moeopt.study.table import summarise, to_latex
 
 SHORT_COLUMNS = (
     "problem",
@@ -101,11 +100,6 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_pylist([record(row) for row in rows], schema), sink)
     write_bytes(sink.getvalue().to_pybytes(), path)
-
-
-def export_latex(rows: Sequence[Row], path: Path) -> None:
-    """Write the summary of rows as a LaTeX table."""
-    write_bytes(to_latex(summarise(rows)).encode(), path)
 
 
 def to_csv(rows: Sequence[Row]) -> str:

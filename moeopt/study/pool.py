@@ -35,11 +35,12 @@ SETTLE_S = 0.5
 def serve(connection: "Connection[Message, Asked]") -> None:
     """Solve what comes until the other end is closed.
 
-    Ctrl-C is the parent's business. A process whose parent has gone ends at once. One that a
-    solver's thread was left behind in (it did not stop in time) ends as well: the next solve
-    would share its core with it, and the pool starts another process.
+    Ctrl-C and the end of the terminal are the parent's business. A process whose parent has gone
+    ends at once. One that a solver's thread was left behind in (it did not stop in time) ends as
+    well: the next solve would share its core with it, and the pool starts another process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in _of_the_terminal():
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what a solver prints is no result of ours
     connection.send(Ready)
@@ -229,11 +230,16 @@ def _ctrl_c_held_back() -> Iterator[None]:
         yield
         return
     resource_tracker.ensure_running()  # the first start would start it, and let Ctrl-C through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _of_the_terminal())
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _of_the_terminal() -> set[signal.Signals]:
+    """Return the signals that a terminal sends to all processes of a command."""
+    return {signal.SIGINT} | ({signal.SIGHUP} if hasattr(signal, "SIGHUP") else set())
 
 
 def _how(code: int | None) -> str:

@@ -299,7 +299,7 @@ def jointly(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
     *,
-    points: int = 64,
+    points: int,
     running: Running | None = None,
 ) -> tuple[list[Joint], int]:
     """Return the excess of methods on a grid of all settlements at once.
@@ -329,7 +329,7 @@ def jointly(
     problem = get_problem(name)
     _check_heuristics(problem, methods)
     if others or not problem.settlements:
-        raise InputError("--settlements all: needs instances of one problem that has settlements")
+        raise InputError("--points: needs instances of one problem that has settlements")
     chosen = list(methods or [problem.published_rule])
     grid = [s for s in problem.settlements if not s.methods or {*s.methods} & {*chosen}]
     size = prod(len(s.values) for s in grid)

@@ -1,4 +1,4 @@
-"""Excess statistics per family and method, and tables of them in Markdown and LaTeX.
+"""Excess statistics per family and method, and tables of them in Markdown.
 
 A number is never over rules that knew different things of the loads, nor over instances made under
 the settlements' defaults and others: `summarise` is the one place that groups solves.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.problem import NOTHING, THIS_STEP
-from moeopt.core.wording import latex_text, markdown_code, markdown_table, markdown_text, unknown
+from moeopt.core.wording import markdown_code, markdown_table, markdown_text, unknown
 from moeopt.study.attempt import LAW
 from moeopt.study.rows import Row, each_once, grouped, named
 
@@ -366,38 +366,6 @@ def _head(label: str) -> str:
     """Return a method's label with its name set as code."""
     name, bracket, said = label.partition(" (")
     return f"{markdown_code(name)}{bracket}{markdown_text(said)}"
-
-
-def to_latex(summaries: Sequence[Summary]) -> str:
-    """Return a table for a paper: family by method, excess in per cent, share solved to optimality.
-
-    A `tabular` to be put into a `table` with a caption of one's own; it needs the package booktabs.
-    Without times: the same on every machine.
-    """
-    failures = any(s.failed for s in summaries)
-    columns = "llrrrrrr" + "r" * failures
-    heads = ["method", "decided by", "proven", "cells", "median", "95\\,\\%", "max", "optimal"]
-    heads += ["failed"] * failures
-    lines = [
-        r"% excess over the proven optimum in per cent; needs \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        rf"{' & '.join(heads)} \\",
-    ]
-    for family, group in by_family(summaries).items():
-        lines += [
-            r"\midrule",
-            rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex_text(family)}}}}} \\",
-        ]
-        for s in group:
-            known = (s.excess_median, s.excess_max, s.optimal)
-            shares = ["--" if of is None else f"{100 * of:.1f}" for of in known]
-            name = latex_text(s.method + (", other settlements" if s.settled else ""))
-            knew = latex_text(MEANING[s.kind]) if s.kind else "--"
-            cells = [rf"\texttt{{{name}}}", knew, f"{s.proven} of {s.instances}", str(s.cells)]
-            cells += [shares[0], shown_interval(s).replace("-", "--"), *shares[1:]]
-            lines.append(rf"{' & '.join([*cells, *[str(s.failed)] * failures])} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:

@@ -132,7 +132,7 @@ class Processes:
 
 
 COPIES = """
-import json, numba, os, sys
+import json, numba, os, resource, sys
 numba.njit(lambda: 1)()
 for line in sys.stdin:
     folder, source, count, variables = json.loads(line)
@@ -140,6 +140,8 @@ for line in sys.stdin:
         if os.fork() == 0:
             os.chdir(folder)
             os.environ.update(variables)
+            if "MOST_BYTES" in variables:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (int(variables["MOST_BYTES"]),) * 2)
             exec(source, {})
             sys.stdout.flush()
             os._exit(0)
@@ -151,6 +153,9 @@ OUTER_OF_THREE = (
     f"from {compiled.__module__} import KERNELS\n"
     + """
 from moeopt.outer import outer
+import os
+home = __import__(KERNELS[0].__module__, fromlist=["PATIENCE_S"])
+home.PATIENCE_S = float(os.environ.get("PATIENCE", home.PATIENCE_S))
 value = outer(3)
 missed = sum(sum(kernel.dispatcher.stats.cache_misses.values()) for kernel in KERNELS)
 sys = __import__("sys")
@@ -218,3 +223,45 @@ def test_where_a_folder_cannot_be_written_the_users_is(package: Path, processes:
     variables |= {"HOME": wrong, "XDG_CACHE_HOME": wrong}
     assert processes.run(package.parent, 1, **variables) == [[4, 2]]
     assert list((package / "__pycache__").rglob("*.nbi"))
+
+
+def kernels_of(package: Path, kind: str) -> list[Path]:
+    """Return the kept files of the two kernels."""
+    return sorted((package.parent / "cache").rglob(f"*.{kind}"))
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("length", [0, 20])
+def test_a_broken_file_is_made_anew(
+    package: Path, processes: Processes, kind: str, length: int
+) -> None:
+    """Empty or cut short, index or code: the answer is right, and the next process loads it."""
+    cache = str(package.parent / "cache")
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache) == [[4, 2]]
+    for file in kernels_of(package, kind):
+        file.write_bytes(file.read_bytes()[:length])
+    ((value, compiled_here),) = processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache)
+    assert (value, compiled_here > 0) == (4, True)
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache) == [[4, 0]]
+    assert all(file.stat().st_size > length for file in kernels_of(package, kind))
+
+
+def test_a_full_disk_costs_the_cache_alone(package: Path, processes: Processes) -> None:
+    """No file may grow beyond a size that no kernel's code has."""
+    cache = str(package.parent / "cache")
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache, MOST_BYTES="3000")[0][0] == 4
+    assert not kernels_of(package, "nbc")
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache) == [[4, 2]]
+
+
+def test_nobody_waits_long_for_a_lock(package: Path, processes: Processes) -> None:
+    """Another process holds it for ever: the kernel is compiled all the same."""
+    fcntl = pytest.importorskip("fcntl")
+    cache = str(package.parent / "cache")
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache) == [[4, 2]]
+    (lock,) = (package.parent / "cache").rglob("*.lock")
+    for file in [*kernels_of(package, "nbi"), *kernels_of(package, "nbc")]:
+        file.unlink()
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=cache, PATIENCE="0.1") == [[4, 2]]

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rooms.core import csv_text, latex_text, markdown_code, markdown_text, terminal_text
+from tests.rooms.core import csv_text, markdown_code, markdown_text, terminal_text
 
 
 @given(st.text())
@@ -32,11 +32,10 @@ def test_no_cell_is_a_formula(text: str, number: int) -> None:
         assert int(value) == number
 
 
-def test_markdown_and_latex_print_what_stands_there() -> None:
+def test_markdown_prints_what_stands_there() -> None:
     """No HTML, no further cell, no end of the code."""
     assert markdown_text("<b>a|b</b>\n&") == "&lt;b&gt;a\\|b&lt;/b&gt; &amp;"
     assert markdown_code("a`<b>`|\x1b[31m") == "`a'<b>'\\|\\x1b[31m`"
-    assert latex_text("a_b\\input{x}") == r"a\_b\textbackslash{}input\{x\}"
 
 
 def test_a_files_name_is_printed_without_its_escapes(tmp_path: Path) -> None:

@@ -1,20 +1,15 @@
-"""Maps for SGLang and vLLM: their loaders' rules, and the way back to the plan."""
+"""Maps for SGLang: its loader's rules, and the way back to the plan."""
 
 import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import moeopt
 from moeopt import InputError
-from tests.exporters.expert_map_rules import (
-    ascend_experts,
-    sglang_faults,
-    vllm_faults,
-)
+from tests.exporters.expert_map_rules import sglang_faults
 from tests.exporters.placements import (
     EXPERTS,
     LAYERS,
@@ -26,10 +21,10 @@ from tests.exporters.placements import (
 )
 from tests.rooms.exporters import (
     Job,
+    OptionValue,
     SlotMap,
     all_targets,
     classes_of,
-    read_vllm_ascend_rows,
     slots_of,
 )
 from tests.rooms.sim import get_model
@@ -70,65 +65,6 @@ def test_sglang_reads_it_and_it_leads_back(
         assert (side["loss"], side["instance"], side["target"]) == (None, given.name, "sglang")
 
 
-@pytest.mark.parametrize("dense", DENSE)
-@pytest.mark.parametrize("ep_size", [1, 4])
-def test_vllm_reads_it_and_it_leads_back(
-    dense: tuple[int, ...], ep_size: int, tmp_path: Path
-) -> None:
-    """Rows for the layers with experts only; the figures beside the map are its own."""
-    given = instance(1)
-    solution = random_plan(given, 2)
-    exported = moeopt.export(
-        solution,
-        given,
-        to="vllm-eplb",
-        model=shape(dense),
-        options={"ep_size": ep_size, "model_class": NAME},
-    )
-    path, _ = exported.save(tmp_path / "map.json")
-    data = json.loads(path.read_text())
-    assert vllm_faults(data, NAME, LAYERS, EXPERTS, ep_size) == []
-    if ep_size == 1:
-        rows = data["model_maps"][NAME]["physical_to_logical_map"]
-        counts = exported.notes["per_layer"]
-        found = [tuple(sorted(row[:n])) for row, n in zip(rows, counts, strict=True)]
-        assert found == sets(solution.gpu)
-
-
-@pytest.mark.parametrize("dense", DENSE)
-@pytest.mark.parametrize("ep_size", [2, 4, 5])
-def test_vllm_ascend_reads_it_and_it_leads_back(
-    dense: tuple[int, ...], ep_size: int, tmp_path: Path
-) -> None:
-    """Every device has equally many experts, none twice; side file and map give the plan."""
-    given = instance(1)
-    solution = random_plan(given, 2)
-    options = {"ep_size": ep_size}
-    exported = moeopt.export(solution, given, to="vllm-ascend", model=shape(dense), options=options)
-    path, _ = exported.save(tmp_path / "a map.json")
-    data = json.loads(path.read_text())
-    assert data["moe_layer_count"] == LAYERS
-    for layer, gpu in enumerate(solution.gpu):
-        rows, copies = ascend_experts(data, layer, EXPERTS)
-        assert (len(rows), copies) == (ep_size, -EXPERTS % ep_size)
-        assert all(len(set(row)) == len(row) for row in rows)
-        assert exported.notes["gpu"][layer] == sorted(gpu)
-    assert exported.flags is not None
-    first, second, config = shlex.split(exported.flags(path))
-    assert (first, second) == ("--enable-expert-parallel", "--additional-config")
-    assert json.loads(config) == {"eplb_config": {"expert_map_path": str(path)}}
-
-
-def test_vllm_ascend_drops_maps_for_one_device() -> None:
-    """So none is written."""
-    given = instance(1)
-    solution = random_plan(given, 2)
-    with pytest.raises(InputError, match="with one device vllm-ascend drops the map"):
-        moeopt.export(solution, given, to="vllm-ascend", model=shape())
-    with pytest.raises(InputError, match="--ep-size: must be from 2 to 4096, not 1"):
-        moeopt.export(solution, given, to="vllm-ascend", model=shape(), options={"ep_size": 1})
-
-
 def test_sglang_drops_maps_of_some_models() -> None:
     """By the model's class, of presets too: four of them; a class that is not known is said."""
     takes = classes_of("sglang")["yes"]
@@ -157,11 +93,10 @@ def test_sglang_drops_maps_of_some_models() -> None:
 @pytest.mark.parametrize(
     ("to", "model_class", "honoured", "says"),
     [
-        ("ktransformers-yaml", "MixtralForCausalLM", "yes", ""),
-        ("ktransformers-yaml", "DeepseekV3ForCausalLM", "yes", "--rule-file"),
-        ("ktransformers-yaml", "OlmoeForCausalLM", "unknown", "may be another"),
-        ("mixture-compressor", "MixtralForCausalLM", "yes", ""),
-        ("vllm-ascend", "Qwen3MoeForCausalLM", "unknown", ""),
+        ("llama.cpp-profile", "DeepseekV2ForCausalLM", "yes", ""),
+        ("llama.cpp-profile", "OlmoeForCausalLM", "unknown", "the fork"),
+        ("sglang", "Qwen3MoeForCausalLM", "yes", ""),
+        ("ktransformers", "Qwen3MoeForCausalLM", "unknown", ""),
         ("llama.cpp", None, "yes", ""),
     ],
 )
@@ -175,18 +110,12 @@ def test_whether_a_consumer_carries_a_file_out(
     assert any(says in line for line in target.warn(job)) or not says
 
 
-@pytest.mark.parametrize(
-    ("to", "options", "name"),
-    [("sglang", {}, "SGLang"), ("vllm-ascend", {"ep_size": 5}, "vllm-ascend")],
-)
-def test_experts_off_the_gpu_are_said_to_be_ignored(
-    to: str, options: dict[str, Any], name: str
-) -> None:
+def test_experts_off_the_gpu_are_said_to_be_ignored() -> None:
     """A placement of all experts has nothing of the kind."""
     given = instance(0, slots=LAYERS * EXPERTS)
     for gpu, warned in (([range(EXPERTS)] * LAYERS, False), ([[0]] * LAYERS, True)):
-        found = moeopt.export(plan(given, gpu), given, to=to, model=shape(), options=options)
-        assert any(text.startswith(f"{name} keeps all") for text in found.warnings) == warned
+        found = moeopt.export(plan(given, gpu), given, to="sglang", model=shape())
+        assert any(text.startswith("SGLang keeps all") for text in found.warnings) == warned
 
 
 def test_the_table_of_consumers_has_every_target(root: Path) -> None:
@@ -200,83 +129,33 @@ def test_the_table_of_consumers_has_every_target(root: Path) -> None:
             assert f"| {count} class" in row
 
 
-def test_vllm_alone_is_said_to_refuse_the_plug_ins_flags() -> None:
-    """Its `--eplb-config` has no `expert_map_path`."""
-    given = instance(0)
-    found = moeopt.export(random_plan(given, 0), given, to="vllm-eplb", model=shape())
-    assert "vLLM alone refuses these flags" in found.warnings[0]
-    assert "vllm-plugin-das" in all_targets()["vllm-eplb"].summary
-
-
-@pytest.mark.parametrize("to", ["sglang", "vllm-ascend", "vllm-eplb"])
-def test_an_expert_may_have_several_slots(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expert_may_have_several_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a problem that decides on copies fills: written as it stands, copies counted."""
     rows = [[0, 1, 2, 3, 4, 1, 2, 1], [4, 3, 4, 2, 1, 0, 4, 3]]
-    found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, [0, 8, 8], {}, keeps_all=True)
-    module = sys.modules[all_targets()[to].export.__module__]
+    found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, {}, keeps_all=True)
+    module = sys.modules[all_targets()["sglang"].export.__module__]
     monkeypatch.setattr(module, "slot_map", lambda job, devices: found)
     given = instance(0)
     solution = random_plan(given, 0)
-    made = moeopt.export(solution, given, to=to, model=shape(), options={"ep_size": 4})
+    made = moeopt.export(solution, given, to="sglang", model=shape(), options={"ep_size": 4})
     data = json.loads(made.text)
     assert made.flags is not None
-    if to == "sglang":
-        assert sglang_faults(data, 3, EXPERTS, 4) == []
-        assert data["physical_to_logical_map"] == [[0, 1, 2, 3, 4, 0, 1, 2], *rows]
-        assert made.flags(Path("x")).endswith("--ep-num-redundant-experts 3")
-    elif to == "vllm-eplb":
-        assert vllm_faults(data, "DeepseekV2ForCausalLM", 2, EXPERTS, 4) == []
-    else:
-        for layer, row in enumerate(rows):
-            devices, copies = ascend_experts(data, layer, EXPERTS)
-            assert ([e for own in devices for e in own], copies) == (row, 3)
-
-
-def test_damaged_maps_of_vllm_ascend_are_refused(tmp_path: Path) -> None:
-    """One line with the place, whatever is wrong."""
-    path = tmp_path / "m.json"
-    device = '{"device_id": 0, "device_expert": [0, 1]}'
-    for text, reason in (
-        ("[]", "must hold one JSON object"),
-        ('{"moe_layer_count": 1}', "layer_list: must be the moe_layer_count layers"),
-        ('{"moe_layer_count": 2, "layer_list": [{}]}', "layer_list: must be the moe_layer_count"),
-        ('{"moe_layer_count": 1, "layer_list": [7]}', r"layer_list\[0\].device_list: must be"),
-        (
-            '{"moe_layer_count": 1, "layer_list": [{"device_list": [{"device_expert": [-1]}]}]}',
-            r"layer_list\[0\].device_list\[0\].device_expert: must be a list of experts",
-        ),
-        (
-            '{"moe_layer_count": 1, "layer_list": [{"device_list": [' + device + ","
-            '{"device_expert": [2]}]}]}',
-            "every device must have equally many experts",
-        ),
-    ):
-        path.write_text(text)
-        with pytest.raises(InputError, match=reason) as error:
-            read_vllm_ascend_rows(path)
-        assert "\n" not in str(error.value)
+    assert sglang_faults(data, 3, EXPERTS, 4) == []
+    assert data["physical_to_logical_map"] == [[0, 1, 2, 3, 4, 0, 1, 2], *rows]
+    assert made.flags(Path("x")).endswith("--ep-num-redundant-experts 3")
 
 
 def test_the_flags_name_the_file(tmp_path: Path) -> None:
-    """Quoted for a shell; copies are announced, and vLLM is kept from moving experts later."""
+    """Quoted for a shell; copies are announced."""
     given = instance(0)
-    common: dict[str, Any] = {"model": shape(), "options": {"ep_size": 2, "model_class": NAME}}
     path = tmp_path / "a map.json"
-    line = moeopt.export(random_plan(given, 0), given, to="sglang", **common).flags
+    options: dict[str, OptionValue] = {"ep_size": 2}
+    made = moeopt.export(random_plan(given, 0), given, to="sglang", model=shape(), options=options)
+    line = made.flags
     assert line is not None
     assert shlex.split(line(path)) == [
         "--init-expert-location", str(path), "--ep-size", "2", "--ep-num-redundant-experts", "1",
     ]  # fmt: skip
-    line = moeopt.export(random_plan(given, 0), given, to="vllm-eplb", **common).flags
-    assert line is not None
-    first, second, third, config = shlex.split(line(path))
-    assert (first, second) == ("--enable-expert-parallel", "--enable-eplb")
-    assert third == "--eplb-config"
-    assert json.loads(config) == {
-        "expert_map_path": str(path),
-        "num_redundant_experts": 1,
-        "step_interval": 10**9,
-    }
 
 
 def test_slots_begin_with_the_gpus_experts() -> None:
@@ -287,7 +166,7 @@ def test_slots_begin_with_the_gpus_experts() -> None:
 
 
 def test_the_class_comes_from_a_config_json(tmp_path: Path) -> None:
-    """The first of its architectures; without a class there is no map for vLLM."""
+    """The first of its architectures."""
     config = {
         "architectures": [NAME, "Other"],
         "num_hidden_layers": LAYERS + 1,
@@ -302,10 +181,8 @@ def test_the_class_comes_from_a_config_json(tmp_path: Path) -> None:
     file.write_text(json.dumps(config))
     given = instance(0)
     solution = random_plan(given, 0)
-    exported = moeopt.export(solution, given, to="vllm-eplb", model=file)
-    assert list(json.loads(exported.text)["model_maps"]) == [NAME]
-    with pytest.raises(InputError, match="--model-class: is missing"):
-        moeopt.export(solution, given, to="vllm-eplb", model=shape(model_class=None))
+    exported = moeopt.export(solution, given, to="sglang", model=file)
+    assert exported.warnings[0].endswith(f"{NAME} has no get_model_config_for_expert_location")
 
 
 def test_the_model_must_be_known_and_fit() -> None:

@@ -1,6 +1,5 @@
-"""llama.cpp and the archived KTransformers take whole layers: the best such plan, and its loss."""
+"""llama.cpp takes whole layers: the best such plan, and its loss; scripts that start runtimes."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -11,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt import InputError
-from tests.exporters.injection_rules import experts_devices, matched
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
 from tests.rooms.exporters import NoPlanError, OptionValue
@@ -62,11 +59,6 @@ def test_whole_layers_are_taken_as_they_are(dense: tuple[int, ...], on: tuple[in
     assert (first is not None) == (bool(off) and off == numbers[: len(off)])
     if first is not None:
         assert on_cpu(first, names) == kept
-    rules = moeopt.export(solution, given, to="ktransformers-yaml", model=shape(dense))
-    expected = [
-        None if la in dense else ("cpu" if la in off else "cuda:0") for la in range(len(names))
-    ][: LAYERS + len(dense)]
-    assert experts_devices(rules.text, LAYERS + len(dense)) == expected
 
 
 def test_the_flags_are_the_same_words_however_a_shell_reads_them(tmp_path: Path) -> None:
@@ -99,13 +91,12 @@ def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("folder", ["a plan", "it's $(touch hacked)", 'a "quoted\\ one'])
-@pytest.mark.parametrize("to", ["sglang", "vllm-ascend"])
-def test_the_script_starts_the_server_with_the_flags(to: str, folder: str, tmp_path: Path) -> None:
+def test_the_script_starts_the_server_with_the_flags(folder: str, tmp_path: Path) -> None:
     """From anywhere, with paths of that place, and the file beside itself."""
     given = instance(0, slots=LAYERS * EXPERTS)
     solution = plan(given, whole_plan(given, (0, 2)))
     options: dict[str, OptionValue] = {"ep_size": 5}
-    exported = moeopt.export(solution, given, to=to, model=shape(), options=options)
+    exported = moeopt.export(solution, given, to="sglang", model=shape(), options=options)
     (tmp_path / folder).mkdir()
     file = tmp_path / folder / "a\n$(touch hacked)'s map.json"
     exported.save(file)
@@ -114,74 +105,17 @@ def test_the_script_starts_the_server_with_the_flags(to: str, folder: str, tmp_p
     server.chmod(0o755)
     script = file.with_name(f"{file.name}.run.sh")
     run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True)
-    environment = {"PYTHON": "./a server", "VLLM": "./a server", "PATH": os.environ["PATH"]}
+    environment = {"PYTHON": "./a server", "PATH": os.environ["PATH"]}
     done = run([script, "m.gguf", "--kt-weight-path", "w x"], env=environment, check=True)
     words = done.stdout.split("\0")[:-1]
     assert exported.flags is not None
     flags = shlex.split(exported.flags(file))
-    start = ["-m", "sglang.launch_server", "--model-path"] if to == "sglang" else ["serve"]
+    start = ["-m", "sglang.launch_server", "--model-path"]
     assert words == [*start, "m.gguf", *flags, "--kt-weight-path", "w x"]
-    if to == "vllm-ascend":
-        told = json.loads(words[words.index("--additional-config") + 1])
-        assert told["eplb_config"]["expert_map_path"] == str(file)
     done = run([script], check=False)
     assert done.returncode
     assert "the model is missing" in done.stderr
     assert not list(tmp_path.rglob("hacked"))
-
-
-def test_mixtrals_modules_are_matched_as_well() -> None:
-    """They are called block_sparse_moe there; no other module of a layer is matched."""
-    given = instance(0, slots=LAYERS * EXPERTS)
-    solution = plan(given, whole_plan(given, (1, 2)))
-    text = moeopt.export(solution, given, to="ktransformers-yaml", model=shape(())).text
-    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
-    for block in ("mlp", "block_sparse_moe"):
-        assert experts_devices(text, LAYERS, block) == expected
-    for other in ("mlp.experts.0", "mlp.shared_experts", "block_sparse_moe.gate", "self_attn"):
-        assert matched(text, f"model.layers.1.{other}") is None
-
-
-@pytest.mark.parametrize(
-    ("model_class", "experts"),
-    [
-        ("Qwen3MoeForCausalLM", "KTransformersExpertsV2"),
-        ("Glm4MoeForCausalLM", "KGlm4Experts"),
-        ("DeepseekV2ForCausalLM", "KTransformersExperts"),
-    ],
-)
-def test_rules_name_the_class_that_the_models_own_rules_name(
-    model_class: str, experts: str
-) -> None:
-    """Its arguments are others."""
-    given = instance(0, slots=LAYERS * EXPERTS)
-    model = shape((), model_class=model_class)
-    solution = plan(given, whole_plan(given, (1, 2)))
-    text = moeopt.export(solution, given, to="ktransformers-yaml", model=model).text
-    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
-    assert experts_devices(text, LAYERS, experts=experts) == expected
-
-
-@pytest.mark.parametrize(
-    ("file", "experts", "warned"),
-    [
-        (None, "KTransformersExperts", True),
-        ("DeepSeek-V3-Chat.yaml", "KTransformersExperts", False),
-        ("DeepSeek-V3-Chat-serve.yaml", "KTransformersExpertsV2", False),
-    ],
-)
-def test_a_servers_rule_file_has_another_class(
-    file: str | None, experts: str, warned: bool
-) -> None:
-    """Of DeepSeek-V3; where the file is not named, a warning says so."""
-    given = instance(0, slots=LAYERS * EXPERTS)
-    model = shape((), model_class="DeepseekV3ForCausalLM")
-    solution = plan(given, whole_plan(given, (1, 2)))
-    options: dict[str, OptionValue] = {} if file is None else {"rule_file": file}
-    found = moeopt.export(solution, given, to="ktransformers-yaml", model=model, options=options)
-    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
-    assert experts_devices(found.text, LAYERS, experts=experts) == expected
-    assert any("--rule-file" in line for line in found.warnings) == warned
 
 
 @pytest.mark.parametrize("slots", BY_SLOTS)
@@ -212,7 +146,7 @@ def test_a_plan_may_gain_by_it() -> None:
     """A poor plan given: the loss is negative, and says so."""
     given = instance(0, 10)
     poor = plan(given, [[0], [1], [2], []])
-    loss = moeopt.export(poor, given, to="ktransformers-yaml", model=shape()).loss
+    loss = moeopt.export(poor, given, to="llama.cpp", model=shape()).loss
     assert loss is not None
     assert loss.percent is not None
     assert loss.percent < 0
@@ -237,65 +171,3 @@ def test_another_restriction_makes_way() -> None:
     assert exported.loss is not None
     free = instance(0, 8)
     assert exported.loss.exported == best_whole(free)
-
-
-@pytest.mark.parametrize("model_class", ["DeepseekV3ForCausalLM", "Qwen2MoeForCausalLM"])
-def test_a_split_is_a_whole_rule_file(model_class: str) -> None:
-    """Each layer with its attention's GPU, experts there or on the CPU, and where GPUs change."""
-    attention, experts = (0, 0, 0, 1, 1, 2), (-1, 0, 3, 3, 1, 2)
-    given = split_instance(experts)
-    solution = moeopt.split.Solution(instance="x", attention=attention, experts=experts)
-    told = {"model_class": model_class}
-    text = moeopt.export(solution, given, to="ktransformers-yaml", options=told).text
-    for layer, (gpu, home) in enumerate(zip(attention, experts, strict=True)):
-        for module, kind in (("self_attn", None), ("self_attn.q_proj", "torch.nn.Linear")):
-            rule = matched(text, f"model.layers.{layer}.{module}", kind)
-            assert rule is not None
-            assert rule["replace"]["kwargs"]["generate_device"] == f"cuda:{gpu}"
-        found = matched(text, f"model.layers.{layer}.mlp.experts")
-        assert found is not None
-        if home >= 0:
-            arguments = found["replace"]["kwargs"]
-            assert arguments["generate_device"] == ("cpu" if home == 3 else f"cuda:{home}")
-            assert arguments["prefill_device"] == arguments["out_device"] == f"cuda:{gpu}"
-    model, head = matched(text, "model"), matched(text, "lm_head")
-    assert model is not None
-    assert model["replace"]["kwargs"]["transfer_map"] == {"3": "cuda:1", "5": "cuda:2"}
-    assert head is not None
-    assert head["replace"]["kwargs"]["generate_device"] == "cuda:2"
-
-
-@pytest.mark.parametrize(
-    ("attention", "experts", "model_class", "words"),
-    [
-        ((0, 1), (3, 3), "OlmoeForCausalLM", "rule files for several GPUs are known of"),
-        ((1, 0), (3, 3), "DeepseekV3ForCausalLM", "must lie on gpu0, gpu1, ... in that order"),
-        ((3, 0), (3, 3), "DeepseekV3ForCausalLM", "must lie on gpu0, gpu1, ... in that order"),
-        ((0, 1), (1, 3), "DeepseekV3ForCausalLM", "with their attention or on the host"),
-    ],
-)
-def test_splits_that_rules_cannot_say(
-    attention: tuple[int, ...], experts: tuple[int, ...], model_class: str, words: str
-) -> None:
-    """One line."""
-    solution = moeopt.split.Solution(instance="x", attention=attention, experts=experts)
-    told = {"model_class": model_class}
-    with pytest.raises(InputError, match=words):
-        moeopt.export(solution, split_instance(experts), to="ktransformers-yaml", options=told)
-
-
-def split_instance(experts: tuple[int, ...]) -> moeopt.split.Instance:
-    """Return layers on three GPUs and a host, the ones below 0 without experts."""
-    made = moeopt.split.Instance.from_arrays(
-        name="x",
-        attention_ns=[[1] * 4] * len(experts),
-        attention_bytes=[1] * len(experts),
-        experts_ns=[[1 if home >= 0 else -1] * 4 for home in experts],
-        experts_bytes=[1] * len(experts),
-        hop_ns=[[0] * 4] * 4,
-        capacity=[100] * 4,
-        source=3,
-    )
-    names = ("gpu0", "gpu1", "gpu2", "host")
-    devices = tuple(moeopt.split.Device(name=name, capacity=100) for name in names)
-    return made.model_copy(update={"devices": devices})

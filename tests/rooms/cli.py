@@ -11,6 +11,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.cli.machine": ("profile_command",),
         "moeopt.cli.main as main_module": ("TESTED_ORTOOLS", "main", "run"),
         "moeopt.cli.options": ("in_ms",),
+        "moeopt.cli.progress": ("solving",),
         "moeopt.cli.simulate": ("simulate_command",),
         "moeopt.cli.trace": (
             "convert_command",

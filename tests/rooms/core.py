@@ -87,7 +87,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.wording": (
             "csv_text",
             "describe",
-            "latex_text",
             "markdown_code",
             "markdown_text",
             "meant",

@@ -11,7 +11,10 @@ __getattr__, __dir__ = lazily(
         "moeopt.exporters.targets": ("all_targets", "targets_of"),
         "moeopt.exporters.targets.exact_model": ("CONSTANT", "read_answer", "read_sol"),
         "moeopt.exporters.targets.ktransformers": ("torch_file",),
-        "moeopt.exporters.targets.llama_cpp": ("read_split_flags", "shared_by_ik", "split_flags"),
-        "moeopt.exporters.targets.vllm as vllm": ("read_vllm_ascend_rows",),
+        "moeopt.exporters.targets.llama_cpp as llama_cpp": (
+            "read_split_flags",
+            "shared_by_ik",
+            "split_flags",
+        ),
     }
 )

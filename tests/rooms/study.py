@@ -32,7 +32,6 @@ __getattr__, __dir__ = lazily(
             "hindsight_static",
         ),
         "moeopt.study.known": ("BEST", "INDEX", "Libraries"),
-        "moeopt.study.live as live": ("Live", "MOST_CONNECTIONS", "Page", "Server"),
         "moeopt.study.pictures as pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
         "moeopt.study.plan": (
             "Entry",
@@ -98,7 +97,6 @@ __getattr__, __dir__ = lazily(
             "split_by",
             "standings",
             "summarise",
-            "to_latex",
             "to_markdown as table_to_markdown",
         ),
     }

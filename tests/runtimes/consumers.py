@@ -26,14 +26,11 @@ def fetched(name: str) -> Path:
 
 
 def source(variable: str, file: str, what: str) -> Path:
-    """Return a file of the sources that an environment variable names, or skip the test.
-
-    Without `file` the variable names the file itself.
-    """
+    """Return a file in the folder that an environment variable names, or skip the test."""
     tree = os.environ.get(variable)
     if not tree:
-        pytest.skip(f"{variable} does not name the sources of {what}")
-    path = Path(tree) / file if file else Path(tree)
+        pytest.skip(f"{variable} does not name the folder of {what}")
+    path = Path(tree) / file
     if not path.is_file():
         pytest.skip(f"{variable}: {path} is not there")
     return path

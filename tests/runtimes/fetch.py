@@ -2,9 +2,9 @@
 
     python tests/runtimes/fetch.py [FOLDER]
 
-Packages of single consumers, each in a folder of its own and without what they depend on: of
-SGLang, its fork in KTransformers and vllm-ascend one or two modules are run, which need no GPU. The
-versions are those that the table in README.md names. 0.5 GB, half a minute.
+Packages of single consumers, each in a folder of its own and without what they depend on: of SGLang
+and its fork in KTransformers one or two modules are run, which need no GPU. The versions are those
+that the table in README.md names. 0.5 GB, half a minute.
 Beside OR-tools the solvers' packages must not be installed: PuLP imports what it finds of them, and
 OR-tools then fails on symbols that both have.
 """
@@ -17,7 +17,6 @@ PACKAGES = {
     "sglang": "0.5.23",
     "sglang-kt": "0.7.2",
     "kt-kernel": "0.7.2",
-    "vllm-ascend": "0.23.0",
     "highspy": "1.15.1",
     "pyscipopt": "6.3.0",
 }

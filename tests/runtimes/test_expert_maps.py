@@ -12,7 +12,7 @@ from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, s
 from tests.rooms.exporters import classes_of, slots_of
 from tests.rooms.placement import Solution
 from tests.rooms.sim import get_model
-from tests.runtimes.consumers import child, fetched, needs, source
+from tests.runtimes.consumers import child, fetched, needs
 
 pytestmark = pytest.mark.runtimes
 
@@ -144,42 +144,3 @@ def test_ktransformers_places_what_was_predicted(model: str, setting: dict[str, 
     assert found.n_cpu_moe is not None
     assert set(held) <= {0, experts}
     assert held.count(0) == sum(layer < found.n_cpu_moe for layer in moe)
-
-
-@pytest.mark.parametrize("devices", [2, 4, 5])
-def test_vllm_ascend_reads_the_plan(devices: int, tmp_path: Path) -> None:
-    """Through `init_eplb_config`: where each rank has each expert; with one rank nowhere."""
-    needs("torch")
-    package = fetched("vllm-ascend")
-    path, _, made = exported(tmp_path, "vllm-ascend", (0,), devices, ep_size=devices)
-    listed = json.loads(made.text)["layer_list"]
-    given = {
-        "package": str(package), "map": str(path), "layers": LAYERS, "experts": EXPERTS,
-        "devices": devices,
-    }  # fmt: skip
-    copies = -EXPERTS % devices
-    for ranks, layer in zip(child("ascend_map.py", given), listed, strict=True):
-        assert {rank["copies"] for rank in ranks} == {copies}
-        placed = [
-            [expert for place in range(len(slots)) for expert in slots if local[expert] == place]
-            for local in (rank["local"] for rank in ranks)
-            for slots in [[e for e in range(EXPERTS) if local[e] >= 0]]
-        ]
-        assert placed == [device["device_expert"] for device in layer["device_list"]]
-    one = child("ascend_map.py", given | {"devices": 1})
-    assert one == [[None]] * LAYERS
-
-
-def test_the_plug_in_reads_the_plan(tmp_path: Path) -> None:
-    """Through `load_static_eplb_plan` of vllm-plugin-das."""
-    needs("torch")
-    what = "vllm-plugin-das (the one file that defines load_static_eplb_plan)"
-    module = source("VLLM_PLUGIN_DAS_PLANS", "", what)
-    name = "DeepseekV2ForCausalLM"
-    path, _, made = exported(tmp_path, "vllm-eplb", (0,), 3, ep_size=2)
-    [entry] = json.loads(made.text)["model_maps"].values()
-    given = {
-        "module": str(module), "map": str(path.resolve()), "key": name,
-        "shape": [LAYERS, EXPERTS + 1], "experts": EXPERTS, "copies": 1,
-    }  # fmt: skip
-    assert child("das_map.py", given) == entry["physical_to_logical_map"]

@@ -64,8 +64,8 @@ def test_so_do_explain_and_maps(leap: Callable[[float], None]) -> None:
     assert found[0] == found[1]
 
 
-def test_every_runtime_gets_the_same_map(leap: Callable[[float], None]) -> None:
-    """SGLang and vLLM from the same plan, on a fast machine and on one that hangs."""
+def test_a_map_is_the_same_everywhere(leap: Callable[[float], None]) -> None:
+    """From the same plan, on a fast machine and on one that hangs."""
     given = placements.instance(
         experts=24, gpu_slots=24, layers=1, gpu_expert_ns=[0, 2], offload_expert_ns=[0, 9],
         steps=[[[(e, 1 + 97 * (e * e % 23)) for e in range(24)]]],
@@ -73,9 +73,9 @@ def test_every_runtime_gets_the_same_map(leap: Callable[[float], None]) -> None:
     plan, model = placements.plan(given, [range(24)]), placements.shape((), 24, 1)
     options = {"ep_size": 4, "redundant_experts": 8}
     found = []
-    for to, seconds in (("sglang", 1e-6), ("sglang", 60.0), ("vllm-eplb", 60.0)):
+    for seconds in (1e-6, 60.0):
         leap(seconds)
-        text = moeopt.export(plan, given, to=to, model=model, options=options).text
+        text = moeopt.export(plan, given, to="sglang", model=model, options=options).text
         [row] = re.findall(r"[0-9]+(?:, ?[0-9]+){31}", text)
         found.append(row.replace(" ", ""))
     assert len(set(found)) == 1

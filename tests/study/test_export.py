@@ -2,9 +2,6 @@
 
 import csv
 import json
-import re
-import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +12,7 @@ import pytest
 import moeopt
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.rooms.study import COLUMNS, Row, export_csv, export_parquet, summarise, to_latex
+from tests.rooms.study import COLUMNS, Row, export_csv, export_parquet, summarise
 from tests.rooms.study import rows_to_csv as to_csv
 from tests.rooms.study import table_to_markdown as to_markdown
 from tests.study.rows_made import made_row
@@ -29,39 +26,6 @@ def rows() -> list[Row]:
     )
 
 
-def test_latex_is_a_booktabs_table() -> None:
-    """Every row has the same number of cells; what LaTeX would read as its own is escaped."""
-    rows = [
-        made_row(r"my_rule & {50} %\ $^~#", "a", 15, 10, family="esft_window"),
-        made_row("greedy", "a", 10, 10, family="esft_window"),
-        made_row("greedy", "b", 12, None, family="open"),
-    ]
-    text = to_latex(summarise(rows))
-    lines = text.splitlines()
-    assert lines[1] == r"\begin{tabular}{llrrrrrr}"
-    assert lines[-1] == r"\end{tabular}"
-    rules = [line for line in lines if line in (r"\toprule", r"\midrule", r"\bottomrule")]
-    assert rules == [r"\toprule", r"\midrule", r"\midrule", r"\bottomrule"]
-    body = [line for line in lines[2:-1] if line not in rules and "multicolumn" not in line]
-    assert all(line.endswith(r" \\") for line in body)
-    assert {len(re.split(r"(?<!\\)&", line)) for line in body} == {8}
-    escaped = r"my\_rule \& \{50\} \%\textbackslash{} \$\textasciicircum{}\textasciitilde{}\#"
-    assert rf"\texttt{{{escaped}}} & -- & 1 of 1 & 1 & 50.0 & -- & 50.0 & 0.0 \\" in lines
-    assert r"\texttt{greedy} & -- & 1 of 1 & 1 & 0.0 & -- & 0.0 & 100.0 \\" in lines
-    assert r"\texttt{greedy} & -- & 0 of 1 & 0 & -- & -- & -- & -- \\" in lines
-    assert r"\multicolumn{8}{l}{\textit{esft\_window}} \\" in lines
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_latex_compiles(tmp_path: Path) -> None:
-    """In the smallest document that has the package."""
-    table = to_latex(summarise([made_row(r"my_rule & {50} %\ $^~#", "a", 15, 10)]))
-    document = [r"\documentclass{article}\usepackage{booktabs}\begin{document}", table]
-    (tmp_path / "x.tex").write_text("\n".join([*document, r"\end{document}"]))
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "x.tex"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-
-
 def test_a_failed_solve_is_a_cell() -> None:
     """Its share counts neither as excess nor as optimal; the tables say how many there are."""
     failed = made_row("rule", "b", None, 10)
@@ -72,7 +36,6 @@ def test_a_failed_solve_is_a_cell() -> None:
     assert summary.seconds_median == 0.5
     assert to_markdown([summary]).splitlines()[2].endswith("| 50 / 50 % (0 %), 1 failed |")
     assert to_markdown(summarise([failed])).splitlines()[2].endswith("| 1 failed |")
-    assert r"\texttt{rule} & -- & 2 of 2 & 1 & 50.0 & -- & 50.0 & 0.0 & 1 \\" in to_latex([summary])
     assert "b,rule,,failed" in to_csv(rows)
 
 

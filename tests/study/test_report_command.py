@@ -1,5 +1,6 @@
-"""``moeopt gap --report``: which files it writes, from what, and what it says if it cannot."""
+"""``gap --report`` and ``report``: which files they write, from what, and what they refuse."""
 
+import json
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -86,41 +87,21 @@ def test_without_the_extra_the_csv_is_written(
     assert [path.name for path in Path("r").iterdir()] == ["gap.csv"]
 
 
-@pytest.mark.slow
-def test_figures_and_latex_come_from_a_store(folder: Path, capsys: Capture) -> None:
-    """Without solving; each figure of the report as a PDF and an SVG, the same bytes each time."""
-    assert run(["gap", "family", "--methods", "greedy,trimoe", "--store", "s.db"]) == 0
-    for name in ("one", "two"):
-        options = ["--figures", f"{name}/figures", "--latex", f"{name}.tex", "--report", name]
-        assert run(["gap", "--store", "s.db", *options]) == 0
-    assert capsys.readouterr().err == ""
-    names = {svg.attributes["aria-labelledby"].split()[0] for svg in page(Path("one")).all("svg")}
-    shown = {name.removesuffix("-title") for name in names}
-    assert {"tri_domain-profile", "tri_domain-proofs"} <= shown
-    files = sorted(Path("one/figures").iterdir())
-    assert {file.name for file in files} == {f"{n}.{end}" for n in shown for end in ("pdf", "svg")}
-    assert "tri_domain-ranges" in shown
-    for file in files:
-        start = b"%PDF-" if file.suffix == ".pdf" else b"<?xml"
-        assert file.read_bytes().startswith(start)
-        assert (Path("two/figures") / file.name).read_bytes() == file.read_bytes()
-    assert (
-        "cost in multiples of the optimum" in Path("one/figures/tri_domain-profile.svg").read_text()
-    )
-    assert Path("one.tex").read_text().count(r"\texttt{") == 3
-
-
-def test_figures_that_cannot_be_drawn_are_refused_first(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """Before hours of solving."""
-    take_away("matplotlib", monkeypatch)
-    line = refused_command(capsys, ["gap", "family", "--store", "s.db", "--figures", "f"])
-    assert line == "moeopt: error: --figures: needs matplotlib: pip install 'moeopt[report]'"
-    assert not Path("s.db").exists()
-
-
 def test_a_folder_that_cannot_be_made_is_named(folder: Path, capsys: Capture) -> None:
     """One line."""
     assert run(["gap", "family/0.json", "--methods", "greedy", "--report", "family/0.json"]) == 2
     assert "--report: family/0.json is a file: must be a folder" in capsys.readouterr().err
+
+
+def test_the_command_report_writes_the_same_numbers(folder: Path, capsys: Capture) -> None:
+    """Of one store, with the command in the page; `--json` names the files."""
+    options = ["--methods", "greedy", "--store", "s.db", "--report", "one"]
+    assert run(["gap", "family", *options]) == 0
+    capsys.readouterr()
+    assert run(["report", "s.db", "--out", "two", "--json"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert files == ["two/index.html", "two/gap.csv"]
+    assert Path("one/gap.csv").read_bytes() == Path("two/gap.csv").read_bytes()
+    assert tables(page(Path("one"))) == tables(page(Path("two")))
+    assert "moeopt report s.db --out two" in page(Path("two")).text
+    assert "none.db" in refused_command(capsys, ["report", "none.db", "--out", "two"])

@@ -93,8 +93,8 @@ def test_the_command_prints_the_table(
     assert "tie_order" in (tmp_path / "s.csv").read_text()
     assert run(command) == 0
     assert "one settlement at a time" in capsys.readouterr().out
-    assert run([*command, "--latex", str(tmp_path / "x.tex")]) == 2
-    assert "--latex: goes not with --settlements" in capsys.readouterr().err
+    assert run([*command, "--by", "batch"]) == 2
+    assert "--by: cannot be combined with --settlements" in capsys.readouterr().err
     assert run(["gap", "--settlements"]) == 2
 
 

@@ -10,18 +10,10 @@ from moeopt.exporters.target import Target
 @cache
 def all_targets() -> dict[str, Target]:
     """Return name -> target, by problem and name, those for any problem last."""
-    from . import (
-        cache_trace,
-        exact_model,
-        ktransformers,
-        llama_cpp,
-        mixture_compressor,
-        sglang,
-        vllm,
-    )
+    from . import exact_model, ktransformers, llama_cpp, sglang
 
-    runtimes = ktransformers, llama_cpp, mixture_compressor, sglang, vllm
-    every = [one for module in (cache_trace, exact_model, *runtimes) for one in module.TARGETS]
+    modules = exact_model, ktransformers, llama_cpp, sglang
+    every = [one for module in modules for one in module.TARGETS]
     order = sorted(every, key=lambda one: (not one.problems, one.problems, one.name))
     return {target.name: target for target in order}
 

@@ -16,8 +16,17 @@ from pathlib import Path
 
 from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.slots import Row, as_json, not_followed, read_rows, slot_map, slot_target
-from moeopt.exporters.target import by_class, classes_of
+from moeopt.exporters.slots import (
+    EP_SIZE,
+    ONTO,
+    REDUNDANT,
+    Row,
+    as_json,
+    not_followed,
+    read_rows,
+    slot_map,
+)
+from moeopt.exporters.target import MODEL_CLASS, Target, by_class, classes_of
 from moeopt.sim.machines.runtimes.command import SGLANG
 
 KEY = "physical_to_logical_map"
@@ -56,12 +65,16 @@ def rows_by_layer(path: Path) -> dict[int, Row]:
 
 
 TARGETS = (
-    slot_target(
+    Target(
         TARGET,
         "SGLang: --init-expert-location",
-        suffix=".json",
-        export=export,
+        ("placement", "replication"),
+        ".json",
+        export,
+        holds="which experts, and which copies, each device has in each layer",
+        loses="which experts are off the GPU: it keeps all of them on GPUs",
         strict_suffix=True,
+        options=(EP_SIZE, REDUNDANT, ONTO, MODEL_CLASS),
         honoured=by_class(TARGET),
         warn=ignored,
         start=f'"${{PYTHON:-python3}}" {SGLANG}',

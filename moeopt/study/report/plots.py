@@ -1,4 +1,4 @@
-"""The report's charts, drawn small for telephones, as elements of a page and as files."""
+"""The report's charts, drawn small for telephones, as elements of a page."""
 
 import re
 import warnings
@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from statistics import median
 from xml.etree import ElementTree as Xml
 
@@ -16,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from moeopt.study.pictures import save_figure
 from moeopt.study.table import MEANING, Knew, Summary, percent
 
 from .analysis import Curve, Dependence
@@ -44,7 +42,7 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
     title, description
         What screen readers say.
     """
-    with _plain_text():
+    with plain_text():
         text = StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         draw().savefig(text, format="svg", transparent=True, metadata=nothing)
@@ -67,29 +65,18 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
     return Markup(Xml.tostring(root, encoding="unicode"))  # noqa: S704 - Xml escapes texts
 
 
-def save(draw: Callable[[], Figure], folder: Path, name: str) -> list[Path]:
-    """Write a figure as a PDF and an SVG, with the texts as texts, and return the files."""
-    files = [folder / f"{name}.pdf", folder / f"{name}.svg"]
-    with _plain_text():
-        figure = draw()
-        for file in files:
-            save_figure(figure, file)
-    return files
-
-
 def _tenth(number: re.Match[str]) -> str:
     """Return a coordinate to a tenth of a point: a third of the page's size otherwise."""
     return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
 @contextmanager
-def _plain_text() -> Iterator[None]:
+def plain_text() -> Iterator[None]:
     """Draw texts as they are; a font that lacks a sign is no matter, since texts stay texts."""
     texts = mpl.rc_context(
         {
             "svg.hashsalt": "moeopt",
             "svg.fonttype": "none",
-            "pdf.fonttype": 42,
             "text.parse_math": False,
             "font.size": FONT_PT,
         }

@@ -173,12 +173,6 @@ class Section:
                 found.setdefault(one.method, one.later)
         return found
 
-    @property
-    def pictures(self) -> list[Picture]:
-        """All figures."""
-        cases = [picture for one in self.closeups for _, picture in one.cases if picture]
-        return [*([self.ranges] if self.ranges else []), *self.charts, *cases]
-
 
 def sections(study: Study) -> list[Section]:
     """Return a section for each problem of a study."""

@@ -1,7 +1,6 @@
 """The report as one HTML file that needs no other, and writing it."""
 
 import hashlib
-import threading
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,9 +16,6 @@ from moeopt.study.table import percent, shown_interval
 
 FILE = "index.html"
 
-OVERVIEW = "overview"
-"""The figure of several problems' rules."""
-
 NEEDED = ("jinja2", "matplotlib")
 """The extra `report`."""
 
@@ -28,9 +24,6 @@ MOST_FAILURES = 50
 
 
 HERE = Path(__file__).parent
-
-DRAWING = threading.Lock()
-"""matplotlib is for one thread at a time, and a live view draws in its own."""
 
 
 def script() -> str:
@@ -44,22 +37,12 @@ def policy() -> str:
     digest = b64encode(hashlib.sha256(script().encode()).digest()).decode()
     return (
         "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
-        f"frame-ancestors 'none'; script-src 'sha256-{digest}'"
+        f"script-src 'sha256-{digest}'"
     )
 
 
-def to_html(study: Study, progress: str = "", refresh_s: int = 0) -> str:
-    """Return the report; the packages of the extra are imported now.
-
-    Parameters
-    ----------
-    study
-        What it is about.
-    progress
-        How far the campaign is, in words, if it runs.
-    refresh_s
-        After so many seconds a browser reads the page again; 0: never.
-    """
+def to_html(study: Study) -> str:
+    """Return the report of a study; the packages of the extra are imported now."""
     from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup
 
@@ -73,9 +56,7 @@ def to_html(study: Study, progress: str = "", refresh_s: int = 0) -> str:
     solves = len({row.key for row in study.rows if not row.failed})
     given = {
         "script": Markup(script()),  # noqa: S704 - a file of the package
-        "policy": policy().replace("frame-ancestors 'none'; ", ""),  # headers alone can say it
-        "progress": progress,
-        "refresh_s": refresh_s,
+        "policy": policy(),
         "opening": words.opening(found, solves),
         "sections": sections(study),
         "failures": [
@@ -92,8 +73,7 @@ def to_html(study: Study, progress: str = "", refresh_s: int = 0) -> str:
         "percent": percent,
         "interval": shown_interval,
     }
-    with DRAWING:
-        return environment.get_template("report.html.j2").render(given)
+    return environment.get_template("report.html.j2").render(given)
 
 
 def missing() -> list[str]:
@@ -129,33 +109,3 @@ def write_report(
     file = folder / FILE
     write_bytes(to_html(Study.of(rows, store, command, settled)).encode(), file)
     return file
-
-
-def write_figures(rows: Sequence[Row], store: Store, folder: Path) -> list[Path]:
-    """Write each of the report's figures as a PDF and an SVG into a folder that exists.
-
-    Parameters
-    ----------
-    rows, store
-        As in `write_report`.
-
-    Returns
-    -------
-    list of Path
-        The files, named after problem, rule and what is shown: ``tri_domain-profile.pdf``.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
-    """
-    from moeopt.study.report.plots import overview_chart, save
-    from moeopt.study.report.sections import sections
-
-    found = sections(Study.of(rows, store, ""))
-    pictures = {picture.key: picture.draw for section in found for picture in section.pictures}
-    panels = [(section.takeaway.title, section.lines) for section in found if section.lines]
-    if len(panels) > 1:
-        pictures[OVERVIEW] = lambda: overview_chart(panels)
-    with DRAWING:
-        return [file for key, draw in pictures.items() for file in save(draw, folder, key)]

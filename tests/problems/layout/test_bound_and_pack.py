@@ -195,7 +195,7 @@ def test_few_sizes_are_proven_to_the_nanosecond(model: str, dimms: int) -> None:
     """Some sixty items of few sizes: a graph of their sums, not of every nanosecond."""
     instance = paper_scale(model, dimms=dimms, table_noise=0.03, quantum_ns=1)
     assert np.gcd.reduce(instance.path_times.cost[Path.NDP].ravel()) == 1
-    result = moeopt.solve(instance, "bound-and-pack")
+    result = moeopt.solve(instance, "bound-and-pack", work_limit=60)
     assert (result.status, result.bound) == ("optimal", result.objective)
 
 
