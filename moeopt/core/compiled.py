@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from pickle import UnpicklingError
 from time import sleep, thread_time
 from typing import IO, Any, TypeVar, cast
 
@@ -75,6 +76,9 @@ def short(entries: int) -> Callable[[F], F]:
     return cast(Callable[[F], F], decorate)
 
 
+FILE_ERRORS = (OSError, EOFError, UnpicklingError)
+"""What reading a file that is cut short raises, and writing where there is no room."""
+
 PLAIN_S = 0.25
 """CPU seconds of a process in plain Python: half of what Numba and the first kernel take."""
 
@@ -130,9 +134,7 @@ class Kernel:
         for mend in (self._forget, _Cache.forget, _Cache.give_up):
             try:
                 return self.dispatcher(*arguments)
-            except Exception as error:  # a broken file raises anything, and before the call
-                if not kernel_folder():
-                    raise
+            except FILE_ERRORS as error:  # before the call
                 mend(error)
         return self.dispatcher(*arguments)
 
