@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from inspect import getdoc
@@ -29,8 +30,6 @@ import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
-from moeopt.library.entries import TYPES as INSTANCE_TYPES
-from moeopt.library.entries import entries_of, open_table, problem_folders, problem_table
 from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
@@ -50,6 +49,11 @@ from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Verdict
 from moeopt.study.rows import Row
 
+sys.path.append(str(Path(__file__).parents[1]))  # mkdocs adds the folder of a hook, `docs`
+
+from instances.tools.entries import TYPES as INSTANCE_TYPES
+from instances.tools.entries import entries_of, open_table, problem_folders, problem_table
+
 ROOT = Path(__file__).parents[1]
 LOG = logging.getLogger("mkdocs.hooks.moeopt")  # a warning here fails a strict build
 
@@ -57,7 +61,6 @@ MODELS = {
     ROBUST: "decided for loads to come, on sampled futures of those seen",
     "cp-sat": "the model of section Formulation, solved by CP-SAT",
     "milp": "the same as a mixed-integer program, by HiGHS or another engine (`--engine`)",
-    "mathprog": "the algebraic model, GNU MathProg, by GLPK",
     "brute-force": "every solution of a tiny instance, checked",
 }
 """Methods that problems share."""

@@ -39,19 +39,12 @@ from typing import Any
 
 import moeopt
 from benchmarks.rooms.core import entries
-from benchmarks.rooms.library import (
-    SUMS,
-    TYPES,
-    certificate_faults,
-    entries_of,
-    problem_folders,
-    sums,
-    today,
-)
 from benchmarks.rooms.problems import PROBLEMS, compare, get_problem
 from benchmarks.rooms.sim import read_trace
 from benchmarks.rooms.solvers import problem_methods
 from benchmarks.rooms.study import instance_files, place
+from instances.tools.entries import SUMS, TYPES, entries_of, problem_folders, sums, today
+from instances.tools.submissions import certificate_faults
 
 LIBRARY = Path(__file__).parent
 ACTIONS = ["generate", "restate", "remade", "prove", "verify", "table"]

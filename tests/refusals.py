@@ -18,7 +18,12 @@ def refused(call: Callable[..., Any], /, *arguments: Any, **named: Any) -> str:
     return message
 
 
-def refused_command(capsys: pytest.CaptureFixture[str], words: list[str], code: int = 2) -> str:
+def refused_command(
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: int = 2,
+    run: Callable[[list[str]], int] = run,
+) -> str:
     """Return the one line on stderr of a command that fails with a code and prints nothing else."""
     capsys.readouterr()
     assert run(words) == code, words

@@ -5,10 +5,10 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.cache.bounds": ("sides_of",),
-        "moeopt.problems.cache.check": ("objective", "serve"),
+        "moeopt.problems.cache.check": ("serve",),
         "moeopt.problems.cache.dynamic_program as dynamic_program": ("solve",),
         "moeopt.problems.cache.generate": ("slots_of",),
-        "moeopt.problems.cache.heuristics": ("HEURISTICS", "best_uniform", "uniform"),
+        "moeopt.problems.cache.heuristics": ("best_uniform", "uniform"),
         "moeopt.problems.cache.instance": (
             "Costs",
             "Curves",

@@ -5,6 +5,6 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.cli.main": ("main", "run_app"),
-        "moeopt.cli.options": ("Json",),
+        "moeopt.cli.options": ("Json", "print_error"),
     }
 )

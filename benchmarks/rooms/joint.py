@@ -4,8 +4,6 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.joint.check as check": (),
-        "moeopt.problems.joint.heuristics": ("HEURISTICS",),
         "moeopt.problems.joint.lagrangian as lagrangian": (),
         "moeopt.problems.joint.lagrangian.local_search as local_search": (),
         "moeopt.problems.joint.lagrangian.relaxation as relaxation": (),

@@ -14,6 +14,5 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.layout.single_scenario.lagrangian as lagrangian": (),
         "moeopt.problems.layout.single_scenario.packing as packing": (),
         "moeopt.problems.layout.single_scenario.subproblems as subproblems": (),
-        "moeopt.problems.layout.systems as systems": (),
     }
 )

@@ -4,9 +4,8 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.relayout.check": ("objective",),
-        "moeopt.problems.relayout.fixed_layout": ("after_migrations", "migrated"),
-        "moeopt.problems.relayout.generate as generate": ("Options", "on_layout", "resettled"),
+        "moeopt.problems.relayout.fixed_layout": ("after_migrations",),
+        "moeopt.problems.relayout.generate": ("Options", "on_layout"),
         "moeopt.problems.relayout.heuristics": ("HEURISTICS",),
         "moeopt.problems.relayout.instance": ("Instance", "Migration"),
         "moeopt.problems.relayout.later": ("Layouts", "decide", "draw", "draw_from", "execute"),

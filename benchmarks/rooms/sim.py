@@ -5,12 +5,10 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.sim.machines.cost": (
-            "NS_PER_S",
             "computation_s",
             "cpu_read_s",
             "dram_read_s",
             "path_cost",
-            "to_quanta",
             "transfer_s",
         ),
         "moeopt.sim.machines.cpu": ("Cpu", "Numa"),
@@ -73,7 +71,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.traces.statistics.routing": ("Routing",),
         "moeopt.sim.traces.synthetic": ("routing_trace",),
         "moeopt.sim.traces.trace": ("Trace",),
-        "moeopt.sim.traces.windows": ("LayerWindows", "hold_out"),
+        "moeopt.sim.traces.windows": ("hold_out",),
         "moeopt.sim.traces.workload": ("Workload",),
     }
 )

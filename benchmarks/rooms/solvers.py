@@ -8,6 +8,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.solvers.in_parts as in_parts": (),
         "moeopt.solvers.methods": ("get_method", "problem_methods"),
         "moeopt.solvers.process": ("end_all",),
+        "moeopt.solvers.result": ("with_unit",),
         "moeopt.solvers.warm": ("warm",),
     }
 )

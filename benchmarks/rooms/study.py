@@ -6,6 +6,7 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.study.attempt": ("Failure", "Solved", "Watch", "attempt", "place"),
         "moeopt.study.campaign": ("Campaign", "Part", "instance_files", "make_settings"),
+        "moeopt.study.known": ("BEST", "INDEX", "Claim", "Standing", "compared", "standing"),
         "moeopt.study.pictures": ("save_figure",),
         "moeopt.study.plan": ("Job", "make_plan"),
         "moeopt.study.report.heldout": (

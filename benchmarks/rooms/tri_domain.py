@@ -4,16 +4,10 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.tri_domain.check": ("loads", "objective"),
+        "moeopt.problems.tri_domain.check": ("objective",),
         "moeopt.problems.tri_domain.expert": ("Expert", "Layout", "STRIPED"),
-        "moeopt.problems.tri_domain.fixed_layout": ("Schedule", "scheduled"),
-        "moeopt.problems.tri_domain.generate": ("resettled",),
-        "moeopt.problems.tri_domain.heuristics as heuristics": (
-            "HEURISTICS",
-            "greedy",
-            "monde",
-            "trimoe",
-        ),
+        "moeopt.problems.tri_domain.fixed_layout": ("scheduled",),
+        "moeopt.problems.tri_domain.heuristics": ("HEURISTICS", "trimoe"),
         "moeopt.problems.tri_domain.instance": ("DOMAINS", "Domain", "Instance", "Solution"),
         "moeopt.problems.tri_domain.layout_rule": ("cold_localized",),
         "moeopt.problems.tri_domain.online": ("Scheduler",),

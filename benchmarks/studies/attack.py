@@ -9,7 +9,10 @@ zero, no memory or too much: the makers "edges"), the others are of the kinds of
 tests, which have its options in turn, and of the kinds "numbers: ...", whose numbers share no
 common divisor (``tests/problems/instances_to_break.py``); ``--makers numbers`` takes these alone.
 Each is enumerated by brute force, and solved by every exact method and by "auto", the default,
-without a warm start ("cold") and with one; by milp and mathprog every ``--every``-th instance only.
+without a warm start ("cold") and with one. milp, and GLPK with the algebraic model ("mathprog"),
+solve every ``--every``-th instance only. GLPK has ``--limit`` seconds. Where its answer is false,
+the model is wrong, except where its tolerances do not suit the numbers ("refuted"): those of the
+kinds "numbers: ...", and objectives above 10^7.
 With ``--work drawn`` the limit is one of work, from 1e-6 to 1 units, in place of ``--limit``
 seconds. Of each method and engine the table says how many instances it solved, how often it called
 something optimal that is not ("false optimum"), infeasible what is not or the other way round
@@ -67,6 +70,7 @@ from benchmarks.rooms.core import InstanceEnvelope
 from benchmarks.rooms.problems import get_problem
 from benchmarks.rooms.solvers import EXACT, get_method, problem_methods
 from moeopt import InputError
+from tests.mathprog.solve import MATHPROG, by_glpk
 from tests.problems.instances_to_break import MAKERS, MIXED
 from tests.problems.mixed_numbers import LAWS, with_numbers
 
@@ -83,7 +87,10 @@ PROOFS = ("certificate", "own", "confirmed", "single")
 MOST_BYTES = 6 * 2**30
 """Of memory, for methods on instances of real size; who takes more falls over."""
 
-FLOATS = ("milp", "mathprog")
+FLOATS = ("milp", MATHPROG)
+SUITS_GLPK = 10**7
+"""The largest objective, as one integer, that suits GLPK's absolute tolerances."""
+
 NO_FAMILIES = ("solutions", "certificates")
 LIBRARY = Path(__file__).parents[2] / "instances"
 
@@ -131,7 +138,7 @@ class Options:
     limit_s: float = 10.0
     work: str | None = None
     every: int = 1
-    """milp and mathprog solve instances whose seed is a multiple of this."""
+    """milp and GLPK solve instances whose seed is a multiple of this."""
 
     largest: int = 12_000
     """Bytes of a file of the library."""
@@ -208,18 +215,25 @@ def attack(case: Case, options: Options) -> Told:
     if truth is None:
         return told
     refuted: set[str] = set()
-    for label, arguments in ways_to_solve(problem, options.engines):
+    ways = [*ways_to_solve(problem, options.engines), (MATHPROG, {"method": MATHPROG})]
+    for label, arguments in ways:
         if arguments["method"] in FLOATS and seed % options.every:
             continue
         try:
-            result = moeopt.solve(instance, **options.limits(case), **arguments)
+            if label == MATHPROG:
+                result = by_glpk(instance, time_limit_s=options.limit_s)
+            else:
+                result = moeopt.solve(instance, **options.limits(case), **arguments)
         except InputError:
             told.note(label, "refused", where)
             continue
         except Exception as error:  # a method that falls over is what is looked for
             told.note(label, "error", where, repr(error))
             continue
-        what = verdict(result, truth)
+        if label == MATHPROG:
+            what = of_glpk(result, truth, kind, get_problem(problem).packing(instance).pack)
+        else:
+            what = verdict(result, truth)
         if what not in FALSE and REFUTED in result.raw_status:
             what = "refuted"
             refuted.add(arguments.get("engine") or arguments["method"])
@@ -395,6 +409,14 @@ def verdict(result: Any, truth: Any) -> str:
     return "false bound" if known and pair(result.bound) > pair(truth.objective) else "open"
 
 
+def of_glpk(result: Any, truth: Any, kind: str, pack: Callable[[Any], int]) -> str:
+    """Return the column of GLPK's answer, which nothing confirms; `pack` makes it one integer."""
+    what = "false optimum" if result.status == "refuted" else verdict(result, truth)
+    known = [pack(one.objective) for one in (result, truth) if one.objective is not None]
+    beyond = kind.startswith(MIXED) or max(known, default=0) > SUITS_GLPK
+    return "refuted" if beyond and what in FALSE else what
+
+
 def timed(work: Callable[[Case], Told], case: Case) -> Told:
     """Return what came of a case, with the CPU seconds that it took."""
     begin = time.process_time()
@@ -448,7 +470,7 @@ def added_up(files: Sequence[Path]) -> Iterator[str]:
             if problem == "problem":
                 columns = cells
             elif columns and all(cell.isdigit() for cell in cells):
-                own = not label.startswith(("auto", "brute-force", *EXACT))
+                own = not label.startswith(("auto", "brute-force", MATHPROG, *EXACT))
                 rule = own and label in get_problem(problem).heuristics.HEURISTICS
                 method = "heuristics" if rule else "own methods" if own else label
                 row = rows.setdefault(method, Counter())
@@ -467,7 +489,7 @@ def main() -> int:
     parser.add_argument("--makers", default="", help="what kinds of instances begin with")
     parser.add_argument("--engines", default="highs")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds of one solve")
-    parser.add_argument("--every", type=int, default=1, help="milp and mathprog solve each n-th")
+    parser.add_argument("--every", type=int, default=1, help="milp and GLPK solve each n-th")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--library", type=int, default=0, help="spoilt ones of each problem")
     parser.add_argument("--settings", type=int, default=0, help="the same, under CP-SAT's settings")

@@ -24,11 +24,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 import moeopt
 from benchmarks.rooms.layout import Copies, Instance, execute_layout, objective, windows_of
-from benchmarks.rooms.sim import read_trace
+from benchmarks.rooms.layout import generate as layouts
+from benchmarks.rooms.sim import Record, read_trace
 from benchmarks.rooms.study import interval, place
-from benchmarks.studies.own_layouts import without_layout
+from benchmarks.rooms.tri_domain import Instance as OnLayout
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 FIXED = ("deepseek-v2-fair", "esft-fair")
@@ -88,6 +91,20 @@ def with_memory(instance: Instance, copies: float | None) -> Instance:
     room = int(copies * instance.experts) * EXPERT_BYTES // instance.dimms
     several = Copies(max_per_expert=3, expert_bytes=EXPERT_BYTES, dimm_bytes=room)
     return instance.model_copy(update={"schema_version": 2, "copies": several})
+
+
+def without_layout(instance: OnLayout) -> Instance:
+    """Return the layout instance of a tri_domain instance's loads, its offline trace forecast."""
+    record = Record.of(instance)
+    source = None if record is None else record.source(instance)
+    if record is None or source is None:
+        raise moeopt.InputError(f"{instance.name}: does not say what it was made from")
+    now = np.zeros(source.model.routed_experts, dtype=np.int64)
+    for expert in instance.experts:
+        now[expert.expert] = expert.tokens
+    options = layouts.Options(dimms=instance.dimms, hbm_slots=record.options.get("residents", 0))
+    forecast = record.loads(len(now))["offline trace"]
+    return layouts.of_loads(source, options, [now], instance.name, forecast)
 
 
 def trimoe(_: argparse.Namespace) -> Iterator[str]:

@@ -4,9 +4,9 @@
 
 Solves each open instance with its own exact methods, ``cp-sat`` and ``milp``, each within a limit
 of work, and looks for a certificate of a bound. A solution or a bound that is better than the one
-on record is printed, and with ``--enter`` entered: solutions as `moeopt library check --write`
-does, bounds as `moeopt library verify --write`. Exit status 1 if anything better was found and not
-entered. Work is counted, so that a busy machine finds the same.
+on record is printed, and with ``--enter`` entered: solutions as `python -m instances.tools
+check --write` does, bounds as `python -m instances.tools verify --write`. Exit status 1 if anything
+better was found and not entered. Work is counted, so that a busy machine finds the same.
 """
 
 import argparse
@@ -17,17 +17,16 @@ from pathlib import Path
 import moeopt
 from benchmarks.rooms.certificates import best_certificate
 from benchmarks.rooms.core import Objective, below
-from benchmarks.rooms.library import (
-    Certified,
+from benchmarks.rooms.problems import get_problem
+from instances.tools.entries import (
     Entry,
-    enter_bound,
     entries_of,
     instance_of,
     problem_folders,
     today,
     write_best,
 )
-from benchmarks.rooms.problems import get_problem
+from instances.tools.submissions import Certified, enter_bound
 from moeopt import MoeoptError, save
 
 LIBRARY = Path(__file__).parents[2] / "instances"

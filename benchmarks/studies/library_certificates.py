@@ -26,15 +26,9 @@ from benchmarks.rooms.certificates import (
     read,
     verify,
 )
-from benchmarks.rooms.library import (
-    Entry,
-    certificate_place,
-    entries_of,
-    instance_of,
-    problem_folders,
-    write_best,
-)
 from benchmarks.rooms.problems import get_problem
+from instances.tools.entries import Entry, entries_of, instance_of, problem_folders, write_best
+from instances.tools.submissions import certificate_place
 from moeopt import InputError, MoeoptError, save
 
 LIBRARY = Path(__file__).parents[2] / "instances"

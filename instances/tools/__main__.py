@@ -1,20 +1,7 @@
-"""``python -m instances.tools COMMAND``: what is done to the library's files in a checkout."""
+"""``python -m instances.tools COMMAND``: commands on the library's files in a checkout."""
 
-import sys
-
-from instances.tools import rekey
-
-COMMANDS = {"rekey": rekey.main}
-
-
-def main() -> int:
-    """Run a command."""
-    name, *rest = sys.argv[1:] or [""]
-    if name not in COMMANDS:
-        print(f"python -m instances.tools {{{','.join(COMMANDS)}}} ...", file=sys.stderr)
-        return 2
-    return COMMANDS[name](rest)
-
+from benchmarks.rooms.cli import main
+from instances.tools.commands import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(run=run)

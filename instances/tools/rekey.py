@@ -15,7 +15,6 @@ models, so TREE, a checkout of the code that they were made with, is asked for t
 it nothing can be stamped. ``--write`` replaces the files; without it nothing is written.
 """
 
-import argparse
 import gzip
 import json
 import os
@@ -26,7 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from benchmarks.rooms.certificates import (
     Model,
@@ -39,11 +40,9 @@ from benchmarks.rooms.certificates import (
     verify,
 )
 from benchmarks.rooms.core import InstanceEnvelope, TimeLimitError, solving_clock, told
-from benchmarks.rooms.library import entries_of, instance_of, problem_folders
+from instances.tools.entries import LIBRARY, Where, entries_of, instance_of, problem_folders
 from instances.tools.isomorphism import Data, Renumbering, renumbering
 from moeopt import InputError, save
-
-LIBRARY = Path(__file__).parents[1]
 
 OF_OLD = """
 import gzip, json, sys
@@ -184,23 +183,31 @@ def made(instance: InstanceEnvelope, certificate: Proof, seconds: float) -> Proo
     return found
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m instances.tools rekey", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--problem", action="append", help="by default all")
-    parser.add_argument("--sample", type=float, default=1.0, help="share of the certificates")
-    parser.add_argument("--old", type=Path, help="a checkout of the code that made them")
-    parser.add_argument("--seconds", type=float, default=60.0, help="to make one anew")
-    parser.add_argument("--write", action="store_true", help="replace the files")
-    parser.add_argument("--library", type=Path, default=LIBRARY)
-    options = parser.parse_args(arguments)
+def rekey_command(
+    problem: Annotated[
+        list[str] | None, typer.Option(help="Repeatable; by default all problems.")
+    ] = None,
+    sample: Annotated[float, typer.Option(help="Share of the certificates.")] = 1.0,
+    old: Annotated[
+        Path | None, typer.Option(metavar="TREE", help="Checkout of the code that made them.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Limit for making one anew.")] = 60.0,
+    write: Annotated[bool, typer.Option("--write", help="Replace the files.")] = False,
+    library: Where = LIBRARY,
+) -> int:
+    """Keep the library's certificates when instances, models or their order change.
+
+    Builds today's model of each certificate and says what becomes of it: kept, stamped with new
+    numbers and a new hash, made anew, or lost; exit 1 if one is lost. Without --old nothing can be
+    stamped, and without --write nothing is written.
+    """
     totals: Counter[str] = Counter()
-    for folder in problem_folders(options.library):
-        if options.problem and folder.name not in options.problem:
+    for folder in problem_folders(library):
+        if problem and folder.name not in problem:
             continue
         begin = _cpu_s()
         entries = [entry for entry in entries_of(folder) if "certificate" in entry.fields]
-        entries = entries[:: max(1, round(1 / options.sample))]
+        entries = entries[:: max(1, round(1 / sample))]
         others, counts = [], Counter[str]()
         for entry in entries:
             instance = instance_of(entry)
@@ -214,18 +221,18 @@ def main(arguments: Sequence[str]) -> int:
             else:
                 others.append((entry, certificate, new is not None))
         wanted = [(folder / entry.key, form_of(certificate)) for entry, certificate, _ in others]
-        with _old(options.old, wanted) as olds:
-            for (entry, certificate, known), old in zip(others, olds, strict=True):
+        with _old(old, wanted) as olds:
+            for (entry, certificate, known), before in zip(others, olds, strict=True):
                 instance, found, word = instance_of(entry), None, "stamped"
-                if old is not None and known:
+                if before is not None and known:
                     new = neutral_model(instance, form_of(certificate)).data
-                    found = stamped(certificate, old, new)
+                    found = stamped(certificate, before, new)
                 if found is None:
-                    found, word = made(instance, certificate, options.seconds), "made"
+                    found, word = made(instance, certificate, seconds), "made"
                 if found is None:
                     word = "lost"
                     print(f"{folder.name}/{entry.key}: lost", flush=True)
-                elif options.write:
+                elif write:
                     save(found, folder / entry.fields["certificate"])
                 counts[word] += 1
         totals += counts

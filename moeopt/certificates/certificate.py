@@ -1,6 +1,6 @@
 """Check certificates of lower bounds: ``python certificate.py FILE...``.
 
-This file imports the standard library alone. It reads models, which ``moeopt library model``
+This file imports the standard library alone. It reads models, which ``moeopt certificate model``
 writes, and certificates, finds the model of each by its hash, and says which lower bound is proven.
 
 Model (JSON, format "moeopt-model"): minimise ``(objective + constant) / denominator`` subject to

@@ -47,7 +47,7 @@ def check_command(
         verdict = moeopt.check(problem, decision)
     if answer is not None and answer.differs(problem, verdict.objective):
         warn(f"{solution}: {answer.writer} says {answer.claim:,.0f}, the checker another")
-    best = _best_known(instance, problem) if verdict.valid else None
+    best = best_known(instance, problem) if verdict.valid else None
     if as_json:
         report = {
             "problem": problem.problem,
@@ -70,7 +70,7 @@ def check_command(
     return DONE if verdict.valid else BAD_INPUT
 
 
-def _best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
+def best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
     """Return the objective of the best known solution, None if the file stands in no library."""
     from moeopt.study.known import Libraries
 

@@ -23,7 +23,7 @@ def explain_command(
         Path | None,
         typer.Option(metavar="FILE", help="What to look at; default: the best found."),
     ] = None,
-    method: Annotated[str, typer.Option(help="cp-sat, milp or mathprog.")] = "cp-sat",
+    method: Annotated[str, typer.Option(help="cp-sat or milp.")] = "cp-sat",
     options: SolvingOptions,
     as_json: Json = False,
 ) -> int:

@@ -14,6 +14,7 @@ from typing import TextIO
 import typer
 
 from moeopt.cli import (
+    certificate,
     check,
     explain,
     export,
@@ -21,7 +22,6 @@ from moeopt.cli import (
     gap,
     generate,
     holdout,
-    library,
     listing,
     losses,
     machine,
@@ -47,7 +47,7 @@ TESTED_ORTOOLS = ("9.15",)
 benchmarks/results/ortools_versions.md has what others say of instances that 9.15 is wrong about.
 """
 
-SHOWN = ("numpy", "pulp", "pydantic", "scipy", "swiglpk")
+SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 """What else ``--version`` names."""
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -82,7 +82,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
     app.add_typer(machine.build_app(), name="machine")
-    app.add_typer(library.build_app(), name="library")
+    app.add_typer(certificate.build_app(), name="certificate")
     app.callback(invoke_without_command=True)(_options)
     return app
 

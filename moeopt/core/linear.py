@@ -195,7 +195,7 @@ class IntegerProgram:
         if most > LARGEST_SUM:
             constraint = "-".join(row.name.split("_")[:-1])
             raise InputError(
-                f"milp, mathprog: {constraint} has sums up to {most}; floats hold whole"
+                f"milp: {constraint} has sums up to {most}; floats hold whole"
                 f" numbers up to {LARGEST_SUM} only. Method cp-sat computes in integers"
             )
 

@@ -8,7 +8,6 @@ and solving a file imports no simulator.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from moeopt.core.objective import Objective, Packing
@@ -564,15 +563,3 @@ class Problem(Generic[InstanceT, SolutionT]):
         """Return a sentence about how exact a solution's objective is, if there is one."""
         say = self._parts.precision
         return say(instance, solution) if say else None
-
-    @cached_property
-    def formulation_dir(self) -> Path:
-        """The folder with ``spec.md`` and ``<problem>.mod``: in an installed copy or a checkout."""
-        package = Path(__file__).parents[1]
-        installed = package / "_formulations"
-        return (installed if installed.is_dir() else package.parent / "formulations") / self.name
-
-    @property
-    def mathprog_file(self) -> Path:
-        """The algebraic model."""
-        return self.formulation_dir / f"{self.name}.mod"

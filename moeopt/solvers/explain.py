@@ -123,9 +123,9 @@ def explain(
     instance, seed, workers
         As in `moeopt.solve`.
     method
-        An exact method that can leave constraints out: cp-sat, milp or mathprog. With all rules the
-        problem's own exact method solves, and CP-SAT after it; so it does without a rule that an
-        instance can do without.
+        An exact method that can leave constraints out: cp-sat or milp. With all rules the problem's
+        own exact method solves, and CP-SAT after it; so it does without a rule that an instance can
+        do without.
     solution
         What to look at; by default the best solution found with all rules.
     time_limit_s, work_limit

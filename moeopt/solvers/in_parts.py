@@ -38,10 +38,6 @@ def _backend(name: str) -> Run:
         from moeopt.solvers.backends import milp
 
         return milp.run
-    if name == "mathprog":
-        from moeopt.solvers.backends import mathprog
-
-        return mathprog.run
     if name == "own":
         from moeopt.solvers.backends import own
 

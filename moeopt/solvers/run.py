@@ -25,7 +25,6 @@ from moeopt.solvers.verification import RESERVED, verified, wrong
 SOFTWARE = {
     "cpsat": ["ortools"],
     "milp": ["pulp", "scipy", "ortools"],
-    "mathprog": ["swiglpk"],
     "robust": ["numpy", "numba", "scipy"],
     "own": ["numpy", "numba", "scipy", "ortools"],
 }

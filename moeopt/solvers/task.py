@@ -63,7 +63,7 @@ class Trace:
         ]
 
 
-MODELS = ("cpsat", "milp", "mathprog")
+MODELS = ("cpsat", "milp")
 """The backends that hand a model to a solver, and can leave constraints out."""
 
 

@@ -95,7 +95,7 @@ def _settled(problem: str, options: Mapping[str, object]) -> str:
 Facts = dict[str, str | int]
 
 _ONE_AT_A_TIME = Lock()
-"""Dask may run several tasks in one process; GLPK and the clock want the process for themselves."""
+"""Dask may run several tasks in one process; the clock wants the process for itself."""
 
 
 class SolveFailedError(MoeoptError):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.studies.library_bests import better, open_entries
+from instances.tools.entries import REFERENCE, entries_of
 from moeopt import save
 from tests.rooms.core import read_object
-from tests.rooms.library import REFERENCE, entries_of
 from tests.rooms.study import BEST, INDEX
 
 SMALLEST = "mixtral/mixtral-writing-slots3-even.json"

@@ -5,40 +5,17 @@ import json
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 import pytest
 
 import moeopt
 from benchmarks.studies import counts_enough
-from benchmarks.studies import tri_domain_channels as study
-from benchmarks.studies.balance_regimes import draw, regimes, to_markdown
 from benchmarks.studies.bitwidth_restrictions import PLANS, compare
 from benchmarks.studies.bitwidth_scale import BITS, rounding, splits
-from benchmarks.studies.dimm_copies import curve, with_memory
+from benchmarks.studies.dimm_copies import curve, with_memory, without_layout
 from benchmarks.studies.information import Measured, in_library, summary
-from benchmarks.studies.own_layouts import foreign, proven, without_layout
 from benchmarks.textbook import bitwidth
 from tests.rooms.bitwidth import Instance, objective, violations
 from tests.rooms.sim import Workload, find, routing_trace
-
-
-def test_the_mean_fails_where_loads_spread_and_own_times_nowhere(tmp_path: Path) -> None:
-    """Two spreads and two rates, one prompt each; the table and the picture have them all."""
-    skews, speedups = (0.0, 4.0), (16.0, 256.0)
-    found = regimes(1, skews=skews, speedups=speedups)
-    assert found.unproven == 0
-    mean, own = found.median
-    assert own.max() < 0.005
-    assert mean[1, 0] > 1.5 * mean[0, 0] > 0.1
-    assert mean[:, 1].max() < 0.05
-    assert found.hottest[1] > found.hottest[0]
-    assert (np.diff(found.ratio, axis=1) > 0).all()
-    text = to_markdown(found, skews, speedups)
-    assert text.count("| 4 (") == 2
-    assert "256 x (T_w / T_n" in text
-    pytest.importorskip("matplotlib")
-    draw(found, skews, speedups, tmp_path / "map.svg")
-    assert "hottest tenth gets" in (tmp_path / "map.svg").read_text()
 
 
 def test_the_older_unit_hides_losses_and_the_layers_own_does_not() -> None:
@@ -182,40 +159,13 @@ def test_the_table_says_what_was_known() -> None:
     ]
 
 
-def test_on_its_own_layout_a_system_without_ndp_beats_every_schedule_on_trimoe_s() -> None:
-    """On `hard`: 0.77 of the best schedule on TriMoE's layout, where tables showed 2.66 times."""
-    _, _, given, own = foreign(["hard"])
-    assert given.startswith("| hard, TriMoE's | 2.66 / 2.85 | 2.66 / 2.85 |")
-    assert own.startswith("| hard, its own | 0.77 / 0.84 | 0.77 / 0.84 |")
-
-
-def test_the_loads_are_those_of_the_fixed_layout() -> None:
+def test_the_loads_are_those_of_the_fixed_layout(root: Path) -> None:
     """Without the layout the same experts have the same tokens and NDP costs."""
-    for instance, _ in proven("tri_domain", "hard"):
+    for file in (root / "instances/tri_domain/hard").glob("*.json"):
+        instance = moeopt.load(file)
+        assert isinstance(instance, moeopt.tri_domain.Instance)
         free = without_layout(instance).scenarios[0]
         assert sum(free.tokens) == sum(expert.tokens for expert in instance.experts)
         for expert in instance.experts:
             assert free.tokens[expert.expert] == expert.tokens
             assert expert.ndp_ns in (None, free.ndp_ns[expert.expert])
-
-
-def test_stored_optima_overload_channels_and_the_gpu() -> None:
-    """Optima of schema 1 do not keep rows that schema 1 lacks, but most do."""
-    for what in ("channel", "across", "base"):
-        over = study._overloads(what, fair=False)
-        assert len(over) == 84
-        assert 0 < sum(ratio > 1 for ratio in over) < len(over) / 4
-        assert 1.01 < max(over) < 1.3
-    before, _ = study.figures()
-    assert before.startswith("10 of 84 stored optima overload a channel, by up to 27.3 %")
-    assert len(list(study.overloads())) == 2 + 3 * 2
-
-
-def test_half_shares_lower_the_optimum_and_the_other_rows_raise_it() -> None:
-    """One instance of real routing under every settlement; all proven."""
-    found = {name: study.solved("esft-window", 1, 10, name)[0] for name in study.SETTLED}
-    assert all(of.objective == of.bound for of in found.values())
-    ratio = {name: of.objective / of.before for name, of in found.items()}
-    assert ratio["channels"] >= 1 > ratio["half shares, channels"]
-    assert ratio["+ base load"] >= ratio["half shares, channels"] > ratio["+ two parts"]
-    assert len(list(study.table(["esft-window"], 1, 10))) == 2 + 1 + len(study.SETTLED)

@@ -17,7 +17,6 @@ DECODE = "simulate --machine trimoe --model deepseek-v2"
 TWO_GPUS = "plan --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M"
 ONE_GPU = "plan --machine rtx4090+ryzen-am5 --model mixtral-8x7b --bits Q4_K_M"
 
-LIBRARY = Path(__file__).parents[2] / "instances"
 
 MISTAKES = {
     f"{TWO_GPUS} --trace t.npz": "--trace: goes with one GPU and one node; 2xrtx3090+epyc-7002",
@@ -67,7 +66,6 @@ MISTAKES = {
     "generate tri_domain --machine trimo --model deepseek-v2": "did you mean trimoe?",
     "generate cache --contxt 3": "--context",
     "generate joint --losses x": "for '--losses': 'x' is not one of 'fitted'",
-    f"library table cahce --library {LIBRARY}": "did you mean cache?",
     "list instances --path nowhere": "it is not an instance library",
     "machine show RTX4090+ryzen-am5": "rtx4090",
     "plan --machne x": "--machine",
@@ -129,7 +127,8 @@ MISTAKES = {
     f"plan {ON} --counts count.csv": "did you mean counts.csv",
     f"{DECODE} --trace axe.npz": "did you mean axes.npz",
     "simulate": "--machine, --model: are missing",
-    "library table": "name the folder `instances` of a checkout",
+    "certificate check a.json": "Missing argument 'certificate'",
+    "certificate make a.json": "Missing option '--out': The certificate",
     f"predict {ON} --plan none.json": "none.json: cannot be read: No such file",
     "calibrate --machine trimoe --points none.csv --out m.json": "did you mean counts.csv?",
     "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
@@ -161,7 +160,8 @@ MISTAKES = {
     "trace info axes.npy": "must be integers [token, layer], not int64 of shape (4, 300, 2)",
     "trace info turned.npz": "3 tokens in 300 layers: the axes are [token, layer, k]",
     f"{DECODE} --trace axes.npz": "2 per token in a top-6 model",
-    "library verify a.json": "must be a certificate",
+    "certificate check a.json b.json": "b.json: must be a certificate",
+    "certificate model a.json --for b.json --out m.json": "b.json: must be a certificate",
     # options that are impossible, or contradict each other
     "solve a.json --engine highs --method trimoe": "goes with method 'milp' only",
     "solve a.json --futures samples=128 --method trimoe": "goes with method 'robust' only",

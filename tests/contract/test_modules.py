@@ -81,7 +81,6 @@ SHARED_NAMES = {
     "Counted",
     "Curve",
     "Device",
-    "Entry",
     "Expert",
     "HostMemory",
     "Job",

@@ -19,7 +19,7 @@ def test_every_problem_is_complete(name: str, root: Path) -> None:
     home = Home(
         problem,
         import_module(f"moeopt.problems.{name}"),
-        problem.formulation_dir,
+        root / "formulations" / name,
         instances=root / "instances" / name,
         tests=root / "tests" / "problems" / name,
     )

@@ -67,7 +67,7 @@ def test_only_rooms_know_module_paths(root: Path) -> None:
         "from moeopt import core",
         "import moeopt.cli.main as main",
         "monkeypatch.setattr('moeopt.core.clock.perf_counter', None)",
-        "run([sys.executable, '-m', 'moeopt.solvers.glpk'])",
+        "run([sys.executable, '-m', 'moeopt.solvers.engines'])",
         "f'from moeopt.cli.main import {name}'",
         "moeopt.problems.registry.PROBLEMS",
     ],

@@ -110,7 +110,7 @@ def test_a_row_that_floats_do_not_hold_is_refused() -> None:
     largest: Any = TooHeavy((2**53 - 1) // 2)
     largest.post()
     milp: Any = TooHeavy(2**52)
-    with pytest.raises(InputError, match=r"^milp, mathprog: XX-C1 has sums up to \d+; .* cp-sat "):
+    with pytest.raises(InputError, match=r"^milp: XX-C1 has sums up to \d+; .* cp-sat "):
         milp.post()
 
 

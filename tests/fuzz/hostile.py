@@ -41,6 +41,9 @@ LONGEST_LINE = 1000
 
 MACHINE = "rtx4090+ryzen-am5"
 
+TOOLS = "instances.tools"
+"""The program whose commands are not those of `moeopt`."""
+
 COMMANDS = {
     "trace": ("trace", "info", "FILE"),
     "counts": ("trace", "info", "FILE"),
@@ -55,15 +58,15 @@ COMMANDS = {
     "store": ("report", "FILE", "--out", "OUT"),
     "sol": ("check", "INSTANCE", "FILE"),
     "plan": ("predict", "--machine", MACHINE, "--model", "glm-4.5-air", "--plan", "FILE"),
-    "certificate": ("library", "verify", "--instance", "INSTANCE", "FILE"),
-    "submission": ("library", "check", "FILE"),
+    "certificate": ("certificate", "check", "INSTANCE", "FILE"),
+    "submission": (TOOLS, "check", "FILE"),
     "bandwidths": ("machine", "import", "FILE"),
     "workload": (
         *("simulate", "--machine", MACHINE, "--model", "mixtral-8x7b", "--policy", "gpu-only"),
         *("--layers", "1", "--steps", "1", "--workload", "FILE"),
     ),
 }
-"""By the first part of a reader's name: the command that reads its files."""
+"""By the first part of a reader's name: the command that reads its files, `moeopt` or `TOOLS`."""
 
 ON_COMMAND_LINE = [name for name in READERS if name.partition("-")[0] in COMMANDS]
 
@@ -334,7 +337,8 @@ def _in_child(call: Callable[[], object]) -> tuple[int, resource.struct_rusage]:
 
 
 def _run(argv: list[str], said: Path) -> None:
-    """Run a command line as `moeopt` does, with what it says on stderr in a file; never return."""
+    """Run a command line as its program does, with its stderr in a file; never return."""
+    from instances.tools.commands import run as run_tool
     from tests.rooms.cli import main
 
     code = 99
@@ -347,7 +351,10 @@ def _run(argv: list[str], said: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (6 * MOST_S, 6 * MOST_S))
             resource.setrlimit(resource.RLIMIT_DATA, (2**33, 2**33))
             try:
-                main(argv)
+                if argv[0] == TOOLS:
+                    main(argv[1:], run_tool)
+                else:
+                    main(argv)
             except SystemExit as error:
                 code = error.code if isinstance(error.code, int) else 0
             except BaseException:
@@ -365,7 +372,8 @@ def _begun(argv: list[str], said: Path) -> None:
         os.dup2(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CREAT), number)
     resource.setrlimit(resource.RLIMIT_CPU, (6 * MOST_S, 6 * MOST_S))
     resource.setrlimit(resource.RLIMIT_DATA, (2**33, 2**33))
-    os.execv(sys.executable, [sys.executable, "-m", "moeopt", *argv])
+    program = argv if argv[0] == TOOLS else ["moeopt", *argv]
+    os.execv(sys.executable, [sys.executable, "-m", *program])
 
 
 def hostile(reader: str) -> Iterator[tuple[str, Ended]]:

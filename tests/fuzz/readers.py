@@ -15,21 +15,14 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from instances.tools.entries import open_table, problem_table, short_table, stem
+from instances.tools.submissions import certificate_faults, certified, submitted
 from moeopt import InputError, ModelMismatchError, get_machine
 from tests.gguf_files import F32, header, write_gguf
 from tests.interop.safetensors_files import write_safetensors
 from tests.interop.torch_files import saved
 from tests.rooms.certificates import certificate
 from tests.rooms.exporters import read_answer, read_copies, read_sol
-from tests.rooms.library import (
-    certificate_faults,
-    certified,
-    open_table,
-    problem_table,
-    short_table,
-    stem,
-    submitted,
-)
 from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.sim import Workload, find, get_model, load_loss_table, read_bandwidths, read_tensor
 from tests.rooms.study import Libraries, Store, read_campaign, resettled

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import pytest
 
 import moeopt
+from instances.tools.commands import run as run_tool
+from instances.tools.entries import entries_of, open_table, sums
 from tests.instances.test_library import build_script
 from tests.rooms.certificates import certificate
 from tests.rooms.cli import run
-from tests.rooms.library import entries_of, open_table, sums
 from tests.rooms.problems import PROBLEMS
-from tests.test_documents import PYTHON, SHELL
+from tests.test_documents import PYTHON, SHELL, run_line
 
 NAME = "mixtral-8x22b-rtx4090-7960x"
 KEY = f"synthetic/{NAME}.json.gz"
@@ -66,45 +66,45 @@ def test_the_guide_does_what_it_says(
     text = (root / "docs" / "benchmark.md").read_text()
     export, check, bounds, model = SHELL.findall(text)
     [(source, expected)] = PYTHON.findall(text)
-    assert run(shlex.split(export)[1:]) == 0
+    assert run_line(export) == 0
     Path("solve.py").write_text(source)
     capsys.readouterr()
     runpy.run_path("solve.py", run_name="__main__")
     assert capsys.readouterr().out == expected
     said = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
-    assert run(shlex.split(check)[1:]) == 0
+    assert run_line(check) == 0
     assert capsys.readouterr().out == said[1]
     for command in bounds.splitlines():
-        assert run(shlex.split(command)[1:]) == 0
+        assert run_line(command) == 0
     assert capsys.readouterr().out.endswith(said[2])
-    assert run(shlex.split(model)[1:]) == 0
+    assert run_line(model) == 0
     assert certificate.main(["model.json.gz", "bound.json.gz"]) == 0
     assert f"nothing costs less than {OPTIMUM}" in capsys.readouterr().out
 
     before = known_worse(copied)
-    assert run([*shlex.split(check)[1:], "--write", "--by", "A. Person"]) == 0
+    assert run_line(f"{check} --write --by 'A. Person'") == 0
     line = capsys.readouterr().out.splitlines()[0]
     assert line.endswith(f"better than best known by {before - OPTIMUM:,} ns")
     entry = best(copied)
     assert (entry["objective"], entry["status"], entry["by"]) == (OPTIMUM, "feasible", "A. Person")
-    assert run(["library", "verify", "bound.json.gz", "--write", "--by", "A. Person"]) == 0
+    assert run_tool(["verify", "bound.json.gz", "--write", "--by", "A. Person"]) == 0
     assert "better than best known bound by" in capsys.readouterr().out
     entry = best(copied)
     assert (entry["bound"], entry["status"], entry["method"]) == (OPTIMUM, "optimal", "milp")
-    assert run(["library", "verify", "bound.json.gz", "--write"]) == 0
+    assert run_tool(["verify", "bound.json.gz", "--write"]) == 0
     assert capsys.readouterr().out.count("\n") == 1, "nothing is written twice"
-    assert run(["library", "verify"]) == 0
+    assert run_tool(["verify"]) == 0
     assert capsys.readouterr().out == "cache: 1 certificates, 0 faults\n"
     assert [e.type for e in entries_of(copied)] == ["closed"]
 
 
 def test_how_a_solution_stands(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Worse, equal, better, in `library check` and in `check`; nothing is written unasked."""
+    """Worse, equal, better, in both commands `check`; nothing is written unasked."""
     instance = moeopt.load(copied / KEY)
     moeopt.save(moeopt.solve(instance, RULE).solution, "worse.json")  # type: ignore[arg-type]
     shutil.copy(copied / "solutions" / KEY, "equal.json.gz")
     entry = best(copied)
-    assert run(["library", "check", "worse.json", "equal.json.gz", "--write"]) == 0
+    assert run_tool(["check", "worse.json", "equal.json.gz", "--write"]) == 0
     worse, equal = capsys.readouterr().out.splitlines()
     assert re.search(r"worse than best known by [\d,]+ ns$", worse)
     assert equal.endswith("equals best known")
@@ -113,7 +113,7 @@ def test_how_a_solution_stands(copied: Path, capsys: pytest.CaptureFixture[str])
     assert best(copied) == entry
     known_worse(copied)
     entry = best(copied)
-    assert run(["library", "check", "equal.json.gz", "--json"]) == 0
+    assert run_tool(["check", "equal.json.gz", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["standing"], told["objective"], told["entered"]) == ("better", OPTIMUM, [])
     assert run(["check", str(copied / KEY), "equal.json.gz", "--json"]) == 0
@@ -126,7 +126,7 @@ def test_a_proof_that_cannot_be_is_exit_5(copied: Path, capsys: pytest.CaptureFi
     shutil.copy(copied / "solutions" / KEY, "good.json.gz")
     entries = {KEY: best(copied) | {"bound": OPTIMUM + 1, "objective": OPTIMUM + 1}}
     (copied / "best_known.json").write_text(json.dumps(entries))
-    assert run(["library", "check", "good.json.gz"]) == 5
+    assert run_tool(["check", "good.json.gz"]) == 5
     [line] = capsys.readouterr().err.splitlines()
     assert "below the bound 60,755,085,001 ns on record" in line
 
@@ -145,12 +145,12 @@ def test_tables_have_every_instance(root: Path, capsys: pytest.CaptureFixture[st
     unsolved = 0
     for problem in PROBLEMS:
         found = entries_of(root / "instances" / problem)
-        command = ["library", "table", problem, "--library", str(root / "instances")]
-        assert run([*command, "--markdown"]) == 0
+        command = ["table", problem, "--library", str(root / "instances")]
+        assert run_tool([*command, "--markdown"]) == 0
         _, _, *lines = capsys.readouterr().out.splitlines()
         keys = sorted(e.key for e in found)
         assert sorted(line.split("`")[1] for line in lines) == keys
-        assert run(command) == 0
+        assert run_tool(command) == 0
         shown = capsys.readouterr().out.splitlines()
         files = [line.split()[0] for line in shown if line.startswith("  ")]
         assert sorted(files) == sorted(key.rpartition("/")[2] for key in keys)

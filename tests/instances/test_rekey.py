@@ -12,8 +12,9 @@ import pytest
 
 import moeopt
 from instances.tools import rekey
+from instances.tools.commands import run
 from instances.tools.isomorphism import renumbering
-from instances.tools.rekey import main, stamped
+from instances.tools.rekey import stamped
 from tests.exporters.test_export_exact_model import random_instances
 from tests.rooms.certificates import Model, certify, emit, neutral_model, verify
 from tests.rooms.problems import get_problem
@@ -162,8 +163,8 @@ def test_what_becomes_of_a_certificate(
     """Kept; stamped where the order changes; made where the model does; lost where none is."""
     file = next(library.rglob("certificates/**/*.gz"))
     before = file.read_bytes()
-    options = ["--library", str(library), "--old", str(root)]
-    assert main(options) == 0
+    options = ["rekey", "--library", str(library), "--old", str(root)]
+    assert run(options) == 0
     assert "replication: 1 kept, 0 stamped, 0 made, 0 lost" in capsys.readouterr().out
 
     build = neutral_model
@@ -180,18 +181,18 @@ def test_what_becomes_of_a_certificate(
         monkeypatch.setattr(emit, "neutral_model", other)
 
     changed(extra=False)
-    assert main(options) == 0
+    assert run(options) == 0
     assert "0 kept, 1 stamped, 0 made, 0 lost" in capsys.readouterr().out
     assert file.read_bytes() == before
-    assert main([*options, "--write"]) == 0
+    assert run([*options, "--write"]) == 0
     assert "1 stamped" in capsys.readouterr().out
     assert gzip.decompress(file.read_bytes()) != gzip.decompress(before)
-    assert main(options) == 0
+    assert run(options) == 0
     assert "1 kept" in capsys.readouterr().out
     file.write_bytes(before)
     changed(extra=True)
-    assert main(options) == 0
+    assert run(options) == 0
     assert "0 kept, 0 stamped, 1 made, 0 lost" in capsys.readouterr().out
-    assert main([*options, "--seconds", "0"]) == 1
+    assert run([*options, "--seconds", "0"]) == 1
     assert "replication/" + KEY + ": lost" in capsys.readouterr().out
     assert file.read_bytes() == before

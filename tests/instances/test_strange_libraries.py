@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import moeopt
+from instances.tools.commands import run
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
-from tests.rooms.cli import run
 from tests.rooms.core import digest
 from tests.rooms.study import BEST, INDEX
 
@@ -19,6 +20,8 @@ KEY = "family/a.json"
 Capture = pytest.CaptureFixture[str]
 
 Change = Callable[[dict[str, Any]], Any]
+
+refused = partial(refused_command, run=run)
 
 
 def library(folder: Path, key: str = KEY) -> Path:
@@ -66,7 +69,7 @@ def test_indexes_of_another_form_are_a_line(
     entry = json.loads(file.read_text())[KEY] if file.exists() else {}
     moeopt.save({KEY: change(entry | ({"bound": 1} if name == BEST else {}))}, file)
     for words in (["table"], ["check", str(tmp_path / "s.json")], *[["verify"]] * (name == BEST)):
-        assert reason in refused_command(capsys, ["library", *words, "--library", str(place)])
+        assert reason in refused(capsys, [*words, "--library", str(place)])
 
 
 @pytest.mark.parametrize("key", ["../../out/a.json", "family/../../../out/a.json"])
@@ -76,8 +79,8 @@ def test_no_key_leads_out_of_the_library(key: str, tmp_path: Path, capsys: Captu
     (tmp_path / "library" / "out").mkdir()
     place = library(tmp_path, key)
     before = sorted(tmp_path.rglob("*"))
-    command = ["library", "check", "--write", "--library", str(place), str(tmp_path / "s.json")]
-    assert "must be a file below" in refused_command(capsys, command)
+    command = ["check", "--write", "--library", str(place), str(tmp_path / "s.json")]
+    assert "must be a file below" in refused(capsys, command)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -85,7 +88,7 @@ def test_a_better_solution_is_entered_below_the_library(tmp_path: Path) -> None:
     """So that the test before can fail for its reason only."""
     place = library(tmp_path)
     (place / "tri_domain/solutions/family").mkdir(parents=True)
-    command = ["library", "check", "--write", "--library", str(place), str(tmp_path / "s.json")]
+    command = ["check", "--write", "--library", str(place), str(tmp_path / "s.json")]
     assert run(command) == 0
     assert (place / "tri_domain/solutions" / KEY).is_file()
 
@@ -95,8 +98,8 @@ def test_an_instance_with_a_hole_is_a_line(tmp_path: Path, capsys: Capture) -> N
     place = library(tmp_path)
     with (place / "tri_domain" / KEY).open("wb") as stream:
         stream.truncate(30 * 2**30)
-    command = ["library", "check", "--library", str(place), str(tmp_path / "s.json")]
-    assert "larger than 64 MiB" in refused_command(capsys, command)
+    command = ["check", "--library", str(place), str(tmp_path / "s.json")]
+    assert "larger than 64 MiB" in refused(capsys, command)
 
 
 def test_long_names_are_cut(tmp_path: Path, capsys: Capture) -> None:
@@ -104,6 +107,6 @@ def test_long_names_are_cut(tmp_path: Path, capsys: Capture) -> None:
     place = library(tmp_path)
     names = {"instance": "a" * 10**5, "problem": "b" * 10**5}
     moeopt.save({"format": "moeopt-certificate", "version": 2} | names, tmp_path / "c.json")
-    command = ["library", "verify", "--library", str(place), str(tmp_path / "c.json")]
-    said = refused_command(capsys, command)
+    command = ["verify", "--library", str(place), str(tmp_path / "c.json")]
+    said = refused(capsys, command)
     assert len(said) < 500

@@ -15,7 +15,7 @@ from tests.problems.relayout import by_arrays as relayout
 from tests.problems.tri_domain.random_instances import least_makespan
 
 FEW_FLOATS = Options(work="4", every=4)
-"""Limits of work, so that the same instances are solved everywhere; of milp and mathprog a part."""
+"""Limits of work, so that the same instances are solved everywhere; of milp and GLPK a part."""
 
 
 COSTS = ("loss", "penalty", "loads")
@@ -153,6 +153,6 @@ def test_the_others_are_right(problem: str) -> None:
 @pytest.mark.parametrize("first", range(40_000, 40_180, 20))
 @pytest.mark.parametrize("problem", MAKERS)
 def test_two_thousand_more_are_right(problem: str, first: int) -> None:
-    """Nine shares of twenty for each of eleven problems, by every law, milp and mathprog rarely."""
+    """Nine shares of twenty for each of eleven problems, by every law, milp and GLPK rarely."""
     of = [*cases(problem, 20, first, MIXED)]
     assert [line for case in of for line in attack(case, FEW_FLOATS).found] == []

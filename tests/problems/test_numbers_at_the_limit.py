@@ -19,7 +19,7 @@ from tests.rooms.layout import SharedLayout, lower_bound
 from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.solvers import problem_methods
 
-OTHERS = ("cp-sat", "milp", "mathprog", "brute-force")
+OTHERS = ("cp-sat", "milp", "brute-force")
 
 EVERY_GROUP = [(problem, fields) for problem, groups in GROUPS.items() for fields in groups]
 
@@ -63,7 +63,7 @@ def test_every_method_answers_at_the_limit(problem: str, fields: tuple[str, ...]
     """Heuristics give what the checker accepts, models solve, or a line says why not."""
     for instance in at_the_limit(problem, fields):
         for method in problem_methods(get_problem(problem)).values():
-            if method.name in ("brute-force", "milp", "mathprog"):
+            if method.name in ("brute-force", "milp"):
                 continue
             try:
                 found = moeopt.solve(instance, method.name, work_limit=1)

@@ -5,6 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.cli.campaign_progress": ("Shown",),
+        "moeopt.cli.check as check_module": (),
         "moeopt.cli.front_picture": ("save_fronts",),
         "moeopt.cli.gantt": ("draw",),
         "moeopt.cli.gap_tables": ("WIDTH", "print_tables"),

@@ -6,13 +6,11 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.solvers.arguments": ("Limits",),
         "moeopt.solvers.backends.cpsat as cpsat": ("integer_bound",),
-        "moeopt.solvers.backends.mathprog": ("data_section",),
         "moeopt.solvers.backends.milp as milp": ("FUNCTIONS",),
         "moeopt.solvers.backends.own as own": (),
         "moeopt.solvers.engines as engines": ("Answer", "solve_highs"),
         "moeopt.solvers.evidence": ("Claim", "REFUTED"),
         "moeopt.solvers.explain as explain": ("bind",),
-        "moeopt.solvers.glpk as glpk": ("holds",),
         "moeopt.solvers.in_parts as in_parts": (),
         "moeopt.solvers.limits": ("Deadline", "run_interruptible", "within"),
         "moeopt.solvers.methods": ("problem_methods",),

@@ -8,7 +8,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 
 
 @pytest.mark.usefixtures("template_problem")
-@pytest.mark.parametrize("method", ["cp-sat", "milp", "mathprog"])
+@pytest.mark.parametrize("method", ["cp-sat", "milp"])
 def test_a_conflict_is_minimal(method: str) -> None:
     """Both rules of the miniature problem are needed for its infeasibility, and named."""
     from formulations.TEMPLATE.problem.instance import Instance

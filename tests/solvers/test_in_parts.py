@@ -10,7 +10,7 @@ from tests.problems.bitwidth.bitwidth_random_instances import random_instance
 from tests.rooms.bitwidth import Instance, cpsat, greedy_marginal, joined, objective, parts, split
 from tests.rooms.solvers import in_parts
 
-EXACT = ("cp-sat", "milp", "mathprog")
+EXACT = ("cp-sat", "milp")
 
 
 def layered(seed: int = 0, layers: int = 6, experts: int = 5, **changes: Any) -> Instance:

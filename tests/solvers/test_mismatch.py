@@ -13,7 +13,7 @@ MODELS = {"cp-sat": cpsat.Model, "milp": cpsat.Model}  # whose rows the MILP has
 
 
 @pytest.mark.parametrize("shift", [-1000, 1000])
-@pytest.mark.parametrize("method", ["cp-sat", "milp", "mathprog"])
+@pytest.mark.parametrize("method", MODELS)
 def test_another_objective_than_the_checkers(
     method: str, shift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,60 +2,28 @@
 
 import subprocess
 import sys
-import threading
 
 import pytest
 
 import moeopt
-from moeopt import solve
 from tests.problems.cache.cache_random_instances import random_instance
-from tests.rooms.solvers import Process, ProcessEndedError, engines, glpk, rule_process, serve_pipes
-
-GLPK = glpk.__name__
+from tests.rooms.solvers import Process, ProcessEndedError, engines, rule_process, serve_pipes
 
 
 def test_who_is_ended_answers_no_more() -> None:
     """Who waits for its answer is told."""
-    process = Process(GLPK)
+    process = Process(engines.__name__)
     assert process.alive
     process.end()
     assert not process.alive
     with pytest.raises(ProcessEndedError, match="SIGKILL"):
-        process.ask({"model": "x"})
+        process.ask({"file": "x"})
 
 
 def test_who_ends_itself_is_told_by_its_code() -> None:
     """Here for a module that does not exist."""
     with pytest.raises(ProcessEndedError, match="exit code 1"):
         Process("moeopt.no_such_module")
-
-
-def test_a_model_that_is_late_is_ended() -> None:
-    """Nothing goes on in a thread; the next model has a process again."""
-    instance = random_instance(3)
-
-    def closed() -> bool:
-        found = moeopt.solve(instance, "mathprog", verify=False)
-        return found.objective is not None and found.objective == found.bound
-
-    assert closed()
-    before = threading.active_count()
-    late = solve(instance, "mathprog", time_limit_s=1e-6)
-    assert late.termination == "time_limit"
-    assert threading.active_count() == before
-    assert closed()
-
-
-def test_glpk_that_falls_over_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its assertions abort its process on some large numbers: then it has proven nothing."""
-
-    def aborted(*_: object) -> None:
-        raise ProcessEndedError("its process was ended by SIGABRT")
-
-    monkeypatch.setattr(Process, "ask_within", aborted)
-    result = moeopt.solve(random_instance(3), "mathprog", warm_start=False)
-    assert (result.status, result.solution, result.bound) == ("unknown", None, None)
-    assert result.raw_status == "GLPK gave up: its process was ended by SIGABRT"
 
 
 def test_a_large_program_is_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:

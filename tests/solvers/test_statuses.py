@@ -12,7 +12,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.tri_domain import Instance
 
 METHODS = moeopt.methods("tri_domain")
-EXACT = ["auto", "threshold", "cp-sat", "milp", "mathprog", "brute-force"]
+EXACT = ["auto", "threshold", "cp-sat", "milp", "brute-force"]
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_infeasible_is_proven_not_guessed() -> None:
 
     rows = [{"size_bytes": 6, "miss_ns": 5}, {"size_bytes": 7, "miss_ns": 9}]
     tight = Template(name="tight", capacity_bytes=10, min_kept=2, experts=rows)
-    for method in ("dp", "cp-sat", "milp", "mathprog", "brute-force"):
+    for method in ("dp", "cp-sat", "milp", "brute-force"):
         result: Result = moeopt.solve(tight, method)
         assert (result.status, result.termination) == ("infeasible", "completed")
         assert (result.objective, result.bound, result.solution) == (None, result.bound, None)

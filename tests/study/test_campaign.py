@@ -103,7 +103,7 @@ def test_exact_means_all_but_brute_force(folder: Path) -> None:
     """So that "exact" can be said of instances of any size."""
     path = write(folder, 'campaign = "x"\ninstances = ["family"]\nmethods = ["exact"]')
     names = {key.method for key in make_plan(read_campaign(path)).entries[0].keys}
-    assert names == {"threshold", "cp-sat", "milp", "mathprog"}
+    assert names == {"threshold", "cp-sat", "milp"}
 
 
 def test_no_method_is_called_as_a_group() -> None:

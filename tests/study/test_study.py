@@ -46,7 +46,7 @@ def test_every_heuristic_by_default() -> None:
     rows = moeopt.gap(INSTANCES[:1])
     names = [row.result.method for row in rows]
     heuristics = [m for m in moeopt.methods("tri_domain") if m not in names]
-    assert heuristics == ["auto", "cp-sat", "milp", "mathprog", "brute-force"]
+    assert heuristics == ["auto", "cp-sat", "milp", "brute-force"]
 
 
 def test_rules_that_need_copies_run_where_copies_are_permitted() -> None:

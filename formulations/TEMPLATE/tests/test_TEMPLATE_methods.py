@@ -8,6 +8,7 @@ from formulations.TEMPLATE.problem.cpsat import Model
 from formulations.TEMPLATE.problem.heuristics import HEURISTICS
 from formulations.TEMPLATE.problem.instance import Expert, Instance, Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance
+from tests.mathprog.solve import solve
 
 
 def test_a_hand_computed_anchor() -> None:
@@ -32,7 +33,7 @@ def test_every_method_agrees_with_brute_force() -> None:
         seen.add(truth.status)
         for method in ("dp", "cp-sat", "milp", "mathprog"):
             for warm_start in (False, True):
-                found = moeopt.solve(instance, method, warm_start=warm_start)
+                found = solve(instance, method, warm_start=warm_start)
                 assert (found.status, found.objective) == (truth.status, truth.objective), instance
     assert seen == {"optimal", "infeasible"}
 

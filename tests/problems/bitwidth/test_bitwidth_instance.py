@@ -6,6 +6,7 @@ import pytest
 
 import moeopt
 from moeopt import InputError, save
+from tests.mathprog.solve import solve
 from tests.refusals import refused
 from tests.rooms.bitwidth import Instance, frontier
 
@@ -64,7 +65,7 @@ def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
     assert instance.loss_error == 6
     moeopt.save(instance, tmp_path / "two.json")
     assert moeopt.load(tmp_path / "two.json") == instance
-    results = {m: moeopt.solve(instance, m).objective for m in ("dp", "cp-sat", "milp", "mathprog")}
+    results = {m: solve(instance, m).objective for m in ("dp", "cp-sat", "milp", "mathprog")}
     assert set(results.values()) == {2 + 2}
     with pytest.raises(InputError, match="units of each layer do not add up"):
         frontier(instance)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt import InputError, save, solve
+from moeopt import InputError, save
+from tests.mathprog.solve import solve
 from tests.problems.agreement import assert_anchors
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import KINDS, copies_matter, random_instance

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moeopt import solve
+from tests.mathprog.solve import solve
 from tests.problems.agreement import (
     assert_agreement,
     assert_anchors,

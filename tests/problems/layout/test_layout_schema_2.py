@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt import InputError, save, solve
+from moeopt import InputError, save
+from tests.mathprog.solve import solve
 from tests.problems.agreement import assert_agreement, changed
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from moeopt import solve
+from tests.mathprog.solve import solve
 from tests.problems.agreement import (
     assert_checkers_agree,
     assert_found,

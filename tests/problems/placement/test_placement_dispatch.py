@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt import InputError, run_on, solve
+from moeopt import InputError, run_on
+from tests.mathprog.solve import solve
 from tests.problems.agreement import assert_agreement, assert_starts_help
 from tests.problems.placement.placement_random_instances import FREE_KINDS, random_instance
 from tests.rooms.placement import (

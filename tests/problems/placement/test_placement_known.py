@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt import save, solve
+from moeopt import save
+from tests.mathprog.solve import solve
 from tests.refusals import refused
 from tests.rooms.core import HINDSIGHT, NOTHING
 from tests.rooms.placement import HEURISTICS, SETTLEMENTS, Instance, Known, Solution

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moeopt import solve
+from tests.mathprog.solve import solve
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help, exact
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,

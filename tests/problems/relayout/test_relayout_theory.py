@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from moeopt import solve
+from tests.mathprog.solve import solve
 from tests.problems.agreement import assert_missed, changed
 from tests.problems.agreement import proven as optimum
 from tests.problems.relayout.relayout_random_instances import (

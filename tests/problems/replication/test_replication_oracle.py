@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moeopt import solve
+from tests.mathprog.solve import solve
 from tests.problems.agreement import assert_agreement, assert_anchors
 from tests.problems.replication.replication_random_instances import (
     hard_instance,

@@ -6,6 +6,7 @@ import pytest
 
 import moeopt
 from moeopt import InputError
+from tests.mathprog.solve import solve
 from tests.problems.split.split_random_instances import random_instance
 from tests.refusals import refused
 from tests.rooms.core import Search
@@ -56,7 +57,7 @@ def test_a_hand_computed_anchor() -> None:
     """Two layers on GPU 0, one on GPU 1: 5 + 2 (10 + 12) + 9 + 14 + 17 + 5 = 94."""
     instance = three_layers()
     for method in ("brute-force", "labels", "cp-sat", "milp", "mathprog"):
-        result = moeopt.solve(instance, method)
+        result = solve(instance, method)
         assert (result.status, result.objective) == ("optimal", 94)
     best = Solution(instance="anchor", attention=(0, 0, 1), experts=(0, 0, 1))
     assert check.objective(instance, best) == 94
@@ -90,7 +91,7 @@ def test_every_method_agrees_with_brute_force(seeds: range) -> None:
         truth = moeopt.solve(instance, "brute-force")
         seen.add(truth.status)
         for method in ("cp-sat", "milp", "mathprog"):
-            found = moeopt.solve(instance, method, warm_start=False)
+            found = solve(instance, method, warm_start=False)
             assert (found.status, found.objective) == (truth.status, truth.objective), instance
         search = Search(limit_s=60)
         labels.solve(instance, search)

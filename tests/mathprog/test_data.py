@@ -1,13 +1,9 @@
-"""The data section of an algebraic model: what it is given of an instance; what GLPK says."""
+"""Data sections of the algebraic models."""
 
 from pathlib import Path
 
-import numpy as np
-from scipy.sparse import csr_array
-
+from tests.mathprog.data import data_section
 from tests.rooms.cache import Instance
-from tests.rooms.core import Program
-from tests.rooms.solvers import data_section, holds
 
 INSTANCE = Instance(
     name="i",
@@ -39,19 +35,3 @@ def test_a_list_comes_with_its_length() -> None:
 def test_what_the_model_does_not_declare_is_left_out() -> None:
     """Neither the list nor its length."""
     assert data_section("param slots;", INSTANCE, Path("o")).count("param") == 1
-
-
-def test_a_solution_that_breaks_its_rows_is_told_from_one_that_keeps_them() -> None:
-    """One of two things is chosen, and 3e10 of the first cost no more than the second."""
-    program = Program(
-        cost=np.zeros(2),
-        lower=np.zeros(2),
-        upper=np.ones(2),
-        integer=np.ones(2, dtype=np.int64),
-        rows=csr_array([[1.0, 1.0], [3e10, -3e10]]),
-        row_lower=np.array([1.0, -np.inf]),
-        row_upper=np.array([1.0, 0.0]),
-    )
-    assert holds(program, np.array([0.0, 1.0]))
-    assert not holds(program, np.array([0.0, 0.0]))
-    assert not holds(program, np.array([1.0, 0.0]))

@@ -11,24 +11,39 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
+import typer
 from pydantic import BaseModel, TypeAdapter
 
-from moeopt.core.envelope import InstanceEnvelope, validated
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import MAX_FILE_BYTES, read_object, save
-from moeopt.core.objective import Objective, entries, of_json, relative
-from moeopt.core.untrusted import digest, inside
-from moeopt.core.wording import shortened, shown
-from moeopt.problems.files import load
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.result import with_unit
-from moeopt.study.known import BEST, INDEX, Claim
+from benchmarks.rooms.core import (
+    MAX_FILE_BYTES,
+    InstanceEnvelope,
+    Objective,
+    digest,
+    entries,
+    inside,
+    of_json,
+    read_object,
+    relative,
+    shortened,
+    shown,
+    validated,
+)
+from benchmarks.rooms.problems import PROBLEMS, get_problem
+from benchmarks.rooms.solvers import with_unit
+from benchmarks.rooms.study import BEST, INDEX, Claim
+from moeopt import InputError, load, save
 
 T = TypeVar("T")
 
 CERTIFICATES, REFERENCE, SUMS = "certificates", "reference.json", "SHA256SUMS"
+
+LIBRARY = Path("instances")
+"""The library, in the folder of a checkout."""
+
+Where = Annotated[Path, typer.Option("--library", help="Folder of the instance library.")]
+"""Option of the commands."""
 
 EASY_CPU_S, MEDIUM_CPU_S = 1.0, 10.0
 """Limits of the types, in CPU seconds with one worker."""

@@ -1,17 +1,22 @@
-"""What people hand in: solutions, held to the best known one, and certificates of bounds."""
+"""Submissions: solutions, compared with the best known one, and certificates of bounds."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moeopt.certificates.certificate import Model, RefusedError, read, verify
-from moeopt.certificates.model import form_of, neutral_model
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, ModelMismatchError
-from moeopt.core.json_files import save
-from moeopt.core.objective import Objective, below, entries, of_json
-from moeopt.exporters.targets.exact_model import read_answer
-from moeopt.library.entries import (
+from benchmarks.rooms.certificates import proven_bound, read_certificate
+from benchmarks.rooms.core import (
+    InstanceEnvelope,
+    Objective,
+    SolutionEnvelope,
+    below,
+    entries,
+    of_json,
+)
+from benchmarks.rooms.exporters import read_answer
+from benchmarks.rooms.solvers import with_unit
+from benchmarks.rooms.study import BEST, Standing, compared, standing
+from instances.tools.entries import (
     CERTIFICATES,
     Entry,
     claims,
@@ -21,10 +26,7 @@ from moeopt.library.entries import (
     today,
     write_best,
 )
-from moeopt.problems.files import load, load_solution
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.result import check, with_unit
-from moeopt.study.known import BEST, Standing, compared, standing
+from moeopt import InputError, ModelMismatchError, check, load, load_solution, save
 
 LONGEST_NAME = 100
 """Most characters of the name that an entry is credited to."""
@@ -189,17 +191,14 @@ def certified(library: Path, file: Path, instance: Path | None = None) -> Certif
         If it proves more than the best known solution costs.
     """
     try:
-        data = read(file)
-        if data.get("format") != "moeopt-certificate":
-            raise InputError("format: must be moeopt-certificate")
+        data = read_certificate(file)
         entry = find(library, str(data.get("instance")), str(data.get("problem")))
         known = instance_of(entry)
         if instance is not None and _data(load(instance)) != _data(known):
             raise InputError(f"{instance}: is another instance than {entry.folder / entry.key}")
-        steps = verify(Model(neutral_model(known, form_of(data)).data), data)
-    except (InputError, RefusedError) as error:
+        bound = proven_bound(known, data)
+    except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    bound = get_problem(entry.problem).packing(known).unpack(steps)
     if below(entry.objective, bound):
         raise ModelMismatchError(f"{file}: proves more than the best known solution costs")
     return Certified(entry, data, bound)

@@ -1,1 +1,0 @@
-"""The instance library as a benchmark: tables of what is known, submissions, bounds entered."""
