@@ -85,21 +85,6 @@ class Settlement:
         return [value for value in self.values if value != self.default]
 
 
-def context_length(default: str) -> Settlement:
-    """Return the settlement of how much attention has to read, with a problem's default."""
-    return Settlement(
-        name="context",
-        question="How many tokens are in the KV cache when a token is decoded?",
-        words="For decode performance, we use a fixed prompt length of 32 tokens and constrain the "
-        "generated output to a maximum of 512 tokens",
-        source="KTransformers 6.1",
-        values={value: f"{value} tokens" for value in ("0", "512", "8192", "32768")},
-        default=default,
-        why="within the words; attention's share of a step grows with it",
-        is_setting=True,
-    )
-
-
 def settled_name(method: str, settled: Mapping[str, str]) -> str:
     """Return what a method with settlements is called: ``trimoe[refinement=all,tie_order=gpu]``."""
     if not settled:

@@ -208,7 +208,7 @@ def _remade(
 BATCH = "batch"
 """The settlement that makes other loads."""
 
-ANEW = (BATCH, "context", "losses", "one_bit_loss")
+ANEW = (BATCH, "losses", "one_bit_loss")
 """Settlements that need what an instance was made from: a machine, a workload, or its trace."""
 
 WHERE = ("step", "first_window", "drawn_windows")

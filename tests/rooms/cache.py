@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazily(
             "violations",
         ),
         "moeopt.problems.cache.dynamic_program as dynamic_program": ("within",),
-        "moeopt.problems.cache.generate": ("resettled", "slots_of"),
+        "moeopt.problems.cache.generate": ("slots_of",),
         "moeopt.problems.cache.heuristics": (
             "HEURISTICS",
             "best_uniform",

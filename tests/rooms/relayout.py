@@ -47,7 +47,6 @@ __getattr__, __dir__ = lazily(
             "execute",
         ),
         "moeopt.problems.relayout.modes": ("Modes", "objective_grid"),
-        "moeopt.problems.relayout.settlements": ("OWN",),
         "moeopt.problems.relayout.striped_reads as striped_reads": ("_Decomposition", "solve"),
         "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (
             "LabelSetting",

@@ -263,21 +263,14 @@ def test_a_table_needs_no_trace_where_nothing_is_taken_from_one(tmp_path: Path) 
             moeopt.generate("bitwidth", **common, **table, **options)
 
 
-def test_settlements_of_instances_are_options() -> None:
-    """A budget of 2.51 bits for eight experts, and counts and scores over their largest."""
+def test_a_budget_is_rounded_down_and_importance_has_shares_of_the_layer() -> None:
+    """A budget of 2.51 bits for eight experts, and counts and scores over their sums."""
     assert made(average_bits=2.51).layers[0].budget_bits == 20
-    assert made(average_bits=2.51, budget_rounding="up").layers[0].budget_bits == 21
-    assert made(average_bits=2.5, budget_rounding="up").layers[0].budget_bits == 20
     ids = mixtral_trace().topk_ids
     scored = Trace("scored", ids, np.where(ids == 3, 0.75, 0.25).astype(np.float32))
     # Counts 0 1 0 2 0 0 0 4 and scores 0 1/4 0 3/2 0 0 0 1, less what comes after the prompt.
-    importance = [
-        {e.expert: e.importance for e in made(trace=scored, norm=norm).layers[0].experts}
-        for norm in ("sum", "max")
-    ]
-    assert importance[0][7] == round(1e6 * (4 / 8 + 1 / 3) / 2)
-    assert importance[1][7] == round(1e6 * (1 + 2 / 3) / 2)
-    assert importance[1][3] == round(1e6 * (2 / 4 + 1) / 2)
+    importance = {e.expert: e.importance for e in made(trace=scored).layers[0].experts}
+    assert importance[7] == round(1e6 * (4 / 8 + 1 / 3) / 2)
 
 
 def test_a_workloads_instance_is_made_again_under_another_settlement() -> None:

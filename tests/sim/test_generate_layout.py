@@ -253,7 +253,7 @@ def test_a_forecast_needs_another_window() -> None:
         made(windows=6)
 
 
-def test_schema_2_is_what_the_settlements_say() -> None:
+def test_schema_2_is_what_the_options_say() -> None:
     """By hand for DeepSeek-V2-Lite: 17.3 MB per expert, two shared ones, 64 tokens."""
     settled = made(dimm_share="1/2", channels="two DIMMs each", gpu_base="shared experts", dimms=5)
     assert (settled.dimm_share, settled.channels) == ((1, 2), (0, 0, 1, 1, 2))
@@ -276,7 +276,7 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
     assert resettled(instance, "dimm_share", "1/2") is not None
     assert resettled(instance, "batch", "8") is None
     assert resettled(instance, "layout_from", "last step") is None
-    assert resettled(instance.model_copy(update={"provenance": None}), "channels", "none") is None
+    assert resettled(instance.model_copy(update={"provenance": None}), "dimm_share", "1") is None
     assert resettled(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
-    with pytest.raises(InputError, match="channels: must be 'none' or 'two DIMMs each'"):
-        resettled(instance, "channels", "many")
+    with pytest.raises(InputError, match="dimm_share: must be '1' or '1/2'"):
+        resettled(instance, "dimm_share", "many")

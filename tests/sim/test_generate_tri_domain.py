@@ -252,7 +252,7 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again(change: dict[str, A
     assert resettled(instance.model_copy(update=change), "cold_cut", "tokens 0.1") is None
 
 
-def test_schema_2_is_what_the_settlements_say() -> None:
+def test_schema_2_is_what_the_options_say() -> None:
     """Channels and shares of the DIMMs, the shared experts' time, and Eq. 2 in its parts."""
     settled = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_base": "shared experts"}
     plain, memory = made(step=1, dimms=5), made(step=1, dimms=5, **settled)

@@ -1,7 +1,6 @@
 """Sizes of the experiment as settlements, and all settlements at once."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,32 +60,6 @@ def test_a_batch_of_a_trace_needs_the_trace(root: Path, tmp_path: Path) -> None:
     (tmp_path / "esft_deepseek_v2_lite" / "law.npz").write_bytes(b"another")
     with pytest.raises(moeopt.InputError, match="is not the trace"):
         resettled(instance, "batch", "64", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("problem", "machine", "options"),
-    [
-        ("deferral", "ktransformers-a100", {"variation": 0.3}),
-        ("split", "2xrtx3090+epyc-7002", {"bits": "Q4_K_M"}),
-        ("joint", "rtx4090-7960x", {"workload": "trimoe-skew", "steps": 2, "layers": 2}),
-    ],
-)
-def test_another_context_needs_the_machine_and_the_workload(
-    problem: str, machine: str, options: dict[str, Any]
-) -> None:
-    """Attention takes longer; everything else is as it would have been made."""
-    common: dict[str, Any] = {"machine": machine, "model": "deepseek-v2-lite"} | options
-    short, long = (moeopt.generate(problem, **common, context=n) for n in (0, 8192))
-    other = resettled(short, "context", "8192")
-    assert other is not None
-    assert other.model_copy(update={"name": long.name, "provenance": None}) == long.model_copy(
-        update={"provenance": None}
-    )
-    assert long.model_copy(update={"provenance": None}) != short.model_copy(
-        update={"provenance": None}
-    )
-    strange = {**(short.provenance or {}), "machine": "no-such+machine"}
-    assert resettled(short.model_copy(update={"provenance": strange}), "context", "512") is None
 
 
 def test_all_settlements_at_once_name_the_ends() -> None:

@@ -82,30 +82,27 @@ class Symbols:
 
 
 def balanced_experts(
-    instance: Instance,
-    balance_times: str = "own",
-    unhidden_part: str = "multiples of N",
-    taken_first: str = "hot",
+    instance: Instance, balance_times: str = "own", taken_first: str = "hot"
 ) -> Fraction:
     """Return E_g, the real number of experts at which Eq. 1 or 2 balances.
 
     The left side less the right rises with E_g, but for drops of T_g/N at integers, where E_g'
-    begins anew; the least root is taken. Without one it is 0 (the GPU is late anyway) or TopK.
+    begins anew; the least root is taken. At multiples of N E_g' is 1/N, as the paper says, and at
+    the other integers 0. Without a root it is 0 (the GPU is late anyway) or TopK.
 
     Parameters
     ----------
     instance
         One layer.
-    balance_times, unhidden_part, taken_first
+    balance_times, taken_first
         Settlements, see `settlements`.
     """
     s = Symbols.of(instance, balance_times, taken_first)
-    nominal = 1 if unhidden_part == "every integer" else s.units
     return _least_root(
         s.gpu_overhead - s.ndp_overhead - s.remaining(Fraction(0)),
         [s.transfer + n for n in s.ndp],
         [g / s.units for g in s.gpu],
-        nominal,
+        s.units,
     )
 
 
@@ -174,12 +171,11 @@ def _least_root(
 def balance_equation(
     instance: Instance,
     balance_times: str = "own",
-    unhidden_part: str = "multiples of N",
     rounding: str = "best",
     taken_first: str = "hot",
 ) -> Solution:
     """Take what Eq. 1 (decode) or Eq. 2 (prefill) balances, rounded to slices."""
-    share = balanced_experts(instance, balance_times, unhidden_part, taken_first)
+    share = balanced_experts(instance, balance_times, taken_first)
     slices = share * instance.slices
     options = [take(instance, count, taken_first) for count in _rounded(instance, slices, rounding)]
     return min(options, key=lambda option: objective(instance, option))
@@ -195,34 +191,26 @@ def _rounded(instance: Instance, slices: Fraction, rounding: str) -> list[int]:
     return sorted({sign * floor(sign * slices / n) * n for n in steps for sign in (1, -1)})
 
 
-def e_max(
-    instance: Instance,
-    balance_times: str = "own",
-    taken_first: str = "hot",
-    resident_part: str = "whole experts",
-) -> Solution:
+def e_max(instance: Instance, balance_times: str = "own", taken_first: str = "hot") -> Solution:
     """Compute as many resident experts on the GPU as Eq. 3 allows, the rest on the NDP units.
 
+    They are whole experts, since the paper has a maximum number of experts.
     It never pulls an expert over the link.
     """
     share = largest_resident_share(instance, balance_times, taken_first)
-    if resident_part == "slices":
-        return take(instance, floor(share * instance.slices), taken_first)
     return take(instance, floor(share) * instance.slices, taken_first)
 
 
 def framework(
     instance: Instance,
     balance_times: str = "own",
-    unhidden_part: str = "multiples of N",
     rounding: str = "best",
     taken_first: str = "hot",
-    resident_part: str = "whole experts",
 ) -> Solution:
     """Follow the paper's switch: Eq. 3 where an active expert is resident, else Eq. 1 or 2."""
     if any(expert.resident for expert in instance.experts):
-        return e_max(instance, balance_times, taken_first, resident_part)
-    return balance_equation(instance, balance_times, unhidden_part, rounding, taken_first)
+        return e_max(instance, balance_times, taken_first)
+    return balance_equation(instance, balance_times, rounding, taken_first)
 
 
 def monde(instance: Instance, balance_times: str = "own", taken_first: str = "hot") -> Solution:

@@ -2,8 +2,6 @@
 
 from moeopt.core.settlements import Settlement
 
-_BALANCE = ("balance-equation", "framework")
-
 SETTLEMENTS = (
     Settlement(
         name="balance_times",
@@ -21,20 +19,6 @@ SETTLEMENTS = (
         methods=("balance-equation", "framework", "e-max", "monde"),
     ),
     Settlement(
-        name="unhidden_part",
-        question="What is E_g' at integers, where the fractional part of E_g is 0?",
-        words="one N-th of the fractional part of E_g ...; when E_g is an integer multiple of N, a "
-        "nominal value of 1/N is used instead",
-        source="edge GPU-NDP, III-C",
-        values={
-            "multiples of N": "1/N at multiples of N, 0 at the other integers, as it is written",
-            "every integer": "1/N at every positive integer: the last chunk cannot be hidden",
-        },
-        default="multiples of N",
-        why="the words; the two differ only where a side meets the other exactly at an integer",
-        methods=_BALANCE,
-    ),
-    Settlement(
         name="rounding",
         question="How does the real number E_g become a number of slices?",
         words="transmits only partial expert parameters back to GPU",
@@ -48,7 +32,7 @@ SETTLEMENTS = (
         default="best",
         why="the paper does not say; kind to the rule. With coarse slices all units must give up "
         "one before the last of them is done sooner",
-        methods=_BALANCE,
+        methods=("balance-equation", "framework"),
     ),
     Settlement(
         name="taken_first",
@@ -64,20 +48,6 @@ SETTLEMENTS = (
         why="kind to the rule: a transfer takes the same time for every expert, and spares the "
         "units most with the hottest",
         methods=("balance-equation", "framework", "e-max", "monde"),
-    ),
-    Settlement(
-        name="resident_part",
-        question="Eq. 3 gives a real number of resident experts. Is part of an expert computed?",
-        words="E_max can be estimated, which is the maximum number of experts that can be computed "
-        "on the GPU",
-        source="edge GPU-NDP, III-D, Eq. 3",
-        values={
-            "whole experts": "rounded down to whole experts",
-            "slices": "rounded down to slices",
-        },
-        default="whole experts",
-        why="a maximum number of experts",
-        methods=("e-max", "framework"),
     ),
     Settlement(
         name="ndp_speedup",

@@ -18,7 +18,6 @@ a plan on that instance is its held-out loss.
 
 import re
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -48,7 +47,7 @@ from .instance import Expert, Granularity, Instance, Layer
 IMPORTANCE_STEPS = 10**6
 """What an importance of 1 is as an integer."""
 
-BEFORE = {"scale": "table", "norm": "sum", "budget_rounding": "down", "prior_choices": 0.0}
+BEFORE = {"scale": "table", "prior_choices": 0.0}
 """Options that are younger than instances made before them, with what held then: a provenance
 leaves them out, so that those instances are made again byte for byte."""
 
@@ -68,9 +67,6 @@ class Options(Frozen):
     granularity: Annotated[
         Granularity, Field(description="what has a width of its own: expert, layer or model")
     ] = "expert"
-    budget_rounding: Annotated[
-        Literal["down", "up"], Field(description="a budget that is no whole number of bits")
-    ] = "down"
     bits: Annotated[
         str | None, Field(description="the widths, comma-separated; default: the table's, or 1-4")
     ] = None
@@ -83,9 +79,6 @@ class Options(Frozen):
     alpha: Annotated[
         float, Field(ge=0, le=1, description="share of counts in the importance, not scores")
     ] = 0.5
-    norm: Annotated[
-        Literal["sum", "max"], Field(description="what counts and scores of a layer are divided by")
-    ] = "sum"
     losses: Annotated[
         Literal["fitted", "alike", "fourfold", "convex"],
         Field(description="law of losses; fitted: to Mixtral's measured ones"),
@@ -211,7 +204,7 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     return generate(replace(source, workload=known, notes=notes), options)
 
 
-SETTLED = ("losses", "budget", "weight", "norm", "budget_rounding")
+SETTLED = ("losses", "budget", "weight")
 """The options that are settlements of instances."""
 
 OWN_KEYS = ("machine", "model", "trace", "seed", "options", "rounding", "losses")
@@ -236,12 +229,7 @@ class _Known:
             return cls(np.zeros_like(even), even, even)
         chosen = (options.prefill_share, options.sequence)
         prompt, answer = prefill_tokens(trace, *chosen), decode_tokens(trace, *chosen)
-        counts = importance(trace, prompt, experts, alpha=1.0)
         score = importance(trace, prompt, experts, options.alpha)
-        if options.norm == "max":
-            scores = importance(trace, prompt, experts, alpha=0.0)
-            parts = (part / part.max(axis=1, keepdims=True) for part in (counts, scores))
-            score = options.alpha * next(parts) + (1 - options.alpha) * next(parts)
         if options.weight == "none":
             return cls(score, even, even)
         by_phase = {"prefill": prompt, "decode": answer, "all": prompt | answer}
@@ -277,9 +265,8 @@ def _layer(options: Options, on_ndp: Ints, ranks: Ints, rounded: Rounded, layer:
 
 
 def _budget(options: Options, experts: int) -> int:
-    """Return the budget of so many experts, rounded but for the error of a float."""
-    bits = options.average_bits * experts
-    return ceil(bits - 1e-9) if options.budget_rounding == "up" else int(bits + 1e-9)
+    """Return the budget of so many experts, rounded down but for the error of a float."""
+    return int(options.average_bits * experts + 1e-9)
 
 
 def _trace(source: Source, options: Options) -> Trace | None:

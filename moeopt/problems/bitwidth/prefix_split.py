@@ -17,9 +17,7 @@ MOST_WIDTHS = 4
 """Widths of a split; with more the enumeration would have another dimension."""
 
 
-def prefix_split(
-    instance: Instance, budget: str = "equality", importance_ties: str = "gain"
-) -> Solution | None:
+def prefix_split(instance: Instance, budget: str = "equality") -> Solution | None:
     """Split every layer by falling importance, as the paper does.
 
     Of equal gains the first tuple in ascending order of (n4, n3) is taken. The stated ranges need
@@ -31,8 +29,8 @@ def prefix_split(
     ----------
     instance
         Losses and importance.
-    budget, importance_ties
-        Settlements, see `settlements`.
+    budget
+        The settlement of this name, see `settlements`.
 
     Returns
     -------
@@ -45,7 +43,7 @@ def prefix_split(
     bits = []
     layers = zip(instance.layers, instance.layer_losses, budget_shares(instance), strict=True)
     for layer, losses, share in layers:
-        order = importance_order(layer, importance_ties)
+        order = importance_order(layer)
         counts = best_split(losses[order], instance, share, budget)
         if counts is None:
             return None
@@ -64,16 +62,16 @@ def budget_shares(instance: Instance) -> list[int]:
     return [total * size // sum(sizes) for size in sizes]
 
 
-def importance_order(layer: Layer, importance_ties: str = "gain") -> list[int]:
+def importance_order(layer: Layer) -> list[int]:
     """Return the rows of a layer's experts, the most important first.
 
-    Ties go to the expert that loses most at the narrowest width over the widest, with
-    `importance_ties` "number" at once to the lowest expert number.
+    Ties go to the expert that loses most at the narrowest width over the widest, then to the lowest
+    expert number.
     """
 
     def gain(row: int) -> int:
         loss = experts[row].loss
-        return loss[0] - loss[-1] if importance_ties == "gain" else 0
+        return loss[0] - loss[-1]
 
     experts = layer.experts
     return sorted(

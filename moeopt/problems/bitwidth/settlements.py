@@ -2,8 +2,6 @@
 
 from moeopt.core.settlements import Settlement
 
-_SPLIT = ("prefix-split",)
-
 SETTLEMENTS = (
     Settlement(
         name="budget",
@@ -20,20 +18,7 @@ SETTLEMENTS = (
         default="equality",
         why="the words, where they have a meaning: the paper's widths are 1 to 4 bits. Elsewhere "
         "the formula's purpose, the best split that the budget allows",
-        methods=_SPLIT,
-    ),
-    Settlement(
-        name="importance_ties",
-        question="Which of equally important experts comes first?",
-        words="index experts in descending order of importance",
-        source="context-aware CXL-NDP, 4.2",
-        values={
-            "gain": "the one that loses more at the narrowest width than at the widest",
-            "number": "the one with the lower number",
-        },
-        default="gain",
-        why="the paper does not say; kind to the rule, which has the loss table at hand",
-        methods=_SPLIT,
+        methods=("prefix-split",),
     ),
     Settlement(
         name="losses",
@@ -76,23 +61,5 @@ SETTLEMENTS = (
         default="usage",
         why="whose output is open; by the layer's output, importance says something about losses, "
         "which is kind to an order by importance",
-    ),
-    Settlement(
-        name="norm",
-        question="What are a layer's counts and scores divided by before they are mixed?",
-        words="P~ and W~ denote normalized quantities",
-        source="context-aware CXL-NDP, 4.1",
-        values={"sum": "their sum", "max": "the largest of them"},
-        default="sum",
-        why="shares of the layer's tokens; the two differ only where routing scores are known",
-    ),
-    Settlement(
-        name="budget_rounding",
-        question="An average width may make the budget fractional.",
-        words="R = E_NDP (b - 1)",
-        source="context-aware CXL-NDP, 4.2",
-        values={"down": "rounded down", "up": "rounded up"},
-        default="down",
-        why="rounded up it would exceed the average that is asked for",
     ),
 )

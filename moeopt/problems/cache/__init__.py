@@ -66,7 +66,6 @@ def _generator() -> Generator["Instance"]:
     return Generator(
         generate.Options,
         generate.generate,
-        resettled=generate.resettled,
         trace_of=generate.trace_of,
     )
 

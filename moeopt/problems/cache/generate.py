@@ -8,32 +8,22 @@ per token of Mixtral, is assumed. Dense layers and the matrix to the vocabulary 
 take the same time under every plan. For other models and machines experts are rooflines.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.core.host_memory import absent
 from moeopt.core.units import GIB
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import get_machine, names
-from moeopt.sim.source import Record, Source
+from moeopt.sim.source import Source
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
-
-TABLE_TIMES = ("gpu_ns", "cpu_ns", "fetch_ns")
-"""The times that Table III gives."""
-
-
-def _of_a_layer(table_times: str) -> bool:
-    """Tell whether it is the usual reading: then provenance does not mention it."""
-    return table_times == "layer"
 
 
 class Options(Frozen):
@@ -61,19 +51,6 @@ class Options(Frozen):
     layers: Annotated[
         int | None, Field(ge=1, le=1024, description="the first ones only; all if absent")
     ] = None
-    table_times: Annotated[
-        Literal["layer", "expert"],
-        Field(exclude_if=_of_a_layer, description="whose times the machine's table has"),
-    ] = "layer"
-    other_ms: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=10**6,
-            exclude_if=absent,
-            description="of a token besides its experts, in all layers; the machine's if absent",
-        ),
-    ] = None
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -82,8 +59,7 @@ def generate(source: Source, options: Options) -> Instance:
     Raises
     ------
     InputError
-        If the trace does not fit the model or is too short, or the machine lacks a CPU, or a table
-        whose times could be read otherwise.
+        If the trace does not fit the model or is too short, or the machine lacks a CPU.
     """
     machine, model = source.machine, source.model
     if options.threads is not None:
@@ -95,7 +71,7 @@ def generate(source: Source, options: Options) -> Instance:
     fetch_ns = to_quanta(transfer_s(machine, model) * NS_PER_S, source.quantum_ns)
     decided = {"tokens": ids.shape[0], "layers": ids.shape[1]}
     decided["slots"] = slots if options.slots is None else options.slots
-    instance = Instance(
+    return Instance(
         name=source.name or _name(source, decided, options),
         provenance=source.provenance(trace, options.model_dump() | decided),
         quantum_ns=source.quantum_ns,
@@ -106,77 +82,11 @@ def generate(source: Source, options: Options) -> Instance:
         cpu_ns=int(path_cost(machine, model, "cpu_striped", 1, source.quantum_ns)),
         activation_ns=cost.sync_ns,
         fetch_ns=int(fetch_ns),
-        other_ns=cost.attention_ns + cost.shared_ns
-        if options.other_ms is None
-        else _of_each_layer(options.other_ms, decided["layers"], source.quantum_ns),
+        other_ns=cost.attention_ns + cost.shared_ns,
         accesses=tuple(
             tuple(tuple(e for e in used if e >= 0) for used in token) for token in ids.tolist()
         ),
     )
-    if options.table_times == "layer":
-        return instance
-    if not _has_table(machine, model.name):
-        reason = f"machine {machine.name} has no table of {model.name}'s experts"
-        raise InputError(f"table_times: {reason}")
-    return _doubled(instance)
-
-
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same tokens under another value of a settlement of instances.
-
-    None if the instance does not say that its times come from the paper's table, or has others; for
-    `context`, if it does not say that the KV cache is empty.
-    """
-    provenance = instance.provenance or {}
-    machine, model = (str(provenance.get(key)) for key in ("machine", "model"))
-    options = provenance.get("options")
-    if settlement == "context":
-        return _after(instance, int(value))
-    if settlement not in USUAL or not isinstance(options, dict):
-        return None
-    if options.get(settlement, USUAL[settlement]) == value:
-        return instance
-    if settlement in options or machine not in names("machines"):
-        return None
-    if not _has_table(get_machine(machine), model):
-        return None
-    if settlement == "table_times":
-        return _doubled(instance)
-    other_ns = _of_each_layer(float(value), instance.layers, instance.quantum_ns or 1)
-    return instance.model_copy(update={"other_ns": other_ns})
-
-
-USUAL = {"table_times": "layer", "other_ms": "20"}
-"""The settlements of instances, and what those are like that do not mention them."""
-
-
-def _after(instance: Instance, tokens: int) -> Instance | None:
-    """Return the instance with so many tokens in the KV cache, which attention reads besides."""
-    record = Record.of(instance)
-    if record is None or record.options.get("context") != 0:
-        return None
-    source = record.source(instance)
-    if source is None:
-        return None
-    empty, full = (
-        layer_costs(source.machine, source.model, 1, context, source.quantum_ns).attention_ns
-        for context in (0, tokens)
-    )
-    return instance.model_copy(update={"other_ns": instance.other_ns + full - empty})
-
-
-def _of_each_layer(other_ms: float, layers: int, quantum_ns: int) -> int:
-    return int(to_quanta(other_ms * 1e6 / layers, quantum_ns))
-
-
-def _has_table(machine: Machine, model: str) -> bool:
-    return any(table.model == model for table in machine.time_tables)
-
-
-def _doubled(instance: Instance) -> Instance:
-    """Return the instance if the table's times are one expert's, where they were halved."""
-    twice = {name: 2 * getattr(instance, name) for name in TABLE_TIMES}
-    return instance.model_copy(update=twice)
 
 
 def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:

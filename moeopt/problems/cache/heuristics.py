@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.settlements import Settlement, context_length
+from moeopt.core.settlements import Settlement
 
 from .bounds import sides_of
 from .instance import Instance, Ints, Solution
@@ -144,33 +144,4 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         "`best-uniform` tries every M",
         methods=("uniform-ways",),
     ),
-    Settlement(
-        name="table_times",
-        question="Are the times of Table III those of one expert or of a layer's two?",
-        words="the computation time for an expert layer in Mixtral 8x7B reaches 44.12 ms",
-        source="CPU-GPU collaborative IV-C and Table III, which name experts and expert layers",
-        values={
-            "layer": "of the two experts of a token in a layer: one expert takes half",
-            "expert": "of one expert",
-        },
-        default="layer",
-        why="read as one expert's, the table misses the published tokens per second by a factor of "
-        "two, and its transfer would be half as fast as the link",
-    ),
-    Settlement(
-        name="other_ms",
-        question="What does a token take besides its experts: attention, norms, the vocabulary?",
-        words="",
-        source="CPU-GPU collaborative states tokens per second and times of experts, no rest; "
-        "Figure 5 and Table III",
-        values={
-            "20": "20 ms in all layers of Mixtral",
-            "13": "13 ms",
-            "24": "24 ms",
-        },
-        default="20",
-        why="the published tokens per second imply 13 to 24 ms; 20 fits CPU-only execution, and "
-        "the choice moves them by 2 to 3 %",
-    ),
-    context_length("0"),
 )

@@ -10,7 +10,7 @@ Notation, of layer l: A attention, S shared experts, I immediate and D deferred 
 
 from collections.abc import Callable, Iterable, Sequence
 
-from moeopt.core.settlements import Settlement, context_length
+from moeopt.core.settlements import Settlement
 
 from .check import objective
 from .instance import Instance, Solution, StartTimes
@@ -68,39 +68,20 @@ def none(instance: Instance) -> Solution | None:
     return uniform(instance, 0) if _affordable(instance) else None
 
 
-def saturate(
-    instance: Instance, saturation: str = "least period", unequal_layers: str = "average"
-) -> Solution | None:
+def saturate(instance: Instance) -> Solution | None:
     """Defer the least number that saturates: KTransformers 4.2.
 
     The paper: "the minimum number of experts required to achieve full CPU utilization while
     ensuring at least 2 immediate experts per layer". The period of a layer that defers d experts is
-    max(k te, A + 2 sync + (k - d) te, A + S); see ``settlements.py`` for the readings.
-
-    Parameters
-    ----------
-    saturation
-        "least period": the least number that reaches the smallest period; "full cpu": the least one
-        whose period is the CPU's work alone, k te, and the largest where none is.
-    unequal_layers
-        "average": one number for all layers, from the sums of their times; "each": its own for
-        each layer. A limit on the penalty cuts the largest numbers off first.
+    max(k te, A + 2 sync + (k - d) te, A + S). Of the counts within the limit on the penalty the
+    least one that reaches the smallest period is taken: one number for all layers, from the sums of
+    their times.
     """
     affordable = _affordable(instance)
     if not affordable:
         return None
-    if unequal_layers == "average":
-        return uniform(instance, _saturating(instance, affordable, saturation))
-    every = range(instance.max_deferred + 1)
-    own = [
-        _saturating(instance, every, saturation, [layer]) for layer in range(instance.layers - 1)
-    ]
-    for most in reversed(every):
-        counts = [*(min(most, count) for count in own), 0]
-        limit = instance.max_total_penalty
-        if limit is None or total_penalty(instance, counts) <= limit:
-            return schedule(instance, counts)
-    return None
+    periods = {count: period_ns(instance, count) for count in affordable}
+    return uniform(instance, min(affordable, key=lambda count: (periods[count], count)))
 
 
 def uniform_d(instance: Instance) -> Solution | None:
@@ -109,14 +90,13 @@ def uniform_d(instance: Instance) -> Solution | None:
     return min(tried, key=lambda solution: objective(instance, solution), default=None)
 
 
-def period_ns(instance: Instance, deferred: int, layers: Sequence[int] | None = None) -> int:
-    """Return the sum of the periods of some layers, or of all, under a uniform count.
+def period_ns(instance: Instance, deferred: int) -> int:
+    """Return the sum of the layers' periods under a uniform count.
 
-    It is the period of their average layer, times their number.
+    It is the period of the average layer, times the number of layers.
     """
-    chosen = range(instance.layers) if layers is None else layers
     attention, shared, sync, expert = (
-        sum(times[layer] for layer in chosen)
+        sum(times)
         for times in (
             instance.attention_ns,
             instance.shared_ns,
@@ -126,21 +106,6 @@ def period_ns(instance: Instance, deferred: int, layers: Sequence[int] | None = 
     )
     immediate = (instance.top_k - deferred) * expert
     return max(instance.top_k * expert, attention + 2 * sync + immediate, attention + shared)
-
-
-def _saturating(
-    instance: Instance,
-    counts: Sequence[int],
-    saturation: str,
-    layers: Sequence[int] | None = None,
-) -> int:
-    """Return the count of `counts`, ascending, that a reading of "saturate" takes."""
-    periods = {count: period_ns(instance, count, layers) for count in counts}
-    if saturation == "least period":
-        return min(counts, key=lambda d: (periods[d], d))
-    chosen = range(instance.layers) if layers is None else layers
-    full = instance.top_k * sum(instance.expert_cpu_ns[layer] for layer in chosen)
-    return next((count for count in counts if periods[count] == full), counts[-1])
 
 
 def _counts(instance: Instance, deferred: int) -> list[int]:
@@ -167,35 +132,6 @@ WARM_START = uniform_d
 
 SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(
-        name="saturation",
-        question="When is the CPU saturated, if it is never full or full only at the cap?",
-        words="deferring the minimum number of experts required to achieve full CPU utilization "
-        "while ensuring at least 2 immediate experts per layer",
-        source="KTransformers 4.2",
-        values={
-            "least period": "with the least number that reaches the smallest period of a layer",
-            "full cpu": "with the least number at which the CPU is never idle; as many as are "
-            "allowed where it always is",
-        },
-        default="least period",
-        why="more experts gave no further throughput benefit in the paper's example; where the "
-        "CPU can be full the two agree, and where it cannot this one defers no more than helps",
-        methods=("saturate",),
-    ),
-    Settlement(
-        name="unequal_layers",
-        question="Which number is deferred where layers differ?",
-        words="we conducted a comprehensive performance analysis of a single DeepSeek-V3 layer",
-        source="KTransformers 4.2",
-        values={
-            "average": "one number, that of the average layer",
-            "each": "each layer its own number, from its own times",
-        },
-        default="average",
-        why="the paper has one number for a model, from one layer that stands for all",
-        methods=("saturate",),
-    ),
-    Settlement(
         name="penalty",
         question="What does deferring so many experts of a layer cost in quality?",
         words="",
@@ -207,5 +143,4 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         default="linear",
         why="it only breaks ties between schedules of the same length, unless the user limits it",
     ),
-    context_length("0"),
 )

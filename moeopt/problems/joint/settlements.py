@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from moeopt.core.settlements import Settlement, context_length
+from moeopt.core.settlements import Settlement
 from moeopt.problems.bitwidth.settlements import SETTLEMENTS as OF_WIDTHS
 
 SETTLEMENTS: tuple[Settlement, ...] = (
@@ -41,5 +41,4 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         default="0.6",
         why="sqrt(1 - 2 / pi), which needs no model's weights",
     ),
-    context_length("512"),
 )

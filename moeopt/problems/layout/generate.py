@@ -140,7 +140,7 @@ def of_loads(
 
 
 SETTLED = (
-    *("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("layout_from", "dimm_share", "gpu_work"),
     *("hbm_slots", "dimms", "ndp_rate"),
 )
 """The options that are settlements of instances."""

@@ -18,8 +18,7 @@ _OFFLINE = (
 def _here(settlement: Settlement) -> Settlement:
     """Return a settlement of tri_domain with this problem's constraint IDs."""
     values = {
-        value: meaning.replace("TD-C6", "LA-C8").replace("TD-C7", "LA-C9")
-        for value, meaning in settlement.values.items()
+        value: meaning.replace("TD-C7", "LA-C9") for value, meaning in settlement.values.items()
     }
     return replace(settlement, values=values)
 
@@ -91,7 +90,7 @@ SETTLEMENTS = (
         default="offline trace",
         why="It is what the paper says; the optimum is the same in any case.",
     ),
-    *(_here(_SHARED[name]) for name in ("dimm_share", "channels", "gpu_base", "gpu_work")),
+    *(_here(_SHARED[name]) for name in ("dimm_share", "gpu_work")),
     replace(_SHARED["residents"], name="hbm_slots"),
     *(_SHARED[name] for name in ("batch", "dimms", "ndp_rate")),
 )

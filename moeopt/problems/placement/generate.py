@@ -26,7 +26,7 @@ from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.source import Record, Source, made_again
+from moeopt.sim.source import Source
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.trace import Batching, Counts, Tokens, Trace, all_step_tokens
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
@@ -358,36 +358,17 @@ def _schema_2(
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same steps under another value of a settlement; None if that takes the trace.
 
-    None too for free dispatch where the host has no copy, and for `context` where slots are stated.
+    None too for free dispatch where the host has no copy.
     """
     if settlement == "dispatch":
         if value == "free" and not instance.host_copy:
             return None
         return instance.restated(dispatch=value)
-    if settlement == "context":
-        settled = ("context",)
-        return made_again(
-            instance, settlement, value, settled=settled, options=Options, make=_with_room
-        )
-    if settlement == "rules_know" and value == "steps":
-        return instance.restated(known=None)
-    options = (instance.provenance or {}).get("options")
-    share = options.get("prompt_share") if isinstance(options, dict) else None
-    is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}
-    return instance if is_so.get(settlement) else None
-
-
-def _with_room(instance: Instance, record: Record, options: Options) -> Instance | None:
-    """Return an instance with the slots that options leave; None where they are stated."""
-    provenance, source = instance.provenance or {}, record.source(instance)
-    if source is None or not isinstance(provenance.get("gpu_memory"), dict):
+    if settlement != "rules_know":
         return None
-    model = source.model if options.bits is None else source.model.quantized(options.bits)
-    room, memory = _left(source.machine, model, options)
-    stated = record.options | {"context": options.context, "gpu_slots": room}
-    return instance.restated(
-        gpu_slots=room, provenance=provenance | {"options": stated, "gpu_memory": memory}
-    )
+    if value == "steps":
+        return instance.restated(known=None)
+    return None if instance.known is None else instance
 
 
 def memory_of(

@@ -37,28 +37,26 @@ HEADROOM = 20
 """Fiddler leaves a part of so many of the memory free: n = floor(0.95 x memory / expert)."""
 
 
-def frequency(instance: Instance, ties: str = "first") -> Solution | None:
+def frequency(instance: Instance) -> Solution | None:
     """Global top-K by recorded counts, as the ktransformers runtime does.
 
     The runtime takes the first K over the flattened (layer, expert) table, not a quota per layer.
     """
-    return filled(instance, descending(of_profile(instance).counts, ties))
+    return filled(instance, descending(of_profile(instance).counts))
 
 
-def per_layer_frequency(instance: Instance, ties: str = "first") -> Solution | None:
+def per_layer_frequency(instance: Instance) -> Solution | None:
     """Top experts by counts of each layer, slots shared evenly, one more for the first layers."""
-    return filled(instance, layer_by_layer(of_profile(instance).counts, ties))
+    return filled(instance, layer_by_layer(of_profile(instance).counts))
 
 
-def importance(
-    instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
-) -> Solution | None:
-    """Top-K by S = a P~ + (1 - a) W~ of each layer, from the prompts (context-aware CXL-NDP 4.1).
+def importance(instance: Instance, per_layer: str = "uniform") -> Solution | None:
+    """Top-K by S = (P~ + W~) / 2 of each layer, from the prompts (context-aware CXL-NDP 4.1).
 
     K is the same in every layer, as many as fit; slots left over stay empty unless the instance
     wants every slot used.
     """
-    return _important(instance, of_prompts(instance), filled, alpha, norm, per_layer)
+    return _important(instance, of_prompts(instance), filled, per_layer)
 
 
 def offload_time(instance: Instance) -> Solution | None:
@@ -127,21 +125,19 @@ def _in_hindsight(rule: Rule) -> Rule:
     return by_steps
 
 
-def frequency_stop(instance: Instance, ties: str = "first") -> Solution | None:
+def frequency_stop(instance: Instance) -> Solution | None:
     """As `frequency`, but only as far as the total time of the steps falls."""
-    return best_prefix(instance, descending(of_profile(instance).counts, ties))
+    return best_prefix(instance, descending(of_profile(instance).counts))
 
 
-def per_layer_frequency_stop(instance: Instance, ties: str = "first") -> Solution | None:
+def per_layer_frequency_stop(instance: Instance) -> Solution | None:
     """As `per-layer-frequency`, but only as far as the total time of the steps falls."""
-    return best_prefix(instance, layer_by_layer(of_profile(instance).counts, ties))
+    return best_prefix(instance, layer_by_layer(of_profile(instance).counts))
 
 
-def importance_stop(
-    instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
-) -> Solution | None:
+def importance_stop(instance: Instance, per_layer: str = "uniform") -> Solution | None:
     """As `importance`, but only as far as the total time of the steps falls."""
-    return _important(instance, of_prompts(instance), best_prefix, alpha, norm, per_layer)
+    return _important(instance, of_prompts(instance), best_prefix, per_layer)
 
 
 def offload_time_stop(instance: Instance) -> Solution | None:
@@ -149,10 +145,8 @@ def offload_time_stop(instance: Instance) -> Solution | None:
     return best_prefix(instance, offload_time_order(instance))
 
 
-def _important(
-    instance: Instance, usage: Usage, fill: Filling, alpha: str, norm: str, per_layer: str
-) -> Solution | None:
-    scores = importance_scores(usage, float(alpha), norm)
+def _important(instance: Instance, usage: Usage, fill: Filling, per_layer: str) -> Solution | None:
+    scores = importance_scores(usage)
     if per_layer == "global":
         return fill(instance, descending(scores))
     if per_layer == "uniform" and instance.restriction is None and not instance.fill:

@@ -62,36 +62,33 @@ def of_steps(instance: Instance) -> Usage:
     return Usage(instance.tokens, HINDSIGHT)
 
 
+ALPHA = 0.5
+"""Weight of counts against routing scores, context-aware CXL-NDP's own (5.3)."""
+
 Floats = NDArray[np.float64]
 Scores = Ints | Floats
 
 
-def descending(score: Scores, ties: str = "first") -> Ints:
-    """Rank all experts of all layers; of equals the first or the last in order comes first."""
-    if ties == "last":
-        return score.size - 1 - np.argsort(-score.ravel()[::-1], kind="stable")
+def descending(score: Scores) -> Ints:
+    """Rank all experts of all layers; of equals the lower layer, then the lower expert is first."""
     return np.argsort(-score.ravel(), kind="stable")
 
 
-def layer_by_layer(score: Scores, ties: str = "first") -> Ints:
+def layer_by_layer(score: Scores) -> Ints:
     """Every layer's best expert first, then every layer's second, and so on."""
-    ranked = descending(score, ties)
+    ranked = descending(score)
     order = np.argsort(ranked // score.shape[1], kind="stable")
     return ranked[order].reshape(score.shape).T.ravel()
 
 
-def importance(usage: Usage, alpha: float = 0.5, norm: str = "layer sum") -> Floats:
-    """Return S = a P~ + (1 - a) W~ of every expert (context-aware CXL-NDP 4.1).
+def importance(usage: Usage) -> Floats:
+    """Return S = a P~ + (1 - a) W~ of every expert (context-aware CXL-NDP 4.1), a = 0.5 (5.3).
 
     Parameters
     ----------
     usage
-        P is how many tokens chose an expert, W the sum of their routing scores for it. Without
-        scores W is P.
-    alpha
-        From 0, scores only, to 1, counts only.
-    norm
-        "layer sum" or "layer maximum": what both are divided by.
+        P is how many tokens chose an expert, W the sum of their routing scores for it, both divided
+        by the layer's sum. Without scores W is P.
 
     Returns
     -------
@@ -99,7 +96,7 @@ def importance(usage: Usage, alpha: float = 0.5, norm: str = "layer sum") -> Flo
         Shape (layers, experts).
     """
     scores = usage.counts if usage.scores is None else usage.scores
-    return alpha * _normalized(usage.counts, norm) + (1 - alpha) * _normalized(scores, norm)
+    return ALPHA * _normalized(usage.counts) + (1 - ALPHA) * _normalized(scores)
 
 
 def offload_time(instance: Instance) -> Ints:
@@ -112,9 +109,8 @@ def offload_time(instance: Instance) -> Ints:
     return descending(np.array(saved) / instance.sizes)
 
 
-def _normalized(used: Ints, norm: str) -> Floats:
-    of_layer = used.sum if norm == "layer sum" else used.max
-    total = np.asarray(of_layer(axis=1, keepdims=True))
+def _normalized(used: Ints) -> Floats:
+    total = used.sum(axis=1, keepdims=True)
     shares: Floats = np.divide(used, np.maximum(total, 1))
     return shares
 

@@ -1,39 +1,10 @@
 """What the sources leave open about experts on the GPU, and how it is read."""
 
-from moeopt.core.settlements import Settlement, context_length
+from moeopt.core.settlements import Settlement
 
 IMPORTANCE = ("importance", "importance-hindsight", "importance-stop")
-FREQUENCY = tuple(
-    f"{rule}{version}"
-    for rule in ("frequency", "per-layer-frequency")
-    for version in ("", "-hindsight", "-stop")
-)
 
 SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
-        name="alpha",
-        question="How much do counts weigh against routing scores in the importance?",
-        words="we set the importance-score parameter alpha = 0.5",
-        source="context-aware CXL-NDP, 4.1 and 5.3",
-        values={"0": "scores alone", "0.5": "both alike", "1": "counts alone"},
-        default="0.5",
-        why="the paper's own value, stated for its accuracy; where an instance has no scores the "
-        "counts stand for them and all values are the same",
-        methods=IMPORTANCE,
-    ),
-    Settlement(
-        name="norm",
-        question="How are the two quantities of the importance normalized?",
-        words="P~ and W~ denote normalized quantities",
-        source="context-aware CXL-NDP, 4.1",
-        values={
-            "layer sum": "divided by the layer's sum",
-            "layer maximum": "divided by the layer's maximum",
-        },
-        default="layer sum",
-        why="the paper speaks of activation probability distributions (3.2), which sum to 1",
-        methods=IMPORTANCE,
-    ),
     Settlement(
         name="per_layer",
         question="How many experts does each layer get?",
@@ -48,19 +19,6 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         default="uniform",
         why="K has no index of a layer, and both of the paper's configurations have one number",
         methods=IMPORTANCE,
-    ),
-    Settlement(
-        name="ties",
-        question="Which of equally frequent experts comes first?",
-        words="",
-        source="the ktransformers runtime takes a top-k, whose ties are undefined",
-        values={
-            "first": "the lower layer, then the lower expert",
-            "last": "the higher layer, then the higher expert",
-        },
-        default="first",
-        why="neither is closer to the source nor better; one is fixed, so that plans repeat",
-        methods=FREQUENCY,
     ),
     Settlement(
         name="rules_know",
@@ -90,14 +48,4 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         default="resident",
         why="what the runtimes do; with `free` an expert more on the GPU never costs time",
     ),
-    Settlement(
-        name="prompt_share",
-        question="How much of a sequence is its prompt, where a trace does not mark it?",
-        words="The input and output sequence lengths are uniformly set to 512 tokens",
-        source="edge GPU-NDP, IV-A",
-        values={"0.25": "a quarter", "0.5": "half", "0.75": "three quarters"},
-        default="0.5",
-        why="input and output of the same length, as in that paper's experiments",
-    ),
-    context_length("0"),
 )

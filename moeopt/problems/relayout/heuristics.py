@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .check import objective
 from .fixed_layout import refined, refined_ns
 from .instance import Instance, Solution
-from .migrations import Migrations, Readings, Task
+from .migrations import Migrations, Task
 
 
 def none(instance: Instance) -> Solution:
@@ -18,44 +18,33 @@ def none(instance: Instance) -> Solution:
     return refined(instance)
 
 
-def rebalance_only(
-    instance: Instance, *, cold: str = "cheapest path", budget: str = "each link"
-) -> Solution:
+def rebalance_only(instance: Instance) -> Solution:
     """Cold expert rebalancing alone (TriMoE 4.3, the third action).
 
     "If skew is detected, it greedily selects and migrates cold experts one by one from the busiest
     DIMM to the most idle DIMM": each time the one that lowers the larger of the two loads most.
     """
-    migrations = Migrations(instance, Readings(cold=cold, budget=budget))
+    migrations = Migrations(instance)
     while task := _first(list(migrations.rebalances())):
         migrations.choose(task)
     return refined(instance, migrations.chosen)
 
 
-def benefit_greedy(
-    instance: Instance,
-    *,
-    benefit_reading: str = "cheapest path",
-    hot: str = "cheaper path",
-    mismatch: str = "cheaper path",
-    cold: str = "cheapest path",
-    budget: str = "each link",
-) -> Solution:
+def benefit_greedy(instance: Instance, *, benefit_reading: str = "cheapest path") -> Solution:
     """TriMoE's policy: rank all feasible tasks by predicted benefit, fill the windows (TriMoE 4.3).
 
     The paper ranks "all feasible migration tasks by their predicted benefit and greedily executes
     them in priority order until their cumulative estimated time fills this window budget", and
-    prefetching is "high-priority". Its settlements are the keyword arguments. By default benefit is
-    what each action is said to be for, in ns: a prefetch or a layout change makes its expert's
-    cheapest path cheaper, a rebalancing lowers the load of the busier DIMM. Prefetches come first;
-    the ranking is renewed after each task, since that changes which DIMM is busiest. A kind of task
+    prefetching is "high-priority". By default of the settlement `benefit_reading`, benefit is what
+    each action is said to be for, in ns: a prefetch or a layout change makes its expert's cheapest
+    path cheaper, a rebalancing lowers the load of the busier DIMM. Prefetches come first; the
+    ranking is renewed after each task, since that changes which DIMM is busiest. A kind of task
     that no longer fits ends, the other goes on. The result is not compared with doing nothing: the
     paper does not.
     """
-    readings = Readings(hot, mismatch, cold, budget)
     if benefit_reading == "makespan":
-        return _by_makespan(instance, readings)
-    migrations = Migrations(instance, readings)
+        return benefit_makespan(instance)
+    migrations = Migrations(instance)
     while task := _first(list(migrations.prefetches())):
         migrations.choose(task)
     while task := _first([*migrations.relayouts(), *migrations.rebalances()]):
@@ -63,25 +52,14 @@ def benefit_greedy(
     return refined(instance, migrations.chosen)
 
 
-def benefit_makespan(
-    instance: Instance,
-    *,
-    hot: str = "cheaper path",
-    mismatch: str = "cheaper path",
-    cold: str = "cheapest path",
-    budget: str = "each link",
-) -> Solution:
+def benefit_makespan(instance: Instance) -> Solution:
     """Rank by the other reading of benefit: how much the refined makespan falls (TriMoE 4.3).
 
     The same tasks as in `benefit_greedy`, of which this is ``benefit_reading="makespan"``: each is
     tried with the refined schedule, and the best is taken as long as the makespan falls. A prefetch
     wins ties, then a layout change, then the greater benefit in the sense of `benefit_greedy`.
     """
-    return _by_makespan(instance, Readings(hot, mismatch, cold, budget))
-
-
-def _by_makespan(instance: Instance, readings: Readings) -> Solution:
-    migrations = Migrations(instance, readings)
+    migrations = Migrations(instance)
     least_ns = refined_ns(instance)
     while True:
         tasks = [

@@ -5,11 +5,6 @@ What the slots and the two windows allow: prefetches over PCIe, moves over DIMM-
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
-
-from moeopt.core.settlements import ColdCut
 
 from .check import link_time_ns
 from .instance import Expert, Instance, Kind, Migration
@@ -51,10 +46,6 @@ def link_moves_allowed(instance: Instance) -> tuple[bool, bool]:
     return instance.relayout_ns <= window, instance.rebalance_ns <= window and instance.dimms > 1
 
 
-HOT_TOKENS = 0.22
-"""Share of the tokens left to hot experts: warm ones have "up to 70%", cold ones "8%" (3.1)."""
-
-
 @dataclass(frozen=True)
 class Task:
     """A migration and by how many ns it relieves what it is meant for.
@@ -72,16 +63,6 @@ class Task:
         return -self.benefit_ns, self.migration.expert
 
 
-@dataclass(frozen=True)
-class Readings:
-    """The settlements of TriMoE 4.3's words; `settlements.py` says what each value means."""
-
-    hot: str = "cheaper path"
-    mismatch: str = "cheaper path"
-    cold: str = "cheapest path"
-    budget: str = "each link"
-
-
 class Migrations:
     """The tasks chosen so far, the layout they leave and what is left of the windows.
 
@@ -91,33 +72,17 @@ class Migrations:
     DIMMs whose links have time left.
     """
 
-    def __init__(self, instance: Instance, readings: Readings) -> None:
-        self.instance, self.readings = instance, readings
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
         self.chosen: list[Migration] = []
         self.idle = [e for e in instance.experts if e.tokens]
         self.place = {e.expert: e.dimm for e in self.idle}
         self.slots = prefetch_allowed(instance)
         links = 1 if instance.relayout_share_ns is None else instance.dimms
         self.left_ns = [instance.dimm_link_window_ns] * links
-        self.budget_ns = instance.dimm_link_window_ns
         self.cold_ns = [0] * instance.dimms
         for expert in self.idle:
             self._count_cold(expert, 1)
-
-    @cached_property
-    def coldest(self) -> frozenset[int]:
-        """The experts that count as cold by their tokens; ties go to the lowest expert."""
-        order = sorted(self.instance.experts, key=lambda e: (e.tokens, e.expert))
-        count = ColdCut.parse("tokens 0.08").count([e.tokens for e in order])
-        return frozenset(e.expert for e in order[:count])
-
-    @cached_property
-    def hottest(self) -> frozenset[int]:
-        """The experts that count as hot by their tokens; ties go to the lowest expert."""
-        order = sorted(self.instance.experts, key=lambda e: (-e.tokens, e.expert))
-        held = np.cumsum([e.tokens for e in order])
-        count = int((held <= HOT_TOKENS * held[-1]).sum())
-        return frozenset(e.expert for e in order[:count])
 
     def choose(self, task: Task) -> None:
         """Take a task that fits; its expert migrates no more."""
@@ -126,7 +91,6 @@ class Migrations:
         self._count_cold(expert, -1)
         self.chosen.append(migration)
         self.idle.remove(expert)
-        self.budget_ns -= self._length_ns(migration.kind)
         if migration.kind == "prefetch":
             self.slots -= 1
             return
@@ -136,11 +100,11 @@ class Migrations:
         self._count_cold(expert, 1)
 
     def prefetches(self) -> Iterator[Task]:
-        """Yield the prefetches of hot experts."""
+        """Yield the prefetches of experts whose cheapest path gets cheaper."""
         if not self.slots:
             return
         for e in self.idle:
-            if not e.resident and (self.readings.hot == "cheaper path" or e.expert in self.hottest):
+            if not e.resident:
                 now = cheapest_path_ns(e, e.dimm is not None)
                 yield from self._task(e, "prefetch", None, now - min(now, e.gpu_hit_ns))
 
@@ -149,8 +113,6 @@ class Migrations:
         target = self._idlest(0)
         for e in self.idle:
             localized = e.dimm is not None
-            if self.readings.mismatch == "tokens 0.08" and localized == (e.expert in self.coldest):
-                continue
             gain = cheapest_path_ns(e, localized) - cheapest_path_ns(e, not localized)
             if localized:
                 yield from self._task(e, "stripe", None, gain)
@@ -165,30 +127,17 @@ class Migrations:
             return
         most, least = self.cold_ns[source], self.cold_ns[target]
         for e in self.idle:
-            if e.dimm == source and self.is_cold(e):
+            if e.dimm == source and is_cold(e):
                 after = max(most - e.ndp_ns, least + e.ndp_ns)
                 yield from self._task(e, "rebalance", target, most - after)
-
-    def is_cold(self, expert: Expert) -> bool:
-        """Tell whether an expert counts as cold."""
-        if self.readings.cold == "tokens 0.08":
-            return expert.expert in self.coldest
-        return is_cold(expert)
 
     def _task(self, expert: Expert, kind: Kind, dimm: int | None, benefit: int) -> Iterator[Task]:
         if benefit <= 0:
             return
         migration = Migration(expert=expert.expert, kind=kind, dimm=dimm)
         times = link_time_ns(self.instance, migration, expert.dimm)
-        fits = all(time <= left for time, left in zip(times, self.left_ns, strict=True))
-        if self.readings.budget == "all tasks":
-            fits &= self._length_ns(kind) <= self.budget_ns
-        if fits:
+        if all(time <= left for time, left in zip(times, self.left_ns, strict=True)):
             yield Task(migration, benefit)
-
-    def _length_ns(self, kind: Kind) -> int:
-        i = self.instance
-        return {"prefetch": i.prefetch_ns, "rebalance": i.rebalance_ns}.get(kind, i.relayout_ns)
 
     def _able(self, length_ns: int) -> list[int]:
         """Return the DIMMs whose link has so much time left."""
@@ -204,7 +153,7 @@ class Migrations:
 
     def _count_cold(self, expert: Expert, sign: int) -> None:
         dimm = self.place[expert.expert]
-        if dimm is not None and self.is_cold(expert):
+        if dimm is not None and is_cold(expert):
             self.cold_ns[dimm] += sign * expert.ndp_ns
 
 

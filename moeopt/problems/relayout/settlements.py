@@ -5,17 +5,12 @@ from dataclasses import replace
 from moeopt.core.settlements import Settlement
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS as FIXED_LAYOUT
 
-POLICIES = ("benefit-greedy", "benefit-makespan")
-RANKS = (
-    "ranks all feasible migration tasks by their predicted benefit and greedily executes them in "
-    "priority order until their cumulative estimated time fills this window budget"
-)
-
 OWN = (
     Settlement(
         name="benefit_reading",
         question="What is the benefit that migration tasks are ranked by?",
-        words=RANKS,
+        words="ranks all feasible migration tasks by their predicted benefit and greedily executes "
+        "them in priority order until their cumulative estimated time fills this window budget",
         source="TriMoE 4.3, Expert Migration Decision",
         values={
             "cheapest path": "what each action is said to be for: by how much a prefetch or a "
@@ -30,68 +25,6 @@ OWN = (
         "migration, but schedules the layer anew for every task: it stands beside it as a method "
         "of its own.",
         methods=("benefit-greedy",),
-    ),
-    Settlement(
-        name="hot",
-        question="Which experts are hot, so that they are prefetched?",
-        words="If an expert is predicted as hot, the runtime triggers a high-priority task to "
-        "prefetch its weights via PCIe to GPU HBM",
-        source="TriMoE 4.3, Expert Migration Decision",
-        values={
-            "cheaper path": "those whose cheapest path gets cheaper from the GPU's memory",
-            "tokens 0.22": "of these, the ones among the hottest experts that together hold at "
-            "most 22 % of the predicted tokens: what warm (70 %) and cold ones (8 %) leave (3.1)",
-        },
-        default="cheaper path",
-        why="The paper gives no threshold; this reading has every prefetch that can be of use.",
-        methods=POLICIES,
-    ),
-    Settlement(
-        name="mismatch",
-        question="When does an expert's layout mismatch its optimal execution unit?",
-        words="If an expert's layout mismatches its optimal execution unit, the Relayout Unit uses "
-        "the DIMM-Link to convert its data layout between localized and striped",
-        source="TriMoE 4.3, Expert Migration Decision",
-        values={
-            "cheaper path": "its cheapest path is cheaper on the other layout",
-            "tokens 0.08": "as before, and it is localized without being one of the coldest "
-            "experts that together hold at most 8 % of the predicted tokens, or striped and one "
-            "of them",
-        },
-        default="cheaper path",
-        why="The optimal execution unit is the one of the cheapest path (4.2).",
-        methods=POLICIES,
-    ),
-    Settlement(
-        name="cold",
-        question="Which experts are cold, so that their load is balanced over DIMMs?",
-        words="the system calculates the total predicted load of cold experts on each DIMM",
-        source="TriMoE 4.3, Expert Migration Decision",
-        values={
-            "cheapest path": "those whose cheapest path is NDP where they are localized; a host "
-            "wins ties, as in the initial assignment",
-            "tokens 0.08": "the coldest that together hold at most 8 % of the predicted tokens",
-        },
-        default="cheapest path",
-        why="What is balanced is the load of NDP units, and this is what they will run.",
-        methods=(*POLICIES, "rebalance-only"),
-    ),
-    Settlement(
-        name="budget",
-        question="Do prefetches and moves between DIMMs share one budget of time?",
-        words=RANKS
-        + ". This ensures the limited DIMM-Link bandwidth is spent on the most critical "
-        "tasks",
-        source="TriMoE 4.3, Expert Migration Decision",
-        values={
-            "each link": "no: PCIe and DIMM-Link work at once, each until its window is full",
-            "all tasks": "yes: the times of all tasks, over whichever link, add up to the window",
-        },
-        default="each link",
-        why="Prefetching is a task of its own over another link, and the sentence that follows "
-        "speaks of DIMM-Link; of two readings equally close this is the kinder one on most "
-        "families of the library.",
-        methods=(*POLICIES, "rebalance-only"),
     ),
     Settlement(
         name="windows",
@@ -134,7 +67,7 @@ EARLIER = "earlier steps"
 
 SHARED = (
     *("cold_cut", "dimm_choice", "layout_from"),
-    *("dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("dimm_share", "gpu_work"),
     *("residents", "batch", "dimms", "ndp_rate"),
 )
 
@@ -142,8 +75,7 @@ SHARED = (
 def _as_here(settlement: Settlement) -> Settlement:
     """Return a settlement of tri_domain's instances with this problem's rules and values."""
     values = {
-        value: meaning.replace("TD-C6", "RE-C11").replace("TD-C7", "RE-C12")
-        for value, meaning in settlement.values.items()
+        value: meaning.replace("TD-C7", "RE-C12") for value, meaning in settlement.values.items()
     }
     if settlement.name == "layout_from":
         values[EARLIER] = "the loads of the first of the steps that the predictor has seen"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import accumulate
 
-from moeopt.core.settlements import Settlement, context_length
+from moeopt.core.settlements import Settlement
 
 from .check import objective, violations
 from .instance import Instance, Layer, Solution
@@ -396,5 +396,4 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="the option's own words",
         methods=("tensor-split-then-n-cpu-moe", "one-gpu-only"),
     ),
-    context_length("0"),
 )

@@ -138,7 +138,7 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
 
 SETTLED = (
     *("cold_cut", "dimm_choice", "layout_from"),
-    *("dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("dimm_share", "gpu_work"),
     *("residents", "dimms", "ndp_rate"),
 )
 """The options that are settlements of instances."""

@@ -68,22 +68,6 @@ SETTLEMENTS = (
         methods=("ktransformers",),
     ),
     Settlement(
-        name="striped_experts",
-        question="Where does MoNDE run the striped experts of a layout that is not its own? NDP "
-        "cannot, and MoNDE has no other host than the GPU.",
-        words="GPU-NDP. A system that balances load between GPU and NDP by modeling the cost "
-        "trade-off between weight migration (to GPU) and activation migration (to NDP)",
-        source="TriMoE 5.1.2",
-        values={
-            "gpu": "on the GPU, all of them over PCIe",
-            "cpu": "on the CPU, which MoNDE does not use",
-        },
-        default="gpu",
-        why="The system has GPU and NDP only. The figure says more of the layout than of MoNDE, "
-        "which tables say beside it; on its own layout no expert is striped.",
-        methods=("monde",),
-    ),
-    Settlement(
         name="cold_cut",
         question="Which experts are cold, that is localized on one DIMM each, in the layout that "
         "is given?",
@@ -143,32 +127,6 @@ SETTLEMENTS = (
         },
         default="1",
         why="Eq. 6 counts the read's latency on DIMM d and has no channels.",
-    ),
-    Settlement(
-        name="channels",
-        question="Do the memory channels limit the hosts' reads?",
-        words="Memory: 8 Channels x 2 DIMM ... 307.2 GB/s Bandwidth",
-        source="TriMoE Table 1; Eq. 5-7 name no channel",
-        values={
-            "none": "no: only DIMMs are limits, as in Eq. 6",
-            "two DIMMs each": "DIMMs 2c and 2c + 1 lie on channel c, which striped reads and reads "
-            "of what lies on its DIMMs keep busy (TD-C6)",
-        },
-        default="none",
-        why="The paper's makespan (Eq. 7) has the three domains and no channel.",
-    ),
-    Settlement(
-        name="gpu_base",
-        question="Does the GPU's work on shared experts fall into the makespan?",
-        words="it focuses on MLP, Attention, and the computation of hot experts ... MLP and shared "
-        "expert weights reside in GPU HBM",
-        source="TriMoE 4.1; Eq. 5 sums the assigned experts",
-        values={
-            "none": "no: the GPU is idle until its first routed expert",
-            "shared experts": "yes: they run on the GPU for all tokens, before the routed ones",
-        },
-        default="none",
-        why="Eq. 5 has routed experts only; the base load is some 1 to 2 % of the makespan.",
     ),
     Settlement(
         name="gpu_work",

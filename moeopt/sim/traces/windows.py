@@ -293,7 +293,7 @@ PER_CHANNEL = 2
 
 
 class MemoryOptions(LayerOptions):
-    """The settlements that schema 2 can express; the defaults are schema 1."""
+    """What schema 2 can express of the host's memory and the GPU; the defaults are schema 1."""
 
     dimm_share: Annotated[
         Literal["1", "1/2"], Field(description="part of a striped read that each DIMM is busy with")
@@ -325,7 +325,7 @@ def memory_fields(
     Returns
     -------
     dict
-        Empty if all settlements are as in schema 1.
+        Empty if all options are as in schema 1.
     """
     fields: dict[str, object] = {}
     if options.dimm_share != "1":

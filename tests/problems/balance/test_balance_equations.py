@@ -81,11 +81,11 @@ def test_roots_by_hand(name: str) -> None:
 def difference(instance: Instance, share: Fraction, times: str) -> Fraction:
     """Return left less right of Eq. 1 or 2 at a share, with E_g' as the specification words it.
 
-    E_g' is 1/N at every positive integer here; experts are taken one after the other.
+    E_g' is 1/N at positive multiples of N, and at TopK; experts are taken one after the other.
     """
     s = Symbols.of(instance, times)
     whole = min(share.numerator // share.denominator, s.top_k - 1)
-    if share == whole and whole:
+    if share == whole and whole and whole % s.units == 0:
         whole -= 1
     part = share - whole
     left = s.transfer * share + s.gpu[whole] * part / s.units + s.gpu_overhead
@@ -99,7 +99,7 @@ def test_the_root_is_the_least_one(kind: str, times: str) -> None:
     """Zero at the root, negative at a grid of shares before it; at both ends what is settled."""
     for seed in range(20):
         instance = random_instance(seed, kind)
-        share = balanced_experts(instance, times, "every integer")
+        share = balanced_experts(instance, times)
         top_k = len(instance.experts)
         assert 0 <= share <= top_k
         before = [share * k / 60 for k in range(60)] + [
@@ -148,18 +148,16 @@ def test_own_times_balance_what_remains() -> None:
 
 
 def test_where_the_unhidden_part_is_nominal() -> None:
-    """8 + 4 / 2 against 10 at E_g = 1: E_g' = 1/2 there only if it is so at every integer.
+    """8 + 4 / 2 against 10 at E_g = 1, but E_g' is 1/2 at multiples of 2 alone, and 0 there.
 
-    As written it is at 2, where 14 x 2 + 8 / 2 = 32 is what a third expert takes.
+    At 2 it is 1/2, where 14 x 2 + 8 / 2 = 32 is what a third expert takes.
     """
     even = instance_of(4, 2, 10, activation=0)
-    assert balanced_experts(even, unhidden_part="every integer") == 1
     assert balanced_experts(even) == Fraction(11, 10)
     row = even.model_dump()["experts"][0] | {"slice_gpu_ns": 4, "slice_ndp_ns": 32}
     three = [row | {"expert": number} for number in range(3)]
     exact = instance_of(7, 4, 32, activation=0, experts=three)
-    for reading in ("multiples of N", "every integer"):
-        assert balanced_experts(exact, unhidden_part=reading) == 2
+    assert balanced_experts(exact) == 2
 
 
 def resident(instance: Instance, count: int) -> Instance:
@@ -178,7 +176,6 @@ def test_e_max_by_hand() -> None:
     assert shares == [0, 1, Fraction(23, 14)]
     assert e_max(resident(alike, 2)) == take(resident(alike, 2), 2)
     assert sum(map(sum, e_max(alike).gpu_slices)) == 0
-    assert e_max(resident(alike, 2), resident_part="slices") == take(resident(alike, 2), 3)
     # Nothing takes time: all that is resident.
     assert largest_resident_share(resident(instance_of(4, 0, 0), 2)) == 2
 

@@ -39,7 +39,6 @@ def placed(instance: Instance, method: str) -> tuple[tuple[int, ...], ...]:
         ("uniform-x", ((1,), (0,)), "prefill counts"),
         # shares of counts .50 .375 .125 and of scores .22 .67 .11: expert 2 before expert 1
         ("importance", ((2,), (0,)), "prefill counts and scores"),
-        ("importance[alpha=1]", ((1,), (0,)), "prefill counts and scores"),
         ("importance-stop", ((2,), (0,)), "prefill counts and scores, stops in hindsight"),
         ("frequency", ((3,), (2,)), "offline profile"),
         ("per-layer-frequency", ((3,), (2,)), "offline profile"),
@@ -96,19 +95,17 @@ def test_importance_by_hand() -> None:
     flat = informed({"prefill_counts": [[1, 1, 1, 1], [5, 0, 3, 0]]})
     assert placed(flat, "importance") == ((0,), (0,))
     assert placed(flat, "importance[per_layer=global]") == ((), (0, 2))
-    # experts 0 and 1: counts differ by 1 of 11, scores by 3 of 23; of the maxima by 1/3 and 3/13
+    # experts 0 and 1: counts differ by 1 of 11, scores by 3 of 23
     close = {"prefill_counts": [[3, 2, 3, 3]] * 2, "score_scale": 10}
     close |= {"prefill_scores": [[10, 13, 0, 0]] * 2}
-    assert placed(informed(close), "importance[norm=layer sum]") == ((1,), (1,))
-    assert placed(informed(close), "importance[norm=layer maximum]") == ((0,), (0,))
+    assert placed(informed(close), "importance") == ((1,), (1,))
 
 
-def test_ties_go_where_they_are_told() -> None:
-    """All counts are one: the first layer's first experts, or the last layer's last ones."""
+def test_ties_go_to_the_lower_layer_and_the_lower_expert() -> None:
+    """All counts are one: the first layer's first experts, or the first one of each layer."""
     instance = informed({"profile_counts": [[1] * 4] * 2})
     assert placed(instance, "frequency") == ((0, 1), ())
-    assert placed(instance, "frequency[ties=last]") == ((), (2, 3))
-    assert placed(instance, "per-layer-frequency[ties=last]") == ((3,), (3,))
+    assert placed(instance, "per-layer-frequency") == ((0,), (0,))
 
 
 def test_every_settlement_of_a_method_can_be_chosen() -> None:

@@ -1,11 +1,9 @@
 """Heuristics against a plain transcription and hand-made cases."""
 
-from itertools import product
 from typing import Any
 
 import pytest
 
-from moeopt import generate
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
@@ -30,7 +28,6 @@ from tests.rooms.relayout import (
     schedule_of,
     violations,
 )
-from tests.rooms.relayout import OWN as SETTLEMENTS
 from tests.rooms.tri_domain import check as tri_domain
 from tests.rooms.tri_domain import trimoe
 
@@ -167,43 +164,6 @@ def test_what_a_task_is_tried_for_is_its_refined_makespan() -> None:
             expected = objective(instance, refined(instance, chosen[:count]))
             assert refined_ns(instance, chosen[:count]) == expected
             assert refined_ns(turned, chosen[:count]) == expected
-
-
-def test_every_value_of_every_settlement_is_valid_and_means_something() -> None:
-    """Each alternative decides otherwise than the default on some instance."""
-    some = [generate("relayout", **SKEWED, batch=batch) for batch in (16, 48)]
-    some += [random_instance(s, k, 12) for k in ("mixed", "wide windows") for s in range(4)]
-    for settlement in SETTLEMENTS:
-        if settlement.name == "benefit_reading":  # a method of its own
-            continue
-        for method, value in product(settlement.methods, settlement.alternatives):
-            differ = 0
-            for instance in some:
-                solution = HEURISTICS[method](instance, **{settlement.name: value})
-                assert violations(instance, solution) == []
-                differ += solution != HEURISTICS[method](instance)
-            rare = (method, settlement.name) in NEVER
-            assert (differ > 0) != rare, (method, settlement.name, value)
-
-
-SKEWED: dict[str, Any] = {
-    "machine": "trimoe",
-    "model": "deepseek-v2-lite",
-    "workload": "trimoe-skew",
-    "cold_cut": "experts 0.7",
-}
-NEVER = {("rebalance-only", "budget")}
-"""Without prefetches the budget of all tasks is that of DIMM-Link."""
-
-
-def test_one_budget_counts_prefetches_too() -> None:
-    """A prefetch of 10 leaves 9 of 19 for DIMM-Link, one ns too little for a move of 10."""
-    experts = [expert(0, gpu_hit_ns=2), *(expert(n, dimm=0, ndp_ns=4) for n in (1, 2))]
-    instance = instance_of(experts)
-    assert moves_of(benefit_greedy(instance)) == [(0, "prefetch", None), (1, "rebalance", 1)]
-    assert moves_of(benefit_greedy(instance, budget="all tasks")) == [(0, "prefetch", None)]
-    roomy = instance.model_copy(update={"dimm_link_window_ns": 20})
-    assert len(benefit_greedy(roomy, budget="all tasks").migrations) == 2
 
 
 def test_moves_between_different_dimms_share_no_link() -> None:
