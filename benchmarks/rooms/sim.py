@@ -100,7 +100,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.traces.statistics.summary": ("usual_capacities",),
         "moeopt.sim.traces.synthetic": ("routing_trace",),
         "moeopt.sim.traces.trace": ("Counts", "NO_EXPERT", "Trace"),
-        "moeopt.sim.traces.windows": ("LayerWindows", "hold_out"),
+        "moeopt.sim.traces.windows": ("hold_out",),
         "moeopt.sim.traces.workload": ("Recall", "Sequences", "Topic", "Workload"),
     }
 )
