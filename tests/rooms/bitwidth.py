@@ -12,7 +12,6 @@ __getattr__, __dir__ = lazily(
             "objective",
             "violations",
         ),
-        "moeopt.problems.bitwidth.cpsat as cpsat": (),
         "moeopt.problems.bitwidth.dynamic_program as dynamic_program": ("frontier",),
         "moeopt.problems.bitwidth.generate as generate_module": (
             "Options",

@@ -20,7 +20,6 @@ __getattr__, __dir__ = lazily(
             "makespan_grid",
             "objective_grid",
             "striped_reads_ns",
-            "unit_of",
         ),
         "moeopt.problems.layout.check as check": (
             "CONSTRAINTS",

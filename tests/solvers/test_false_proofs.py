@@ -34,7 +34,6 @@ FALSE = {
     "split_min": ("auto", True),
     "split_labels_false_h3_1": ("auto", True),
     "split_cpsat_default_false": ("cp-sat", True),
-    "balance_dp_false": ("auto", True),
     "tri_cpsat_false": ("cp-sat", False),
     "tri_infeasible": ("cp-sat", False),
     "placement_cpsat_exc": ("cp-sat", False),
