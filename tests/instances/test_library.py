@@ -25,7 +25,7 @@ MAX_BYTES = 40 * 10**6
 BY_CERTIFICATE = {"esft-batch/esft-intent-batch16-share0.75.json.gz"}
 """Proven by certificates, which `verify` checks; the methods end 0.04 % short after 400 s."""
 
-TAKES_LONG = ("bitwidth", "placement", "cache", "relayout", "replication")
+TAKES_LONG = ("bitwidth", "placement", "cache", "layout", "relayout", "replication")
 """Problems whose families take seconds to make; a slow test remakes them."""
 
 

@@ -208,8 +208,8 @@ class Client:
 
 def test_tasks_of_many_solves_lose_and_double_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker did not come to is sent again; a solve that kills it fails alone."""
-    instances = [random_instance(seed, experts=4) for seed in range(40)]
-    client = Client(deadly=instances[20].name, most=5)
+    instances = [random_instance(seed, experts=4) for seed in range(14)]
+    client = Client(deadly=instances[7].name, most=5)
     dask = SimpleNamespace(Client=lambda *_, **__: client)
     monkeypatch.setattr(cluster_module, "import_module", lambda name: dask)
     place = Cluster("dask://here:1", Watch())
@@ -219,5 +219,5 @@ def test_tasks_of_many_solves_lose_and_double_none(monkeypatch: pytest.MonkeyPat
     execute(place, jobs, lambda job: None, lambda *end: ended.append(end))
     assert sorted(job.key for job, _ in ended) == sorted(job.key for job in jobs)
     failed = {job.instance.name for job, end in ended if isinstance(end, Failure)}
-    assert failed == {instances[20].name}
+    assert failed == {instances[7].name}
     assert 5 < max(client.tasks) <= 2 * 5
