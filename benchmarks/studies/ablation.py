@@ -1,27 +1,31 @@
 """What each sub-method of an exact method gains: with it and without it, at equal work.
 
     MOEOPT_TRACES=DIR python benchmarks/studies/ablation.py [--rows placement] [--work 2]
+                                                            [--most 10] [--seeds 3]
 
 A row names a sub-method and how to switch it off. Its instances are solved with it and without it,
-each with the same work limit (a unit is about a second of one core), and the table gives the gap
-that is left (median and largest), how many are proven, the CPU seconds of both, and by how much the
-objectives together change without it. A sub-method stays in the package only with a row that
-supports it; `ablation.md` has the table of its date, and what was taken out.
+with each seed and the same work limit (a unit is about a second of one core), and the table gives
+the gap that is left (median and largest), how many are proven, the CPU seconds of both, by how much
+the objectives together change without it, and how many solves have a lower or higher gap without
+it. Where a row has fewer fresh instances than ``--most``, instances of the library fill it up,
+those that are largest. A sub-method stays in the package only with a row that supports it;
+`ablation.md` has the table of its date, and what was taken out.
 
 To enter a sub-method add a `Row`. ``without`` says what stands in its place: a module or class, the
 name of its attribute, and the value.
 """
 
 import argparse
+import json
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -270,7 +274,19 @@ def instances_of(row: Row, most: int) -> list[InstanceEnvelope]:
         listed = {name: of if isinstance(of, list) else [of] for name, of in entry.items()}
         found += [dict(zip(listed, point, strict=True)) for point in product(*listed.values())]
     chosen = found[:: -(-len(found) // most)]
+    if len(chosen) < most and not isinstance(row.instances[0], str):
+        chosen += _largest(row.problem)[: most - len(chosen)]
     return [moeopt.load(of) if isinstance(of, Path) else _made(row.problem, of) for of in chosen]
+
+
+def _largest(problem: str) -> list[Path]:
+    """Return a problem's instances of the library, of each family in turn, the largest first."""
+    best = json.loads((LIBRARY / problem / "best_known.json").read_text())
+    families: dict[str, list[Path]] = {}
+    for file in sorted(best, key=lambda name: -(LIBRARY / problem / name).stat().st_size):
+        families.setdefault(file.split("/")[0], []).append(LIBRARY / problem / file)
+    turns = zip_longest(*families.values())
+    return [path for turn in turns for path in turn if path is not None]
 
 
 def _made(problem: str, arguments: Mapping[str, Any]) -> InstanceEnvelope:
@@ -284,12 +300,12 @@ def measured(
     instances: list[InstanceEnvelope],
     method: str,
     work: float,
-    seed: int,
+    seeds: Sequence[int],
     limit_s: float | None = None,
 ) -> Figures:
     """Return what a method reaches within so much work on each instance, and so many seconds."""
     gaps, proven, total, begin = [], 0, 0, time.process_time()
-    for instance in instances:
+    for instance, seed in product(instances, seeds):
         result = moeopt.solve(instance, method, time_limit_s=limit_s, work_limit=work, seed=seed)
         best, bound = result.objective, result.bound
         if isinstance(best, tuple):
@@ -306,13 +322,15 @@ def main() -> int:
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     parser.add_argument("--work", type=float, default=2.0)
     parser.add_argument("--most", type=int, default=6, help="instances of a row, evenly spaced")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
     given = parser.parse_args()
+    seeds = range(given.seed, given.seed + given.seeds)
     print(
-        f"{date.today()}, work limit {given.work:g}, seed {given.seed}\n\n"
+        f"{date.today()}, work limit {given.work:g}, seeds {seeds.start} to {seeds.stop - 1}\n\n"
         "| sub-method | instances | with: gap %, median / largest | proven | CPU s "
-        "| without: gap % | proven | CPU s | objectives without |\n"
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+        "| without: gap % | proven | CPU s | objectives without | gap lower, higher without |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
     known: dict[tuple[int, str], Figures] = {}
     for row in ROWS:
@@ -320,12 +338,16 @@ def main() -> int:
             continue
         instances, at = instances_of(row, given.most), (id(row.instances), row.method)
         if at not in known:
-            known[at] = measured(instances, row.method, given.work, given.seed)
+            known[at] = measured(instances, row.method, given.work, seeds)
         with _switched(row) as method:
-            part = measured(instances, method, given.work, given.seed)
+            part = measured(instances, method, given.work, seeds)
         worse = 100 * (part.total / max(1, known[at].total) - 1)
-        print(f"| {row.name} | {len(instances)} | {known[at]} | {part} | {worse:+.3f} % |",
-              flush=True)  # fmt: skip
+        pairs = [*zip(known[at].gaps, part.gaps, strict=True)]
+        lower = sum(without < gap - 5e-4 for gap, without in pairs)
+        higher = sum(without > gap + 5e-4 for gap, without in pairs)
+        count = f"{len(instances)} x {len(seeds)}" if len(seeds) > 1 else f"{len(instances)}"
+        changes = f"{worse:+.3f} % | {lower}, {higher}"
+        print(f"| {row.name} | {count} | {known[at]} | {part} | {changes} |", flush=True)
     return 0
 
 

@@ -108,7 +108,7 @@ def searches(rows: list[Row], given: argparse.Namespace) -> Iterator[str]:
         own = next(iter(PROBLEMS[row.name.split(",")[0]].exact_methods))
         work = row.work * given.work
         for kind, instances in instances_of(row, given.count):
-            all_of = ablation.measured(instances, own, work, seed=0)
+            all_of = ablation.measured(instances, own, work, [0])
             first = instances[: given.beside]
             cells = [
                 gaps(all_of.gaps[: given.beside]),
@@ -157,7 +157,7 @@ def left_open(instances: list[Any], engine: str, work: float) -> str:
     """Return what an engine leaves open on the problem's whole model."""
     limit_s = 2 * work if engine == "milp" else None
     try:
-        return gaps(ablation.measured(instances, engine, work, 0, limit_s).gaps)
+        return gaps(ablation.measured(instances, engine, work, [0], limit_s).gaps)
     except moeopt.InputError as error:
         return str(error)
 
