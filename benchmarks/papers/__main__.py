@@ -53,7 +53,7 @@ def papers_command(
     if resume and report is None:
         raise InputError("--resume: needs --report, the folder to go on with")
     if sweep and (ids or report or markdown):
-        raise InputError("--sweep: goes with --json and --data only")
+        raise InputError("--sweep: can be used with --json and --data only")
     if report is not None:
         _require_report_extra(report)
     traces.use(data)

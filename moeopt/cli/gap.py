@@ -45,7 +45,7 @@ class GapOptions(Options):
         metavar="W[,W]",
     )
     seed: str = option("0", "Seeds; every method runs with each.", metavar="N[,N]")
-    workers: int = option(1, "Threads; only 1 goes with --work-limit.", metavar="N")
+    workers: int = option(1, "Threads; --work-limit needs 1.", metavar="N")
     jobs: int = option(1, "Solves at once, each in a process.", metavar="N")
     executor: str | None = option(None, "Solve on a Dask cluster.", metavar="dask://HOST:PORT")
     store: Path | None = option(None, "Keep every result in this file.", metavar="FILE")

@@ -138,7 +138,9 @@ def _twins(
         usual = generator_of(problem).options.model_fields[holdout.option].default
         if given.pop(holdout.option) != usual:
             order = " and ".join(holdout.order)
-            raise InputError(f"--{holdout.option}: goes not with --later-out, which is for {order}")
+            raise InputError(
+                f"--{holdout.option}: cannot be combined with --later-out, which is for {order}"
+            )
     if later is not None:
         given["later"] = later
     return moeopt.generate_twins(problem, trace=trace, **given)

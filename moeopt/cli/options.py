@@ -68,7 +68,7 @@ class SolvingOptions(LimitOptions):
     """What holds for every way of solving."""
 
     seed: int = option(0, "Seed of everything random.", metavar="N")
-    workers: int = option(1, "Threads; only 1 goes with --work-limit.", metavar="N")
+    workers: int = option(1, "Threads; --work-limit needs 1.", metavar="N")
 
 
 DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5

@@ -75,12 +75,12 @@ def plan_command(
     if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
         if asked:
             have = f"{owned.name} has several, over which whole layers are split"
-            raise InputError(f"{_flag(asked[0])}: goes with one GPU and one node; {have}")
+            raise InputError(f"{_flag(asked[0])}: needs one GPU and one node; {have}")
         return _plan_split(owned, model, options, several, out, as_json)
     for name, value in vars(several).items():
         if value != getattr(SeveralOptions, name):
             raise InputError(
-                f"{_flag(name)}: goes with several GPUs or nodes; {owned.name} has one each"
+                f"{_flag(name)}: needs several GPUs or nodes; {owned.name} has one each"
             )
     _check_front(pareto, points, picture)
     if not asked and options.runtime in (None, *WITH_GRAPH):

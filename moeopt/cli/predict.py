@@ -53,7 +53,7 @@ def predict_command(
     from moeopt.sim.plan import load_plan
 
     if counts is not None and plan is None:
-        raise InputError("--counts: goes with --plan")
+        raise InputError("--counts: needs --plan")
     placed, popularity = None if plan is None else load_plan(plan), None
     if counts is not None:
         from moeopt.sim.traces.files import load_counts

@@ -92,14 +92,14 @@ class PlanOptions(Options):
         above=0,
         metavar="W",
     )
-    workers: int = option(1, "Threads; only 1 goes with --work-limit.", least=1, metavar="N")
+    workers: int = option(1, "Threads; --work-limit needs 1.", least=1, metavar="N")
     seed: int = option(0, "Seed of everything random.", metavar="N")
 
     def __post_init__(self) -> None:
         """Raise InputError unless the options make sense together."""
         super().__post_init__()
         if self.work_limit is not None and self.workers != 1:
-            raise InputError(f"work_limit: goes with one worker only, not {self.workers}")
+            raise InputError(f"work_limit: needs one worker, not {self.workers}")
         if self.quality_loss is not None and self.average_bits is not None:
             raise InputError("quality_loss: not with average_bits: one budget of widths is enough")
         if self.quality_loss is not None and self.joint_time_s == 0:

@@ -80,7 +80,7 @@ def limits(time_limit_s: float | None, work_limit: float | None, workers: int = 
         limit = DEFAULT_TIME_LIMIT_S if time_limit_s is None else time_limit_s
         return Limits(seconds(limit))
     if workers > 1:
-        raise InputError(f"work_limit: goes with one worker only, not with {workers}")
+        raise InputError(f"work_limit: needs one worker, not {workers}")
     work = _positive("work_limit", "work limit", work_limit, "units of work")
     return Limits(float("inf") if time_limit_s is None else seconds(time_limit_s), work)
 

@@ -211,7 +211,7 @@ def _backend(name: str) -> Callable[[Task], Outcome]:
 def _engine(engine: str | None, chosen: Method) -> str | None:
     name = arguments.engine_name(engine)
     if name is not None and chosen.backend != "milp":
-        only = f"goes with method 'milp' only, not with {chosen.name!r}"
+        only = f"can be used with method 'milp' only, not with {chosen.name!r}"
         raise InputError(f"engine: {name!r} {only}")
     return name
 
@@ -221,7 +221,9 @@ def _futures(futures: Futures | None, chosen: Method) -> Futures:
         return THE_MEAN
     expect("futures", futures, Futures, what="moeopt.Futures(...)")
     if chosen.backend != "robust":
-        raise InputError(f"futures: goes with method 'robust' only, not with {chosen.name!r}")
+        raise InputError(
+            f"futures: can be used with method 'robust' only, not with {chosen.name!r}"
+        )
     return futures
 
 

@@ -149,5 +149,5 @@ def _checked(
     if entry.bound is not None and entries(entry.bound) > entries(entry.objective):
         raise InputError(f"the bound {entry.bound} is above the objective {entry.objective}")
     if known.proven != (entry.status == "optimal"):
-        raise InputError(f"status: {entry.status!r} goes not with bound and objective")
+        raise InputError(f"status: {entry.status!r} contradicts bound and objective")
     return known

@@ -131,7 +131,7 @@ def test_pairs_that_cannot_be_made(
     none = ["generate", "cache", *MADE[:-4], "--later-out", "l.json"]
     assert "tokens: must say how many loads are observed" in refused_command(capsys, none)
     actual = [*MIGRATIONS, "--loads", "actual", "--later-out", "l.json"]
-    assert "--loads: goes not with --later-out" in refused_command(capsys, actual)
+    assert "--loads: cannot be combined with --later-out" in refused_command(capsys, actual)
     assert not list(tmp_path.iterdir())
 
 

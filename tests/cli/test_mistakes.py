@@ -19,10 +19,10 @@ ONE_GPU = "plan --machine rtx4090+ryzen-am5 --model mixtral-8x7b --bits Q4_K_M"
 
 
 MISTAKES = {
-    f"{TWO_GPUS} --trace t.npz": "--trace: goes with one GPU and one node; 2xrtx3090+epyc-7002",
-    f"{TWO_GPUS} --reserved-gib 3": "--reserved-gib: goes with one GPU and one node",
-    f"{TWO_GPUS} --pareto": "--pareto: goes with one GPU and one node",
-    f"{ONE_GPU} --ubatch 256": "--ubatch: goes with several GPUs or nodes",
+    f"{TWO_GPUS} --trace t.npz": "--trace: needs one GPU and one node; 2xrtx3090+epyc-7002",
+    f"{TWO_GPUS} --reserved-gib 3": "--reserved-gib: needs one GPU and one node",
+    f"{TWO_GPUS} --pareto": "--pareto: needs one GPU and one node",
+    f"{ONE_GPU} --ubatch 256": "--ubatch: needs several GPUs or nodes",
     f"{ONE_GPU} --loss-table l.json": "loss_table: needs average_bits",
     f"{ONE_GPU} --points 3": "--points: needs --pareto",
     # names
@@ -163,8 +163,8 @@ MISTAKES = {
     "certificate check a.json b.json": "b.json: must be a certificate",
     "certificate model a.json --for b.json --out m.json": "b.json: must be a certificate",
     # options that are impossible, or contradict each other
-    "solve a.json --engine highs --method trimoe": "goes with method 'milp' only",
-    "solve a.json --futures samples=128 --method trimoe": "goes with method 'robust' only",
+    "solve a.json --engine highs --method trimoe": "can be used with method 'milp' only",
+    "solve a.json --futures samples=128 --method trimoe": "can be used with method 'robust' only",
     "gap a.json --resume": "--resume: needs --store",
     "gap a.json --settlements --by batch": "--by: cannot be combined with --settlements",
     "gap a.json --points 3": "--points: needs --settlements",
@@ -174,9 +174,9 @@ MISTAKES = {
     "simulate --instance a.json --solution s.json --bits 4": "--bits: not with --instance and",
     "simulate --instance a.json": "--instance, --solution: must be given together",
     f"plan {ON} --held-out 0.2": "held_out: needs a trace",
-    f"plan {ON} --numa nodes": "--numa: goes with several GPUs or nodes",
+    f"plan {ON} --numa nodes": "--numa: needs several GPUs or nodes",
     f"predict {ON} --n-cpu-moe 3 --gpu-experts 4": "give one of them, not several",
-    f"predict {ON} --counts counts.csv": "--counts: goes with --plan",
+    f"predict {ON} --counts counts.csv": "--counts: needs --plan",
     DECODE: "--trace, --workload: exactly one",
     f"{DECODE} --workload olmoe-1b-7b --plan p --policy x": "--plan, --policy: at most one",
     "simulate --instance i --solution s --plan p": "--plan: not with --instance",

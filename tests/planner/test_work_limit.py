@@ -13,5 +13,5 @@ def test_a_work_limit_gives_the_same_plan() -> None:
     assert one.together is not None
     assert other.together is not None
     assert one.together.bound_ms == other.together.bound_ms
-    with pytest.raises(InputError, match="work_limit: goes with one worker"):
+    with pytest.raises(InputError, match="work_limit: needs one worker"):
         planned_for(work_limit=0.5, workers=2)

@@ -151,7 +151,10 @@ def test_a_gap_of_zero_objective_is_zero() -> None:
     [
         ({"method": "simplex"}, "method: 'simplex' is unknown for tri_domain; known: auto, greedy"),
         ({"method": "milp", "engine": "glop"}, "engine: 'glop' is unknown; known engines: highs"),
-        ({"method": "greedy", "engine": "highs"}, "engine: 'highs' goes with method 'milp' only"),
+        (
+            {"method": "greedy", "engine": "highs"},
+            "engine: 'highs' can be used with method 'milp' only",
+        ),
         ({"time_limit_s": 0}, "time limit: must be a positive number of seconds, not 0"),
         ({"without": {"TD-C9"}}, "without: 'TD-C9' is not a constraint; known: TD-C1"),
         ({"method": "greedy", "without": {"TD-C1"}}, "without: method 'greedy' has no constraints"),

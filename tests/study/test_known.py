@@ -72,7 +72,7 @@ SPOILED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         f"the solution costs {OPTIMUM.objective}, not ",
     ),
     "bound": (lambda e: e.update(bound=e["bound"] + 1), "is above the objective"),
-    "status": (lambda e: e.update(bound=e["bound"] - 1), "status: 'optimal' goes not with"),
+    "status": (lambda e: e.update(bound=e["bound"] - 1), "status: 'optimal' contradicts"),
     "method": (lambda e: e.update(method="greedy"), 'method: "greedy" can prove no bound'),
     "path": (lambda e: e.update(solution="../0.json"), f"solution: must be solutions/{KEY}"),
     "key": (lambda e: e.pop("bound"), "bound: is missing"),

@@ -183,7 +183,7 @@ def _kernel(source: Source, options: Options) -> dict[str, object]:
     """Return what a kernel takes for the model's experts; nothing where tokens alone count."""
     if options.work == "tokens":
         if options.slot_cost:
-            raise InputError('slot_cost: goes with work "kernel" only')
+            raise InputError('slot_cost: can be used with work "kernel" only')
         return {}
     times = KERNELS[options.kernel].of(
         source.model.hidden_size, source.model.expert_intermediate_size

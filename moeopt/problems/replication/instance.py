@@ -137,7 +137,7 @@ class Instance(InstanceEnvelope):
     @classmethod
     def _times_of_kernels(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("work") == "tokens":
-            raise field_error([], 'goes with work "kernel" only')
+            raise field_error([], 'can be used with work "kernel" only')
         return value
 
     @field_validator("max_copies")
@@ -205,7 +205,7 @@ class Instance(InstanceEnvelope):
                 raise InputError(f'{name}: work "kernel" needs it')
         for name in ("links", "slot_cost", "pass_ns") if self.work == "tokens" else ():
             if getattr(self, name):
-                raise InputError(f'{name}: goes with work "kernel" only')
+                raise InputError(f'{name}: can be used with work "kernel" only')
         return self
 
     @model_serializer(mode="wrap")

@@ -69,7 +69,7 @@ def test_options_that_do_not_go_together(
     """Each with one line that says why."""
     for arguments, says in (
         (["--resume"], "--resume: needs --report"),
-        (["T1", "--sweep", "toy"], "--sweep: goes with --json and --data only"),
+        (["T1", "--sweep", "toy"], "--sweep: can be used with --json and --data only"),
         (["--sweep", "none"], "--sweep: 'none' is unknown; known sweeps: all, toy"),
         (["T1", "--data", str(tmp_path / "no")], "is not a folder"),
     ):
