@@ -125,6 +125,10 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
         return _fail(_in_words(error, argv), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
+    except ImportError as error:  # Ctrl-C while a native module was loaded
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
         _drop_output()
         return 0
