@@ -1,6 +1,6 @@
 """Figures of a page made anew: the command is run, and its numbers are held against the page's.
 
-A command prints a table, the whole page, or lines, or it writes the page itself. Rows of a printed
+A command prints a table or lines, or it writes the page itself. Rows of a printed
 table are found on the page by their first cell and their number of cells; of a sentence the table
 of sentences says between which words of the page it stands, and its numbers are looked for in what
 was printed.
@@ -159,13 +159,13 @@ def regenerate(
     Parameters
     ----------
     figure
-        The entry of ``figures.json``. ``whole`` is a command that prints the whole page.
+        The entry of ``figures.json``. ``writes`` is a command that writes the whole page.
     given
         Word of the command -> what it stands for.
     root
         The checkout.
     write
-        Put changed rows, or the whole page, in the page's place.
+        Put changed rows on the page; a command that writes the page has done so.
 
     Raises
     ------
@@ -174,13 +174,11 @@ def regenerate(
     """
     path = root / figure["page"]
     page, changed_ns = path.read_text(), path.stat().st_mtime_ns
-    output = printed(figure.get("whole", figure["command"]), given, root)
-    now = output if "whole" in figure else path.read_text()
+    output = printed(figure.get("writes", figure["command"]), given, root)
+    now = path.read_text()
     if now != page:
-        if write:
-            path.write_text(now)
         return by_line(page, now)
-    if "whole" in figure or path.stat().st_mtime_ns != changed_ns:
+    if path.stat().st_mtime_ns != changed_ns:
         return Comparison(same=len(page.splitlines()))
     text = " ".join(page.replace("|", " ").split())
     sentences = {
