@@ -35,6 +35,7 @@ from moeopt.cli import (
 from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
 from moeopt.core.native_output import drop_native_stdout
+from moeopt.core.signals import STOPPING
 from moeopt.core.wording import TerminalStream
 
 NUMBERS = {"integer": "a whole number", "number": "a number"}
@@ -48,9 +49,6 @@ benchmarks/results/ortools_versions.md has what others say of instances that 9.1
 
 SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 """What else ``--version`` names."""
-
-STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Signals after which the best so far is printed and saved; the exit code is 128 + the number."""
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
@@ -87,8 +85,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    words = list(argv)
-    return run_app(build_app(words), words, "moeopt")
+    return run_app(build_app(argv), list(argv), "moeopt")
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
@@ -124,10 +121,6 @@ def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
     except typer.TyperException as error:
         return _fail(_in_words(error, argv), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", INTERRUPTED)
-    except ImportError as error:  # Ctrl-C while a native module was loaded
-        if not isinstance(error.__cause__, KeyboardInterrupt):
-            raise
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
         _drop_output()

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import solving_clock
 from moeopt.core.errors import MoeoptWarning
+from moeopt.core.signals import signals_wait
+from moeopt.core.wording import shortened
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -75,9 +77,6 @@ def short(entries: int) -> Callable[[F], F]:
     decorate: Any = partial(Kernel, entries=entries)
     return cast(Callable[[F], F], decorate)
 
-
-FILE_ERRORS = (OSError, EOFError, UnpicklingError)
-"""What reading a file that is cut short raises, and writing where there is no room."""
 
 PLAIN_S = 0.25
 """CPU seconds of a process in plain Python: half of what Numba and the first kernel take."""
@@ -131,19 +130,14 @@ class Kernel:
 
     def _compiled(self, arguments: Sequence[Any]) -> Any:
         """Compile or load, and call; where the cache's files fail, without them."""
-        for mend in (self._forget, _Cache.forget, _Cache.give_up):
+        for files in (self.py_func.__qualname__, "*"):  # "*": a kernel that it calls is broken
             try:
                 return self.dispatcher(*arguments)
-            except FILE_ERRORS as error:  # before the call
-                mend(error)
+            except OSError as error:
+                _Files.give_up(error)
+            except (EOFError, UnpicklingError) as error:  # a file that was cut short
+                _Files.forget(error, files)
         return self.dispatcher(*arguments)
-
-    def _forget(self, error: Exception) -> None:
-        """Delete this kernel's files; on a full disk keep no more files at all."""
-        if isinstance(error, OSError):
-            _Cache.give_up(error)
-        else:
-            _Cache.forget(error, self.py_func.__qualname__)
 
     def open_anew(self) -> None:
         """Look for files again at the first call, if there was none yet."""
@@ -159,44 +153,32 @@ class Kernel:
             Kernel.plain_left_s -= thread_time() - begin
 
 
-class _Cache:
-    """Files of kernels that cannot be read or written: the cache is lost, and no answer."""
+class _Files:
+    """Kept kernels that cannot be read or written: the cache is lost, and no answer."""
 
-    is_used = True
+    are_kept = True
 
     @classmethod
-    def forget(cls, error: Exception, name: str = "*") -> None:
-        """Delete the files of a kernel, or of all, and say so."""
+    def forget(cls, error: Exception, name: str) -> None:
+        """Delete the files of one kernel, or of all ("*"), and say so."""
         folder = Path(kernel_folder())
-        files = [*folder.rglob(f"*.{name}-*.nbi"), *folder.rglob(f"*.{name}-*.nbc")]
-        for file in files:
+        for file in (*folder.rglob(f"*.{name}-*.nbi"), *folder.rglob(f"*.{name}-*.nbc")):
             with suppress(OSError):
                 file.unlink()
-        cls._begin_anew()
-        if files:
-            _warn(f"kernel cache: broken file in {folder}, compiled again ({_line(error)})")
+        cls._lost(f"broken file in {folder}, compiled again", error)
 
     @classmethod
-    def give_up(cls, error: Exception) -> None:
+    def give_up(cls, error: OSError) -> None:
         """Keep no kernels from now on, and say so."""
-        if cls.is_used and isinstance(error, OSError):
-            _warn(f"kernel cache: {kernel_folder()} cannot be used, nothing kept ({_line(error)})")
-        cls.is_used = False
-        cls._begin_anew()
+        cls.are_kept = False
+        cls._lost(f"{kernel_folder()} cannot be used, nothing kept", error)
 
     @staticmethod
-    def _begin_anew() -> None:
-        """Let every kernel that was not called yet open its files anew."""
+    def _lost(what: str, error: Exception) -> None:
         for kernel in KERNELS:
             kernel.open_anew()
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:100] or type(error).__name__
-
-
-def _warn(text: str) -> None:
-    warnings.warn(MoeoptWarning(text), stacklevel=2)
+        text = f"kernel cache: {what} ({shortened(str(error) or type(error).__name__)})"
+        warnings.warn(MoeoptWarning(text), stacklevel=2)
 
 
 def compile_all() -> None:
@@ -211,7 +193,7 @@ def _dispatcher(function: Callable[..., Any], inner: bool) -> Any:
     config: Any = _numba().config
     before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
     try:
-        cache = bool(config.CACHE_DIR) and _Cache.is_used
+        cache = bool(config.CACHE_DIR) and _Files.are_kept
         return _numba().njit(cache=cache, nogil=True, no_cpython_wrapper=inner)(function)
     finally:
         config.CACHE_DIR = before
@@ -220,8 +202,9 @@ def _dispatcher(function: Callable[..., Any], inner: bool) -> Any:
 @cache
 def _numba() -> Any:
     """Return Numba, which knows from now on how kernels call kernels."""
-    import numba
-    from numba.extending import models, register_model, typeof_impl
+    with signals_wait():
+        import numba
+        from numba.extending import models, register_model, typeof_impl
 
     class AnyConstant(numba.types.Dispatcher):
         """Lets calls with constants, as in ``f(x, 0)``, share the code of calls with variables.

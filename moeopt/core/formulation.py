@@ -8,6 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
 
+from moeopt.core.signals import signals_wait
+
 
 class _Pandas(ModuleType):
     """Stands for pandas in CP-SAT's interface, and imports it when something of it is used.
@@ -36,7 +38,7 @@ def _without_pandas() -> Iterator[None]:
         del pandas.Index, pandas.Series
 
 
-with _without_pandas():
+with signals_wait(), _without_pandas():
     from ortools.sat.python import cp_model as cp_model
     from ortools.sat.python.cp_model import IntVar as IntVar
     from ortools.sat.python.cp_model import LinearExpr as LinearExpr

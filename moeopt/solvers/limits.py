@@ -1,12 +1,10 @@
 """The limit: one clock for building and solving. Ctrl-C keeps the best so far."""
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import monotonic
-from types import FrameType
 from typing import Generic, TypeVar
 
 from moeopt.core.clock import TimeLimitError, WorkClock, go_by_mine, solving_clock, told
@@ -102,32 +100,6 @@ def run_here(call: Callable[[], T], stop: Callable[[], None]) -> Interruptible[T
         run.interrupted = True
         stop()
     return run
-
-
-@contextmanager
-def signals_wait() -> Iterator[None]:
-    """Let Ctrl-C and its like come after what they would break: importing native modules.
-
-    Blocking the signals in this thread would not do, as any other thread of the process takes them.
-    """
-    if threading.current_thread() is not threading.main_thread():  # no handler runs here
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    before: dict[int, Callable[[int, FrameType | None], object]] = {}
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        handler = None if number is None else signal.getsignal(number)
-        if number is not None and callable(handler):
-            before[number] = handler
-            signal.signal(number, lambda *of: came.append(of))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number, frame in came[:1]:
-        before[number](number, frame)
 
 
 class Deadline:

@@ -15,7 +15,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.evidence import Evidence
-from moeopt.solvers.limits import Deadline, signals_wait
+from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import automatic, get_method
 from moeopt.solvers.result import Result, Status, Termination
 from moeopt.solvers.rules import AUTO, Function, Rule
@@ -180,9 +180,7 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
 
 def run_method(task: Task) -> Outcome:
     """Run a task's method, importing its solver now."""
-    with signals_wait():
-        backend = _backend(task.method.backend)
-    return backend(task)
+    return _backend(task.method.backend)(task)
 
 
 def _backend(name: str) -> Callable[[Task], Outcome]:

@@ -54,14 +54,15 @@ def ktransformers(offer: Offer, *, hot_loading: str = "while it helps") -> Integ
     return choice
 
 
-def monde(offer: Offer) -> Integers:
+def monde(offer: Offer, *, striped_experts: str = "gpu") -> Integers:
     """Move the hottest localized experts to the GPU, as many as give the least makespan."""
     layers, experts = offer.tokens.shape
     active, striped = offer.tokens > 0, offer.dimm == STRIPED
+    host = np.where(striped & ~offer.resident & (striped_experts == "cpu"), CPU, GPU)
     movable = ~striped & ~offer.resident & active
     order = _by_falling_tokens(offer, ~movable)
     fixed = active & ~movable
-    read_ns = offer.gpu_dram_ns * fixed
+    read_ns = np.where(host == CPU, offer.cpu_dram_ns, offer.gpu_dram_ns) * fixed
     base = (read_ns * striped).sum(axis=1)
     at = np.arange(layers)[:, None], np.where(striped, 0, offer.dimm)
     own = np.zeros((layers, offer.dimms), dtype=np.int64)
@@ -73,12 +74,13 @@ def monde(offer: Offer) -> Integers:
     dimm = own.max(axis=1, initial=0)[:, None]
     own = own[:, None] + change.cumsum(axis=1)
     dimm = np.hstack([dimm, own.max(axis=2)]) + base[:, None]
-    gpu = (offer.gpu_ns * fixed).sum(axis=1, keepdims=True)
+    gpu = (offer.gpu_ns * (fixed & (host == GPU))).sum(axis=1, keepdims=True)
     gpu = gpu + _ends(_sorted(offer.gpu_ns * movable, order))
-    moved = np.maximum(gpu, dimm).argmin(axis=1)
+    cpu = (offer.cpu_ns * (fixed & (host == CPU))).sum(axis=1, keepdims=True)
+    moved = np.maximum(np.maximum(gpu, cpu), dimm).argmin(axis=1)
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(experts), order.shape), axis=1)
-    return np.where(movable & (rank >= moved[:, None]), NDP, GPU)
+    return np.where(movable & (rank >= moved[:, None]), NDP, host)
 
 
 def fiddler(offer: Offer) -> Integers:

@@ -147,17 +147,18 @@ def ktransformers(instance: Instance, *, hot_loading: str = "while it helps") ->
     return _solution(instance, choice)
 
 
-def monde(instance: Instance) -> Solution:
+def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     """GPU and NDP: the hottest experts move their weights to the GPU, the others stay on NDP.
 
     MoNDE balances the two by the cost of moving weights against moving activations (TriMoE 5.1.2).
-    Residents are on the GPU, and so are striped experts, which NDP cannot run: MoNDE does not use
-    the CPU. Of the localized ones the H with most tokens (ties: lowest id) join them, with the H of
-    least makespan, the smallest such H at a tie.
+    Residents are on the GPU, and so are striped experts, which NDP cannot run, unless
+    `striped_experts` says otherwise; of the localized ones the H with most tokens (ties: lowest id)
+    join them, with the H of least makespan, the smallest such H at a tie.
     """
+    check_settled("monde", {"striped_experts": striped_experts}, SETTLEMENTS)
     c, experts, dimms = instance.columns, instance.device_table, instance.dimms
     striped = c.dimm == STRIPED
-    choice = np.full(len(instance.experts), GPU)
+    choice = np.where(striped & ~c.resident & (striped_experts == "cpu"), CPU, GPU)
     hottest_first = _by_falling_tokens(c, ~striped & ~c.resident)
     choice[hottest_first] = NDP
     best, least = choice.copy(), makespan_of(loads_of(experts, choice, dimms), dimms)

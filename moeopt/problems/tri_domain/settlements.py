@@ -68,6 +68,23 @@ SETTLEMENTS = (
         methods=("ktransformers",),
     ),
     Settlement(
+        name="striped_experts",
+        question="Where does MoNDE run the striped experts of a layout that is not its own? NDP "
+        "cannot, and MoNDE has no other host than the GPU.",
+        words="GPU-NDP. A system that balances load between GPU and NDP by modeling the cost "
+        "trade-off between weight migration (to GPU) and activation migration (to NDP)",
+        source="TriMoE 5.1.2",
+        values={
+            "gpu": "on the GPU, all of them over PCIe",
+            "cpu": "on the CPU, which MoNDE does not use",
+        },
+        default="gpu",
+        why="The system has GPU and NDP only. On a layout that is not its own this decides its "
+        "figure, as tables say beside it: in `esft-fair` MoNDE is 295 % above the optimum in the "
+        "median with the GPU, and 0 % with the CPU.",
+        methods=("monde",),
+    ),
+    Settlement(
         name="cold_cut",
         question="Which experts are cold, that is localized on one DIMM each, in the layout that "
         "is given?",

@@ -267,8 +267,8 @@ def test_no_hot_expert_is_loaded_on_demand() -> None:
     assert ktransformers(instance, hot_loading="none").assignment == ("cpu", "gpu")
 
 
-def test_monde_runs_striped_experts_on_the_gpu() -> None:
-    """What NDP cannot run goes over PCIe, though the CPU would be faster; residents stay."""
+def test_monde_may_leave_striped_experts_to_the_cpu() -> None:
+    """What NDP cannot run goes over PCIe, or to the CPU; residents stay on the GPU."""
     rows = [
         expert(0, gpu_ns=9, cpu_ns=2),
         expert(1, gpu_ns=9, cpu_ns=2, resident=True),
@@ -276,6 +276,7 @@ def test_monde_runs_striped_experts_on_the_gpu() -> None:
     ]
     instance = Instance(name="forced", dimms=1, experts=rows)
     assert monde(instance).assignment == ("gpu", "gpu", "ndp")
+    assert monde(instance, striped_experts="cpu").assignment == ("cpu", "gpu", "ndp")
 
 
 def test_fiddlers_table_holds_all_on_the_gpu() -> None:

@@ -12,7 +12,8 @@ LAYERS, EXPERTS, DIMMS = 4, 6, 3
 
 POLICIES = ["gpu-only", "cpu-for-misses", "greedy", "greedy[tie_order=ndp]", "trimoe", "monde"]
 POLICIES += ["trimoe[refinement=all,delta=cost]", "klotski", "ktransformers", "fiddler"]
-POLICIES += ["fiddler-as-coded", "hybrimoe", "ktransformers[hot_loading=none]"]
+POLICIES += ["fiddler-as-coded", "hybrimoe", "monde[striped_experts=cpu]"]
+POLICIES += ["ktransformers[hot_loading=none]"]
 
 
 def flat_costs(most_tokens: int = 8, **ns: int) -> CostTable:
