@@ -65,7 +65,7 @@ def _list(objective: Any) -> list[int]:
 
 
 def tasks(problems: list[str], every: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield every so manieth instance whose optimum is on record."""
+    """Yield each n-th instance whose optimum is on record."""
     for problem in problems:
         best = json.loads((ROOT / problem / "best_known.json").read_text())
         proven = [(file, of) for file, of in sorted(best.items()) if of["status"] == "optimal"]

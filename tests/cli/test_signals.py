@@ -33,7 +33,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
 importlib.import_module("{solving.__module__}").solving = solving
 importlib.import_module("{main.__module__}").main(sys.argv[2:])
 """
-"""The command line, which leaves a file at its so manieth news."""
+"""A command line that makes a file when it has shown that many incumbents or bounds."""
 
 SEARCHES = {
     "cp-sat": "placement/gpu-bound-small/esft-summary-fast-offload-share0.6.json.gz",
@@ -44,9 +44,14 @@ SEARCHES = {
 
 def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     """Start a command in a folder."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-c", START, *arguments]
-    return subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": ROOT}, **pipes)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(
+        [sys.executable, "-c", START, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 ROOT = str(Path(moeopt.__file__).parents[1])
@@ -63,20 +68,20 @@ def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(
-    ("method", "number", "news"),
+    ("method", "name", "news"),
     [
-        ("cp-sat", signal.SIGINT, 1),  # while the solver is imported, or the model is built
-        ("cp-sat", signal.SIGINT, 3),  # while it solves
-        ("cp-sat", signal.SIGHUP, 3),
-        ("bound-and-pack", signal.SIGINT, 1),
-        ("bound-and-pack", signal.SIGTERM, 3),
+        ("cp-sat", "SIGINT", 1),  # while the solver is imported, or the model is built
+        ("cp-sat", "SIGINT", 3),  # while it solves
+        ("cp-sat", "SIGHUP", 3),
+        ("bound-and-pack", "SIGINT", 1),
+        ("bound-and-pack", "SIGTERM", 3),
     ],
 )
 def test_solve_keeps_the_best_so_far(
-    tmp_path: Path, root: Path, method: str, number: signal.Signals, news: int
+    tmp_path: Path, root: Path, method: str, name: str, news: int
 ) -> None:
     """The result is printed, the solution saved, and the checker takes it."""
-    file = root / "instances" / SEARCHES[method]
+    file, number = root / "instances" / SEARCHES[method], signal.Signals[name]
     given = ("--method", method, "--time-limit", "600", "--out", "best.json")
     process = started(tmp_path, str(news), "solve", str(file), *given)
     wait_for(tmp_path / "found", process)
