@@ -86,19 +86,29 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """One run: its rows by file and method, and the hash of each instance."""
+    """One run: its rows by file and method, the hash of each instance, and the limit of work."""
 
     rows: dict[tuple[str, str], Row]
     instances: dict[str, str]
+    work_limit: float = 2.0
 
     @classmethod
     def read(cls, folder: Path) -> "Results":
-        """Return what a folder holds."""
+        """Return what a folder holds.
+
+        Raises
+        ------
+        moeopt.InputError
+            If it holds no whole run.
+        """
+        if not (folder / "about.json").is_file() or not [*folder.glob("*.csv")]:
+            raise moeopt.InputError(f"{folder}: holds no whole run: about.json and PROBLEM.csv")
         rows: dict[tuple[str, str], Row] = {}
         for path in sorted(folder.glob("*.csv")):
             with path.open(newline="") as file:
                 rows |= {row.key: row for row in map(Row.read, csv.DictReader(file))}
-        return cls(rows, json.loads((folder / "about.json").read_text())["instances"])
+        about = json.loads((folder / "about.json").read_text())
+        return cls(rows, about["instances"], about["work_limit"])
 
 
 class Fault(NamedTuple):
@@ -229,7 +239,16 @@ def faults(before: Results, after: Results) -> list[Fault]:
 
 
 def compare(before: Results, after: Results, expected: Sequence[dict[str, str]] = ()) -> int:
-    """Print the differences of two runs; return the number of faults without a reason."""
+    """Print the differences of two runs; return the number of faults without a reason.
+
+    Raises
+    ------
+    moeopt.InputError
+        If the runs had different limits: every search would differ.
+    """
+    if before.work_limit != after.work_limit:
+        limits = f"{before.work_limit:g} and {after.work_limit:g} units of work"
+        raise moeopt.InputError(f"the runs had different limits: {limits}")
     used: Counter[int] = Counter()
     left = []
     for fault in faults(before, after):
@@ -272,14 +291,25 @@ def main() -> int:
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
     parser.add_argument("--reasons", type=Path, help="what was expected to change, and why")
     given = parser.parse_args()
+    try:
+        return run(given)
+    except moeopt.InputError as error:
+        parser.error(str(error))
+
+
+def run(given: argparse.Namespace) -> int:
+    """Make or compare results as the command line says."""
     if given.compare:
         text = given.reasons.read_text() if given.reasons else ""
         expected = tomllib.loads(text).get("expected", [])
         before, after = map(Results.read, given.compare)
         return int(compare(before, after, expected) > 0)
     if given.out is None:
-        parser.error("--out: a folder to write is needed")
-    write(given.out, files(given.problems.split(","), given.every), given.work, given.jobs)
+        raise moeopt.InputError("--out: a folder to write is needed")
+    problems = given.problems.split(",")
+    for problem in problems:
+        get_problem(problem)
+    write(given.out, files(problems, given.every), given.work, given.jobs)
     return 0
 
 

@@ -1,9 +1,11 @@
 """The comparison of two runs of the library notices every loss, and no other change is a fault."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import moeopt
 from benchmarks.studies.library_results import Results, Row, compare, faults, solved, write
 
 FILE = "deferral/batch/deepseek-v3-int4-batch2.json"
@@ -77,6 +79,15 @@ def test_a_reason_covers_what_it_names_and_no_more(capsys: pytest.CaptureFixture
     assert "1 differences with a reason: layout/a/* lpt: it breaks ties" in capsys.readouterr().out
     assert compare(before, after, [{**reason, "method": "trimoe"}]) == 2
     assert compare(before, before, [reason]) == 1
+
+
+def test_nothing_is_not_taken_for_no_difference(tmp_path: Path) -> None:
+    """A folder without a whole run, and runs of different limits, are refused."""
+    (tmp_path / "about.json").write_text('{"instances": {}, "work_limit": 2}')
+    with pytest.raises(moeopt.InputError, match="holds no whole run"):
+        Results.read(tmp_path)
+    with pytest.raises(moeopt.InputError, match="different limits: 2 and 1 units"):
+        compare(results(PROVEN), replace(results(PROVEN), work_limit=1.0))
 
 
 def test_what_is_written_is_read_again_and_is_the_same_twice(tmp_path: Path) -> None:
