@@ -14,9 +14,6 @@ Proof = Literal["certificate", "own", "confirmed", "single"]
 - ``single``: one engine's word, which nothing has confirmed.
 """
 
-STRONGEST_FIRST: tuple[Proof, ...] = ("certificate", "own", "confirmed", "single")
-"""The kinds of proof; what several rest on together is as strong as the last of theirs."""
-
 Kind = Literal["bound", "infeasible", "solution"]
 """What a claim is about: see `Claim`."""
 

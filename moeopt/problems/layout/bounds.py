@@ -62,11 +62,6 @@ def makespan_grid(instance: Instance, number: int) -> int:
     return int(np.gcd.reduce(np.concatenate(busy))) or 1
 
 
-def unit_of(instance: Instance) -> int:
-    """Return the divisor of all times."""
-    return gcd(*(makespan_grid(instance, number) for number in range(len(instance.scenarios))))
-
-
 def longest_expert_ns(instance: Instance) -> Times:
     """Return the bounds by the experts that are long wherever they run.
 
