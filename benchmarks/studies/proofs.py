@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,15 @@ def solved(
 ) -> dict[str, Any]:
     """Return what the default method says of an instance, with and without confirmation."""
     instance = moeopt.load(ROOT / problem / file)
-    moeopt.solve(instance, "auto", work_limit=1e-6)  # kernels
+    _load(problem)
+    result = None
     row: dict[str, Any] = {"problem": problem, "file": file, "certificate": "certificate" in entry}
-    for verify in (False, True):
+    orders = ((False, True), (True, False))
+    for verify in orders[len(file) % 2]:  # what the first one loads, the second one has
         begin = time.process_time()
-        result = moeopt.solve(instance, work_limit=work, verify=verify)
+        found = moeopt.solve(instance, work_limit=work, verify=verify)
         row["with" if verify else "without"] = round(time.process_time() - begin, 4)
+        result = found if verify else result
     if kind(result) not in TWO_REASONS and not row["certificate"] and longer > work:
         result, work = moeopt.solve(instance, work_limit=longer), longer
     row["objective"], row["bound"], row["work"] = result.objective, result.bound, work
@@ -52,6 +56,14 @@ def solved(
     if row["certificate"] and row["kind"] not in TWO_REASONS:
         row["kind"] = "certificate"
     return row
+
+
+@cache
+def _load(problem: str) -> None:
+    """Load what solves of a problem load once in a process: kernels and solvers."""
+    best = json.loads((ROOT / problem / "best_known.json").read_text())
+    small = min(best, key=lambda file: (ROOT / problem / file).stat().st_size)
+    moeopt.solve(moeopt.load(ROOT / problem / small), work_limit=0.5)
 
 
 def kind(result: Any) -> str:
