@@ -37,14 +37,14 @@ def solved(
     """Return what the default method says of an instance, with and without confirmation."""
     instance = moeopt.load(ROOT / problem / file)
     _load(problem)
-    result = None
+    answers: dict[bool, Any] = {}
     row: dict[str, Any] = {"problem": problem, "file": file, "certificate": "certificate" in entry}
     orders = ((False, True), (True, False))
     for verify in orders[len(file) % 2]:  # what the first one loads, the second one has
         begin = time.process_time()
-        found = moeopt.solve(instance, work_limit=work, verify=verify)
+        answers[verify] = moeopt.solve(instance, work_limit=work, verify=verify)
         row["with" if verify else "without"] = round(time.process_time() - begin, 4)
-        result = found if verify else result
+    result = answers[True]
     if kind(result) not in TWO_REASONS and not row["certificate"] and longer > work:
         result, work = moeopt.solve(instance, work_limit=longer), longer
     row["objective"], row["bound"], row["work"] = result.objective, result.bound, work
