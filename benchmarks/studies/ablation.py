@@ -274,9 +274,15 @@ def instances_of(row: Row, most: int) -> list[InstanceEnvelope]:
         listed = {name: of if isinstance(of, list) else [of] for name, of in entry.items()}
         found += [dict(zip(listed, point, strict=True)) for point in product(*listed.values())]
     chosen = found[:: -(-len(found) // most)]
-    if len(chosen) < most and not isinstance(row.instances[0], str):
-        chosen += _largest(row.problem)[: most - len(chosen)]
     return [moeopt.load(of) if isinstance(of, Path) else _made(row.problem, of) for of in chosen]
+
+
+def filled(row: Row, most: int) -> list[InstanceEnvelope]:
+    """Return a row's instances; where fresh ones are fewer than `most`, some of the library too."""
+    found = instances_of(row, most)
+    if not isinstance(row.instances[0], str):
+        found += map(moeopt.load, _largest(row.problem)[: most - len(found)])
+    return found
 
 
 def _largest(problem: str) -> list[Path]:
@@ -336,7 +342,7 @@ def main() -> int:
     for row in ROWS:
         if given.rows not in row.name:
             continue
-        instances, at = instances_of(row, given.most), (id(row.instances), row.method)
+        instances, at = filled(row, given.most), (id(row.instances), row.method)
         if at not in known:
             known[at] = measured(instances, row.method, given.work, seeds)
         with _switched(row) as method:
