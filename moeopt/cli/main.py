@@ -51,7 +51,7 @@ SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 """What else ``--version`` names."""
 
 
-def build_app(argv: Sequence[str]) -> typer.Typer:
+def build_app(argv: list[str]) -> typer.Typer:
     """Return the application; `generate` gets its subcommands only where they are asked for."""
     app = typer.Typer(
         help="Optimal placements and schedules for Mixture-of-Experts inference, with proof.",
@@ -85,7 +85,8 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    return run_app(build_app(argv), list(argv), "moeopt")
+    words = list(argv)  # a tuple of words is not equal to a list of them
+    return run_app(build_app(words), words, "moeopt")
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
