@@ -12,6 +12,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.relayout.settlements": ("SETTLEMENTS",),
         "moeopt.problems.relayout.striped_reads as striped_reads": (),
         "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (),
+        "moeopt.problems.relayout.striped_reads.plans as plans": (),
         "moeopt.problems.relayout.striped_reads.subproblem as subproblem": (),
     }
 )

@@ -30,6 +30,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+from numpy.typing import NDArray
+
 import moeopt
 from benchmarks.rooms.balance import Answer
 from benchmarks.rooms.balance import dynamic_program as balance_dynamic_program
@@ -41,7 +44,7 @@ from benchmarks.rooms.layout import lagrangian as layout_lagrangian
 from benchmarks.rooms.layout import multi_scenario, packing, rounds, subproblems
 from benchmarks.rooms.placement import lagrangian as placement_lagrangian
 from benchmarks.rooms.placement import layer_trees
-from benchmarks.rooms.relayout import plan_model, striped_reads, subproblem
+from benchmarks.rooms.relayout import plan_model, plans, striped_reads, subproblem
 from benchmarks.rooms.replication import anneal_and_refute
 from benchmarks.rooms.split import labels
 
@@ -66,6 +69,12 @@ ONE_WINDOW: Fresh = (
     LITE | {"trace": f"{ESFT}/summary.npz", "layer": [7, 22], "batch": 256, "hbm_slots": 4,
             "quantum_ns": 1, "seed": 5, "layout_from": "none", "dimms": [8, 16]},
     SKEW | {"model": "deepseek-v2", "seed": 32, "batch": [128, 512], "first_window": 1} | CHANNELS,
+)  # fmt: skip
+LAYERS: Fresh = (
+    SKEW | {"model": ["deepseek-v2", "qwen3-235b-a22b"], "seed": [39, 40], "batch": [64, 512]},
+    SKEW | {"model": "deepseek-v2", "seed": 41, "batch": 256} | CHANNELS,
+    LITE | {"trace": f"{ESFT}/summary.npz", "layer": [7, 22], "batch": 256, "seed": 0,
+            "layout_from": "none"},
 )  # fmt: skip
 FINE: Fresh = (
     SKEW | {"model": ["deepseek-v2", "qwen3-235b-a22b"], "seed": [33, 34], "batch": [512, 768],
@@ -175,7 +184,20 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
+def _all_rows(rows: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+    return np.arange(len(rows))
+
+
+NO_PRICE = property(lambda _: np.zeros(6, dtype=np.int64), lambda *_: None)
+"""Multipliers of relayout's shared limits that are forgotten as soon as they are found."""
+
+NO_FULL_PRICE = property(lambda _: (np.zeros(6, dtype=np.int64), {}), lambda *_: None)
+
+
 ROWS: tuple[Row, ...] = (
+    Row("tri_domain: threshold search", "threshold", LAYERS, instead="cp-sat"),
+    Row("deferral: dynamic programming", "dp", ("deferral/*/*",), instead="cp-sat"),
+    Row("bitwidth: dynamic programming", "dp", ("bitwidth/*/*",), instead="cp-sat"),
     Row("layout: bound and pack", "bound-and-pack", ONE_WINDOW, instead="cp-sat"),
     Row("layout: multipliers of a branch", "bound-and-pack", ONE_WINDOW,
         {(layout_lagrangian, "dual_multipliers"): _nothing}),
@@ -199,6 +221,13 @@ ROWS: tuple[Row, ...] = (
         {(subproblem, "FIRST_PASS"): {"max_deterministic_time": 0.5}}),
     Row("relayout: Lagrangian bound", "evacuation", MIGRATIONS,
         {(striped_reads, "lower_bound"): lambda _: 0}),
+    Row("relayout: undominated plans and labels", "evacuation", MIGRATIONS,
+        {(plan_model, "undominated"): _all_rows, (plans, "undominated"): _all_rows}),
+    Row("relayout: multipliers that are known from before", "evacuation", MIGRATIONS,
+        {(plan_model.PlanModel, "_price"): NO_PRICE,
+         (plan_model.PlanModel, "_full_price"): NO_FULL_PRICE}),
+    Row("relayout: experts that must leave, counted", "evacuation", OWN_LINKS,
+        {(subproblem.Dimm, "least_leavers"): lambda *_: 0}),
     Row("placement: price and swap", "price-and-swap", DECODES, instead="cp-sat"),
     Row("placement: trees of layers at a price per slot", "price-and-swap", GPU_BINDS,
         {(placement_lagrangian, "scale_of"): lambda _: 0}),
@@ -246,7 +275,8 @@ def _switched(row: Row) -> Iterator[str]:
     """Yield the method to run without the sub-method, its place taken meanwhile."""
     with ExitStack() as stack:
         for (owner, name), value in row.without.items():
-            stack.enter_context(patch.object(owner, name, value))
+            of_instances = isinstance(value, property)  # an attribute that the class does not have
+            stack.enter_context(patch.object(owner, name, value, create=of_instances))
         yield row.instead or row.method
 
 
