@@ -72,10 +72,6 @@ class Formulation:
     look: Callable[[], None] = staticmethod(lambda: None)
     """The `checkpoint` of `post`, for a method that posts for longer than a tenth of a second."""
 
-    def __init__(self, instance: Any) -> None:
-        """Create the variables of an instance."""
-        raise NotImplementedError
-
     @classmethod
     def constraints(cls) -> dict[str, str]:
         """Return the constraint IDs of this model with the names of the methods that post them."""

@@ -399,7 +399,9 @@ class Problem(Generic[InstanceT, SolutionT]):
 
     def model(self, instance: InstanceT, engine: Engine) -> "Formulation":
         """Return the model of an instance; its method `post` posts the constraints."""
-        return self.Model(engine)(instance)
+        build: Any = self.Model(engine)
+        built: Formulation = build(instance)
+        return built
 
     def front(self, instance: InstanceT, stopped: Callable[[], bool]) -> Sequence[Any] | None:
         """Return every undominated point, or None if told to stop before.
