@@ -124,7 +124,7 @@ def test_windows_are_marked_each_on_its_own() -> None:
     (solution,) = decisions("layout", instance, 5)
     found = critical_lanes(instance, solution)
     assert found is not None
-    loads = get_problem("layout").check.loads(instance, solution)
+    loads = get_problem("layout").module("check").loads(instance, solution)
     for number, load in enumerate(loads):
         mine = [lane for lane in found.lanes if lane.device.startswith(f"scenario {number}: ")]
         for lane in mine:
