@@ -233,6 +233,8 @@ ROWS: tuple[Row, ...] = (
     Row("placement: tabu search by layer", "price-and-swap", GPU_BINDS,
         {(layer_trees.LayerTrees, "search"): _nothing}),
     Row("placement: residual problem", "price-and-swap", DECODES,
+        {(placement_lagrangian, "solve_residual"): lambda *_: (0, None)}),
+    Row("placement: residual problem before prices have converged", "price-and-swap", DECODES,
         {(placement_lagrangian._Run, "is_time"): _never}),
     Row("placement: perturbed local optima", "price-and-swap", GPU_BINDS,
         {(placement_lagrangian, "PERTURBATIONS"): 0}),
