@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import inf
+from time import monotonic
 from typing import IO, Any
 from weakref import WeakSet
 
@@ -31,6 +32,12 @@ from moeopt.core.native_output import open_closed_descriptors
 Words = dict[str, Any]
 Answering = Callable[[Words, bytes], Words]
 """Answers a request and the bytes after it."""
+
+POLL_S = 0.05
+"""Seconds after which Ctrl-C is acted on at the latest."""
+
+ENDING_S = 5.0
+"""Seconds that a child may take to exit after it has closed its pipe."""
 
 BYTES = "bytes"
 """Field of a request: how many bytes follow its line."""
@@ -85,34 +92,40 @@ class Process:
         KeyboardInterrupt
             At Ctrl-C, after which the child is ended.
         """
-        late = threading.Event()
-
-        def end_late() -> None:
-            late.set()
-            self.running.kill()
-
-        timer = threading.Timer(min(limit_s, threading.TIMEOUT_MAX), end_late)
-        timer.daemon = True
-        if limit_s != inf:
-            timer.start()
-        answer: Words | None = None
         line = b""
-        try:
+
+        def talk() -> None:
+            nonlocal line
             line = self._heard(words, payload)
-            answer = json.loads(line)
-        except ValueError:  # no answer, or a part of one
-            if not line:
-                self.running.wait()  # it has ended, or is about to
+
+        talking = threading.Thread(target=talk, daemon=True)
+        talking.start()
+        until = monotonic() + limit_s
+        try:
+            while talking.is_alive() and (left := until - monotonic()) > 0:
+                talking.join(min(POLL_S, left))  # Ctrl-C is acted on in between
         except BaseException:
-            self.end()
+            self._end(talking)
             raise
-        finally:
-            timer.cancel()
-        if answer is None or late.is_set():
+        if is_late := talking.is_alive():
+            self._end(talking)
+        try:
+            answer: Words = json.loads(line)
+        except ValueError:  # no answer, or a part of one
+            if is_late:
+                return None
+            if not line:
+                with suppress(subprocess.TimeoutExpired):
+                    self.running.wait(ENDING_S)  # it has ended, or is about to
             self.end()
-        if answer is None and not late.is_set():
-            raise ProcessEndedError(_how(self.running.wait()))
+            raise ProcessEndedError(_how(self.running.wait())) from None
         return answer
+
+    def _end(self, talking: threading.Thread) -> None:
+        """End it, and with it the thread that waits for its answer."""
+        self.running.kill()
+        talking.join()
+        self.end()
 
     def _heard(self, words: Mapping[str, object], payload: bytes) -> bytes:
         """Send a request and return the line that comes back; empty if the child has ended."""
@@ -120,10 +133,12 @@ class Process:
         if said is None or heard is None:
             raise TypeError("a process without pipes")
         request = {**words, BYTES: len(payload)} if payload else words
+        sent = json.dumps(request).encode() + b"\n" + payload
         with suppress(BrokenPipeError, ValueError):  # how it ended is told instead of an answer
-            said.write(json.dumps(request).encode() + b"\n" + payload)
+            said.write(sent)
             said.flush()
-        return heard.readline()
+            return heard.readline()
+        return b""
 
 
 _running: WeakSet[Process] = WeakSet()

@@ -14,7 +14,8 @@ def to_pulp(
 ) -> pulp.LpProblem:
     """Return a program as PuLP's problem, with names for its columns and rows.
 
-    Every row has one side only, or two that are equal: `moeopt.core.linear` writes no other.
+    PuLP knows no row with two sides, unless they are equal: it becomes two, as in no program of
+    `moeopt.core.linear`.
     """
     model = pulp.LpProblem("model", pulp.LpMinimize)
     size = len(program.cost)
@@ -40,10 +41,11 @@ def to_pulp(
         name = row_names[number] if row_names else f"r{number}"
         if least == most:
             model += total(terms) == least, name
-        elif np.isfinite(least):
+            continue
+        if np.isfinite(least):
             model += total(terms) >= least, name
-        else:
-            model += total(terms) <= most, name
+        if np.isfinite(most):
+            model += total(terms) <= most, f"{name}_most" if np.isfinite(least) else name
     return model
 
 
