@@ -59,8 +59,8 @@ class Result:
         Versions of the software that took part.
     compile_s
         Seconds spent on top on compiling kernels, once per installation, loading compiled ones,
-        waiting for another process that compiles them, or starting a child process. None if unknown: in results stored before
-        it was told apart from `solve_s`.
+        waiting for another process that compiles them, or starting a child process. None if
+        unknown: in results stored before it was told apart from `solve_s`.
     work_limit, work
         The limit in units of work (`moeopt.core.clock`) and the units spent; None where time was
         limited alone.

@@ -23,6 +23,7 @@ __getattr__, __dir__ = lazily(
             "inner",
             "short",
         ),
+        "moeopt.core.cores": ("available_cores",),
         "moeopt.core.cpsat as cpsat": (),
         "moeopt.core.device_loads": (
             "IDLE",

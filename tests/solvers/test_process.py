@@ -49,7 +49,7 @@ def milp(**options: Any) -> Any:
 
 
 def test_a_child_is_started_once_and_kept() -> None:
-    """One that was killed is no answer but to whom it worked for, and the next solve has another."""
+    """One that was killed gives no answer, and the next solve has another."""
     end_all()
     first = milp()
     with kept("engines", no_other) as child:

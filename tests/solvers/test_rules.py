@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from tests.problems.cache.cache_random_instances import random_instance as random_cache
+from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.layout.layout_random_instances import random_instance as random_layout
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
@@ -191,7 +191,7 @@ def test_a_bound_is_an_integer(bound: object) -> None:
 
 def test_a_bound_of_a_lexicographic_objective() -> None:
     """A tuple; where the second entry is out of range, the bound is as good as the nearest."""
-    instance = random_cache(3)
+    instance = random_deferral(3)
     best = moeopt.solve(instance, "dp")
     assert isinstance(best.objective, tuple)
     assert best.solution is not None
