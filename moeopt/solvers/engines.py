@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pulp
+from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers import highs_pb2
 from ortools.math_opt.solvers.gscip import gscip_pb2
@@ -21,7 +22,7 @@ from ortools.math_opt.solvers.gscip import gscip_pb2
 from moeopt.core.safe_bound import Program
 from moeopt.solvers.milp_messages import Asked, Said, unpacked
 from moeopt.solvers.process import Words, serve_pipes
-from moeopt.solvers.pulp_model import terms_of, to_pulp
+from moeopt.solvers.pulp_model import to_pulp
 
 TOLERANCE = 1e-9
 """To which SCIP, CBC and Gurobi keep the signs of reduced costs; the least Gurobi can be told."""
@@ -32,11 +33,8 @@ CPLEX_TOLERANCE = 1e-6
 
 def highs(program: Program, asked: Asked) -> Said:
     """Solve with HiGHS, on one thread: once more, and with a wider tolerance, after an error."""
-    begin, said = perf_counter(), Said()
+    begin, model, said = perf_counter(), to_mathopt(program), Said()
     for tolerance, presolve in asked["attempts"]:
-        seconds = asked["seconds"]
-        if seconds is not None:
-            seconds = max(0.0, seconds - (perf_counter() - begin))
         options = {
             "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
             "dual_feasibility_tolerance": tolerance,  # for a program without integers
@@ -45,7 +43,7 @@ def highs(program: Program, asked: Asked) -> Said:
             presolve=None if presolve else mathopt.Emphasis.OFF,
             highs=highs_pb2.HighsOptionsProto(double_options=options),
         )
-        said = _by_mathopt(program, mathopt.SolverType.HIGHS, chosen, asked, seconds)
+        said = _by_mathopt(model, mathopt.SolverType.HIGHS, chosen, asked, begin)
         said["tolerance"] = tolerance
         if said["status"] != "other":
             break
@@ -54,10 +52,11 @@ def highs(program: Program, asked: Asked) -> Said:
 
 def scip(program: Program, asked: Asked) -> Said:
     """Solve with SCIP, on one thread."""
+    begin, model = perf_counter(), to_mathopt(program)
     chosen = mathopt.SolveParameters(
         gscip=gscip_pb2.GScipParameters(real_params={"numerics/dualfeastol": TOLERANCE}),
     )
-    said = _by_mathopt(program, mathopt.SolverType.GSCIP, chosen, asked, asked["seconds"])
+    said = _by_mathopt(model, mathopt.SolverType.GSCIP, chosen, asked, begin)
     said["tolerance"] = TOLERANCE
     return said
 
@@ -71,12 +70,11 @@ STATUS: dict[Any, Literal["optimal", "infeasible"]] = {
 }
 
 
-def _by_mathopt(
-    program: Program, kind: Any, chosen: Any, asked: Asked, seconds: float | None
-) -> Said:
-    """Return MathOpt's answer."""
-    model, variables = to_mathopt(program)
-    chosen.time_limit = None if seconds is None else timedelta(seconds=seconds)
+def _by_mathopt(model: mathopt.Model, kind: Any, chosen: Any, asked: Asked, begin: float) -> Said:
+    """Return MathOpt's answer; what translating took, before and after, is part of the limit."""
+    if asked["seconds"] is not None:
+        seconds = asked["seconds"] - 2 * (perf_counter() - begin)
+        chosen.time_limit = timedelta(seconds=max(seconds, 0.0))
     chosen.node_limit = asked["nodes"]
     chosen.random_seed = asked["seed"]
     chosen.relative_gap_tolerance = 0.0
@@ -94,26 +92,34 @@ def _by_mathopt(
     )
     if found.has_primal_feasible_solution():
         said["objective"] = found.objective_value()
-        said["values"] = found.variable_values(variables)
+        said["values"] = found.variable_values([*model.variables()])
     if abs(bound := ended.objective_bounds.dual_bound) < INFINITE:
         said["bound"] = bound
     return said
 
 
-def to_mathopt(program: Program) -> tuple[mathopt.Model, list[mathopt.Variable]]:
-    """Return a program as MathOpt's model, and its variables."""
-    model = mathopt.Model()
-    columns = zip(program.lower, program.upper, program.integer, strict=True)
-    variables = [model.add_variable(lb=lb, ub=ub, is_integer=bool(i)) for lb, ub, i in columns]
-    sides = zip(program.row_lower, program.row_upper, strict=True)
-    for (lb, ub), terms in zip(sides, terms_of(program), strict=True):
-        row = model.add_linear_constraint(lb=lb, ub=ub)
-        for column, coefficient in terms:
-            row.set_coefficient(variables[column], coefficient)
-    for column in np.flatnonzero(program.cost).tolist():
-        model.objective.set_linear_coefficient(variables[column], float(program.cost[column]))
-    model.objective.offset = program.constant
-    return model, variables
+def to_mathopt(program: Program) -> mathopt.Model:
+    """Return a program as MathOpt's model, with its variables in order."""
+    proto, rows = model_pb2.ModelProto(), program.rows
+    variables, sides = proto.variables, proto.linear_constraints
+    variables.ids.extend(range(len(program.cost)))
+    variables.lower_bounds.extend(program.lower.tolist())
+    variables.upper_bounds.extend(program.upper.tolist())
+    variables.integers.extend(program.integer.astype(bool).tolist())
+    costly = np.flatnonzero(program.cost)
+    proto.objective.offset = program.constant
+    proto.objective.linear_coefficients.ids.extend(costly.tolist())
+    proto.objective.linear_coefficients.values.extend(program.cost[costly].tolist())
+    sides.ids.extend(range(len(program.row_lower)))
+    sides.lower_bounds.extend(program.row_lower.tolist())
+    sides.upper_bounds.extend(program.row_upper.tolist())
+    row = np.repeat(np.arange(len(program.row_lower)), np.diff(rows.indptr))
+    order = np.lexsort((rows.indices, row))
+    matrix = proto.linear_constraint_matrix
+    matrix.row_ids.extend(row[order].tolist())
+    matrix.column_ids.extend(rows.indices[order].tolist())
+    matrix.coefficients.extend(rows.data[order].tolist())
+    return mathopt.Model.from_model_proto(proto)
 
 
 def cbc(program: Program, asked: Asked) -> Said:
