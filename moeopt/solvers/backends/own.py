@@ -29,7 +29,7 @@ def run(task: Task) -> Outcome:
 
     interrupted = False
     try:
-        with recording(search.refutations):
+        with recording(search.refutations), task.deadline.told():
             algorithm.solve(task.instance, search)
     except KeyboardInterrupt:
         interrupted = True
