@@ -34,7 +34,14 @@ def at_the_limit(problem: str, fields: tuple[str, ...], seeds: int = 1) -> Itera
                 yield large
 
 
-@pytest.mark.parametrize(("problem", "fields"), EVERY_GROUP)
+@pytest.mark.parametrize(
+    ("problem", "fields"),
+    [
+        # Trying all of layout's solutions takes ten seconds a group.
+        pytest.param(*each, marks=pytest.mark.slow) if each[0] == "layout" else each
+        for each in EVERY_GROUP
+    ],
+)
 def test_own_methods_are_right_at_the_limit(problem: str, fields: tuple[str, ...]) -> None:
     """No sum of theirs leaves 64 bits: they say what trying all solutions says."""
     own = [
