@@ -3,7 +3,7 @@
 HiGHS prints debug lines now and then, such as
 ``HighsMipSolverData::transformNewIntegerFeasibleSolution tmpSolver.run();``, on file descriptor 1
 and whatever its log level is: they would end up in ``--json`` output. MILP engines run in a child
-process (`moeopt.solvers.process`), but scipy's linear programs, in methods and certificates, do not.
+process (`moeopt.solvers.process`), but linear programs in methods and certificates do not.
 
 A file descriptor belongs to the process. So only a program does something about it, once, as the
 first thing it does; `moeopt.solve` leaves alone what its caller's threads print on.
