@@ -5,6 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.solvers.backends": ("EXACT",),
+        "moeopt.solvers.backends.milp as milp": (),
         "moeopt.solvers.methods": ("problem_methods",),
         "moeopt.solvers.process": ("end_all",),
         "moeopt.solvers.result": ("with_unit",),

@@ -16,13 +16,13 @@ from itertools import islice
 from typing import Any
 
 import moeopt
-from benchmarks.rooms.core import highs
+from benchmarks.rooms.solvers import milp
 from tests.problems.instances_to_break import MAKERS
 
 ATTEMPTS = {
-    "highs, no presolve": highs.ATTEMPTS[:2],
-    "highs, presolve": tuple((tolerance, True) for tolerance, _ in highs.ATTEMPTS[:2]),
-    "scip": highs.ATTEMPTS,
+    "highs, no presolve": milp.ATTEMPTS[:2],
+    "highs, presolve": tuple((tolerance, True) for tolerance, _ in milp.ATTEMPTS[:2]),
+    "scip": milp.ATTEMPTS,
 }
 
 
@@ -53,7 +53,7 @@ def rates(problem: str, count: int, ways: list[str]) -> list[str]:
         if truth.status != "optimal":
             continue
         for way in ways:
-            highs.ATTEMPTS, engine = ATTEMPTS[way], "scip" if way == "scip" else None
+            milp.ATTEMPTS, engine = ATTEMPTS[way], "scip" if way == "scip" else None
             begin = time.process_time()
             options: dict[str, Any] = {"engine": engine, "time_limit_s": 5}
             try:

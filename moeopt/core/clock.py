@@ -11,7 +11,7 @@ steps, nodes or nonzeros per second.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
@@ -19,7 +19,7 @@ from time import perf_counter
 class SolvingClock:
     """Wall time less that in which any thread of one solve compiles, loads or awaits a kernel.
 
-    Threads that a solve starts go by its clock: see `go_by_mine`. Reading it takes no lock.
+    Reading it takes no lock.
     """
 
     def __init__(self) -> None:
@@ -155,16 +155,6 @@ def solving_clock() -> SolvingClock:
     if clock is None:
         clock = _of_thread.clock = SolvingClock()
     return clock
-
-
-def go_by_mine() -> Callable[[], None]:
-    """Return what lets a thread that this one starts go by its clock, and end when it is to end."""
-    clock, until, gives_up = solving_clock(), _of_thread.until, _of_thread.gives_up
-
-    def go_by() -> None:
-        _of_thread.clock, _of_thread.until, _of_thread.gives_up = clock, until, gives_up
-
-    return go_by
 
 
 @contextmanager

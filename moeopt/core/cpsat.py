@@ -18,6 +18,7 @@ from typing import Any, Literal
 from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.formulation import IntVar, cp_model
 from moeopt.core.search import Refutation, record
+from moeopt.core.signals import signals_stop
 
 Parameters = Mapping[str, object]
 
@@ -83,6 +84,14 @@ class Answer:
     def found(self) -> bool:
         """Whether there is a solution."""
         return self.status in ("optimal", "feasible")
+
+
+class StoppedError(KeyboardInterrupt):
+    """Ctrl-C has ended a run of CP-SAT, which had an answer all the same."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 class Run:
@@ -151,11 +160,17 @@ class Run:
             Called at each solution, and at each bound, a double.
         proves
             What of the answer a proof of the caller's may rest on; "bound" is both.
+
+        Raises
+        ------
+        StoppedError
+            At Ctrl-C, which ends the run; it has the answer.
         """
         solver = self._solver
         if on_bound is not None:
             solver.best_bound_callback = on_bound
-        status = _STATUS[solver.solve(self.model, callback)]
+        with signals_stop(self.stop) as hand_over:
+            status = _STATUS[solver.solve(self.model, callback)]
         response = solver.response_proto
         spend(response.deterministic_time / DETERMINISTIC_PER_UNIT)
         bound = None
@@ -166,7 +181,12 @@ class Run:
         if refuted and proves != "nothing":
             record(lambda: Refutation(self.model.clone(), bound))
         solution = list(response.solution)
-        return Answer(status, bound, solution, solver.value, response.deterministic_time)
+        answer = Answer(status, bound, solution, solver.value, response.deterministic_time)
+        try:
+            hand_over()
+        except KeyboardInterrupt:
+            raise StoppedError(answer) from None
+        return answer
 
 
 def again(refutation: Refutation, limit: float, seed: int) -> Run:

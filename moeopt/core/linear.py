@@ -1,4 +1,4 @@
-"""A CP-SAT model as a MILP, in integers or in PuLP: every row is written once, and scaled here.
+"""A CP-SAT model as a MILP: every row is written once, in integers, and scaled here for floats.
 
 Binaries stay binaries and what a model names in `whole` stays whole. Other variables become
 continuous, in units that keep numbers small, since MILP solvers work to absolute tolerances of
@@ -9,14 +9,15 @@ smallest that the variables' limits allow.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, inf
 from typing import Any, ClassVar
 
-import pulp
+import numpy as np
 
 from .errors import InputError
 from .formulation import FLOAT_RANGE, Formulation
 from .rows import divided
+from .safe_bound import Program, Rows
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
@@ -31,7 +32,7 @@ NEAR = 1e-6
 """Added to a known objective: a limit that just fits makes solvers in floats call it infeasible."""
 
 ROWS_AT_ONCE = 200
-"""Rows that are turned, in some 0.03 s with PuLP's, between two looks at the limit."""
+"""Rows that are turned, in some 0.02 s, between two looks at the limit."""
 
 KINDS = ("linear", "bool_or", "bool_and", "exactly_one", "at_most_one")
 """The rows of CP-SAT's that can be turned into rows of a MILP."""
@@ -43,31 +44,26 @@ class InFloats(Formulation):
     Attributes
     ----------
     model
-        The CP-SAT model, and once posted the PuLP problem.
+        The CP-SAT model, and once posted the `IntegerProgram`.
     objective_unit
         What is minimised, per unit of the model's objective.
-    units
-        Of the variables by name, once posted: one is so many of the CP-SAT model's, a whole number.
     """
 
     parameters: ClassVar[dict[str, object]] = {}
     model: Any
     objective_unit: int
-    units: dict[str, int]
 
     def post(
         self, without: Collection[str] = (), checkpoint: Callable[[], None] = lambda: None
     ) -> None:
         """Post every constraint but those in `without`, then turn the model into a MILP."""
-        program = self.in_integers(without, checkpoint)
-        self.model, self._columns = program.milp(checkpoint)
-        self.units = dict(zip((of.name for of in self._columns), program.unit, strict=True))
-        self.objective_unit *= program.objective_unit
+        self.model = self.in_integers(without, checkpoint)
+        self.objective_unit *= self.model.objective_unit
 
     def in_integers(
         self, without: Collection[str] = (), checkpoint: Callable[[], None] = lambda: None
     ) -> "IntegerProgram":
-        """Post every constraint but those in `without`; return the MILP before it is in floats."""
+        """Post every constraint but those in `without`; return the rows in integers."""
         self.look = checkpoint
         ids = [""] * len(self.model.proto.constraints)
         for constraint, method in self.constraints().items():
@@ -87,13 +83,12 @@ class InFloats(Formulation):
 
     def start_from(self, solution: Any, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
-        limit = objective * (1 + NEAR) / self.objective_unit
-        self.model += self.model.objective + 0 <= limit, "no_worse"
+        self.model.no_worse = objective * (1 + NEAR) / self.objective_unit
 
     def decode(self, value: Callable[[Any], int]) -> Any:
-        """Read the decision off the solver's values."""
+        """Read the decision off the values of the variables, which `value` finds by number."""
         model: Any = super()
-        return model.decode(lambda variable: value(self._columns[variable.index]))
+        return model.decode(lambda variable: value(variable.index))
 
 
 def in_floats(model: type[Formulation]) -> type[Formulation]:
@@ -122,13 +117,15 @@ class IntegerProgram:
     Attributes
     ----------
     names
-        Of the variables, as the MILP has them.
+        Names of the variables, as LP files allow them.
     low, high, kept, unit
         Of each, its ends, whether it stays a whole number, and of how many one is in the MILP.
     rows
         In the order in which the MILP has them.
     costs, offset, objective_unit
         The objective's coefficients by variable; the MILP has all divided by the unit.
+    no_worse
+        Largest objective that is looked for, in the MILP's units; None: any.
     """
 
     def __init__(self, proto: Any, whole: tuple[str, ...]) -> None:
@@ -151,38 +148,62 @@ class IntegerProgram:
         costs = sum(abs(c) for v, c in self.costs.items() if binary[v])
         units = [self.unit[v] for v in self.costs]
         self.objective_unit = max(units, default=1) * power_of_ten(costs, FLOAT_RANGE)
+        self.no_worse: float | None = None
 
-    def milp(self, checkpoint: Callable[[], None]) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
-        """Return PuLP's problem, in floats, and its variables, as the CP-SAT model numbers them."""
-        milp = pulp.LpProblem("model", pulp.LpMinimize)
-        columns = [
-            milp.add_variable(
-                name,
-                self.low[n] / self.unit[n],
-                self.high[n] / self.unit[n],
-                pulp.LpInteger if self.kept[n] else pulp.LpContinuous,
-            )
-            for n, name in enumerate(self.names)
-        ]
+    def in_floats(self, checkpoint: Callable[[], None] = lambda: None) -> Program:
+        """Return the MILP as arrays of doubles, columns and rows in the order of this program.
 
-        def total(terms: dict[int, int], unit: int) -> pulp.LpAffineExpression:
-            found = ((columns[v], c * self.unit[v] / unit) for v, c in terms.items() if c)
-            return pulp.LpAffineExpression(found)
+        A limit of the objective comes last. `row_names` has the names of all rows.
 
-        goal = total(self.costs, self.objective_unit)
-        milp.setObjective(goal + self.offset / self.objective_unit)
+        Raises
+        ------
+        InputError
+            If doubles do not hold the sums of a row.
+        """
+        data: list[float] = []
+        index: list[int] = []
+        start, lower, upper = [0], list[float](), list[float]()
+
+        def add(terms: dict[int, int], unit: int, least: float, most: float) -> None:
+            kept = [v for v, c in terms.items() if c]
+            index.extend(kept)
+            data.extend(terms[v] * self.unit[v] / unit for v in kept)
+            start.append(len(index))
+            lower.append(least)
+            upper.append(most)
+
         for number, row in enumerate(self.rows):
             if number % ROWS_AT_ONCE == 0:
                 checkpoint()
             self._refuse_inexact(row)
             side = row.twice_the_side / (2 * row.unit)
-            if row.sign > 0:
-                milp += total(row.terms, row.unit) >= side, row.name
-            elif row.sign < 0:
-                milp += total(row.terms, row.unit) <= side, row.name
-            else:
-                milp += total(row.terms, row.unit) == side, row.name
-        return milp, columns
+            least = -inf if row.sign < 0 else side
+            add(row.terms, row.unit, least, inf if row.sign > 0 else side)
+        cost, constant = np.zeros(len(self.names)), self.offset / self.objective_unit
+        for v, c in self.costs.items():
+            cost[v] = c * self.unit[v] / self.objective_unit
+        if self.no_worse is not None:
+            add(self.costs, self.objective_unit, -inf, self.no_worse - constant)
+        return Program(
+            cost=cost,
+            lower=np.array([n / unit for n, unit in zip(self.low, self.unit, strict=True)]),
+            upper=np.array([n / unit for n, unit in zip(self.high, self.unit, strict=True)]),
+            integer=np.array(self.kept, dtype=np.int64),
+            rows=Rows(
+                np.array(data, float),
+                np.array(index, np.int64),
+                np.array(start, np.int64),
+                (len(lower), len(self.names)),
+            ),
+            row_lower=np.array(lower, float),
+            row_upper=np.array(upper, float),
+            constant=constant,
+        )
+
+    @property
+    def row_names(self) -> list[str]:
+        """The names of the rows of `in_floats`: constraint ID and number."""
+        return [row.name for row in self.rows] + ["no_worse"] * (self.no_worse is not None)
 
     def _refuse_inexact(self, row: IntegerRow) -> None:
         """Refuse a row whose sums floats do not hold."""
@@ -195,7 +216,7 @@ class IntegerProgram:
             )
 
     def name_the_rest(self) -> None:
-        """Add a row that names the variables that no other does: PuLP would forget them."""
+        """Add a row that names the variables that no other does: LP files would forget them."""
         if self.free:
             unit = max(self.unit[n] for n in self.free)
             lots = {n: unit // self.unit[n] for n in sorted(self.free)}

@@ -1,9 +1,9 @@
 """Keep what native code prints out of a program's results.
 
-HiGHS inside scipy prints debug lines now and then, such as
+HiGHS prints debug lines now and then, such as
 ``HighsMipSolverData::transformNewIntegerFeasibleSolution tmpSolver.run();``, on file descriptor 1
-and whatever its log level is: they would end up in ``--json`` output. GLOP, SCIP and CP-SAT were
-not seen to print anything.
+and whatever its log level is: they would end up in ``--json`` output. MILP engines run in a child
+process (`moeopt.solvers.process`), but linear programs in methods and certificates do not.
 
 A file descriptor belongs to the process. So only a program does something about it, once, as the
 first thing it does; `moeopt.solve` leaves alone what its caller's threads print on.

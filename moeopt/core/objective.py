@@ -62,6 +62,13 @@ class Packing:
             raise ValueError(f"{objective} does not pack with radix {self.radix}")
         return first * self.radix + second
 
+    def pack_bound(self, bound: Objective) -> int:
+        """Return the packed number of a lower bound, whose second entry may be out of range."""
+        if isinstance(bound, int) or self.radix is None:
+            return self.pack(bound)
+        first, second = bound
+        return self.pack((first, min(max(second, 0), self.radix - 1)))
+
     def unpack(self, packed: int) -> Objective:
         """Return what was packed."""
         return packed if self.radix is None else divmod(packed, self.radix)

@@ -22,10 +22,22 @@ from math import ceil, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 Vector = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sparse matrix by rows: row r has the entries from ``indptr[r]`` up to ``indptr[r + 1]``.
+
+    A `scipy.sparse.csr_array` has the same fields.
+    """
+
+    data: Vector
+    indices: Ints
+    indptr: Ints
+    shape: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class Program:
     lower: Vector
     upper: Vector
     integer: Ints
-    rows: csr_array
+    rows: Rows
     row_lower: Vector
     row_upper: Vector
     constant: float = 0.0
@@ -129,7 +141,9 @@ def distance(program: Program, claim: float) -> float:
     below, above = np.isfinite(p.lower) & ~boxed, np.isfinite(p.upper) & ~boxed
     sided = np.isfinite(p.row_lower) & np.isfinite(p.row_upper)
     least, most = np.isfinite(p.row_lower) & ~sided, np.isfinite(p.row_upper) & ~sided
-    weight = below.astype(float) - above + p.rows.T @ (least.astype(float) - most)
+    signs = (least.astype(float) - most)[_row_of_each(p.rows)]
+    by_rows = np.bincount(p.rows.indices, p.rows.data * signs, len(p.cost))
+    weight = below.astype(float) - above + by_rows
     fixed = (p.upper - p.lower)[boxed].sum() - p.lower[below].sum() + p.upper[above].sum()
     fixed += (p.row_upper - p.row_lower)[sided].sum()
     fixed += p.row_upper[most].sum() - p.row_lower[least].sum()
@@ -168,12 +182,17 @@ def _upper_bounds(p: Program, budget: float) -> Vector:
 def _as_at_most(p: Program, budget: float) -> tuple[Ints, Ints, Vector, Vector]:
     """Return the nonzeros of all rows as ``<=``: row, column, entry, and per row its side."""
     count = p.rows.shape[0]
-    coo = p.rows.tocoo()
-    coo.eliminate_zeros()
+    used = p.rows.data != 0
+    at, of, factor = _row_of_each(p.rows)[used], p.rows.indices[used], p.rows.data[used]
     costly = np.flatnonzero(p.cost)
-    row = np.concatenate([coo.row, coo.row + count, np.full(len(costly), 2 * count)])
-    column = np.concatenate([coo.col, coo.col, costly])
-    entry = np.concatenate([coo.data, -coo.data, p.cost[costly]])
+    row = np.concatenate([at, at + count, np.full(len(costly), 2 * count)])
+    column = np.concatenate([of, of, costly])
+    entry = np.concatenate([factor, -factor, p.cost[costly]])
     side = np.concatenate([p.row_upper, -p.row_lower, [budget]])
     used = np.isfinite(side)[row]
     return row[used], column[used], entry[used], side
+
+
+def _row_of_each(rows: Rows) -> Ints:
+    """Return the row of each entry."""
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))

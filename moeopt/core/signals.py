@@ -1,6 +1,8 @@
-"""Signals that wait: what cannot be cut short runs to its end first."""
+"""Signals during native code: those that wait for its end, and those that stop it."""
 
+import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,28 +12,112 @@ STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals after which a command prints and saves the best so far."""
 
 
+STOP_AGAIN_S = 0.05
+"""Seconds between two calls of `stop`: the first may come before there is anything to stop."""
+
+Came = list[tuple[int, FrameType | None]]
+"""Signals that have come, in order."""
+
+
+class _Held:
+    """Keeps signals of `STOPPING` from their handlers, in the main thread; others run no handler.
+
+    Blocking the signals in this thread would not do, as any other thread of the process takes them.
+    """
+
+    def __init__(self) -> None:
+        self.came: Came = []
+        self.handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+    def begin(self) -> None:
+        """Take the place of the handlers."""
+        for name in STOPPING:
+            number = getattr(signal, name, None)
+            handler = None if number is None else signal.getsignal(number)
+            if number is not None and callable(handler):
+                self.handlers[number] = handler
+                signal.signal(number, lambda *of: self.came.append(of))
+
+    def end(self) -> None:
+        """Give the handlers their place back."""
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+
+    def hand_over(self) -> None:
+        """Let the handler of the first signal run, which usually raises KeyboardInterrupt."""
+        for number, frame in self.came[:1]:
+            self.handlers[number](number, frame)
+
+
 @contextmanager
 def signals_wait() -> Iterator[None]:
     """Let Ctrl-C and its like come after the block, such as an import of native code.
 
-    Cut short, that raises ImportError, and a second import fails as well. Blocking the
-    signals in this thread would not do, as any other thread of the process takes them.
+    Cut short, that raises ImportError, and a second import fails as well.
     """
-    if threading.current_thread() is not threading.main_thread():  # no handler runs here
+    held = _Held()
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
-    before: dict[int, Callable[[int, FrameType | None], object]] = {}
-    for name in STOPPING:
-        number = getattr(signal, name, None)
-        handler = None if number is None else signal.getsignal(number)
-        if number is not None and callable(handler):
-            before[number] = handler
-            signal.signal(number, lambda *of: came.append(of))
+    held.begin()
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number, frame in came[:1]:
-        before[number](number, frame)
+        held.end()
+    held.hand_over()
+
+
+@contextmanager
+def signals_stop(stop: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Stop native code at Ctrl-C and its like.
+
+    No handler of Python's runs while the main thread is in native code. So a thread hears of
+    signals by Python's wakeup file descriptor, and calls `stop` until the block has ended, at which
+    the thread ends, too.
+
+    Parameters
+    ----------
+    stop
+        Ends the native code soon; it is called from another thread.
+
+    Yields
+    ------
+    Callable
+        Lets the handler of the signal that came, if one did, run after the block.
+    """
+    held = _Held()
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    heard, said = socket.socketpair()
+    said.setblocking(False)
+    before = signal.set_wakeup_fd(said.fileno(), warn_on_full_buffer=False)
+
+    def listen() -> None:
+        while numbers := _heard(heard):
+            if before >= 0 and numbers != b"\0":
+                os.write(before, numbers)
+            if not held.handlers.keys().isdisjoint(numbers):
+                heard.settimeout(STOP_AGAIN_S)
+            if heard.gettimeout() is not None:
+                stop()
+
+    listening = threading.Thread(target=listen, daemon=True)
+    try:
+        listening.start()
+        held.begin()
+        yield held.hand_over
+    finally:
+        held.end()
+        signal.set_wakeup_fd(before)
+        said.close()
+        listening.join()
+        heard.close()
+
+
+def _heard(heard: socket.socket) -> bytes:
+    """Return the numbers of signals that came; zero after a while, nothing at the end."""
+    try:
+        return heard.recv(64)
+    except TimeoutError:
+        return b"\0"

@@ -1,262 +1,196 @@
-"""The MILP engines: each takes a PuLP model, and its arrays, and says what it found.
+"""The MILP engines, as they run in a child process: arrays in, an answer in floats out.
 
-HiGHS, on a large model in a process of its own, which is ended at the limit; SCIP, through the
-MathOpt interface of ortools; what PuLP drives: CBC, which comes with it, and Gurobi and CPLEX where
-they are.
+HiGHS and SCIP run through MathOpt of the installed OR-tools, all others through PuLP: CBC, which
+comes with it, and Gurobi and CPLEX where they are installed. `moeopt.solvers.backends.milp` asks.
+
+MathOpt hands HiGHS time and node limits, seed and gaps, and refuses threads and limits of
+iterations or the objective for programs with integers; HiGHS ignores an interrupt.
 """
 
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import timedelta
-from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 import pulp
-from scipy.sparse import csr_array
+from ortools.math_opt import model_pb2
+from ortools.math_opt.python import mathopt
+from ortools.math_opt.solvers import highs_pb2
+from ortools.math_opt.solvers.gscip import gscip_pb2
 
-from moeopt.core.clock import counts_work, solving_clock, spend
-from moeopt.core.errors import InputError
-from moeopt.core.highs import Found, fits, minimize, nodes_within, work_of
-from moeopt.core.lazy import installed
-from moeopt.core.matrix import Matrix as Matrix
-from moeopt.core.matrix import to_matrix as to_matrix
 from moeopt.core.safe_bound import Program
-
-from .process import Process, ProcessEndedError, Words, serve_pipes
-from .result import Termination
-
-if TYPE_CHECKING:
-    from ortools.math_opt.python import mathopt
-
-
-@dataclass
-class Answer:
-    """A MILP engine's answer in the model's own units.
-
-    Attributes
-    ----------
-    tolerance
-        To which the engine keeps the signs of reduced costs.
-    values
-        Variable name -> value of the best solution; empty if there is none.
-    objective, bound
-        Its objective and the proven bound; None if unknown.
-    """
-
-    raw_status: str
-    tolerance: float = 0.0
-    termination: Termination = "completed"
-    proven: Literal["optimal", "infeasible"] | None = None
-    objective: float | None = None
-    bound: float | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
-
-
-def too_large() -> Answer:
-    """Return what is answered where the root alone takes more than a work limit."""
-    return Answer("its root may take longer than the work limit", termination="time_limit")
-
-
-LARGE = 100_000
-"""Nonzeros from which on it goes on for over 0.2 s after its limit: about 2 us for each."""
-
-ROWS = ("data", "indices", "indptr")
-VECTORS = ("cost", "lower", "upper", "integer", "row_lower", "row_upper")
-
-
-def solve_highs(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
-    """Solve a model with HiGHS; scipy offers neither its seed nor its threads."""
-    if not fits(matrix.program, limit_s):
-        return too_large()
-    large = matrix.program.rows.nnz > LARGE and not counts_work()
-    found = (_apart if large else minimize)(matrix.program, limit_s)
-    answer = Answer(found.message, found.tolerance)
-    if found.status in ("optimal", "infeasible"):
-        answer.proven = found.status
-    elif found.status == "limit":
-        answer.termination = "time_limit"
-    if found.values is not None and found.objective is not None:
-        answer.objective = found.objective
-        answer.values = dict(zip(matrix.names, found.values.tolist(), strict=True))
-    answer.bound = found.bound
-    return answer
-
-
-_idle: list[Process] = []
-"""Processes that wait for the next program: starting one takes longer than many solves."""
-
-
-def _apart(program: Program, limit_s: float) -> Found:
-    """Solve a program in another process; it is ended if it is late."""
-    with solving_clock().standing():
-        process = _idle.pop() if _idle else Process("moeopt.solvers.engines")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "program.npz"
-        arrays = {name: getattr(program, name) for name in VECTORS}
-        np.savez(file, **arrays, **{name: getattr(program.rows, name) for name in ROWS})
-        asked = {"file": str(file), "constant": program.constant, "limit_s": limit_s}
-        try:
-            running = process.ask_within(asked, limit_s)
-        except ProcessEndedError as error:  # out of memory, say
-            return Found("other", f"HiGHS gave up: {error}")
-    if running.value is None:
-        return Found("limit", "ended at the limit")
-    _idle.append(process)
-    answer = running.value
-    values = None if answer["values"] is None else np.array(answer["values"])
-    return Found(**answer | {"values": values})
-
-
-def solved(asked: Words) -> Words:
-    """Return HiGHS's answer to a request: ``file``, of the program's arrays, and ``limit_s``."""
-    with np.load(asked["file"], allow_pickle=False) as arrays:
-        vectors = {name: arrays[name] for name in VECTORS}
-        shape = len(vectors["row_lower"]), len(vectors["cost"])
-        rows = csr_array(tuple(arrays[name] for name in ROWS), shape=shape)
-    program = Program(**vectors, rows=rows, constant=asked["constant"])
-    found = minimize(program, asked["limit_s"])
-    values = None if found.values is None else found.values.tolist()
-    return vars(found) | {"values": values}
-
-
-SCIP_TOLERANCE = 1e-9
-"""To which reduced costs keep their sign."""
-
-
-def solve_scip(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
-    """Solve a model with SCIP, on one thread."""
-    from ortools.math_opt.python import mathopt
-    from ortools.math_opt.solvers.gscip import gscip_pb2
-
-    if not fits(matrix.program, limit_s):
-        return too_large()
-    translated, variables = _translate(matrix)
-    seconds = solving_clock().seconds_for(limit_s)
-    parameters = mathopt.SolveParameters(
-        time_limit=None if seconds == inf else timedelta(seconds=seconds),
-        node_limit=nodes_within(matrix.program, limit_s) if counts_work() else None,
-        random_seed=seed,
-        relative_gap_tolerance=0.0,
-        gscip=gscip_pb2.GScipParameters(real_params={"numerics/dualfeastol": SCIP_TOLERANCE}),
-    )
-    found = mathopt.solve(translated, mathopt.SolverType.GSCIP, params=parameters)
-    spend(work_of(matrix.program, found.solve_stats.node_count))
-    reason = found.termination.reason
-    answer = Answer(f"{reason.name} {found.termination.detail}".strip(), SCIP_TOLERANCE)
-    if reason == mathopt.TerminationReason.OPTIMAL:
-        answer.proven = "optimal"
-    elif reason == mathopt.TerminationReason.INFEASIBLE:
-        answer.proven = "infeasible"
-    elif found.termination.limit is not None:
-        answer.termination = "time_limit"
-    if found.has_primal_feasible_solution():
-        answer.objective = found.objective_value()
-        values = found.variable_values(variables)
-        answer.values = dict(zip(matrix.names, values, strict=True))
-    bound = found.termination.objective_bounds.dual_bound
-    if abs(bound) < 1e20:  # SCIP's infinity
-        answer.bound = bound
-    return answer
-
-
-def _translate(matrix: Matrix) -> tuple["mathopt.Model", list["mathopt.Variable"]]:
-    from ortools.math_opt.python import mathopt
-
-    model = mathopt.Model()
-    program = matrix.program
-    columns = zip(program.lower, program.upper, program.integer, strict=True)
-    variables = [model.add_variable(lb=lb, ub=ub, is_integer=bool(i)) for lb, ub, i in columns]
-    starts = program.rows.indptr
-    for row, (lb, ub) in enumerate(zip(program.row_lower, program.row_upper, strict=True)):
-        constraint = model.add_linear_constraint(lb=lb, ub=ub)
-        for entry in range(starts[row], starts[row + 1]):
-            variable = variables[program.rows.indices[entry]]
-            constraint.set_coefficient(variable, float(program.rows.data[entry]))
-    for variable, cost in zip(variables, program.cost, strict=True):
-        model.objective.set_linear_coefficient(variable, float(cost))
-    model.objective.offset = matrix.program.constant
-    return model, variables
-
+from moeopt.solvers.milp_messages import Asked, Said, unpacked
+from moeopt.solvers.process import Words, serve_pipes
+from moeopt.solvers.pulp_model import to_pulp
 
 TOLERANCE = 1e-9
-"""To which CBC and Gurobi keep the signs of reduced costs; the least that Gurobi can be told."""
+"""To which SCIP, CBC and Gurobi keep the signs of reduced costs; the least Gurobi can be told."""
 
 CPLEX_TOLERANCE = 1e-6
 """The same of CPLEX; PuLP sets none."""
 
 
-def solve_cbc(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
+def highs(program: Program, asked: Asked) -> Said:
+    """Solve with HiGHS, on one thread: once more, and with a wider tolerance, after an error."""
+    begin, model, said = perf_counter(), to_mathopt(program), Said()
+    for tolerance, presolve in asked["attempts"]:
+        options = {
+            "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
+            "dual_feasibility_tolerance": tolerance,  # for a program without integers
+        }
+        chosen = mathopt.SolveParameters(
+            presolve=None if presolve else mathopt.Emphasis.OFF,
+            highs=highs_pb2.HighsOptionsProto(double_options=options),
+        )
+        said = _by_mathopt(model, mathopt.SolverType.HIGHS, chosen, asked, begin)
+        said["tolerance"] = tolerance
+        if said["status"] != "other":
+            break
+    return said
+
+
+def scip(program: Program, asked: Asked) -> Said:
+    """Solve with SCIP, on one thread."""
+    begin, model = perf_counter(), to_mathopt(program)
+    chosen = mathopt.SolveParameters(
+        gscip=gscip_pb2.GScipParameters(real_params={"numerics/dualfeastol": TOLERANCE}),
+    )
+    said = _by_mathopt(model, mathopt.SolverType.GSCIP, chosen, asked, begin)
+    said["tolerance"] = TOLERANCE
+    return said
+
+
+INFINITE = 1e20
+"""SCIP's infinity."""
+
+STATUS: dict[Any, Literal["optimal", "infeasible"]] = {
+    mathopt.TerminationReason.OPTIMAL: "optimal",
+    mathopt.TerminationReason.INFEASIBLE: "infeasible",
+}
+
+
+def _by_mathopt(model: mathopt.Model, kind: Any, chosen: Any, asked: Asked, begin: float) -> Said:
+    """Return MathOpt's answer; what translating took, before and after, is part of the limit."""
+    if asked["seconds"] is not None:
+        seconds = asked["seconds"] - 2 * (perf_counter() - begin)
+        chosen.time_limit = timedelta(seconds=max(seconds, 0.0))
+    chosen.node_limit = asked["nodes"]
+    chosen.random_seed = asked["seed"]
+    chosen.relative_gap_tolerance = 0.0
+    try:
+        found = mathopt.solve(model, kind, params=chosen)
+    except Exception as error:  # of any kind: what it raises for a status is not documented
+        return Said(raw_status=f"gave up: {error}", status="other")
+    ended = found.termination
+    words = f"{ended.reason.name} {ended.detail}".strip()
+    at_limit = ended.limit is not None
+    said = Said(
+        raw_status=words,
+        status=STATUS.get(ended.reason, "limit" if at_limit else "other"),
+        nodes=found.solve_stats.node_count,
+    )
+    if found.has_primal_feasible_solution():
+        said["objective"] = found.objective_value()
+        said["values"] = found.variable_values([*model.variables()])
+    if abs(bound := ended.objective_bounds.dual_bound) < INFINITE:
+        said["bound"] = bound
+    return said
+
+
+def to_mathopt(program: Program) -> mathopt.Model:
+    """Return a program as MathOpt's model, with its variables in order."""
+    proto, rows = model_pb2.ModelProto(), program.rows
+    variables, sides = proto.variables, proto.linear_constraints
+    variables.ids.extend(range(len(program.cost)))
+    variables.lower_bounds.extend(program.lower.tolist())
+    variables.upper_bounds.extend(program.upper.tolist())
+    variables.integers.extend(program.integer.astype(bool).tolist())
+    costly = np.flatnonzero(program.cost)
+    proto.objective.offset = program.constant
+    proto.objective.linear_coefficients.ids.extend(costly.tolist())
+    proto.objective.linear_coefficients.values.extend(program.cost[costly].tolist())
+    sides.ids.extend(range(len(program.row_lower)))
+    sides.lower_bounds.extend(program.row_lower.tolist())
+    sides.upper_bounds.extend(program.row_upper.tolist())
+    row = np.repeat(np.arange(len(program.row_lower)), np.diff(rows.indptr))
+    order = np.lexsort((rows.indices, row))
+    matrix = proto.linear_constraint_matrix
+    matrix.row_ids.extend(row[order].tolist())
+    matrix.column_ids.extend(rows.indices[order].tolist())
+    matrix.coefficients.extend(rows.data[order].tolist())
+    return mathopt.Model.from_model_proto(proto)
+
+
+def cbc(program: Program, asked: Asked) -> Said:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
-    options = [f"randomCbcSeed {seed}", f"dualTolerance {TOLERANCE}"]
-    own: dict[str, object] = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
-    if counts_work():
-        own["maxNodes"] = nodes_within(matrix.program, limit_s)
-    threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
-    return _through_pulp(matrix.model, pulp.COIN_CMD, limit_s, TOLERANCE, threads=threads, **own)
+    options = [f"randomCbcSeed {asked['seed']}", f"dualTolerance {TOLERANCE}"]
+    # Asked for one thread, CBC now and then idles 10 s.
+    threads = asked["workers"] if asked["workers"] > 1 else None
+    path = pulp.PULP_CBC_CMD.pulp_cbc_path
+    limits = {"maxNodes": asked["nodes"], "threads": threads}
+    return _by_pulp("COIN_CMD", program, asked, TOLERANCE, path=path, options=options, **limits)
 
 
-def solve_gurobi(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
+def gurobi(program: Program, asked: Asked) -> Said:
     """Solve with Gurobi, if it is installed and licensed."""
-    own: dict[str, object] = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
-    if counts_work():
-        own["WorkLimit"] = limit_s
-    _need("gurobi", "gurobipy")
-    return _through_pulp(matrix.model, pulp.GUROBI, limit_s, TOLERANCE, **own)
+    own: dict[str, object] = {"Threads": asked["workers"], "Seed": asked["seed"]}
+    if asked["work"] is not None:
+        own["WorkLimit"] = asked["work"]
+    return _by_pulp("GUROBI", program, asked, TOLERANCE, OptimalityTol=TOLERANCE, **own)
 
 
-def solve_cplex(matrix: Matrix, limit_s: float, seed: int, workers: int) -> Answer:
+def cplex(program: Program, asked: Asked) -> Said:
     """Solve with CPLEX, if it is installed and licensed."""
-    _need("cplex", "cplex")
-    own: dict[str, object] = {"threads": workers}
-    if counts_work():
-        own["maxNodes"] = nodes_within(matrix.program, limit_s)
-    return _through_pulp(matrix.model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, **own)
+    own: dict[str, object] = {"threads": asked["workers"]}
+    if asked["nodes"] is not None:
+        own["maxNodes"] = asked["nodes"]
+    return _by_pulp("CPLEX_PY", program, asked, CPLEX_TOLERANCE, **own)
 
 
-def _need(engine: str, package: str) -> None:
-    """Refuse an engine whose Python package is not there, and say which it is."""
-    if not installed(package):
-        how = f"needs its own package and a licence: pip install {package}"
-        raise InputError(f"engine: {engine} is not installed here; it {how}")
-
-
-def _through_pulp(
-    model: pulp.LpProblem,
-    solver_class: type[pulp.LpSolver],
-    limit_s: float,
-    tolerance: float,
-    **options: object,
-) -> Answer:
-    """Solve, and read the status from `sol_status`: at a limit PuLP's `status` says "Optimal".
+def _by_pulp(
+    name: str, program: Program, asked: Asked, tolerance: float, **options: object
+) -> Said:
+    """Return PuLP's answer, by `sol_status`: at a limit PuLP's `status` says "Optimal".
 
     PuLP hands no dual bound over, so there is one only with a proof of optimality.
     """
-    seconds = solving_clock().seconds_for(limit_s)
-    options["timeLimit"] = None if seconds == inf else seconds
-    solver = solver_class(msg=False, gapRel=0.0, **options)
+    solver = pulp.getSolver(name, msg=False, gapRel=0.0, timeLimit=asked["seconds"], **options)
     if not solver.available():
-        name = solver.name.removesuffix("_PY").lower()
-        raise InputError(f"engine: {name} is installed, but cannot be used here: is it licensed?")
+        return Said(refused="is installed, but cannot be used here: is it licensed?")
+    model = to_pulp(program)
     model.solve(solver)
-    spend(limit_s / 2)  # none of them says what it did
-    answer = Answer(
-        f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}", tolerance
-    )
+    words = f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}"
+    said = Said(raw_status=words, status="limit", tolerance=tolerance)
     if model.status == pulp.LpStatusInfeasible:  # at "Integer infeasible" `sol_status` says less
-        answer.proven = "infeasible"
+        said["status"] = "infeasible"
     elif model.sol_status == pulp.LpSolutionOptimal:
-        answer.proven = "optimal"
-    else:
-        answer.termination = "time_limit"
-    if model.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
-        answer.objective = pulp.value(model.objective)
-        answer.values = {variable.name: variable.value() or 0.0 for variable in model.variables()}
-        if answer.proven == "optimal":
-            answer.bound = answer.objective
-    return answer
+        said["status"] = "optimal"
+    found = (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
+    if model.sol_status in found and said["status"] != "infeasible":
+        values = {variable.name: variable.value() for variable in model.variables()}
+        said["objective"] = pulp.value(model.objective)
+        said["values"] = [values.get(f"x{n}") or 0.0 for n in range(len(program.cost))]
+        if said["status"] == "optimal":
+            said["bound"] = said["objective"]
+    return said
+
+
+ENGINES: dict[str, Callable[[Program, Asked], Said]] = {
+    "highs": highs,
+    "scip": scip,
+    "cbc": cbc,
+    "gurobi": gurobi,
+    "cplex": cplex,
+}
+"""Engine -> its function."""
+
+
+def solved(asked: Words, payload: bytes) -> Words:
+    """Return an engine's answer to a request, `Asked`, and the arrays of a program."""
+    wanted: Asked = asked  # type: ignore[assignment]  # our own message
+    said = ENGINES[wanted["engine"]](unpacked(payload, wanted["constant"]), wanted)
+    return dict(said)
 
 
 if __name__ == "__main__":

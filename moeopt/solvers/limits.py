@@ -1,105 +1,22 @@
-"""The limit: one clock for building and solving. Ctrl-C keeps the best so far."""
+"""The limit: one clock for building and solving."""
 
-import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from time import monotonic
-from typing import Generic, TypeVar
 
-from moeopt.core.clock import TimeLimitError, WorkClock, go_by_mine, solving_clock, told
+from moeopt.core.clock import TimeLimitError, WorkClock, solving_clock, told
 
 from .arguments import Limits
 
-T = TypeVar("T")
-
-POLL_S = 0.05
-GRACE_S = 2.0
-"""How long a solver may take to come to an end after Ctrl-C."""
-
 LATE_SHARE, LATE_S = 0.04, 0.1
-"""And after its limit: this part of it, or so many seconds if they are more."""
+"""A child may answer so late after its limit: this part of it, or so many seconds if more."""
 
 
-def allowance_s(limit_s: float) -> float:
-    """Return how long after its limit somebody may still hand over what is ready."""
-    return max(LATE_SHARE * limit_s, LATE_S)
+def late_s(limit: float) -> float:
+    """Return after how many seconds a child is late that may take `limit` by this thread's clock.
 
-
-@dataclass
-class Interruptible(Generic[T]):
-    """What became of a call: its value if it ended, and whether Ctrl-C was pressed."""
-
-    value: T | None = None
-    error: BaseException | None = None
-    ended: bool = False
-    interrupted: bool = False
-
-
-def run_interruptible(
-    call: Callable[[], T], stop: Callable[[], None], limit_s: float
-) -> Interruptible[T]:
-    """Run `call` in a thread and wait for it; at Ctrl-C run `stop` and wait a little longer.
-
-    Solvers hold the main thread inside native code, where Python cannot act on Ctrl-C; from a
-    second thread they can be stopped. One that does not stop within `GRACE_S`, or is too late after
-    `limit_s` (HiGHS and CP-SAT sometimes are), is told to `stop` and left behind: `ended` is False
-    then and `value` is None. The limit is one of the solving clock, the grace after Ctrl-C of any.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At a second Ctrl-C.
-    BaseException
-        Whatever `call` raised before it was told to stop.
+    Infinite where no time limit is set.
     """
-    run: Interruptible[T] = Interruptible()
-    ended, clock, go_by = threading.Event(), solving_clock(), go_by_mine()
-
-    def target() -> None:
-        go_by()
-        try:
-            run.value = call()
-        except BaseException as error:  # handed over to the waiting thread
-            run.error = error
-        ended.set()
-
-    threading.Thread(target=target, daemon=True).start()
-    seconds = clock.seconds_for(limit_s)  # a work clock is not to be looked at from here
-    late, give_up = clock.seconds() + seconds + allowance_s(seconds), float("inf")
-    while not ended.is_set() and clock.seconds() < late and monotonic() < give_up:
-        try:
-            ended.wait(min(POLL_S, max(late - clock.seconds(), 0.001)))
-        except KeyboardInterrupt:
-            if run.interrupted:
-                raise
-            run.interrupted = True
-            give_up = monotonic() + GRACE_S
-            stop()
-    if not ended.is_set():
-        stop()
-        return Interruptible(interrupted=run.interrupted)  # what it still does is for nobody
-    if run.error is not None and run.interrupted:  # it was stopped, and says so in its way
-        return Interruptible(interrupted=True)
-    if run.error is not None:
-        raise run.error
-    run.ended = True
-    return run
-
-
-def run_here(call: Callable[[], T], stop: Callable[[], None]) -> Interruptible[T]:
-    """Run `call` in this thread; Ctrl-C ends it wherever it is, and `stop` is run.
-
-    For calls that soon come back to Python, where Ctrl-C is acted on, and look at the clock: a
-    thread of their own, 0.1 ms and more on a busy machine, would take longer than many of them.
-    """
-    run: Interruptible[T] = Interruptible(ended=True)
-    try:
-        run.value = call()
-    except KeyboardInterrupt:
-        run.interrupted = True
-        stop()
-    return run
+    seconds = solving_clock().seconds_for(limit)
+    return seconds + max(LATE_SHARE * seconds, LATE_S)
 
 
 class Deadline:
@@ -154,30 +71,3 @@ class Deadline:
         """Raise `TimeLimitError` if the limit has passed."""
         if self.remaining_s == 0:
             raise TimeLimitError
-
-
-def within(deadline: Deadline, call: Callable[[], T]) -> T:
-    """Return what `call` returns, or give it up when the limit passes.
-
-    For what knows no clock, such as the Python that builds models. It runs in a thread; nothing is
-    thrown into it. One that is late is left behind and ends at its next checkpoint, if it has any.
-    Where only work is limited it runs to its end, here.
-
-    Raises
-    ------
-    TimeLimitError
-        If it did not end in time.
-    KeyboardInterrupt
-        At Ctrl-C, once it has ended or `moeopt.solvers.limits.GRACE_S` have passed.
-    """
-    deadline.checkpoint()
-    remaining = deadline.remaining_s
-    if deadline.clock.seconds_for(remaining) == float("inf"):
-        return call()
-    running = run_interruptible(call, lambda: None, remaining)
-    if running.interrupted:
-        raise KeyboardInterrupt
-    if not running.ended:
-        raise TimeLimitError
-    value: T = running.value  # type: ignore[assignment]  # it has ended
-    return value

@@ -1,6 +1,13 @@
-"""Processes for what cannot look at a limit, or is not to be felt here: they can be ended.
+"""Killable child processes, for code that cannot look at a limit or may break its process.
 
-They run a module of ours that answers JSON, a line for each line; nothing that is said is executed.
+A child runs a module of this package, answers one request after the other, and is kept for the
+next one; it is killed where it is late, at Ctrl-C, and when this process ends. A request is a line
+of JSON, with bytes after it where it needs them; an answer is a line of JSON. Nothing that a child
+says is executed or unpickled.
+
+`pebble` and `multiprocessing` do not serve here: their children run the caller's script once more
+(without an ``if __name__ == "__main__"`` in it, every worker ends at once), go on after a caller
+that was killed, print on its stdout, and answer in pickles.
 """
 
 import atexit
@@ -11,29 +18,42 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import IO
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from math import inf
+from time import monotonic
+from typing import IO, Any
 from weakref import WeakSet
 
-from moeopt.core.json_files import JsonObject
+from moeopt.core.clock import solving_clock
 from moeopt.core.native_output import open_closed_descriptors
-from moeopt.solvers.limits import Interruptible, run_interruptible
 
-Words = JsonObject
+Words = dict[str, Any]
+Answering = Callable[[Words, bytes], Words]
+"""Answers a request and the bytes after it."""
+
+POLL_S = 0.05
+"""Seconds after which Ctrl-C is acted on at the latest."""
+
+ENDING_S = 5.0
+"""Seconds that a child may take to exit after it has closed its pipe."""
+
+BYTES = "bytes"
+"""Field of a request: how many bytes follow its line."""
 
 
 class ProcessEndedError(Exception):
-    """A process ended, or said something else, in place of an answer; the message tells how."""
+    """The child exited, or sent no valid answer; the message says how it ended."""
 
 
 class Process:
-    """A process that stays for the next request until it is ended, or this process ends.
+    """A child that stays for the next request until it is ended, or this process ends.
 
     Parameters
     ----------
     module
-        What it runs; it has started once it has answered an empty request.
+        The module that it runs; it has started once it has answered an empty request.
     """
 
     def __init__(self, module: str) -> None:
@@ -57,52 +77,98 @@ class Process:
         self.running.kill()
         self.running.wait()
         for pipe in (self.running.stdin, self.running.stdout):
-            with suppress(OSError):  # what was not written yet is for nobody
+            with suppress(OSError):  # the rest of a request is not sent any more
                 pipe.close() if pipe is not None else None
 
-    def ask(self, words: Mapping[str, object]) -> Words:
-        """Return its answer.
+    def ask(
+        self, words: Mapping[str, object], payload: bytes = b"", limit_s: float = inf
+    ) -> Words | None:
+        """Return the answer to a request; None if it is late: the child is ended then.
 
         Raises
         ------
         ProcessEndedError
             If there is none.
+        KeyboardInterrupt
+            At Ctrl-C, after which the child is ended.
         """
-        said, heard = self.running.stdin, self.running.stdout
-        if said is None or heard is None:
-            raise TypeError("a process without pipes")
-        with suppress(BrokenPipeError, ValueError):  # how it ended is told instead of an answer
-            said.write(json.dumps(words).encode() + b"\n")
-            said.flush()
         line = b""
+
+        def talk() -> None:
+            nonlocal line
+            line = self._heard(words, payload)
+
+        talking = threading.Thread(target=talk, daemon=True)
+        talking.start()
+        until = monotonic() + limit_s
         try:
-            line = heard.readline()
+            while talking.is_alive() and (left := until - monotonic()) > 0:
+                talking.join(min(POLL_S, left))  # Ctrl-C is acted on in between
+        except BaseException:
+            self._end(talking)
+            raise
+        if is_late := talking.is_alive():
+            self._end(talking)
+        try:
             answer: Words = json.loads(line)
-        except ValueError:  # no answer, another one, or closed by now
+        except ValueError:  # no answer, or a part of one
+            if is_late:
+                return None
             if not line:
-                self.running.wait()  # it has ended, or is about to
+                with suppress(subprocess.TimeoutExpired):
+                    self.running.wait(ENDING_S)  # it has ended, or is about to
             self.end()
             raise ProcessEndedError(_how(self.running.wait())) from None
         return answer
 
-    def ask_within(self, words: Mapping[str, object], limit: float) -> Interruptible[Words]:
-        """Return its answer; none if it is late: then, and after Ctrl-C, it is ended."""
-        try:
-            running = run_interruptible(lambda: self.ask(words), self.end, limit)
-        except BaseException:
-            self.end()
-            raise
-        if running.value is None or running.interrupted:
-            self.end()
-        return running
+    def _end(self, talking: threading.Thread) -> None:
+        """End it, and with it the thread that waits for its answer."""
+        self.running.kill()
+        talking.join()
+        self.end()
+
+    def _heard(self, words: Mapping[str, object], payload: bytes) -> bytes:
+        """Send a request and return the line that comes back; empty if the child has ended."""
+        said, heard = self.running.stdin, self.running.stdout
+        if said is None or heard is None:
+            raise TypeError("a process without pipes")
+        request = {**words, BYTES: len(payload)} if payload else words
+        sent = json.dumps(request).encode() + b"\n" + payload
+        with suppress(BrokenPipeError, ValueError):  # how it ended is told instead of an answer
+            said.write(sent)
+            said.flush()
+            return heard.readline()
+        return b""
 
 
 _running: WeakSet[Process] = WeakSet()
+_idle: dict[Hashable, list[Process]] = defaultdict(list)
+"""Children that wait for a request: starting one takes longer than many of them."""
+
+
+@contextmanager
+def kept(key: Hashable, start: Callable[[], Process]) -> Iterator[Process]:
+    """Lend an idle child of this process and of a kind, or a new one; it is idle again after.
+
+    Starting one does not count as solving.
+    """
+    idle = _idle[os.getpid(), key]
+    process = idle.pop() if idle else None
+    while process is not None and not process.alive:
+        process = idle.pop() if idle else None
+    if process is None:
+        with solving_clock().standing():
+            process = start()
+    try:
+        yield process
+    finally:
+        if process.alive:
+            idle.append(process)
 
 
 @atexit.register
 def end_all() -> None:
-    """End all of them; who asks again starts a new one."""
+    """End all of them; the next request starts a new one."""
     for process in list(_running):
         process.end()
 
@@ -116,11 +182,12 @@ def _how(code: int) -> str:
     return f"its process was ended by signal {-code}"
 
 
-def serve(answer: Callable[[Words], Words], requests: IO[bytes], answers: IO[bytes]) -> None:
+def serve(answer: Answering, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until there are no more."""
-    for line in requests:
+    while line := requests.readline():
         request = json.loads(line)
-        answers.write(json.dumps(answer(request) if request else {}).encode() + b"\n")
+        payload = requests.read(request.pop(BYTES, 0))
+        answers.write(json.dumps(answer(request, payload) if request else {}).encode() + b"\n")
         answers.flush()
 
 
@@ -133,20 +200,27 @@ def _end_with_parent(requests: int) -> None:
         os._exit(0)
 
 
-def serve_pipes(answer: Callable[[Words], Words], prints: bool = False) -> None:
-    """Serve on the pipes; what anybody prints goes to stderr with `prints`, else to nothing."""
+def serve_pipes(answer: Answering, prints: bool = False) -> None:
+    """Serve on the pipes.
+
+    Parameters
+    ----------
+    answer
+        Returns the answer to a request.
+    prints
+        Whether what is printed meanwhile goes to the caller's stderr; by default nobody sees it,
+        such as debug lines of HiGHS on stdout and of SCIP on stderr.
+    """
     open_closed_descriptors()  # or the answers would be on a closed stderr's
     answers = os.fdopen(os.dup(1), "wb")
-    if prints:
-        os.dup2(2, 1)
-    else:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
     requests = os.fdopen(os.dup(0), "rb")
     os.close(0)
-    os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)  # file descriptor 0
+    os.dup2(2 if prints else nothing, 1)
+    if not prints:
+        os.dup2(nothing, 2)
     threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     try:
         serve(answer, requests, answers)
-    except BrokenPipeError:  # who asked has ended: nobody is told anything
+    except BrokenPipeError:  # nobody waits for an answer any more
         os._exit(0)

@@ -14,8 +14,8 @@ from moeopt.solvers.evidence import Evidence, Proof
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
 Termination = Literal["completed", "time_limit", "work_limit", "interrupted"]
 
-NOTABLE_S = 0.5
-"""Less is left unsaid where people read: loading compiled kernels, not compiling."""
+NOTABLE_S = 1.0
+"""Shorter times are not shown: loading compiled kernels, or starting a child process."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,9 +59,9 @@ class Result:
     versions
         Versions of the software that took part.
     compile_s
-        Seconds spent on top on compiling kernels, once per installation, loading compiled ones, or
-        waiting for another process that compiles them. None if unknown: in results stored before
-        it was told apart from `solve_s`.
+        Seconds spent on top on compiling kernels, once per installation, loading compiled ones,
+        waiting for another process that compiles them, or starting a child process. None if
+        unknown: in results stored before it was told apart from `solve_s`.
     work_limit, work
         The limit in units of work (`moeopt.core.clock`) and the units spent; None where time was
         limited alone.

@@ -1,21 +1,24 @@
-"""Users' rules in a process of their own: what a rule does there, nobody else feels.
+"""Custom heuristics named by file or module, in a child process of their own.
 
-A rule that ends its process, crashes it, prints, takes all memory or never returns costs its own
-answer and nothing else. The process loads the rule as `moeopt.solvers.rules.load_rule` does and
-stays for the next instance; it is ended when a rule is late, and when this process ends. Both
-sides speak JSON, a line each, so that nothing that a rule says is executed here.
+A heuristic that ends its process, crashes it, prints, takes all memory or never returns costs its
+own answer and nothing else. The child loads it as `moeopt.solvers.rules.load_rule` does and stays
+for the next instance (`moeopt.solvers.process`).
 """
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 
-from moeopt.core.clock import solving_clock
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.limits import Interruptible
-from moeopt.solvers.process import Process, ProcessEndedError, Words, serve_pipes
-from moeopt.solvers.rules import Rule, RuleFailedError, apply_rule, as_solution, load_rule
+from moeopt.solvers.process import (
+    Answering,
+    Process,
+    ProcessEndedError,
+    Words,
+    kept,
+    serve_pipes,
+)
+from moeopt.solvers.rules import Proposed, Rule, RuleFailedError, apply_rule, load_rule, proposed
 
 MEMORY_BYTES = 4 * 2**30
 """What a rule may allocate, where the system can limit it."""
@@ -29,63 +32,53 @@ def runs_apart(rule: Rule) -> bool:
     return rule.spec is not None and not os.environ.get(IN_PROCESS)
 
 
-def apply_apart(
-    rule: Rule, instance: InstanceEnvelope, limit: float
-) -> Interruptible[SolutionEnvelope]:
-    """Run a rule in its process and return its solution, not yet checked; no value if it is late.
-
-    Starting the process does not count.
+def apply_apart(rule: Rule, instance: InstanceEnvelope, seconds: float) -> Proposed | None:
+    """Run a rule in its process and return its solution, not yet checked; None if it is late.
 
     Raises
     ------
     RuleFailedError
         If it raises, returns no solution of the instance, or its process ended.
+    KeyboardInterrupt
+        At Ctrl-C, after which the process is ended.
     """
     said = {"problem": instance.problem, "instance": instance.model_dump(mode="json")}
     try:
-        with solving_clock().standing():
-            process = _of(rule)
-        running = process.ask_within(said, limit)
+        with kept((rule.spec, rule.source_sha256), lambda: _started(rule)) as process:
+            heard = process.ask(said, limit_s=seconds)
     except ProcessEndedError as error:
         raise RuleFailedError(f"crashed: {error}") from None
-    solution = None
-    if running.value is not None:
-        solution = as_solution(instance, _heard(running.value).get("solution"))
-    return Interruptible(solution, ended=running.ended, interrupted=running.interrupted)
+    if heard is None:
+        return None
+    _refuse_failed(heard)
+    return proposed(instance, (heard.get("solution"), heard.get("bound")))
 
 
-def _heard(answer: Words) -> Words:
-    if "failed" in answer:
+def _refuse_failed(answer: Words | None) -> None:
+    if answer is not None and "failed" in answer:
         raise RuleFailedError(str(answer["failed"]))
-    return answer
 
 
-_processes: dict[tuple[str | None, str | None], Process] = {}
-"""Of each rule, by its place and the state of its file."""
+def _started(rule: Rule) -> Process:
+    """Return a process that has loaded a rule."""
+    process = Process(__name__)
+    _refuse_failed(process.ask({"spec": rule.spec}))
+    return process
 
 
-def _of(rule: Rule) -> Process:
-    key = rule.spec, rule.source_sha256
-    if key not in _processes or not _processes[key].alive:
-        process = Process(__name__)
-        _heard(process.ask({"spec": rule.spec}))
-        _processes[key] = process
-    return _processes[key]
-
-
-def answering() -> Callable[[Words], Words]:
+def answering() -> Answering:
     """Return what answers requests: first the rule's place, then instances."""
     rule = None
 
-    def answer(request: Words) -> Words:
+    def answer(request: Words, _: bytes) -> Words:
         nonlocal rule
         try:
             if rule is None:
                 rule = load_rule(request["spec"])
                 return {}
             model = get_problem(request["problem"]).Instance()
-            solution = apply_rule(rule, model.model_validate(request["instance"]))
-            return {"solution": solution.model_dump(mode="json")}
+            found = apply_rule(rule, model.model_validate(request["instance"]))
+            return {"solution": found.solution.model_dump(mode="json"), "bound": found.bound}
         except Exception as error:  # whatever goes wrong is told in one line
             return {"failed": str(error) or type(error).__name__}
 

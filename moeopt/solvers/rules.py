@@ -1,8 +1,11 @@
-"""Heuristics that a user brings, beside those of the problems.
+"""Custom heuristics, beside those of the problems.
 
 A rule is a function of an instance. It returns a `Solution`, or what the problem's `Solution` is
 made of: a mapping of its decision fields, or, where there is one field only, that field's value.
-Lists, tuples and NumPy arrays are all the same. It comes in one of four ways:
+Lists, tuples and NumPy arrays are all the same. It may return a lower bound beside it, as a pair
+``(solution, bound)``: one integer, or a tuple of them where the objective has several entries (the
+solution is then a `Solution` or a mapping). A bound is a claim and proves nothing by itself. A rule
+comes in one of four ways:
 
 * ``moeopt.solve(instance, method=function)``: any callable;
 * ``@moeopt.heuristic("tri_domain", "mine")``: registered for this process, then a method's name;
@@ -14,6 +17,9 @@ Lists, tuples and NumPy arrays are all the same. It comes in one of four ways:
       "tri_domain:mine" = "my_package.rules:mine"
 
   A plugin is imported when its rule is first asked for, so that a broken one is in nobody's way.
+
+A function of this process, as in the first two ways, runs in the caller's thread, and no limit ends
+it. One that was named by file or module runs in a child process, which is killed at the limit.
 
 Nothing that a rule returns is taken on trust: `apply_rule` converts it, and the problem's checker
 decides. Whatever goes wrong in a rule is told in one line (`RuleFailedError`).
@@ -30,13 +36,16 @@ from functools import cache
 from importlib import import_module, metadata
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
+from numbers import Integral, Real
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.objective import Objective
 from moeopt.core.wording import meant, shortened
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT
@@ -286,8 +295,22 @@ def source_of(defined: object) -> tuple[Path | None, str | None]:
         return None, None
 
 
-def apply_rule(rule: Rule, instance: InstanceEnvelope) -> SolutionEnvelope:
-    """Run a rule and return its solution of the instance, not yet checked.
+@dataclass(frozen=True)
+class Proposed:
+    """Solution and lower bound that a rule returned, not yet checked.
+
+    Attributes
+    ----------
+    bound
+        Its claim that no solution has a lower objective; None if it makes none.
+    """
+
+    solution: SolutionEnvelope
+    bound: Objective | None = None
+
+
+def apply_rule(rule: Rule, instance: InstanceEnvelope) -> Proposed:
+    """Run a rule and return its solution of the instance, not yet checked, and its bound.
 
     The rule gets a copy that nobody else works on, and may change it.
 
@@ -295,12 +318,54 @@ def apply_rule(rule: Rule, instance: InstanceEnvelope) -> SolutionEnvelope:
     ------
     RuleFailedError
         If the rule raises, or what it returns is not a solution of this instance.
+    KeyboardInterrupt
+        At Ctrl-C.
     """
     try:
         returned = rule.function(instance.model_copy(deep=True))
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise RuleFailedError(f"raised {because(error, str(rule.source_path))}") from None
-    return as_solution(instance, returned)
+    return proposed(instance, returned)
+
+
+def proposed(instance: InstanceEnvelope, returned: object) -> Proposed:
+    """Return what a rule returned: a solution, or a pair of one and a lower bound.
+
+    Raises
+    ------
+    RuleFailedError
+        If it is neither; the message says why.
+    """
+    if isinstance(returned, tuple) and len(returned) == 2 and _is_pair(*returned):
+        solution, bound = returned
+        return Proposed(as_solution(instance, solution), _bound(instance, bound))
+    return Proposed(as_solution(instance, returned))
+
+
+def _is_pair(first: object, second: object) -> bool:
+    """Tell whether two values are a solution and a bound, not a decision of two parts."""
+    if isinstance(first, SolutionEnvelope | Mapping):
+        return True
+    return isinstance(first, list | tuple | np.ndarray) and isinstance(second, Real | NoneType)
+
+
+def _bound(instance: InstanceEnvelope, bound: object) -> Objective | None:
+    """Return a rule's bound: an integer, or one for each entry of the objective."""
+    names = get_problem(instance.problem).minimises()
+    entries = bound if isinstance(bound, list | tuple) else (bound,)
+    if bound is None:
+        return None
+    if len(entries) != len(names) or not all(_is_whole(one) for one in entries):
+        wanted = "an integer" if len(names) == 1 else f"{len(names)} integers"
+        raise RuleFailedError(f"returned the bound {shortened(repr(bound))}, not {wanted}")
+    whole = tuple(int(one) for one in entries)
+    return whole if len(names) > 1 else whole[0]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelope:

@@ -25,7 +25,7 @@ from moeopt.solvers.verification import RESERVED, verified, wrong
 
 SOFTWARE = {
     "cpsat": ["ortools"],
-    "milp": ["pulp", "scipy", "ortools"],
+    "milp": ["ortools", "pulp"],
     "robust": ["numpy", "numba", "scipy"],
     "own": ["numpy", "numba", "scipy", "ortools"],
 }
@@ -60,7 +60,12 @@ def solve(
     method
         One of ``moeopt.methods(instance.problem)``, or a user's heuristic (`moeopt.solvers.rules`):
         any function of the instance that returns a `Solution`, or what the problem's `Solution` is
-        made of. ``auto`` is the problem's own exact method; what it leaves open goes to CP-SAT.
+        made of, or a pair ``(solution, bound)`` with a lower bound on the objective. Such a bound
+        is a claim: it stands in `Result.bound` with `Result.proof` "single", never makes a result
+        optimal, and is named in `Result.evidence` as refuted where it is above the solution. A
+        function runs in this thread and no limit ends it; Ctrl-C does. One that was named by file
+        or module runs in a process of its own and is ended at the limit. ``auto`` is the problem's
+        own exact method; what it leaves open goes to CP-SAT.
     time_limit_s
         Seconds for building and solving together; 60 where work is not limited either. Compiling
         kernels for the first time does not count; `Result.compile_s` tells it, and ``moeopt warm``
@@ -260,7 +265,7 @@ def _result(task: Task, outcome: Outcome) -> Result:
     if method.kind == "heuristic" and outcome.solution is not None:
         if (reason := wrong(task, outcome)) is not None:
             raise ModelMismatchError(f"{task.instance.name}, method {method.name}: {reason}")
-        objective, bound = task.checked_objective(outcome.solution), None
+        objective = task.checked_objective(outcome.solution)
     task.trace.close(objective, bound)
     return Result(
         problem=task.problem.name,

@@ -11,7 +11,7 @@ from moeopt.core.problem import Engine, ExactMethod
 from moeopt.core.search import Refutation
 from moeopt.problems.registry import AnyProblem
 from moeopt.solvers.evidence import Claim, Proof
-from moeopt.solvers.limits import Deadline, within
+from moeopt.solvers.limits import Deadline
 from moeopt.solvers.result import Termination
 from moeopt.solvers.rules import Rule
 
@@ -154,9 +154,11 @@ class Task:
         """
         with self.deadline.told():
             try:
-                self.start, self.upper = within(self.deadline, self._start)
+                self.deadline.checkpoint()
+                self.start, self.upper = self._start()
                 if not self.without:  # a rule left out can lower the optimum below the bound
-                    self.lower = within(self.deadline, self._combinatorial_bound)
+                    self.deadline.checkpoint()
+                    self.lower = self._combinatorial_bound()
             finally:
                 self.trace.record(self.upper, self.lower)
 
@@ -172,9 +174,16 @@ class Task:
         return self.up_to_grid(self.packing.pack(bound))
 
     def model(self) -> "Formulation":
-        """Return the method's model of the instance, all posted and started from what is known."""
+        """Return the method's model of the instance, all posted and started from what is known.
+
+        Raises
+        ------
+        TimeLimitError
+            If the limit passes meanwhile.
+        """
         if self.method.model is None:
             raise TypeError(f"{self.method.name} builds no model")
+        self.deadline.checkpoint()
         built = self.problem.model(self.instance, self.method.model)
         built.post(self.without, self.deadline.checkpoint)
         if self.start is not None:

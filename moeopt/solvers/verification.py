@@ -15,7 +15,6 @@ What contradicts a checked solution is noted as refuted, and another engine is a
 """
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from moeopt.core.clock import TimeLimitError
@@ -23,7 +22,7 @@ from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.search import Refutation
 from moeopt.core.wording import shown
 from moeopt.solvers.evidence import Claim, Kind, Proof
-from moeopt.solvers.limits import Deadline, run_interruptible
+from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task, Trace
 
@@ -107,12 +106,20 @@ class _Verification:
         valued = self._judge(outcome, outcome.by or task.method.name, outcome.parameters)
         if self.word is not None and outcome.proven == "optimal":
             self.word.optimal = valued
-        proof: Proof | None = None
+        try:
+            proof = self._reason()
+        except KeyboardInterrupt:
+            proof, outcome.termination = None, "interrupted"
+        self._drop_contradicted()
+        return self._settled(proof)
+
+    def _reason(self) -> Proof | None:
+        """Return what the answer that stands in the end rests on; None: on one engine's word."""
+        outcome, task = self.outcome, self.task
         for _ in range(ROUNDS):
             self._drop_contradicted()
             if self.own_infeasible or self._closes(self.own):
-                proof = "own"
-                break
+                return "own"
             stopped = outcome.termination == "interrupted" or self.limit.remaining_s == 0
             if stopped or not task.verify:
                 break
@@ -120,17 +127,14 @@ class _Verification:
                 spent = task.end.limit - task.end.remaining_s  # about as much is tried first
                 reason = self._second_reason(self.word, max(spent, LEAST))
                 if reason is None and self._certified(max(spent, 2 * LEAST)):
-                    proof = "certificate"
-                    break
+                    return "certificate"
                 if reason is None and self.word is not None:
                     reason = self._second_reason(self.word, self.limit.remaining_s)
                 if reason is not False:
-                    proof = "confirmed" if reason else None
-                    break
+                    return "confirmed" if reason else None
             elif not self.fell or not self._ask_another():
                 break
-        self._drop_contradicted()
-        return self._settled(proof)
+        return None
 
     def _judge(self, answer: Outcome, engine: str, way: str) -> int | None:
         """Hold a solution to the checker, keep it if it is the best, and return its objective."""
@@ -240,15 +244,16 @@ class _Verification:
             if remaining == 0:
                 return None
             run = again(refutation, remaining, self.task.seed + 1)
-            running = run_interruptible(partial(run.solve, proves="nothing"), run.stop, remaining)
-            if running.interrupted:
+            try:
+                answer = run.solve(proves="nothing")
+            except KeyboardInterrupt:
                 self.outcome.termination = "interrupted"
-            answer = running.value
-            if answer is not None and answer.found:
+                return None
+            if answer.found:
                 reason = f"{BY} ({SECOND.name}) refutes a subproblem's answer"
                 self._note(word.by, word.way, "bound", word.bound, reason)
                 return False
-            if answer is None or answer.status != "infeasible":
+            if answer.status != "infeasible":
                 return None
         self._say(f"{BY} ({SECOND.name}): the same of {len(word.refutations)} subproblems")
         return True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from moeopt.core.contract import Rule
+from moeopt.core.problem import Heuristic
 from moeopt.planner.contract import Limits
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Job:
     """
 
     instance: BaseModel
-    method: str | Rule
+    method: str | Heuristic
     seed: int
     limits: Limits
     engine: str | None

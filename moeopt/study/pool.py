@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -12,6 +12,7 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
+from moeopt.core.cores import available_cores
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.solvers.rules import Rule
@@ -26,18 +27,12 @@ Message = Ended | News | None
 Asked = tuple[Key, Rule | str | None, InstanceEnvelope | None]
 """A solve as it is sent: without its instance if that is the one that the process had last."""
 
-RETIRED = 77
-"""The exit code of a process that has done its last solve and has taken no other."""
-
-SETTLE_S = 0.5
-
 
 def serve(connection: "Connection[Message, Asked]") -> None:
     """Solve what comes until the other end is closed.
 
     Ctrl-C and the end of the terminal are the parent's business. A process whose parent has gone
-    ends at once. One that a solver's thread was left behind in (it did not stop in time) ends as
-    well: the next solve would share its core with it, and the pool starts another process.
+    ends at once.
     """
     for number in _of_the_terminal():
         signal.signal(number, signal.SIG_IGN)
@@ -54,21 +49,10 @@ def serve(connection: "Connection[Message, Asked]") -> None:
         if instance is None:
             raise ValueError("the first solve came without its instance")
         job = Job(key, instance, rule)
-        before = set(threading.enumerate())
         try:
             connection.send(attempt_telling(job, lambda *news: connection.send(news)))
         except OSError:  # nobody listens any more
             return
-        if _left_behind(before):
-            os._exit(RETIRED)
-
-
-def _left_behind(before: Collection[threading.Thread]) -> bool:
-    """Tell whether a thread that the solve has started is still there."""
-    new = [thread for thread in threading.enumerate() if thread not in before]
-    for thread in new:
-        thread.join(SETTLE_S)
-    return any(thread.is_alive() for thread in new)
 
 
 def _end_with_parent() -> None:
@@ -151,9 +135,7 @@ class Pool:
                 job = worker.job
                 if isinstance(message, EOFError):
                     code = self._replace(number)
-                    if job is not None and code == RETIRED:
-                        self.submit(job)  # it was still in the pipe
-                    elif job is not None:
+                    if job is not None:
                         self._next()
                         return job, Failure("died", _how(code))
                 elif job is not None and isinstance(message, Solved | Failure):
@@ -258,10 +240,3 @@ def oversubscribed(jobs: int, workers: int) -> str | None:
         f"{jobs * workers} cores, there are {cores}: solves take longer, and time limits cut in "
         "earlier"
     )
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -43,8 +43,10 @@ def gap(
     methods
         Names of methods; by default every heuristic of the problem. "heuristics" and "exact" stand
         for all of a kind (without brute-force), "published" for the rule of the problem's paper. A
-        rule of one's own is a function from an instance to a solution, or its place:
-        ``FILE.py:function``, ``package.module:function``. Where no exact method is among them, the
+        custom heuristic is a function from an instance to a solution, or to a pair ``(solution,
+        bound)`` with a lower bound that counts as its claim, or its place: ``FILE.py:function``,
+        ``package.module:function``. No limit ends a function; one that is named by its place is
+        ended at the limit. Where no exact method is among them, the
         problem's first exact method is added: without an optimum there is no excess.
     time_limit_s, work_limit, seed, workers
         Of each solve, as in `moeopt.solve`.

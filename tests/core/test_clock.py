@@ -1,6 +1,5 @@
 """The solving clock stands still while kernels are compiled, for those who wait for them only."""
 
-import threading
 from time import perf_counter, sleep
 from typing import Any
 
@@ -8,9 +7,8 @@ import pytest
 
 import moeopt
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.rooms.core import SolvingClock, compiled, go_by_mine, out_of_time, solving_clock, told
+from tests.rooms.core import SolvingClock, compiled, solving_clock
 from tests.rooms.core import clock as clock_module
-from tests.rooms.solvers import run_interruptible
 
 INSTANCE = random_instance(0)
 
@@ -42,41 +40,6 @@ def test_compiling_stops_it() -> None:
     assert clock.compile_s - before == compiling
 
 
-def test_threads_go_by_the_clock_of_who_waits_for_them() -> None:
-    """Others have a clock of their own."""
-    mine = solving_clock()
-    seen: dict[str, SolvingClock] = {}
-    assert run_interruptible(solving_clock, lambda: None, 1.0).value is mine
-
-    go_by_my_clock = go_by_mine()
-
-    def look() -> None:
-        seen["own"] = solving_clock()
-        go_by_my_clock()
-        seen["told"] = solving_clock()
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert seen["own"] is not mine is seen["told"]
-
-
-def test_who_is_left_behind_is_still_told() -> None:
-    """Though who waited for it has gone on, and is told otherwise by then."""
-    left, ended = threading.Event(), threading.Event()
-
-    def late() -> None:
-        left.wait(10.0)
-        if out_of_time():
-            ended.set()
-
-    with told(solving_clock().now()):
-        assert not run_interruptible(late, lambda: None, 0.0).ended
-    assert not out_of_time()
-    left.set()
-    assert ended.wait(10.0)
-
-
 def compiling_for(seconds: float) -> Any:
     """Return a rule whose kernel takes so long to compile."""
 
@@ -89,7 +52,7 @@ def compiling_for(seconds: float) -> Any:
 
 
 def test_compiling_neither_eats_the_limit_nor_counts_as_solving() -> None:
-    """A rule that compiles for longer than its limit and the grace is not left behind."""
+    """A rule that compiles for longer than its limit has ended in time."""
     result = moeopt.solve(INSTANCE, compiling_for(2.3), time_limit_s=0.2)
     assert result.status == "feasible"
     assert result.compile_s is not None

@@ -3,11 +3,14 @@
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from ortools.sat.python import cp_model
+from scipy.sparse import csr_array
 
 from moeopt import InputError
-from tests.rooms.core import InFloats
+from tests.rooms.core import InFloats, Program
+from tests.rooms.solvers import to_pulp
 
 BIG = 123_456
 
@@ -52,24 +55,43 @@ def test_rows_hold_where_they_should() -> None:
     """All binaries, and numbers at every step: the MILP's rows say what the words say."""
     milp: Any = Milp(None)
     milp.post()
-    unit = 9 * BIG / milp.model.variablesDict()["n"].upBound
+    program, names = milp.model.in_floats(), milp.model.names
+    unit = 9 * BIG / program.upper[names.index("n")]
+    rows = matrix(program)
     seen = set()
     for *flags, n in product((0, 1), (0, 1), (0, 1), range(0, 9 * BIG + 1, BIG)):
-        value = dict(zip(("x_0", "x_1", "x_2"), flags, strict=True)) | {"n": n / unit}
-        rows = [
-            sum(c * value[v.name] for v, c in row.items()) + row.constant
-            for row in milp.model.constraints()
-        ]
-        kept = all(
-            abs(of) < 1e-6 if row.sense == 0 else row.sense * of > -1e-6
-            for row, of in zip(milp.model.constraints(), rows, strict=True)
+        of = dict(zip(("x_0", "x_1", "x_2"), flags, strict=True)) | {"n": n / unit}
+        value = np.array([of[name] for name in names])
+        sums = rows @ value
+        kept = bool(
+            (sums > program.row_lower - 1e-6).all() and (sums < program.row_upper + 1e-6).all()
         )
         assert kept == holds(*flags, n), (flags, n)
         seen.add(kept)
-        objective = sum(c * value[v.name] for v, c in milp.model.objective.items())
-        objective += milp.model.objective.constant
+        objective = program.cost @ value + program.constant
         assert round(objective * milp.objective_unit) == 7 * (3 * n + 5 * flags[0] + 2)
     assert seen == {True, False}
+
+
+def matrix(program: Program) -> Any:
+    """Return the rows of a program as a dense matrix."""
+    rows = program.rows
+    return csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape).toarray()
+
+
+def test_rows_keep_the_id_of_their_constraint() -> None:
+    """Also in the LP file; a limit of the objective comes last."""
+    milp: Any = Milp(None)
+    milp.post()
+    milp.start_from(None, 7 * 16)
+    program, names = milp.model.in_floats(), milp.model.row_names
+    assert {name.rsplit("_", 1)[0] for name in names[:-1]} >= {"XX_C1"}
+    assert names[-1] == "no_worse"
+    limit = (program.row_upper[-1] + program.constant) * milp.objective_unit
+    assert limit == pytest.approx(7 * 16, rel=2e-6)
+    assert limit > 7 * 16
+    rows = to_pulp(program, milp.model.names, names).constraints()
+    assert [row.name for row in rows] == names
 
 
 class Heavy:
@@ -94,9 +116,9 @@ def test_a_row_is_divided_before_it_is_scaled() -> None:
     """By the coefficients' divisor, the side to the inside: it is exact in floats then."""
     milp: Any = HeavyMilp(10**15)
     milp.post()
-    [row] = [row for row in milp.model.constraints() if "XX_C1" in row.name]
-    assert sorted(row.values()) == [1, 3]
-    assert row.constant == -3
+    program, number = milp.model.in_floats(), milp.model.row_names.index("XX_C1_0")
+    assert sorted(matrix(program)[number]) == [1, 3]
+    assert program.row_upper[number] == 3
 
 
 def test_a_row_that_floats_do_not_hold_is_refused() -> None:
@@ -109,9 +131,11 @@ def test_a_row_that_floats_do_not_hold_is_refused() -> None:
 
     largest: Any = TooHeavy((2**53 - 1) // 2)
     largest.post()
+    largest.model.in_floats()
     milp: Any = TooHeavy(2**52)
+    milp.post()
     with pytest.raises(InputError, match=r"^milp: XX-C1 has sums up to \d+; .* cp-sat "):
-        milp.post()
+        milp.model.in_floats()
 
 
 def test_rows_in_integers_hold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
 """What may be claimed from a solver that computes in floats."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from tests.rooms.core import TOLERANCE, Program, claim_tolerance, distance, minimize, safe_bound
+from tests.rooms.core import Program, claim_tolerance, distance, safe_bound
+from tests.rooms.solvers import TOLERANCE, answer, engines, milp
 
 
 def min_max(cost_of: list[list[int]], cap: float = np.inf) -> Program:
@@ -124,29 +126,46 @@ def test_highs_is_never_above_the_optimum(seed: int) -> None:
     loads = np.stack([(choices == machine) @ costs[machine] for machine in (0, 1)])
     optimum = int(loads.max(axis=0).min())
     program = min_max(costs.tolist())
-    found = minimize(program, 30)
-    assert found.status == "optimal"
-    assert found.bound is not None
-    bound = safe_bound(program, found.bound, found.tolerance)
+    found = answer("highs", program, 30)
+    assert found["status"] == "optimal"
+    bound = safe_bound(program, found["bound"], found["tolerance"])
     assert bound is not None
     assert optimum - 1 <= bound <= optimum
 
 
 def test_highs_is_told_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     """The argument rests on it."""
-    from tests.rooms.core import highs
+    told: list[Any] = []
+    honest = engines.mathopt.solve
 
-    told: dict[str, object] = {}
-    honest = highs.milp
+    def spy(model: Any, kind: Any, *, params: Any) -> Any:
+        told.append(params.highs.double_options)
+        return honest(model, kind, params=params)
 
-    def spy(*args: object, **options: object) -> object:
-        told.update(options["options"])  # type: ignore[call-overload]
-        return honest(*args, **options)
+    monkeypatch.setattr(engines.mathopt, "solve", spy)
+    asked: Any = {"seconds": 30.0, "nodes": None, "seed": 0, "attempts": milp.ATTEMPTS}
+    assert engines.highs(min_max([[3, 4], [5, 6]]), asked)["status"] == "optimal"
+    [options] = told
+    assert options["mip_feasibility_tolerance"] == pytest.approx(10 * TOLERANCE)
+    assert options["dual_feasibility_tolerance"] == TOLERANCE
 
-    monkeypatch.setattr(highs, "milp", spy)
-    assert minimize(min_max([[3, 4], [5, 6]]), 30).status == "optimal"
-    assert told["mip_feasibility_tolerance"] == pytest.approx(10 * TOLERANCE)
-    assert told["dual_feasibility_tolerance"] == TOLERANCE
+
+def test_highs_is_asked_once_more_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a wider tolerance, which the claim is then lowered by."""
+    told: list[float] = []
+    honest = engines.mathopt.solve
+
+    def fails(model: Any, kind: Any, *, params: Any) -> Any:
+        told.append(params.highs.double_options["dual_feasibility_tolerance"])
+        if len(told) == 1:
+            raise RuntimeError("an error")
+        return honest(model, kind, params=params)
+
+    monkeypatch.setattr(engines.mathopt, "solve", fails)
+    asked: Any = {"seconds": 30.0, "nodes": None, "seed": 0, "attempts": milp.ATTEMPTS}
+    said = engines.highs(min_max([[3, 4], [5, 6]]), asked)
+    assert (said["status"], said["tolerance"]) == ("optimal", milp.WIDER_TOLERANCE)
+    assert told == [TOLERANCE, milp.WIDER_TOLERANCE]
 
 
 def test_a_claimed_objective_may_be_off_a_little() -> None:

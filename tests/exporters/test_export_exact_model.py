@@ -6,18 +6,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pulp
 import pytest
 import swiglpk
+from scipy.sparse import csr_array
 
 import moeopt
 from moeopt import InputError
 from tests.refusals import refused_command
 from tests.rooms.cli import run
-from tests.rooms.core import to_matrix
+from tests.rooms.core import Program
 from tests.rooms.exporters import CONSTANT, read_answer, read_sol
 from tests.rooms.problems import PROBLEMS, get_problem
-from tests.rooms.solvers import solve_highs as highs
+from tests.rooms.solvers import answer
 
 LIMIT_S = 600.0
 SEEDS = range(4)
@@ -36,9 +38,35 @@ def random_instances(root: Path, problem: str) -> Callable[[int], Any]:
 def by_pulp(path: Path) -> float | None:
     """Return the optimum of an MPS file as PuLP reads it and HiGHS solves it."""
     _, model = pulp.LpProblem.fromMPS(str(path))
-    answer = highs(to_matrix(model), LIMIT_S, 0, 1)
-    assert answer.proven is not None
-    return answer.objective
+    said = answer("highs", program_of(model), LIMIT_S)
+    assert said["status"] in ("optimal", "infeasible")
+    return said.get("objective")
+
+
+def program_of(model: Any) -> Program:
+    """Return PuLP's problem as arrays."""
+    variables = model.variables()
+    column = {variable.name: number for number, variable in enumerate(variables)}
+    rows = model.constraints()
+    matrix = np.zeros((len(rows), len(variables)))
+    for number, row in enumerate(rows):
+        for variable, coefficient in row.items():
+            matrix[number, column[variable.name]] = coefficient
+    sides = np.array([-row.constant for row in rows], float)
+    senses = np.array([row.sense for row in rows])
+    cost = np.zeros(len(variables))
+    for variable, coefficient in model.objective.items():
+        cost[column[variable.name]] = coefficient
+    return Program(
+        cost=cost,
+        lower=np.array([-np.inf if v.lowBound is None else v.lowBound for v in variables], float),
+        upper=np.array([np.inf if v.upBound is None else v.upBound for v in variables], float),
+        integer=np.array([v.cat == pulp.LpInteger for v in variables], dtype=np.int64),
+        rows=csr_array(matrix),
+        row_lower=np.where(senses == pulp.LpConstraintLE, -np.inf, sides),
+        row_upper=np.where(senses == pulp.LpConstraintGE, np.inf, sides),
+        constant=float(model.objective.constant),
+    )
 
 
 def by_glpk(path: Path) -> float | None:
@@ -159,9 +187,8 @@ def solved(instance: Any) -> tuple[Values, float]:
     """Return the values of the model's variables at the optimum, and the model's objective."""
     built = get_problem(instance.problem).Model("milp")(instance)
     built.post()
-    answer = highs(to_matrix(built.model), 60.0, 0, 1)
-    assert answer.objective is not None
-    return answer.values, answer.objective
+    said = answer("highs", built.model.in_floats(), 60.0)
+    return dict(zip(built.model.names, said["values"], strict=True)), said["objective"]
 
 
 def feasible_instance(root: Path, problem: str) -> tuple[Any, Any]:

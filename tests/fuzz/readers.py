@@ -199,7 +199,7 @@ def _imatrix() -> bytes:
 def _highs() -> bytes:
     built = get_problem("tri_domain").Model("milp")(_tri_domain())
     built.post()
-    rows = "".join(f"{variable.name} 1\n" for variable in built.model.variables())
+    rows = "".join(f"{name} 1\n" for name in built.model.names)
     head = f"Model status\nOptimal\n\nFeasible\nObjective 5\n# Columns {rows.count(chr(10))}\n"
     return f"{head}{rows}# Rows 1\nC1 1\n".encode()
 

@@ -73,4 +73,4 @@ def _solve(problem: object, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve_pipes(solved)
+    serve_pipes(lambda asked, _: solved(asked))

@@ -15,12 +15,15 @@ import moeopt
 from tests.mathprog.data import data_section
 from tests.rooms.core import Objective, claim_tolerance
 from tests.rooms.problems import get_problem
-from tests.rooms.solvers import Process, ProcessEndedError
+from tests.rooms.solvers import Process, ProcessEndedError, kept
 
 MATHPROG = "mathprog"
 """The name of the algebraic models among the methods that a test compares."""
 
 FORMULATIONS = Path(__file__).parents[2] / "formulations"
+
+GLPK = "tests.mathprog.glpk"
+"""The module of the child process."""
 
 LIMIT_S = 60.0
 """Seconds that GLPK has by default; instances in tests take less than one."""
@@ -92,7 +95,8 @@ def by_glpk(
         rows = [constraint.replace("-", "_") for constraint in sorted(without)]
         asked = {"model": str(model), "data": str(data), "without": rows, "seconds": time_limit_s}
         try:
-            said = _process().ask_within(asked, time_limit_s).value
+            with kept(GLPK, lambda: Process(GLPK)) as process:
+                said = process.ask(asked, limit_s=1.04 * time_limit_s + 0.1)
         except ProcessEndedError as error:  # GLPK's assertions abort on some large numbers
             return Answer("unknown", f"GLPK gave up: {error}")
         if said is None:
@@ -103,16 +107,6 @@ def by_glpk(
         if said["objective"] is None:
             return Answer(said["proven"] or "unknown", words)
         return _judged(instance, said, json.loads(printed.read_text()), without, words)
-
-
-_kept: list[Process] = []
-"""The process, once there is one: starting it takes longer than most solves."""
-
-
-def _process() -> Process:
-    if not _kept or not _kept[0].alive:
-        _kept[:] = [Process("tests.mathprog.glpk")]
-    return _kept[0]
 
 
 def _judged(

@@ -42,7 +42,7 @@ __getattr__, __dir__ = lazily(
             "make_plan",
             "words_for_others",
         ),
-        "moeopt.study.pool as pool": ("Pool", "available_cores", "oversubscribed"),
+        "moeopt.study.pool as pool": ("Pool", "oversubscribed"),
         "moeopt.study.report.analysis": (
             "Curve",
             "Dependence",

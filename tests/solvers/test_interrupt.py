@@ -1,15 +1,19 @@
 """Ctrl-C while a solver runs."""
 
 import _thread
+import signal
+import socket
 import threading
 import time
+from typing import Any
 
 import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
-from tests.rooms.core import Search
-from tests.rooms.solvers import FUNCTIONS, run_interruptible
+from tests.rooms.core import Search, cpsat
+from tests.rooms.problems import get_problem
+from tests.rooms.solvers import Process, engines, kept, process
 from tests.rooms.tri_domain import objective, threshold
 from tests.solvers.test_statuses import partition
 
@@ -22,28 +26,31 @@ def press_ctrl_c_after(seconds: float) -> None:
     threading.Timer(seconds, _thread.interrupt_main).start()
 
 
-def sleep_interrupted(*_: object) -> None:
-    """Stand in for a solver: press Ctrl-C and take no notice."""
-    press_ctrl_c_after(0.3)
-    time.sleep(30)
-
-
 @pytest.mark.parametrize("method", ["cp-sat", "milp"])
 def test_ctrl_c_gives_the_best_so_far(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result says so, and has a schedule and a bound; also where the engine cannot stop."""
-    search = cp_model.CpSolver.solve
+    solve, heard = cp_model.CpSolver.solve, process.Process._heard
 
-    def search_interrupted(*arguments: object) -> object:
+    def solve_interrupted(*arguments: Any) -> Any:
         press_ctrl_c_after(0.5)
-        return search(*arguments)
+        return solve(*arguments)
 
-    monkeypatch.setattr(cp_model.CpSolver, "solve", search_interrupted)
-    monkeypatch.setitem(FUNCTIONS, "highs", sleep_interrupted)
+    def heard_interrupted(*arguments: Any) -> Any:
+        press_ctrl_c_after(0.5)
+        return heard(*arguments)
+
+    with kept("engines", lambda: Process(engines.__name__)):
+        pass  # it has started: no start is what is interrupted
+    monkeypatch.setattr(cp_model.CpSolver, "solve", solve_interrupted)
+    monkeypatch.setattr(process.Process, "_heard", heard_interrupted)
+    begin = time.monotonic()
     result = moeopt.solve(partition(), method, time_limit_s=600)
+    assert time.monotonic() - begin < 300
     assert (result.status, result.termination) == ("feasible", "interrupted")
     assert result.objective is not None
     assert result.bound is not None
     assert moeopt.check(partition(), result.solution).objective == result.objective
+    time.sleep(0.01)  # the interpreter is alive, and no second interrupt comes
 
 
 def test_ctrl_c_during_brute_force() -> None:
@@ -61,7 +68,7 @@ def test_ctrl_c_during_brute_force() -> None:
 
 
 def test_ctrl_c_where_the_algorithm_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A brief algorithm runs without a thread; Ctrl-C leaves its best so far, checked."""
+    """An algorithm runs in this thread; Ctrl-C leaves its best so far, checked."""
     found = moeopt.solve(partition(), "trimoe").solution
 
     def offer_and_stay(_: object, search: Search) -> None:
@@ -79,49 +86,86 @@ def test_ctrl_c_where_the_algorithm_runs_here(monkeypatch: pytest.MonkeyPatch) -
         assert result.bound is not None
 
 
-def test_a_call_that_does_not_stop_is_left_behind() -> None:
-    """A solver without a way to stop it does not hold the user up."""
-    run = run_interruptible(sleep_interrupted, lambda: None, limit_s=600)
-    assert (run.ended, run.interrupted, run.value) == (False, True, None)
+def test_ctrl_c_ends_a_function_of_the_caller() -> None:
+    """It runs in this thread, where no limit ends it: a result says what became of it."""
+
+    def stays(_: object) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        press_ctrl_c_after(0.2)
+        time.sleep(30)
+
+    result = moeopt.solve(partition(), stays, time_limit_s=0.1)
+    assert (result.status, result.termination) == ("unknown", "interrupted")
 
 
-def test_what_is_stopped_says_nothing_of_its_own() -> None:
-    """A process that is ended at the limit raises at once: that is no error of the call."""
-    told, raised = threading.Event(), threading.Event()
+def test_ctrl_c_in_a_subproblem_ends_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CP-SAT inside a method of the package is stopped, and the method with it."""
+    solve = cp_model.CpSolver.solve
+    found = moeopt.solve(partition(), "trimoe").solution
+    model = get_problem("tri_domain").cpsat()(partition())
+    model.post()
 
-    def call() -> None:
-        told.wait()
-        raised.set()
-        raise ValueError("ended")
+    def interrupted(*arguments: Any) -> Any:
+        press_ctrl_c_after(0.3)
+        return solve(*arguments)
 
-    def stop() -> None:
-        told.set()
-        raised.wait()
-        time.sleep(0.05)  # the error has reached whoever waits for it by now
+    def asks_cp_sat(_: object, search: Search) -> None:
+        search.offer(found, objective(partition(), found))
+        monkeypatch.setattr(cp_model.CpSolver, "solve", interrupted)
+        cpsat.Run(model.model, 600).solve()
+        raise AssertionError("the method went on")
 
-    run = run_interruptible(call, stop, 0.01)
-    assert (run.ended, run.error, run.interrupted) == (False, None, False)
-
-
-def test_a_second_ctrl_c_gets_through() -> None:
-    """Whoever presses twice wants out."""
-    with pytest.raises(KeyboardInterrupt):
-        run_interruptible(sleep_interrupted, lambda: press_ctrl_c_after(0.1), limit_s=600)
-
-
-def test_errors_come_through() -> None:
-    """What the call raises is raised where it was called."""
-
-    def fail() -> None:
-        raise ValueError("from the thread")
-
-    with pytest.raises(ValueError, match="from the thread"):
-        run_interruptible(fail, lambda: None, limit_s=1)
+    monkeypatch.setattr(threshold, "solve", asks_cp_sat)
+    result = moeopt.solve(partition(), "threshold", time_limit_s=600)
+    assert (result.status, result.termination) == ("feasible", "interrupted")
+    assert result.solution == found
 
 
-def test_cp_sat_that_overruns_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A solver that does not look at the clock costs neither the result nor the heuristic's."""
-    monkeypatch.setattr(cp_model.CpSolver, "solve", lambda *_: time.sleep(30))
-    result = moeopt.solve(partition(), "cp-sat", time_limit_s=0.2)
-    assert (result.status, result.termination) == ("feasible", "time_limit")
-    assert result.raw_status == "LEFT BEHIND"
+def test_a_handler_of_the_callers_runs_and_the_answer_stays() -> None:
+    """One that raises nothing ends the run of CP-SAT all the same; its handler is put back."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    mine = signal.getsignal(signal.SIGINT)
+    model = get_problem("tri_domain").cpsat()(partition())
+    model.post()
+    try:
+        press_ctrl_c_after(0.5)
+        answer = cpsat.Run(model.model, 600).solve()
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert came == [signal.SIGINT]
+    assert answer.status in ("feasible", "unknown")
+
+
+def test_a_wakeup_descriptor_of_the_callers_hears_of_signals() -> None:
+    """Event loops have one."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    before = signal.set_wakeup_fd(theirs.fileno())
+    model = get_problem("tri_domain").cpsat()(partition())
+    model.post()
+    try:
+        press_ctrl_c_after(0.5)
+        with pytest.raises(cpsat.StoppedError) as stopped:
+            cpsat.Run(model.model, 600).solve()
+        assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
+    finally:
+        signal.set_wakeup_fd(before)
+    assert stopped.value.answer.status in ("feasible", "unknown")
+    assert ours.recv(1) == bytes([signal.SIGINT])
+    ours.close()
+    theirs.close()
+
+
+def test_in_another_thread_signals_are_left_alone() -> None:
+    """No handler runs there."""
+    found: list[Any] = []
+
+    def solve() -> None:
+        found.append(moeopt.solve(partition(11), "cp-sat"))
+
+    thread = threading.Thread(target=solve)
+    thread.start()
+    thread.join()
+    assert found[0].status == "optimal"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import moeopt
+from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.layout.layout_random_instances import random_instance as random_layout
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
@@ -146,11 +147,72 @@ def test_the_checkers_instance_is_not_the_rules() -> None:
     assert INSTANCE.columns.gpu_ns.all()
 
 
-def test_a_rule_that_stalls_is_left_behind() -> None:
-    """At the time limit nothing is known, and nobody waits for it."""
-    result = moeopt.solve(INSTANCE, lambda i: time.sleep(60), time_limit_s=0.1)
-    assert (result.status, result.termination) == ("unknown", "time_limit")
-    assert result.raw_status == "LEFT BEHIND"
+def test_no_limit_ends_a_function_of_the_caller() -> None:
+    """It runs in the caller's thread: its solution counts, and the result says that it was late."""
+    result = moeopt.solve(INSTANCE, lambda i: (time.sleep(0.3), ON_GPU)[1], time_limit_s=0.1)
+    assert (result.status, result.termination) == ("feasible", "time_limit")
+    assert result.solution is not None
+
+
+def test_a_bound_is_a_claim() -> None:
+    """It counts like one engine's word: it stands in the result, and proves nothing."""
+    optimum = moeopt.solve(INSTANCE, "brute-force")
+    assert optimum.solution is not None
+    closed = moeopt.solve(INSTANCE, lambda i: (optimum.solution, np.int64(optimum.objective)))
+    assert (closed.status, closed.proof) == ("feasible", "single")
+    assert closed.bound == closed.objective == optimum.objective
+    assert closed.said == "feasible: closed by one engine, not confirmed"
+    [claim] = closed.evidence.claims
+    assert (claim.kind, claim.value, claim.stands) == ("bound", optimum.objective, True)
+    for pair in ((ON_GPU, 3), (tuple(ON_GPU), 3), ({"assignment": ON_GPU}, 3)):
+        assert moeopt.solve(INSTANCE, lambda i, pair=pair: pair).bound == 3
+    without = moeopt.solve(INSTANCE, lambda i: (ON_GPU, None))
+    assert (without.status, without.bound, without.proof) == ("feasible", None, None)
+
+
+def test_a_bound_above_the_solution_is_a_contradiction() -> None:
+    """It is named, and the solution stays."""
+    cost = moeopt.solve(INSTANCE, on_gpu).objective
+    assert isinstance(cost, int)
+    result = moeopt.solve(INSTANCE, lambda i: (ON_GPU, cost + 1))
+    assert (result.status, result.objective, result.bound) == ("feasible", cost, None)
+    [claim] = result.evidence.refuted
+    assert (claim.value, claim.reason) == (cost + 1, f"there is a solution of {cost}")
+    assert "REFUTED: " in result.raw_status
+
+
+@pytest.mark.parametrize("bound", [1.5, (1, 2), True, "3"])
+def test_a_bound_is_an_integer(bound: object) -> None:
+    """Or one for each entry of the objective."""
+    result = moeopt.solve(INSTANCE, lambda i: ({"assignment": ON_GPU}, bound))
+    assert (result.status, result.solution) == ("failed", None)
+    assert result.raw_status.endswith(", not an integer")
+
+
+def test_a_bound_of_a_lexicographic_objective() -> None:
+    """A tuple; where the second entry is out of range, the bound is as good as the nearest."""
+    instance = random_deferral(3)
+    best = moeopt.solve(instance, "dp")
+    assert isinstance(best.objective, tuple)
+    assert best.solution is not None
+    first, second = best.objective
+    for bound in ((first, second), (first, 0), (first, -1), (first - 1, 10**30)):
+        result = moeopt.solve(instance, lambda i, bound=bound: (best.solution, bound))
+        assert (result.objective, result.proof) == (best.objective, "single")
+        assert isinstance(result.bound, tuple)
+        assert result.bound <= best.objective
+        assert bound[1] not in (second, 0) or result.bound == bound
+    refuted = moeopt.solve(instance, lambda i: (best.solution, (first, second + 1)))
+    assert (refuted.bound, len(refuted.evidence.refuted)) == (None, 1)
+    assert moeopt.solve(instance, lambda i: (best.solution, 3)).status == "failed"
+
+
+def test_a_bound_from_a_process_of_its_own(tmp_path: Path) -> None:
+    """The same."""
+    source = 'def bounded(instance): return ["gpu"] * len(instance.experts), 7'
+    (tmp_path / "mine.py").write_text(source)
+    result = moeopt.solve(INSTANCE, load_rule(f"{tmp_path / 'mine.py'}:bounded"))
+    assert (result.status, result.bound, result.proof) == ("feasible", 7, "single")
 
 
 def test_registered_rules_are_methods() -> None:
@@ -378,7 +440,7 @@ def renames(instance):
         ("ends", "failed", "crashed: it ended its process with exit code 0"),
         ("crashes", "failed", "crashed: its process was ended by SIGSEGV"),
         ("takes_all", "failed", "raised MemoryError (hostile.py, line 5)"),
-        ("stalls", "unknown", "LEFT BEHIND"),
+        ("stalls", "unknown", "ENDED AT THE LIMIT"),
         ("prints", "feasible", "HEURISTIC"),
         ("renames", "feasible", "HEURISTIC"),
     ],

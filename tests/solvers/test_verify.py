@@ -9,7 +9,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.certificates import forms
 from tests.rooms.cli import run
 from tests.rooms.core import cpsat as engine
-from tests.rooms.solvers import FUNCTIONS, Answer, Claim, Outcome, Task, cpsat, milp, run_module
+from tests.rooms.solvers import Claim, Outcome, Said, Task, cpsat, milp, run_module
 from tests.solvers.test_statuses import partition
 
 INSTANCE = random_instance(4, experts=7)
@@ -99,8 +99,8 @@ def test_what_no_run_confirms_is_certified_or_feasible(monkeypatch: pytest.Monke
 
 def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A MILP solver that cuts off everything within its tolerances."""
-    said = Answer("infeasible", proven="infeasible")
-    monkeypatch.setitem(FUNCTIONS, "highs", lambda *_: said)
+    said = Said(raw_status="infeasible", status="infeasible")
+    monkeypatch.setattr(milp, "answer", lambda *_: said)
     trusted = moeopt.solve(INSTANCE, "milp", warm_start=False, verify=False)
     assert (trusted.status, trusted.proof) == ("unknown", "single")
     for warm in (True, False):
@@ -113,16 +113,15 @@ def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_a_solution_that_costs_otherwise(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an engine claims for its solution is told; the checker's number counts."""
-    honest = FUNCTIONS["highs"]
+    honest = milp.answer
 
-    def lies(*arguments: Any) -> Answer:
-        answer = honest(*arguments)
-        assert answer.objective is not None
-        answer.objective *= share
-        answer.bound = answer.objective
-        return answer
+    def lies(*arguments: Any) -> Said:
+        said: Said = honest(*arguments)
+        said["objective"] *= share
+        said["bound"] = said["objective"]
+        return said
 
-    monkeypatch.setitem(milp.FUNCTIONS, "highs", lies)
+    monkeypatch.setattr(milp, "answer", lies)
     truth = moeopt.solve(INSTANCE, "brute-force").objective
     result = moeopt.solve(INSTANCE, "milp", warm_start=False)
     assert (result.status, result.objective, result.bound) == ("optimal", truth, truth)
@@ -133,14 +132,14 @@ def test_an_engine_whose_tolerance_is_too_wide_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CP-SAT is asked both ways where it is as wide as two of the model's numbers."""
-    honest = FUNCTIONS["highs"]
+    honest = milp.answer
 
-    def coarse(*arguments: Any) -> Answer:
-        answer = honest(*arguments)
-        answer.tolerance = 2.0
-        return answer
+    def coarse(*arguments: Any) -> Said:
+        said: Said = honest(*arguments)
+        said["tolerance"] = 2.0
+        return said
 
-    monkeypatch.setitem(milp.FUNCTIONS, "highs", coarse)
+    monkeypatch.setattr(milp, "answer", coarse)
     result = moeopt.solve(INSTANCE, "milp", warm_start=False)
     asked = [claim.parameters for claim in result.evidence.claims if claim.engine == "cp-sat"]
     assert asked == [engine.SAFE.name, engine.SECOND.name]

@@ -14,7 +14,7 @@ import pytest
 
 import moeopt
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.rooms.core import Objective
+from tests.rooms.core import Objective, available_cores
 from tests.rooms.solvers import IN_PROCESS
 from tests.rooms.study import (
     Campaign,
@@ -27,7 +27,6 @@ from tests.rooms.study import (
     Solved,
     Store,
     Watch,
-    available_cores,
     execute,
     make_plan,
     oversubscribed,
@@ -128,29 +127,9 @@ def stay(instance: object) -> None:
     sleep(600)
 
 
-def thread(instance: object) -> None:
-    """Stand for a method that leaves a thread behind."""
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-
-
 def mischief(deed: str) -> Job:
     """Return a solve that does one of the above."""
     return jobs_of(INSTANCES[0], methods=(f"tests.study.test_pool:{deed}",))[0]
-
-
-def test_a_process_with_a_thread_left_behind_retires(single: Pool) -> None:
-    """The job that was sent to it meanwhile is made by the next one."""
-    [second] = jobs_of(INSTANCES[1], methods=("brute-force",))
-    before = single._workers[0].process.pid
-    single.submit(mischief("thread"))
-    _, ended = single.completed()
-    assert isinstance(ended, Failure)
-    assert ended.kind == "rule"
-    single.submit(second)
-    done, ended = single.completed()
-    assert done == second
-    assert isinstance(ended, Solved)
-    assert single._workers[0].process.pid != before
 
 
 def test_a_process_that_leaves_is_reported(single: Pool) -> None:

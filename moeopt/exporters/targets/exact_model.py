@@ -34,6 +34,7 @@ from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.target import Target
 from moeopt.problems.registry import get_problem
 from moeopt.sim.traces.readers.checked import read_lines
+from moeopt.solvers.pulp_model import to_pulp
 
 CONSTANT = "objective_constant"
 """A variable fixed at 1 that carries the constant of the objective, for which there is no place."""
@@ -53,7 +54,8 @@ def _exported(job: Job, write: Callable[[pulp.LpProblem, str], object]) -> Expor
     problem = get_problem(job.instance.problem)
     built = problem.model(job.instance, "milp")
     built.post()
-    model = built.model
+    rows = built.model
+    model = to_pulp(rows.in_floats(), rows.names, rows.row_names)
     if constant := model.objective.constant:
         one = model.add_variable(CONSTANT, 1, 1)
         model.setObjective(model.objective - constant + constant * one)
@@ -274,19 +276,20 @@ def read_answer(instance: InstanceEnvelope, path: Path) -> OutsideAnswer:
     built = get_problem(instance.problem).model(instance, "milp")
     built.post()
     found = read_sol(path)
-    known = {variable.name: variable for variable in built.model.variables()}
+    names, whole = built.model.names, built.model.kept
+    known = dict(zip(names, whole, strict=True))
     for name in found.values:
         if name not in known and name != CONSTANT:
             reason = f"{shown(name)} is no variable of {instance.name}'s model"
             raise InputError(f"{path}: {reason}")
     if not found.sparse and (missing := known.keys() - found.values.keys()):
         raise InputError(f"{path}: has no value of {shown(min(missing))}")
-    for name, variable in known.items():
-        if variable.cat == "Integer":
+    for name, is_whole in known.items():
+        if is_whole:
             _whole(path, name, found)
 
-    def value(variable: pulp.LpVariable) -> int:
-        return round(found.values.get(variable.name, 0.0))
+    def value(variable: int) -> int:
+        return round(found.values.get(names[variable], 0.0))
 
     claim = None if found.objective is None else found.objective * built.objective_unit
     return OutsideAnswer(built.decode(value), found.writer, claim)

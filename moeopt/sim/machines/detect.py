@@ -4,6 +4,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from moeopt.core.cores import available_cores
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject
 from moeopt.core.units import GIB
@@ -149,7 +150,7 @@ def _describe_memory(draft: _Draft, cpu: CpuFacts | None, system: System, measur
         draft.put("dram.capacity_gb", round(size[0] / GIB, 2), size[1])
     if not measure or cpu is None:
         return
-    threads = measuring.thread_count()
+    threads = available_cores()
     cache = 0 if cpu.virtual else cpu.cache_bytes
     rate = measuring.read_bandwidth(threads, free_bytes(system), cache)
     draft.put("cpu.bandwidth_gb_s", rate.value, rate.source)

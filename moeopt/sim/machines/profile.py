@@ -5,7 +5,6 @@ Also rates of this machine: reading memory with all threads, matrix products, co
 Memory and time are bounded: a quarter of what is free and at most 1 GiB, about a second for each.
 """
 
-import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -44,13 +43,6 @@ class Rate:
 
     value: float
     source: str
-
-
-def thread_count() -> int:
-    """Return how many threads may run here at once."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(len(os.sched_getaffinity(0)), 1)
-    return os.cpu_count() or 1
 
 
 def read_bandwidth(

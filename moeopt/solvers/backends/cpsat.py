@@ -6,7 +6,6 @@ from typing import Literal
 from moeopt.core import cpsat
 from moeopt.core.errors import ModelMismatchError
 from moeopt.core.formulation import cp_model
-from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.result import Termination
 from moeopt.solvers.task import Outcome, Task, Trace
 
@@ -40,7 +39,7 @@ def solved(task: Task, way: cpsat.Way, below: int | None = None) -> Outcome:
     """
     deadline = task.deadline
     begin = deadline.elapsed_s
-    built = within(deadline, task.model)
+    built = task.model()
     unit = built.objective_unit
     if below is not None:
         cpsat.add_below(built.model, -(-below // unit))
@@ -56,17 +55,13 @@ def solved(task: Task, way: cpsat.Way, below: int | None = None) -> Outcome:
         options=built.parameters,
     )
     callback = _Incumbents(task.trace, built.model, unit)
-    solving = run_interruptible(
-        lambda: running.solve(
+    termination: Termination = "time_limit"
+    try:
+        answer = running.solve(
             callback, lambda bound: task.trace.record(bound=integer_bound(bound) * unit)
-        ),
-        running.stop,
-        remaining,
-    )
-    termination: Termination = "interrupted" if solving.interrupted else "time_limit"
-    answer = solving.value
-    if answer is None:  # it does not look at the clock everywhere in presolve
-        return Outcome(None, "LEFT BEHIND", termination, bound=task.trace.bound, by=NAME)
+        )
+    except cpsat.StoppedError as stopped:
+        answer, termination = stopped.answer, "interrupted"
     if answer.status == "invalid":
         raise ModelMismatchError(f"CP-SAT rejects the model: {built.model.validate()}")
     outcome = Outcome(None, answer.status.upper(), by=NAME, parameters=way.name)

@@ -8,17 +8,12 @@ from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective
 from moeopt.core.search import Search, recording
-from moeopt.solvers.limits import Interruptible, run_here, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 
 
 def run(task: Task) -> Outcome:
-    """Run the algorithm so that Ctrl-C and the limit can stop it; its best so far is kept.
-
-    It runs in a thread, unless it is brief on the instance: see
-    `moeopt.core.problem.ExactMethod`.
-    """
+    """Run the algorithm until it ends or sees its limit; at Ctrl-C its best so far is kept."""
     method = task.method
     begin = task.deadline.elapsed_s
     if method.own is None:
@@ -32,15 +27,14 @@ def run(task: Task) -> Outcome:
         on_improvement=_recorder(task),
     )
 
-    def solve() -> None:
-        with recording(search.refutations):
+    interrupted = False
+    try:
+        with recording(search.refutations), task.deadline.told():
             algorithm.solve(task.instance, search)
-
-    if is_brief(task):
-        running = run_here(solve, search.stop)
-    else:
-        running = run_interruptible(solve, search.stop, search.limit_s)
-    outcome = _outcome(task, search, running)
+    except KeyboardInterrupt:
+        interrupted = True
+        search.stop()
+    outcome = _outcome(task, search, interrupted)
     outcome.solve_s = task.deadline.elapsed_s - begin
     if task.prepares_late and not search.closed and (search.solution is None or not search.stopped):
         _prepare_late(task, outcome)
@@ -50,7 +44,7 @@ def run(task: Task) -> Outcome:
 
 
 def is_brief(task: Task) -> bool:
-    """Tell whether a task's algorithm runs where it is called, see `run`."""
+    """Tell whether a task's algorithm needs no start: see `moeopt.core.problem.Algorithm`."""
     own = task.method.own
     brief = None if own is None else getattr(task.problem.algorithm(own), "brief", None)
     return brief is not None and bool(brief(task.instance))
@@ -75,7 +69,7 @@ def _packed(task: Task, value: Objective | None) -> int | None:
     return None if value is None else task.packing.pack(value)
 
 
-def _outcome(task: Task, search: Search, running: Interruptible[None]) -> Outcome:
+def _outcome(task: Task, search: Search, interrupted: bool) -> Outcome:
     outcome = Outcome(search.solution, search.note or "ENDED")
     outcome.claim, outcome.bound = _packed(task, search.objective), _packed(task, search.bound)
     outcome.own_bound = _packed(task, search.own_bound)
@@ -86,9 +80,9 @@ def _outcome(task: Task, search: Search, running: Interruptible[None]) -> Outcom
         outcome.refutations = search.refutations
     if search.closed:
         outcome.proven = "infeasible" if search.infeasible else "optimal"
-    elif running.interrupted:
+    elif interrupted:
         outcome.termination = "interrupted"
-    elif search.stopped or not running.ended:
+    elif search.stopped:
         outcome.termination = "time_limit"
     return outcome
 

@@ -4,10 +4,12 @@ from contextlib import suppress
 
 from moeopt.core.clock import TimeLimitError, spend
 from moeopt.core.errors import InputError
+from moeopt.core.objective import Objective, below
 from moeopt.core.problem import EXACT, ROBUST
 from moeopt.core.search import Search
 from moeopt.core.settlements import split_name
-from moeopt.solvers.limits import run_interruptible, within
+from moeopt.solvers.evidence import Claim
+from moeopt.solvers.limits import late_s
 from moeopt.solvers.rule_process import apply_apart, runs_apart
 from moeopt.solvers.rules import RuleFailedError, apply_rule
 from moeopt.solvers.task import Outcome, Task
@@ -45,13 +47,14 @@ def run_robust(task: Task) -> Outcome:
         raise InputError(f"method: {task.problem.name} has no {ROBUST!r}")
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
-    def decide() -> None:
-        with suppress(TimeLimitError):
+    interrupted = False
+    try:
+        with task.deadline.told(gives_up=True), suppress(TimeLimitError):
             draw = task.problem.draw(task.instance, futures, task.seed)
             task.problem.decide(task.instance, draw, search, futures)
-
-    with task.deadline.told(gives_up=True):
-        running = run_interruptible(decide, search.stop, search.limit_s)
+    except KeyboardInterrupt:
+        interrupted = True
+        search.stop()
     if search.solution is None:  # a kernel is compiled for the first time, say
         with task.deadline.told():
             start = task.problem.start(task.instance)
@@ -60,38 +63,59 @@ def run_robust(task: Task) -> Outcome:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
         here = task.problem.adopted(task.instance, search.solution, EXACT)
         outcome = Outcome(here, f"ROBUST ({of} of sampled futures)")
-    if running.interrupted:
+    if interrupted:
         outcome.termination = "interrupted"
-    elif search.stopped or not running.ended:
+    elif search.stopped:
         outcome.termination = "time_limit"
     outcome.solve_s = task.deadline.elapsed_s - begin
     return outcome
 
 
 def run_rule(task: Task) -> Outcome:
-    """Return the rule's solution if it is one and the checker finds nothing wrong with it."""
+    """Return the rule's solution if it is one and the checker finds nothing wrong with it.
+
+    A function of this process runs in this thread, and no limit ends it. A bound that it returns is
+    noted as its claim, and stays unless it is above its own solution.
+    """
     rule = task.method.rule
     if rule is None:
         raise ValueError(f"{task.method.name} is not a rule")
-    begin, remaining = task.deadline.elapsed_s, task.deadline.remaining_s
+    begin = task.deadline.elapsed_s
     try:
-        if runs_apart(rule):
-            running = apply_apart(rule, task.instance, remaining)
-        else:
-            running = run_interruptible(
-                lambda: apply_rule(rule, task.instance), lambda: None, remaining
-            )
+        with task.deadline.told():
+            if runs_apart(rule):
+                found = apply_apart(rule, task.instance, late_s(task.deadline.remaining_s))
+            else:
+                found = apply_rule(rule, task.instance)
     except RuleFailedError as error:
         return _failed(task, str(error), begin)
-    if running.value is None:
-        outcome = Outcome(None, "LEFT BEHIND", "time_limit")
-        outcome.termination = "interrupted" if running.interrupted else "time_limit"
+    except KeyboardInterrupt:
+        outcome = Outcome(None, "INTERRUPTED", "interrupted")
     else:
-        for constraint, sentence in task.problem.violations(task.instance, running.value):
-            return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
-        outcome = Outcome(running.value, "HEURISTIC")
+        outcome = Outcome(None, "ENDED AT THE LIMIT", "time_limit")
+        if found is not None:
+            for constraint, sentence in task.problem.violations(task.instance, found.solution):
+                return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
+            outcome = Outcome(found.solution, "HEURISTIC")
+            _claim_bound(task, outcome, found.bound)
+            if task.deadline.remaining_s == 0:
+                outcome.termination = "time_limit"
     outcome.solve_s = task.deadline.elapsed_s - begin
     return outcome
+
+
+def _claim_bound(task: Task, outcome: Outcome, bound: Objective | None) -> None:
+    """Note a rule's bound as one engine's word; one above its own solution falls at once."""
+    if bound is None or outcome.solution is None:
+        return
+    objective, reason = task.problem.objective(task.instance, outcome.solution), ""
+    if below(objective, bound):
+        reason = f"there is a solution of {objective}"
+    else:
+        outcome.bound, outcome.proof = task.packing.pack_bound(bound), "single"
+    claim = Claim(task.method.name, "bound", bound, stands=not reason, reason=reason)
+    outcome.claims.append(claim)
+    outcome.raw_status += f"; {claim}"
 
 
 def _failed(task: Task, reason: str, begin: float) -> Outcome:
@@ -108,7 +132,7 @@ def run_brute_force(task: Task) -> Outcome:
     """
     problem = task.problem
     pack = task.packing.pack
-    count = within(task.deadline, lambda: problem.count(task.instance))  # some go one by one
+    count = problem.count(task.instance)
     if count > (limit := problem.max_candidates()):
         many = f"{count:.3g}" if count < 10**300 else "over 1e+300"  # a double ends at 1e+308
         raise InputError(f"brute-force: {many} candidates are more than the limit of {limit}")
