@@ -303,7 +303,7 @@ def main() -> None:
         parser.error("later: needs --traces DIR")
     {"scale": scale, "general": general, "later": later}[arguments.what](arguments)
     sys.stdout.flush()
-    os._exit(0)  # a solver that its time limit left behind may run on, and would end with an abort
+
 
 
 if __name__ == "__main__":
