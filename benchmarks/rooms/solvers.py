@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.solvers.backends": ("EXACT",),
         "moeopt.solvers.backends.milp as milp": (),
-        "moeopt.solvers.methods": ("get_method", "problem_methods"),
+        "moeopt.solvers.methods": ("problem_methods",),
         "moeopt.solvers.process": ("end_all",),
         "moeopt.solvers.result": ("with_unit",),
         "moeopt.solvers.warm": ("warm",),

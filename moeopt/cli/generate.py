@@ -56,11 +56,10 @@ def build_app(asked: Sequence[str]) -> typer.Typer:
     if not asked:
         app.callback()(lambda: None)
         return app
-    from moeopt.problems.generate import generator_of
-    from moeopt.problems.registry import PROBLEMS
+    from moeopt.problems.registry import PROBLEMS, get_problem
 
     for problem in {*asked[1:2]} & {*PROBLEMS} or PROBLEMS:
-        options = generator_of(problem).options.model_fields
+        options = get_problem(problem).Options().model_fields
         app.command(problem)(_command(problem, options))
     app.callback()(lambda: None)
     return app
@@ -130,12 +129,11 @@ def _twins(
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
     from moeopt.core.problem import Phases
-    from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem
 
     holdout = get_problem(problem).holdout
     if isinstance(holdout, Phases):
-        usual = generator_of(problem).options.model_fields[holdout.option].default
+        usual = get_problem(problem).Options().model_fields[holdout.option].default
         if given.pop(holdout.option) != usual:
             order = " and ".join(holdout.order)
             raise InputError(

@@ -54,7 +54,7 @@ def _list_settlements() -> None:
     from moeopt.problems.registry import PROBLEMS, get_problem
 
     for name in PROBLEMS:
-        for s in get_problem(name).settlements:
+        for s in get_problem(name).settlements():
             others = " | ".join(s.alternatives)
             taken = ", ".join(s.methods) or "instances"
             print(f"{name}\t{s.name}\t{s.default}\t{others}\t{taken}")

@@ -76,7 +76,7 @@ def answering() -> Answering:
             if rule is None:
                 rule = load_rule(request["spec"])
                 return {}
-            model = get_problem(request["problem"]).instance
+            model = get_problem(request["problem"]).Instance()
             found = apply_rule(rule, model.model_validate(request["instance"]))
             return {"solution": found.solution.model_dump(mode="json"), "bound": found.bound}
         except Exception as error:  # whatever goes wrong is told in one line

@@ -150,8 +150,8 @@ def heuristic(problem: str, name: str) -> Callable[[F], F]:
 
 def own_names(problem: AnyProblem) -> set[str]:
     """Return the names of a problem's own methods, which no rule can take."""
-    heuristics = problem.heuristics.HEURISTICS
-    return {AUTO, *EXACT, *problem.exact_methods, *heuristics}
+    heuristics = {one.name for one in problem.heuristics}
+    return {AUTO, *EXACT, *heuristics} | {one.name for one in problem.exact}
 
 
 def rule_names(problem: str) -> list[str]:
@@ -353,7 +353,7 @@ def _is_pair(first: object, second: object) -> bool:
 
 def _bound(instance: InstanceEnvelope, bound: object) -> Objective | None:
     """Return a rule's bound: an integer, or one for each entry of the objective."""
-    names = get_problem(instance.problem).check.OBJECTIVE
+    names = get_problem(instance.problem).minimises()
     entries = bound if isinstance(bound, list | tuple) else (bound,)
     if bound is None:
         return None
@@ -376,7 +376,7 @@ def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelop
     RuleFailedError
         If it is not one; the message says why.
     """
-    solution: type[SolutionEnvelope] = get_problem(instance.problem).solution
+    solution: type[SolutionEnvelope] = get_problem(instance.problem).Solution()
     fields = [
         name
         for name, field in solution.model_fields.items()

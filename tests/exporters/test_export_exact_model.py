@@ -185,7 +185,7 @@ FORMS: dict[str, Callable[[Values, float], str]] = {
 
 def solved(instance: Any) -> tuple[Values, float]:
     """Return the values of the model's variables at the optimum, and the model's objective."""
-    built = get_problem(instance.problem).milp()(instance)
+    built = get_problem(instance.problem).Model("milp")(instance)
     built.post()
     said = answer("highs", built.model.in_floats(), 60.0)
     return dict(zip(built.model.names, said["values"], strict=True)), said["objective"]

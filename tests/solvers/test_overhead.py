@@ -21,8 +21,8 @@ LARGE = {
 @pytest.mark.parametrize("problem", LARGE)
 def test_small_instances_are_brief(problem: str) -> None:
     """Large ones are not."""
-    instance = RANDOM[problem][0](1)
-    brief = get_problem(problem).exact_methods["dp"].algorithm().brief
+    instance, home = RANDOM[problem][0](1), get_problem(problem)
+    brief = home.algorithm(home.exact[0]).brief
     assert brief(instance)
     assert not brief(LARGE[problem])
     assert moeopt.solve(instance, "dp").status in ("optimal", "infeasible")

@@ -18,7 +18,7 @@ def run(task: Task) -> Outcome:
     begin = task.deadline.elapsed_s
     if method.own is None:
         raise TypeError(f"{method.name} is no algorithm of the problem's own")
-    algorithm = method.own.algorithm()
+    algorithm = task.problem.algorithm(method.own)
     search = Search(
         task.deadline.remaining_s,
         task.seed,
@@ -44,9 +44,9 @@ def run(task: Task) -> Outcome:
 
 
 def is_brief(task: Task) -> bool:
-    """Tell whether a task's algorithm needs no start: see `moeopt.core.problem.Algorithm`."""
+    """Tell whether a task's algorithm needs no start: see `moeopt.core.problem.ExactMethod`."""
     own = task.method.own
-    brief = None if own is None else getattr(own.algorithm(), "brief", None)
+    brief = None if own is None else getattr(task.problem.algorithm(own), "brief", None)
     return brief is not None and bool(brief(task.instance))
 
 
@@ -93,10 +93,9 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     An incumbent that the checker does not confirm is handed to nobody: it goes back as it is, to be
     rejected.
     """
-    check = task.problem.check
     if first.solution is not None:
         actual = task.checked_objective(first.solution)
-        if actual != first.claim or check.violations(task.instance, first.solution):
+        if actual != first.claim or task.problem.violations(task.instance, first.solution):
             return first
         if task.upper is None or actual < task.upper:
             task.start, task.upper = first.solution, actual

@@ -5,10 +5,9 @@ from contextlib import suppress
 from moeopt.core.clock import TimeLimitError, spend
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective, below
-from moeopt.core.problem import ROBUST
+from moeopt.core.problem import EXACT, ROBUST
 from moeopt.core.search import Search
 from moeopt.core.settlements import split_name
-from moeopt.problems.holdout import adopted
 from moeopt.solvers.evidence import Claim
 from moeopt.solvers.limits import late_s
 from moeopt.solvers.rule_process import apply_apart, runs_apart
@@ -23,7 +22,10 @@ CANDIDATES_PER_UNIT = 30_000
 def run_heuristic(task: Task) -> Outcome:
     """Return the heuristic's solution; it claims no objective and no bound."""
     name, _ = split_name(task.method.name)
-    heuristic = task.problem.heuristics.HEURISTICS[name]
+    known = task.problem.known_heuristic(name)
+    if known is None:
+        raise ValueError(f"{name} is no heuristic of {task.problem.name}")
+    heuristic = task.problem.function(known)
     begin = task.deadline.elapsed_s
     with task.deadline.told():
         solution = heuristic(task.instance, **task.method.settled)
@@ -41,26 +43,25 @@ def run_robust(task: Task) -> Outcome:
     """
     begin = task.deadline.elapsed_s
     futures = task.futures
-    if task.problem.robust is None:
+    if not task.problem.has(ROBUST):
         raise InputError(f"method: {task.problem.name} has no {ROBUST!r}")
-    algorithm = task.problem.robust()
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
     interrupted = False
     try:
         with task.deadline.told(gives_up=True), suppress(TimeLimitError):
-            draw = algorithm.draw(task.instance, futures, task.seed)
-            algorithm.decide(task.instance, draw, search, futures)
+            draw = task.problem.draw(task.instance, futures, task.seed)
+            task.problem.decide(task.instance, draw, search, futures)
     except KeyboardInterrupt:
         interrupted = True
         search.stop()
     if search.solution is None:  # a kernel is compiled for the first time, say
         with task.deadline.told():
-            start = task.problem.heuristics.WARM_START(task.instance)
+            start = task.problem.start(task.instance)
         outcome = Outcome(start, "NOTHING DECIDED in time: a heuristic's answer", "time_limit")
     else:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
-        here = adopted(task.instance, search.solution)
+        here = task.problem.adopted(task.instance, search.solution, EXACT)
         outcome = Outcome(here, f"ROBUST ({of} of sampled futures)")
     if interrupted:
         outcome.termination = "interrupted"
@@ -93,8 +94,7 @@ def run_rule(task: Task) -> Outcome:
     else:
         outcome = Outcome(None, "ENDED AT THE LIMIT", "time_limit")
         if found is not None:
-            check = task.problem.check
-            for constraint, sentence in check.violations(task.instance, found.solution):
+            for constraint, sentence in task.problem.violations(task.instance, found.solution):
                 return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
             outcome = Outcome(found.solution, "HEURISTIC")
             _claim_bound(task, outcome, found.bound)
@@ -108,7 +108,7 @@ def _claim_bound(task: Task, outcome: Outcome, bound: Objective | None) -> None:
     """Note a rule's bound as one engine's word; one above its own solution falls at once."""
     if bound is None or outcome.solution is None:
         return
-    objective, reason = task.problem.check.objective(task.instance, outcome.solution), ""
+    objective, reason = task.problem.objective(task.instance, outcome.solution), ""
     if below(objective, bound):
         reason = f"there is a solution of {objective}"
     else:
@@ -130,25 +130,24 @@ def run_brute_force(task: Task) -> Outcome:
     InputError
         If the instance has more candidates than the oracle is meant for.
     """
-    oracle, check = task.problem.oracle, task.problem.check
+    problem = task.problem
     pack = task.packing.pack
-    count = oracle.count(task.instance)
-    if count > oracle.MAX_CANDIDATES:
-        limit = oracle.MAX_CANDIDATES
+    count = problem.count(task.instance)
+    if count > (limit := problem.max_candidates()):
         many = f"{count:.3g}" if count < 10**300 else "over 1e+300"  # a double ends at 1e+308
         raise InputError(f"brute-force: {many} candidates are more than the limit of {limit}")
     best, best_objective, stopped = None, None, ""
     begin = task.deadline.elapsed_s
     try:
-        for number, candidate in enumerate(oracle.candidates(task.instance)):
+        for number, candidate in enumerate(problem.candidates(task.instance)):
             if number % CANDIDATES_PER_CLOCK_READING == 0:
                 spend(CANDIDATES_PER_CLOCK_READING / CANDIDATES_PER_UNIT)
                 if task.deadline.remaining_s == 0:
                     stopped = "time_limit"
                     break
-            objective = pack(check.objective(task.instance, candidate))
+            objective = pack(problem.objective(task.instance, candidate))
             better = best_objective is None or objective < best_objective
-            if better and not check.violations(task.instance, candidate):
+            if better and not problem.violations(task.instance, candidate):
                 best, best_objective = candidate, objective
                 task.trace.record(objective=objective)
     except KeyboardInterrupt:
