@@ -19,7 +19,6 @@ of whole traces. The first row is the simplest rule whose interval reaches down 
 """
 
 import argparse
-import os
 import statistics
 import sys
 import time
@@ -303,7 +302,6 @@ def main() -> None:
         parser.error("later: needs --traces DIR")
     {"scale": scale, "general": general, "later": later}[arguments.what](arguments)
     sys.stdout.flush()
-    os._exit(0)  # a solver that its time limit left behind may run on, and would end with an abort
 
 
 if __name__ == "__main__":

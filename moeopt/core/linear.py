@@ -17,7 +17,7 @@ import numpy as np
 from .errors import InputError
 from .formulation import FLOAT_RANGE, Formulation
 from .rows import divided
-from .safe_bound import Program, Rows
+from .safe_bound import Program, SparseRows
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
@@ -189,7 +189,7 @@ class IntegerProgram:
             lower=np.array([n / unit for n, unit in zip(self.low, self.unit, strict=True)]),
             upper=np.array([n / unit for n, unit in zip(self.high, self.unit, strict=True)]),
             integer=np.array(self.kept, dtype=np.int64),
-            rows=Rows(
+            rows=SparseRows(
                 np.array(data, float),
                 np.array(index, np.int64),
                 np.array(start, np.int64),

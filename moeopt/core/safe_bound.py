@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class SparseRows:
     """Sparse matrix by rows: row r has the entries from ``indptr[r]`` up to ``indptr[r + 1]``.
 
     A `scipy.sparse.csr_array` has the same fields.
@@ -53,7 +53,7 @@ class Program:
     lower: Vector
     upper: Vector
     integer: Ints
-    rows: Rows
+    rows: SparseRows
     row_lower: Vector
     row_upper: Vector
     constant: float = 0.0
@@ -193,6 +193,6 @@ def _as_at_most(p: Program, budget: float) -> tuple[Ints, Ints, Vector, Vector]:
     return row[used], column[used], entry[used], side
 
 
-def _row_of_each(rows: Rows) -> Ints:
+def _row_of_each(rows: SparseRows) -> Ints:
     """Return the row of each entry."""
     return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))

@@ -20,7 +20,7 @@ from ortools.math_opt.solvers import highs_pb2
 from ortools.math_opt.solvers.gscip import gscip_pb2
 
 from moeopt.core.safe_bound import Program
-from moeopt.solvers.milp_messages import Asked, Said, unpacked
+from moeopt.solvers.milp_messages import MilpAnswer, MilpRequest, unpacked
 from moeopt.solvers.process import Words, serve_pipes
 from moeopt.solvers.pulp_model import to_pulp
 
@@ -31,9 +31,9 @@ CPLEX_TOLERANCE = 1e-6
 """The same of CPLEX; PuLP sets none."""
 
 
-def highs(program: Program, asked: Asked) -> Said:
+def highs(program: Program, asked: MilpRequest) -> MilpAnswer:
     """Solve with HiGHS, on one thread: once more, and with a wider tolerance, after an error."""
-    begin, model, said = perf_counter(), to_mathopt(program), Said()
+    begin, model, said = perf_counter(), to_mathopt(program), MilpAnswer()
     for tolerance, presolve in asked["attempts"]:
         options = {
             "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
@@ -50,7 +50,7 @@ def highs(program: Program, asked: Asked) -> Said:
     return said
 
 
-def scip(program: Program, asked: Asked) -> Said:
+def scip(program: Program, asked: MilpRequest) -> MilpAnswer:
     """Solve with SCIP, on one thread."""
     begin, model = perf_counter(), to_mathopt(program)
     chosen = mathopt.SolveParameters(
@@ -70,7 +70,9 @@ STATUS: dict[Any, Literal["optimal", "infeasible"]] = {
 }
 
 
-def _by_mathopt(model: mathopt.Model, kind: Any, chosen: Any, asked: Asked, begin: float) -> Said:
+def _by_mathopt(
+    model: mathopt.Model, kind: Any, chosen: Any, asked: MilpRequest, begin: float
+) -> MilpAnswer:
     """Return MathOpt's answer; what translating took, before and after, is part of the limit."""
     if asked["seconds"] is not None:
         seconds = asked["seconds"] - 2 * (perf_counter() - begin)
@@ -81,11 +83,11 @@ def _by_mathopt(model: mathopt.Model, kind: Any, chosen: Any, asked: Asked, begi
     try:
         found = mathopt.solve(model, kind, params=chosen)
     except Exception as error:  # of any kind: what it raises for a status is not documented
-        return Said(raw_status=f"gave up: {error}", status="other")
+        return MilpAnswer(raw_status=f"gave up: {error}", status="other")
     ended = found.termination
     words = f"{ended.reason.name} {ended.detail}".strip()
     at_limit = ended.limit is not None
-    said = Said(
+    said = MilpAnswer(
         raw_status=words,
         status=STATUS.get(ended.reason, "limit" if at_limit else "other"),
         nodes=found.solve_stats.node_count,
@@ -122,17 +124,17 @@ def to_mathopt(program: Program) -> mathopt.Model:
     return mathopt.Model.from_model_proto(proto)
 
 
-def cbc(program: Program, asked: Asked) -> Said:
+def cbc(program: Program, asked: MilpRequest) -> MilpAnswer:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
     options = [f"randomCbcSeed {asked['seed']}", f"dualTolerance {TOLERANCE}"]
-    # Asked for one thread, CBC now and then idles 10 s.
+    # MilpRequest for one thread, CBC now and then idles 10 s.
     threads = asked["workers"] if asked["workers"] > 1 else None
     path = pulp.PULP_CBC_CMD.pulp_cbc_path
     limits = {"maxNodes": asked["nodes"], "threads": threads}
     return _by_pulp("COIN_CMD", program, asked, TOLERANCE, path=path, options=options, **limits)
 
 
-def gurobi(program: Program, asked: Asked) -> Said:
+def gurobi(program: Program, asked: MilpRequest) -> MilpAnswer:
     """Solve with Gurobi, if it is installed and licensed."""
     own: dict[str, object] = {"Threads": asked["workers"], "Seed": asked["seed"]}
     if asked["work"] is not None:
@@ -140,7 +142,7 @@ def gurobi(program: Program, asked: Asked) -> Said:
     return _by_pulp("GUROBI", program, asked, TOLERANCE, OptimalityTol=TOLERANCE, **own)
 
 
-def cplex(program: Program, asked: Asked) -> Said:
+def cplex(program: Program, asked: MilpRequest) -> MilpAnswer:
     """Solve with CPLEX, if it is installed and licensed."""
     own: dict[str, object] = {"threads": asked["workers"]}
     if asked["nodes"] is not None:
@@ -149,19 +151,19 @@ def cplex(program: Program, asked: Asked) -> Said:
 
 
 def _by_pulp(
-    name: str, program: Program, asked: Asked, tolerance: float, **options: object
-) -> Said:
+    name: str, program: Program, asked: MilpRequest, tolerance: float, **options: object
+) -> MilpAnswer:
     """Return PuLP's answer, by `sol_status`: at a limit PuLP's `status` says "Optimal".
 
     PuLP hands no dual bound over, so there is one only with a proof of optimality.
     """
     solver = pulp.getSolver(name, msg=False, gapRel=0.0, timeLimit=asked["seconds"], **options)
     if not solver.available():
-        return Said(refused="is installed, but cannot be used here: is it licensed?")
+        return MilpAnswer(refused="is installed, but cannot be used here: is it licensed?")
     model = to_pulp(program)
     model.solve(solver)
     words = f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}"
-    said = Said(raw_status=words, status="limit", tolerance=tolerance)
+    said = MilpAnswer(raw_status=words, status="limit", tolerance=tolerance)
     if model.status == pulp.LpStatusInfeasible:  # at "Integer infeasible" `sol_status` says less
         said["status"] = "infeasible"
     elif model.sol_status == pulp.LpSolutionOptimal:
@@ -176,7 +178,7 @@ def _by_pulp(
     return said
 
 
-ENGINES: dict[str, Callable[[Program, Asked], Said]] = {
+ENGINES: dict[str, Callable[[Program, MilpRequest], MilpAnswer]] = {
     "highs": highs,
     "scip": scip,
     "cbc": cbc,
@@ -187,8 +189,8 @@ ENGINES: dict[str, Callable[[Program, Asked], Said]] = {
 
 
 def solved(asked: Words, payload: bytes) -> Words:
-    """Return an engine's answer to a request, `Asked`, and the arrays of a program."""
-    wanted: Asked = asked  # type: ignore[assignment]  # our own message
+    """Return an engine's answer to a request, `MilpRequest`, and the arrays of a program."""
+    wanted: MilpRequest = asked  # type: ignore[assignment]  # our own message
     said = ENGINES[wanted["engine"]](unpacked(payload, wanted["constant"]), wanted)
     return dict(said)
 

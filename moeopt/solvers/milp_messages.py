@@ -5,13 +5,13 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from moeopt.core.safe_bound import Program, Rows
+from moeopt.core.safe_bound import Program, SparseRows
 
 ROWS = ("data", "indices", "indptr")
 VECTORS = ("cost", "lower", "upper", "integer", "row_lower", "row_upper")
 
 
-class Asked(TypedDict):
+class MilpRequest(TypedDict):
     """A request: an engine, its limits, and how it is to work.
 
     Attributes
@@ -32,7 +32,7 @@ class Asked(TypedDict):
     attempts: list[tuple[float, bool]]
 
 
-class Said(TypedDict, total=False):
+class MilpAnswer(TypedDict, total=False):
     """An engine's answer in the program's units; what is unknown is absent.
 
     Attributes
@@ -76,5 +76,5 @@ def unpacked(payload: bytes, constant: float) -> Program:
     with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
         vectors = {name: arrays[name] for name in VECTORS}
         shape = len(vectors["row_lower"]), len(vectors["cost"])
-        rows = Rows(arrays["data"], arrays["indices"], arrays["indptr"], shape)
+        rows = SparseRows(arrays["data"], arrays["indices"], arrays["indptr"], shape)
     return Program(**vectors, rows=rows, constant=constant)

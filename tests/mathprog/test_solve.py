@@ -55,10 +55,10 @@ def test_a_model_that_is_late_is_ended() -> None:
 def test_an_abort_of_glpk_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its assertions abort the process on some large numbers."""
 
-    def aborted(*_: object) -> None:
+    def aborted(*_: object, **__: object) -> None:
         raise ProcessEndedError("its process was ended by SIGABRT")
 
-    monkeypatch.setattr(Process, "ask_within", aborted)
+    monkeypatch.setattr(Process, "ask", aborted)
     found = by_glpk(INSTANCE)
     assert (found.status, found.solution) == ("unknown", None)
     assert found.raw_status == "GLPK gave up: its process was ended by SIGABRT"

@@ -11,7 +11,6 @@ __getattr__, __dir__ = lazily(
             "by_work",
             "out_of_time",
             "solving_clock",
-            "told",
         ),
         "moeopt.core.compiled": (
             "KEPT",

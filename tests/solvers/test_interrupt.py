@@ -102,7 +102,7 @@ def test_ctrl_c_in_a_subproblem_ends_the_method(monkeypatch: pytest.MonkeyPatch)
     """CP-SAT inside a method of the package is stopped, and the method with it."""
     solve = cp_model.CpSolver.solve
     found = moeopt.solve(partition(), "trimoe").solution
-    model = get_problem("tri_domain").cpsat()(partition())
+    model = get_problem("tri_domain").model(partition(), "cp-sat")
     model.post()
 
     def interrupted(*arguments: Any) -> Any:
@@ -126,7 +126,7 @@ def test_a_handler_of_the_callers_runs_and_the_answer_stays() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     mine = signal.getsignal(signal.SIGINT)
-    model = get_problem("tri_domain").cpsat()(partition())
+    model = get_problem("tri_domain").model(partition(), "cp-sat")
     model.post()
     try:
         press_ctrl_c_after(0.5)
@@ -143,7 +143,7 @@ def test_a_wakeup_descriptor_of_the_callers_hears_of_signals() -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     before = signal.set_wakeup_fd(theirs.fileno())
-    model = get_problem("tri_domain").cpsat()(partition())
+    model = get_problem("tri_domain").model(partition(), "cp-sat")
     model.post()
     try:
         press_ctrl_c_after(0.5)

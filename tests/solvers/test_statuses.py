@@ -202,9 +202,9 @@ def test_infeasible_is_proven_not_guessed() -> None:
 
 def test_an_engine_that_gives_up_is_no_traceback(instance: Instance) -> None:
     """A child that ends, such as for want of memory, says so; nothing is known then."""
-    from tests.rooms.solvers import Process, kept
+    from tests.rooms.solvers import Process, engines, kept
 
-    with kept("engines", lambda: Process("moeopt.solvers.engines")) as child:
+    with kept("engines", lambda: Process(engines.__name__)) as child:
         ask = child.ask
         child.ask = lambda *given, **_: (child.running.kill(), ask(*given))[1]
     result = moeopt.solve(instance, "milp", warm_start=False)

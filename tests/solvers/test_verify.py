@@ -9,7 +9,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.certificates import forms
 from tests.rooms.cli import run
 from tests.rooms.core import cpsat as engine
-from tests.rooms.solvers import Claim, Outcome, Said, Task, cpsat, milp, run_module
+from tests.rooms.solvers import Claim, MilpAnswer, Outcome, Task, cpsat, milp, run_module
 from tests.solvers.test_statuses import partition
 
 INSTANCE = random_instance(4, experts=7)
@@ -99,7 +99,7 @@ def test_what_no_run_confirms_is_certified_or_feasible(monkeypatch: pytest.Monke
 
 def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A MILP solver that cuts off everything within its tolerances."""
-    said = Said(raw_status="infeasible", status="infeasible")
+    said = MilpAnswer(raw_status="infeasible", status="infeasible")
     monkeypatch.setattr(milp, "answer", lambda *_: said)
     trusted = moeopt.solve(INSTANCE, "milp", warm_start=False, verify=False)
     assert (trusted.status, trusted.proof) == ("unknown", "single")
@@ -115,8 +115,8 @@ def test_a_solution_that_costs_otherwise(share: float, monkeypatch: pytest.Monke
     """What an engine claims for its solution is told; the checker's number counts."""
     honest = milp.answer
 
-    def lies(*arguments: Any) -> Said:
-        said: Said = honest(*arguments)
+    def lies(*arguments: Any) -> MilpAnswer:
+        said: MilpAnswer = honest(*arguments)
         said["objective"] *= share
         said["bound"] = said["objective"]
         return said
@@ -134,8 +134,8 @@ def test_an_engine_whose_tolerance_is_too_wide_does_not_count(
     """CP-SAT is asked both ways where it is as wide as two of the model's numbers."""
     honest = milp.answer
 
-    def coarse(*arguments: Any) -> Said:
-        said: Said = honest(*arguments)
+    def coarse(*arguments: Any) -> MilpAnswer:
+        said: MilpAnswer = honest(*arguments)
         said["tolerance"] = 2.0
         return said
 

@@ -8,7 +8,7 @@ from moeopt.core.lazy import installed
 from moeopt.core.safe_bound import Program, claim_tolerance, is_fine, safe_bound
 from moeopt.solvers.backends import ENGINES
 from moeopt.solvers.limits import late_s
-from moeopt.solvers.milp_messages import Asked, Said, packed
+from moeopt.solvers.milp_messages import MilpAnswer, MilpRequest, packed
 from moeopt.solvers.process import Process, ProcessEndedError, kept
 from moeopt.solvers.task import Outcome, Task
 
@@ -76,7 +76,7 @@ def run(task: Task) -> Outcome:
     try:
         said = answer(engine, program, deadline.remaining_s, task.seed, task.workers)
     except KeyboardInterrupt:
-        said = Said(raw_status="INTERRUPTED", status="limit")
+        said = MilpAnswer(raw_status="INTERRUPTED", status="limit")
         outcome.termination = "interrupted"
     outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end
     outcome.raw_status = said["raw_status"]
@@ -96,7 +96,9 @@ def run(task: Task) -> Outcome:
     return outcome
 
 
-def answer(engine: str, program: Program, limit: float, seed: int = 0, workers: int = 1) -> Said:
+def answer(
+    engine: str, program: Program, limit: float, seed: int = 0, workers: int = 1
+) -> MilpAnswer:
     """Return an engine's answer to a program.
 
     Under a work limit it has a limit of nodes, by the program's size, and the work is reported.
@@ -119,9 +121,9 @@ def answer(engine: str, program: Program, limit: float, seed: int = 0, workers: 
         raise InputError(f"engine: {engine} is not installed here; it {how}")
     by_nodes = counts_work() and engine != "gurobi"  # which has a work limit itself
     if counts_work() and work_of(program, 0) > limit:
-        return Said(raw_status="its root may take longer than the work limit", status="limit")
+        return MilpAnswer(raw_status="its root may take longer than the work limit", status="limit")
     seconds = solving_clock().seconds_for(limit)
-    asked = Asked(
+    asked = MilpRequest(
         engine=engine,
         constant=program.constant,
         seconds=None if seconds == inf else seconds,
@@ -138,14 +140,14 @@ def answer(engine: str, program: Program, limit: float, seed: int = 0, workers: 
     return said
 
 
-def _asked(asked: Asked, program: Program, seconds: float) -> Said:
+def _asked(asked: MilpRequest, program: Program, seconds: float) -> MilpAnswer:
     """Return what a child answers; it is killed after so many seconds."""
     try:
         with kept("engines", lambda: Process("moeopt.solvers.engines")) as process:
             found = process.ask(dict(asked), packed(program), seconds)
     except ProcessEndedError as error:  # out of memory, say
-        return Said(raw_status=f"{asked['engine']} gave up: {error}", status="other")
+        return MilpAnswer(raw_status=f"{asked['engine']} gave up: {error}", status="other")
     if found is None:
-        return Said(raw_status="ended at the limit", status="limit")
-    said: Said = found  # type: ignore[assignment]  # our own message
+        return MilpAnswer(raw_status="ended at the limit", status="limit")
+    said: MilpAnswer = found  # type: ignore[assignment]  # our own message
     return said
