@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from moeopt.core.contract import Rule
+from moeopt.solvers.rules import Rule
 from moeopt.planner.contract import Limits
 
 @dataclass(frozen=True)
