@@ -42,6 +42,7 @@ __getattr__, __dir__ = lazily(
             "first_key",
             "relative",
         ),
+        "moeopt.core.plugins": ("entries",),
         "moeopt.core.problem": (
             "ExactMethod",
             "FORECAST",
