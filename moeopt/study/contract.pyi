@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from moeopt.solvers.rules import Rule
 from moeopt.planner.contract import Limits
+from moeopt.solvers.rules import Rule
 
 @dataclass(frozen=True)
 class Job:
