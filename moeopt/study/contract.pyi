@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from moeopt.core.problem import Heuristic
 from moeopt.planner.contract import Limits
+from moeopt.solvers.rules import Rule
 
 @dataclass(frozen=True)
 class Job:
@@ -17,7 +17,7 @@ class Job:
     """
 
     instance: BaseModel
-    method: str | Heuristic
+    method: str | Rule
     seed: int
     limits: Limits
     engine: str | None

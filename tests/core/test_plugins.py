@@ -9,7 +9,7 @@ import pytest
 
 import moeopt
 from moeopt import InputError
-from tests.rooms.core import entries
+from tests.rooms.core import plugin_entries
 from tests.rooms.exporters import EXPORTERS, Exported, Target, all_targets
 from tests.rooms.sim import READERS, Format, Trace
 
@@ -61,7 +61,7 @@ def announce(monkeypatch: pytest.MonkeyPatch) -> Iterator[Announce]:
 
 def forget() -> None:
     """Look for plug-ins anew."""
-    entries.cache_clear()
+    plugin_entries.cache_clear()
     all_targets.cache_clear()
 
 

@@ -39,7 +39,7 @@ __getattr__, __dir__ = lazily(
             "first_key",
             "relative",
         ),
-        "moeopt.core.plugins": ("entries",),
+        "moeopt.core.plugins": ("entries as plugin_entries",),
         "moeopt.core.problem": (
             "ExactMethod",
             "FORECAST",
