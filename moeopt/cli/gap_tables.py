@@ -35,7 +35,6 @@ from moeopt.study.table import (
 
 if TYPE_CHECKING:
     from moeopt.study.report.heldout import HeldOutRow
-    from moeopt.study.settlements import Reading
     from moeopt.study.store import Store
 
 HELD_OUT = (
@@ -213,12 +212,3 @@ def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:
         if one.gap:
             gap = f"proven within {percent(one.gap)} at the median"
             yield f"{one.method}, {one.distance}: {gap}; shares are counted to its bound"
-
-
-def print_settlements(readings: "Sequence[Reading]") -> None:
-    """Print the excess under every reading, and what that comes to."""
-    from moeopt.study.settlements import HEADS, cells, sentences
-
-    title = "excess over the optimum, one settlement at a time"
-    print_table((*HEADS, "optimal"), map(cells, readings), title)
-    print_lines(sentences(readings))

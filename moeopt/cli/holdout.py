@@ -1,17 +1,17 @@
 """``moeopt holdout``: what decisions on observed loads cost on later ones."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.cli.options import (
     OWN_RULES,
     Json,
     command,
     method_names,
+    print_json,
     print_lines,
     print_table,
     shown,
@@ -67,11 +67,10 @@ class HoldoutOptions(Options):
 
 @command
 def holdout_command(
+    observed: Annotated[Path, Parameter(help="Instance that methods decide on.")],
+    later: Annotated[list[Path], Parameter(help="Instances of later loads of the same.")],
+    /,
     *,
-    observed: Annotated[Path, typer.Argument(help="Instance that methods decide on.")],
-    later: Annotated[
-        list[Path], typer.Argument(help="Instances of later loads of the same.", show_default=False)
-    ],
     options: HoldoutOptions,
     as_json: Json = False,
 ) -> int:
@@ -99,7 +98,7 @@ def holdout_command(
     )
     if as_json:
         for line in found.to_dicts():
-            print(json.dumps(line))
+            print_json(line)
     else:
         _print(found)
     return 0 if any(row.later is not None for row in found.rows) else 2

@@ -9,15 +9,8 @@ __getattr__, __dir__ = lazily(
         "moeopt.cli.front_picture": ("save_fronts",),
         "moeopt.cli.gantt": ("draw",),
         "moeopt.cli.gap_tables": ("WIDTH", "print_tables"),
-        "moeopt.cli.machine": ("profile_command",),
-        "moeopt.cli.main as main_module": ("TESTED_ORTOOLS", "main", "run"),
+        "moeopt.cli.main as main_module": ("TESTED_ORTOOLS", "call", "main", "run"),
         "moeopt.cli.options": ("in_ms",),
         "moeopt.cli.progress": ("solving",),
-        "moeopt.cli.simulate": ("simulate_command",),
-        "moeopt.cli.trace": (
-            "convert_command",
-            "dedupe_command",
-            "info_command",
-        ),
     }
 )
