@@ -190,12 +190,16 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
     names, apps, rest = app.parse_commands(argv)
     command = " ".join([app.name[0], *names])
     asked = error.argument
-    if isinstance(error, UnknownOptionError):
-        flag = (error.token.keyword or error.token.value).partition("=")[0]
-        if (now := RENAMED.get((" ".join(names), flag))) is not None:
-            return f"{flag}: is now `{now}`"
-        flags = [name for one in error.argument_collection for name in one.names]
-        return f"{flag}: is no option of {command}{_meant(flag, flags)} ({command} --help)"
+    if isinstance(error, UnknownOptionError | MissingArgumentError):
+        flags = [name for one in apps[-1].assemble_argument_collection() for name in one.names]
+        words = list(error.unused_tokens or ())
+        if isinstance(error, UnknownOptionError):
+            words = [error.token.keyword or error.token.value]
+        asked_for = (word.partition("=")[0] for word in words if word.startswith("-"))
+        for flag in (one for one in asked_for if one not in flags):
+            if (now := RENAMED.get((" ".join(names), flag))) is not None:
+                return f"{flag}: is now `{now}`"
+            return f"{flag}: is no option of {command}{_meant(flag, flags)} ({command} --help)"
     if isinstance(error, MissingArgumentError) and asked is not None:
         if asked.has_tokens or error.keyword:
             return f"{error.keyword or asked.name}: needs a value ({command} --help)"
@@ -208,10 +212,11 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
         flag = asked.name if token is None else token.keyword or asked.name
         choices = asked.get_choices()
         if choices and token is not None:
-            known = f"must be one of {', '.join(choices)}, not {token.value!r}"
-            return f"{flag}: {known}{_meant(token.value, choices)}"
+            wrong = f"must be one of {', '.join(choices)}, not {token.value!r}"
+            return f"{flag}: {wrong}{_meant(token.value, choices)}"
         reason = getattr(error, "exception_message", None) or error.msg or "cannot be read"
-        return f"{flag}: {str(reason).replace('Value error, ', '').removesuffix('.')}"
+        said = str(reason).replace("Value error, ", "").removesuffix(".")
+        return f"{flag}: {said[:1].lower()}{said[1:]}"
     if rest and [one for one in apps[-1] if not one.startswith("-")]:
         commands = [one for one in apps[-1] if not one.startswith("-")]
         return (
@@ -224,7 +229,7 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
 
 def _meant(word: str, known: Sequence[str]) -> str:
     """Return the names that are most like a word, as a question; nothing if none is."""
-    close = get_close_matches(word, known, n=3, cutoff=0.6)
+    close = get_close_matches(word, known, n=3, cutoff=0.75)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

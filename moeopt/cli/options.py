@@ -145,18 +145,20 @@ def command(
 
 def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
     """Return a field's option: text where the class of options reads it."""
-    known, of = field.metadata, field.type
+    known, of, default = field.metadata, field.type, field.default
     if known["read"] is not None:
-        of = str | None if field.default is None else str
+        of, default = (str | None, None) if default is None else (str, str(default))
     homes = (one for one in kind.__mro__ if field.name in vars(one).get("__annotations__", {}))
     home = next(homes, kind)
+    flag, _, negative = (known["flag"] or flag_of(field.name)).partition("/")
     asked = Parameter(
-        known["flag"] or flag_of(field.name),
+        flag,
+        negative=negative or (),
         help=known["help"],
         metavar=known["metavar"],
         group=group(known["group"] or getattr(home, "group", kind.group)),
     )
-    return keyword(field.name, of, asked, field.default)
+    return keyword(field.name, of, asked, default)
 
 
 def flag_of(name: str) -> str:
@@ -185,7 +187,9 @@ def _read_strictly(kind: Any) -> Any:
     for number, words in ((int, "a whole number"), (float, "a number")):
         if kinds == {number}:
             return Annotated[kind, Parameter(converter=partial(_number, number, words))]
-    return kind
+    if any(isinstance(one, Parameter) and one.negative for one in said):
+        return kind
+    return Annotated[kind, Parameter(negative=())]
 
 
 def _number(number: Callable[[str], object], words: str, _: object, tokens: "Any") -> object:

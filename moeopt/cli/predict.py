@@ -37,6 +37,7 @@ def predict_command(
     flags: Annotated[
         str | None,
         Parameter(
+            allow_leading_hyphen=True,
             help="Instead: a command line's flags, -ts, -ot, --n-cpu-moe, -sm, -ngl, -c, -ctk, -ub,"
             " --numa; default with several GPUs or nodes: the runtime's own fit."
         ),
