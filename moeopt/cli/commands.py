@@ -78,7 +78,7 @@ COMMANDS = (
         *("pareto", "pareto:pareto_command", DECIDE),
         "List every undominated objective of an instance, exactly.\n\n"
         "With a tolerance, the last one listed costs least.",
-        "moeopt pareto relayout.json --tolerance 0.05",
+        "moeopt pareto layered.json --tolerance 0.05",
     ),
     Command(
         *("gap", "gap:gap_command", COMPARE),
@@ -112,7 +112,7 @@ COMMANDS = (
         "Measure what decisions on observed (train) loads cost on later (test) loads.\n\n"
         "Exit code 2 if the later files are no later loads of the same, or no method decided"
         " anything.",
-        "moeopt holdout train.json test.json --methods profile-frequency",
+        "moeopt holdout train.json test.json --methods frequency",
     ),
     Command(
         *("generate", "generate:app", MAKE),
@@ -140,7 +140,7 @@ COMMANDS = (
     Command(
         *("machine detect", "machine:detect_command", MACHINE),
         "Describe this machine: what the system says, the vendor's data, and measurements.",
-        "moeopt machine detect --out mine.json --no-measure",
+        "moeopt machine detect --out mine.json",
     ),
     Command(
         *("machine show", "machine:show_command", MACHINE),

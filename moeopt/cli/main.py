@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from textwrap import wrap
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, Literal, TextIO, get_args
 
 from cyclopts import (
     App,
@@ -42,7 +42,9 @@ SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 """What else ``--version`` names."""
 
 
-Shell = Literal["bash", "zsh", "fish", "powershell"]
+Shell = Literal["bash", "zsh", "fish"]
+SHELLS: tuple[Shell, ...] = get_args(Shell)
+"""Shells that completion can be installed for."""
 
 RENAMED = {
     ("gap", "--settlements"): "moeopt sensitivity",

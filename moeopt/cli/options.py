@@ -308,7 +308,10 @@ def print_json(*records: Mapping[str, object]) -> None:
         print(json.dumps({"schema_version": SCHEMA_VERSION, **_uniform(record)}), flush=True)
 
 
-OBJECTIVES = {"objective", "bound", "best", "best_bound", "optimum", "measured", "judged"}
+OBJECTIVES = {
+    *("objective", "bound", "best", "best_bound", "optimum", "measured", "judged"),
+    *("cost", "known", "later", "given", "exported"),
+}
 """Fields that are lists of whole numbers in JSON, an entry for each of a problem's objectives."""
 
 

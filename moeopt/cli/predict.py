@@ -39,7 +39,7 @@ def predict_command(
         Parameter(
             allow_leading_hyphen=True,
             help="Instead: a command line's flags, -ts, -ot, --n-cpu-moe, -sm, -ngl, -c, -ctk, -ub,"
-            " --numa; default with several GPUs or nodes: the runtime's own fit."
+            " --numa; default with several GPUs or nodes: the runtime's own fit.",
         ),
     ] = None,
     as_json: Json = False,

@@ -51,8 +51,8 @@ def test_solve_json_has_the_results_fields(file: Path, capsys: Capture) -> None:
     code, [data] = run_json(capsys, "solve", str(file), "--method", "milp", "--engine", "highs")
     result = moeopt.solve(moeopt.load(file), "milp")
     assert code == 0
-    assert set(data) == set(result.to_dict())
-    assert (data["status"], data["objective"]) == ("optimal", result.objective)
+    assert set(data) == {"schema_version", *result.to_dict()}
+    assert (data["status"], data["objective"]) == ("optimal", [result.objective])
     assert data["solution"]["assignment"]  # type: ignore[index]
 
 
@@ -166,7 +166,7 @@ def test_list_shows_what_there_is(root: Path, capsys: Capture) -> None:
     for kind, entry in {
         "problems": "tri_domain\tExpert scheduling",
         "methods": "tri_domain\ttrimoe\theuristic",
-        "settlements": "tri_domain\ttie_order\tcpu\tgpu | ndp\tgreedy, trimoe",
+        "assumptions": "tri_domain\ttie_order\tcpu\tgpu | ndp\tgreedy, trimoe",
         "machines": "trimoe",
         "models": "deepseek-v2-lite",
         "workloads": "trimoe-skew",

@@ -51,7 +51,7 @@ def test_a_pair_is_made_and_compared(pair: list[str], capsys: Capture) -> None:
     observed, later = (moeopt.load(path) for path in pair)
     assert (len(observed.accesses), len(later.accesses)) == (12, 5)
     best = moeopt.solve(observed, "dp").solution
-    assert lines[2]["later"] == moeopt.run_on(later, best)
+    assert lines[2]["later"] == [moeopt.run_on(later, best)]
 
 
 def test_phases_have_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ MISTAKES = {
     "solve a.json --method treshold": "did you mean threshold?",
     "solve a.json --method klotsky": "did you mean klotski?",
     "solve a.json --method bound-and-pack": "unknown for tri_domain; known: auto, greedy",
-    "solve a.json --methods trimoe": "--methods: is no option of moeopt solve; did you mean --method?",
+    "solve a.json --methods trimoe": "is no option of moeopt solve; did you mean --method?",
     "solve a.json --method milp --engine higs": "did you mean highs?",
     "solve a.json --method trimoe[tie_order=npu]": "must be one of cpu, gpu, ndp",
     "solve a.json --method trimoe[tie_ordr=gpu]": "did you mean tie_order?",

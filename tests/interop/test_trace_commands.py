@@ -62,6 +62,7 @@ def test_removed_repeats_as_json(tmp_path: Path) -> None:
     """One object with every run; --min-run says what counts as one."""
     source, out = two_turns(tmp_path), tmp_path / "once.npz"
     assert json.loads(run("dedupe", source, "--out", out, "--json").stdout) == {
+        "schema_version": 2,
         "name": f"{tmp_path.name}/turns.npz", "tokens": 90, "kept": 60, "min_run": 20,
         "runs": [{"start": 60, "length": 30, "first": 10}],
     }  # fmt: skip
