@@ -222,7 +222,7 @@ def _write(rows: "Sequence[Row]", options: GapOptions) -> None:
 
 def nested(record: Mapping[str, object]) -> dict[str, object]:
     """Return a row of a table with objects where the table has JSON as text."""
-    texts = {"trace", "facts", "versions", "machine"}
+    texts = {"trace", "facts", "options", "versions", "machine"}
     return {
         name: json.loads(value) if name in texts and isinstance(value, str) else value
         for name, value in record.items()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.problems.relayout.relayout_random_instances import random_instance as random_relayout
 
 import moeopt
+from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.cli import COMMANDS, SHELLS, run, with_reference
 from tests.rooms.problems import PROBLEMS
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     solution = moeopt.solve(instance, "trimoe").solution
     assert solution is not None
     moeopt.save(solution, folder / "solution.json")
-    moeopt.save(random_relayout(3, experts=4), folder / "relayout.json")
+    moeopt.save(random_deferral(3, layers=4), folder / "layered.json")
     ids = np.random.default_rng(0).integers(0, 8, (120, 2, 2))
     ids[..., 1] = (ids[..., 0] + 1) % 8
     np.savez(folder / "trace.npz", topk_ids=ids)
