@@ -48,7 +48,7 @@ class HoldoutOptions(Options):
     time_limit: float = option(10.0, "Seconds for each decision.", metavar="S")
     reference_limit: float = option(
         30.0,
-        "Seconds for each later window's optimum, and for the best single decision.",
+        "Seconds for each test batch's optimum, and for the best single decision.",
         metavar="S",
     )
     work_limit: float | None = option(
@@ -67,8 +67,8 @@ class HoldoutOptions(Options):
 
 @command
 def holdout_command(
-    observed: Annotated[Path, Parameter(help="Instance that methods decide on.")],
-    later: Annotated[list[Path], Parameter(help="Instances of later loads of the same.")],
+    observed: Annotated[Path, Parameter(help="Instance that methods decide on (train).")],
+    later: Annotated[list[Path], Parameter(help="Instances of later loads of the same (test).")],
     /,
     *,
     options: HoldoutOptions,
@@ -108,7 +108,7 @@ def _print(found: "HeldOut") -> None:
     print_lines(_head(found))
     unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
     columns = (
-        *("decided by", "scheduled by", "observed", "later", unit, "worst window"),
+        *("method", "scheduled by", "train", "test", unit, "worst batch"),
         *("of the possible gain", "s"),
     )
     rows = ((r.method, r.schedule, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
@@ -123,7 +123,7 @@ def _head(found: "HeldOut") -> list[str]:
     excess = f"at least {_percent(least)}" if most is None else _range(least, most)
     return [
         f"{found.problem}: decided on {found.observed}, executed on {later}",
-        f"later windows' own optima, {found.windows} together: {_bracket(found, found.own)}",
+        f"test batches' own optima, {found.windows} together: {_bracket(found, found.own)}",
         f"best single decision in hindsight: {_bracket(found, found.hindsight)}; {excess} above",
     ]
 

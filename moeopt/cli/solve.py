@@ -37,7 +37,7 @@ class SolveOptions(SolvingOptions):
 
     method: str = option(
         "auto",
-        "See `moeopt list methods`; or a rule of your own: FILE.py:function or"
+        "See `moeopt list methods`; or a custom heuristic: FILE.py:function or"
         " package.module:function.",
     )
     engine: str | None = option(None, "Of milp: highs, cbc, scip, gurobi, cplex.")

@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def documented(root: Path) -> dict[tuple[str, str], str]:
     """Return (command, field) -> type, as the page has it."""
     found = {}

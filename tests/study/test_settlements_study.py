@@ -115,6 +115,6 @@ def test_the_report_has_the_range_as_a_column(tied: Instance, tmp_path: Path) ->
     page = read_html((tmp_path / "r" / "index.html").read_text())
     heads, *rows = tables(page)[0]
     [greedy] = [row for row in rows if row[0] == "greedy"]
-    assert heads[6] == "median over settlements"
+    assert heads[6] == "median over assumptions"
     assert (greedy[0], greedy[2], greedy[6]) == ("greedy", "0.0 %", "0.0 % to 50.0 %")
     assert "moeopt sensitivity" in page.text
