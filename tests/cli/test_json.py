@@ -18,7 +18,6 @@ RUNS = [
     ("plan", f"plan --machine {ON_TWO}"),
     ("predict", f"predict --machine {ON_TWO}"),
     ("predict", f"predict --machine rtx3090+ryzen-am5 --machine {ON_ONE}"),
-    ("sensitivity", "sensitivity instance.json --methods greedy --points 2"),
     ("simulate", "simulate --machine trimoe --model deepseek-v2-lite --workload trimoe-skew"
      " --layers 2 --steps 2"),
     ("solve", "solve instance.json --method cp-sat"),

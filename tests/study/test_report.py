@@ -87,7 +87,7 @@ def test_the_opening_says_what_to_take_away(study: Study, page: Element) -> None
     trimoe = next(
         s for s in summarise(study.rows) if (s.problem, s.method) == ("tri_domain", "trimoe")
     )
-    rule = "the rule of TriMoE, deciding by the step's own loads"
+    rule = "the rule of TriMoE (information: current loads)"
     item = next(p.text for p in page.all("p") if rule in p.text)
     assert f"{percent(trimoe.excess_median)} more than the optimum at the median" in item
     assert f"{percent(trimoe.excess_max)} at worst" in item
