@@ -112,10 +112,10 @@ def seen(thing: str) -> str:
     """Return the hash of one thing that figures hang on, as it is now."""
     kind, _, name = thing.partition(" ")
     if kind == "rules":
-        rules = [rule for rule in get_problem(name).heuristics.HEURISTICS if rule not in SEARCHING]
+        rules = [rule for rule in get_problem(name).functions() if rule not in SEARCHING]
         return digest(answers(name, rules, 0.01, False))
     if kind == "search":
-        return digest(answers(name, [*get_problem(name).exact_methods][:1], 0.02, True))
+        return digest(answers(name, [get_problem(name).exact[0].name], 0.02, True))
     if kind == "made":
         own: dict[str, Any] = {"tokens": 50, "slots": 56} if name == "cache" else {}
         own |= {"machine": "trimoe", "model": "deepseek-v2-lite", "workload": "trimoe-skew"}

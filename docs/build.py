@@ -35,7 +35,6 @@ from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online
 from moeopt.problems.deferral import online as deferral_online
-from moeopt.problems.generate import generator_of
 from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import online
@@ -95,7 +94,7 @@ ELSEWHERE = {
 
 def units(problem: str) -> str:
     """Return in words what objectives of a problem are, e.g. "makespan_ns, then penalty"."""
-    names = get_problem(problem).check.OBJECTIVE
+    names = get_problem(problem).minimises()
     return ", then ".join(f"`{name}`" for name in names)
 
 
@@ -265,14 +264,14 @@ def try_it(name: str) -> Iterator[str]:
 def methods(name: str) -> Iterator[str]:
     """Yield the table of methods, each with what its docstring begins with."""
     problem = get_problem(name)
-    heuristics = problem.heuristics.HEURISTICS
-    own = problem.exact_methods
+    heuristics = problem.functions()
+    own = {one.name: one for one in problem.exact}
     rows = ["| method | kind | what it does |", "|---|---|---|"]
     for method in problem_methods(problem).values():
         if method.name in heuristics:
             about = first_line(getdoc(heuristics[method.name]))
         elif method.name in own:
-            about = first_line(getdoc(own[method.name].algorithm()))
+            about = first_line(getdoc(problem.algorithm(own[method.name])))
         else:
             about = MODELS[method.name]
         rows.append(f"| `{method.name}` | {method.kind} | {about} |")
@@ -285,7 +284,7 @@ def options(name: str) -> Iterator[str]:
     """Yield the options of the generator."""
     yield f"## Making instances: `moeopt generate {name}`"
     rows = ["| option | default | meaning |", "|---|---|---|"]
-    for field, info in generator_of(name).options.model_fields.items():
+    for field, info in get_problem(name).Options().model_fields.items():
         default = "" if info.default is None else f"`{info.default}`"
         meaning = info.description or ""
         rows.append(f"| `--{field.replace('_', '-')}` | {default} | {meaning} |")
@@ -315,7 +314,7 @@ def families(name: str) -> Iterator[str]:
 
 def limits(name: str) -> Iterator[str]:
     """Yield the limits of an instance's numbers, and of their sums."""
-    instance = get_problem(name).instance
+    instance = get_problem(name).Instance()
     yield "## Limits"
     yield (
         "What a file may hold. Beyond a limit it is refused in one line that names the field. "

@@ -40,6 +40,7 @@ def renamed(text: str, name: str, letters: str) -> str:
         ("formulations.TEMPLATE.problem", f"moeopt.problems.{name}"),
         ("formulations.TEMPLATE.tests", f"tests.problems.{name}"),
         ("TEMPLATE", name),
+        ("Template", name.title().replace("_", "")),
         ("TM-C", f"{letters}-C"),
         ("TM_C", f"{letters}_C"),
         ("tm_c", f"{letters.lower()}_c"),

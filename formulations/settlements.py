@@ -29,13 +29,13 @@ def with_settlements(problem: str) -> tuple[str, str]:
         If the problem has settlements and the specification lacks one of the marks.
     """
     text = (ROOT / problem / "spec.md").read_text()
-    settlements = get_problem(problem).settlements
+    settlements = get_problem(problem).settlements()
     if not settlements:
         return text, text
     if BEGIN not in text or END not in text:
         raise ValueError(f"{problem}/spec.md: lacks the marks {BEGIN.strip()} and {END}")
     earlier = list(PROBLEMS)[: list(PROBLEMS).index(problem)]
-    section = markdown(settlements, {name: get_problem(name).settlements for name in earlier})
+    section = markdown(settlements, {name: get_problem(name).settlements() for name in earlier})
     before, _, rest = text.partition(BEGIN)
     return text, before + BEGIN + section + END + rest.partition(END)[2]
 

@@ -379,7 +379,7 @@ def test_the_public_face_line_by_line(
     result = moeopt.solve(instance)
     print(result)
     assert result.status == "optimal"
-    assert result.method in tri_domain.PROBLEM.exact_methods
+    assert result.method == tri_domain.PROBLEM.exact[0].name
     assert len(result.solution.assignment) == 4
     printed = capsys.readouterr().out
     assert instance.name in printed

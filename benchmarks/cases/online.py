@@ -9,7 +9,8 @@ import moeopt
 from benchmarks.harness.contenders import Answer, moeopt_solve, prebuilt
 from benchmarks.harness.measure import fresh
 from benchmarks.harness.measurement import Contender
-from benchmarks.rooms.core import InstanceEnvelope, Ints, table_of
+from benchmarks.rooms.core import InstanceEnvelope
+from benchmarks.rooms.problems import Ints, table_of
 from benchmarks.rooms.sim import get_model
 from benchmarks.rooms.tri_domain import (
     DOMAINS,

@@ -24,10 +24,9 @@ def checked_objective(
     if solution is None:
         return None
     problem = get_problem(instance.problem)
-    check = problem.check
-    for constraint, sentence in check.violations(instance, solution):
+    for constraint, sentence in problem.violations(instance, solution):
         raise FalseClaimError(f"{constraint}: {sentence}")
-    objective = problem.packing(instance).pack(check.objective(instance, solution))
+    objective = problem.packing(instance).pack(problem.objective(instance, solution))
     if claim is None or abs(claim - objective) > TOLERANCE * abs(objective):
         raise FalseClaimError(f"claims {claim}, the checker computes {objective}")
     return objective

@@ -7,7 +7,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.clock": ("SolvingClock", "TimeLimitError", "solving_clock", "told"),
         "moeopt.core.compiled": ("compile_all", "compiled"),
         "moeopt.core.cpsat": ("Run", "SAFE", "SECOND", "Way"),
-        "moeopt.core.device_loads": ("Ints", "table_of"),
         "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope", "validated"),
         "moeopt.core.highs as highs": (),
         "moeopt.core.json_files": ("MAX_FILE_BYTES", "read_json", "read_object", "write_bytes"),

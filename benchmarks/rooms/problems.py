@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.device_loads": ("Ints", "table_of"),
         "moeopt.problems.execute": ("compare", "execute"),
         "moeopt.problems.registry": ("PROBLEMS", "get_problem"),
     }

@@ -4,9 +4,9 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.relayout": ("HEURISTICS",),
         "moeopt.problems.relayout.fixed_layout": ("after_migrations",),
         "moeopt.problems.relayout.generate": ("Options", "on_layout"),
-        "moeopt.problems.relayout.heuristics": ("HEURISTICS",),
         "moeopt.problems.relayout.instance": ("Instance", "Migration"),
         "moeopt.problems.relayout.later": ("Layouts", "decide", "draw", "draw_from", "execute"),
         "moeopt.problems.relayout.settlements": ("SETTLEMENTS",),

@@ -4,8 +4,9 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.split": ("HEURISTICS",),
+        "moeopt.problems.split.settlements": ("SETTLEMENTS",),
         "moeopt.problems.split.check": ("objective",),
-        "moeopt.problems.split.heuristics": ("HEURISTICS", "SETTLEMENTS"),
         "moeopt.problems.split.instance": ("Instance", "Solution"),
         "moeopt.problems.split.labels as labels": (),
     }

@@ -73,8 +73,7 @@ ONE_WINDOW: Fresh = (
 LAYERS: Fresh = (
     SKEW | {"model": ["deepseek-v2", "qwen3-235b-a22b"], "seed": [39, 40], "batch": [64, 512]},
     SKEW | {"model": "deepseek-v2", "seed": 41, "batch": 256} | CHANNELS,
-    LITE | {"trace": f"{ESFT}/summary.npz", "layer": [7, 22], "batch": 256, "seed": 0,
-            "layout_from": "none"},
+    LITE | {"trace": f"{ESFT}/summary.npz", "layer": [7, 22], "batch": 256, "seed": 0},
 )  # fmt: skip
 FINE: Fresh = (
     SKEW | {"model": ["deepseek-v2", "qwen3-235b-a22b"], "seed": [33, 34], "batch": [512, 768],
@@ -234,6 +233,8 @@ ROWS: tuple[Row, ...] = (
     Row("placement: tabu search by layer", "price-and-swap", GPU_BINDS,
         {(layer_trees.LayerTrees, "search"): _nothing}),
     Row("placement: residual problem", "price-and-swap", DECODES,
+        {(placement_lagrangian, "solve_residual"): lambda *_: (0, None)}),
+    Row("placement: residual problem before prices have converged", "price-and-swap", DECODES,
         {(placement_lagrangian._Run, "is_time"): _never}),
     Row("placement: perturbed local optima", "price-and-swap", GPU_BINDS,
         {(placement_lagrangian, "PERTURBATIONS"): 0}),

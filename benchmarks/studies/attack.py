@@ -68,7 +68,7 @@ from typing import Any
 import moeopt
 from benchmarks.rooms.core import InstanceEnvelope
 from benchmarks.rooms.problems import get_problem
-from benchmarks.rooms.solvers import EXACT, get_method, problem_methods
+from benchmarks.rooms.solvers import EXACT, problem_methods
 from moeopt import InputError
 from tests.mathprog.solve import MATHPROG, by_glpk
 from tests.problems.instances_to_break import MAKERS, MIXED
@@ -194,13 +194,13 @@ def truth_of(instance: Any) -> Truth | None:
     methods go through: no grid, no bound, no start.
     """
     problem = get_problem(instance.problem)
-    if problem.oracle.count(instance) > problem.oracle.MAX_CANDIDATES:
+    if problem.count(instance) > problem.max_candidates():
         return None
     best = None
-    for candidate in problem.oracle.candidates(instance):
-        objective = problem.check.objective(instance, candidate)
+    for candidate in problem.candidates(instance):
+        objective = problem.objective(instance, candidate)
         better = best is None or pair(objective) < pair(best)
-        if better and not problem.check.violations(instance, candidate):
+        if better and not problem.violations(instance, candidate):
             best = objective
     return Truth(best)
 
@@ -246,7 +246,7 @@ def attack(case: Case, options: Options) -> Told:
     # Where numbers are small it is not the engines that are wrong then, but the model.
     if len(refuted) > 1 and not kind.startswith(MIXED):
         told.note("several engines", "false bound", where, sorted(refuted))
-    for name, rule in get_problem(problem).heuristics.HEURISTICS.items():
+    for name, rule in get_problem(problem).functions().items():
         try:
             solution = rule(instance)
         except Exception as error:  # as above
@@ -254,7 +254,7 @@ def attack(case: Case, options: Options) -> Told:
             continue
         if solution is None:
             continue
-        check = get_problem(problem).check
+        check = get_problem(problem)
         valid = not check.violations(instance, solution)
         below = truth.objective is None or (
             pair(check.objective(instance, solution)) < pair(truth.objective)
@@ -353,7 +353,7 @@ def _bare(instance: Any, way: Any, work: float) -> Answer:
     from benchmarks.rooms.core import Run
 
     problem = get_problem(instance.problem)
-    built = get_method(problem, "cp-sat").built(instance)
+    built = problem.model(instance, "cp-sat")
     built.post()
     found = Run(built.model, inf, effort=work, way=way, options=built.parameters).solve()
     if found.status == "invalid":
@@ -361,9 +361,9 @@ def _bare(instance: Any, way: Any, work: float) -> Answer:
     objective, bound = None, None if found.bound is None else found.bound * built.objective_unit
     if found.found:
         solution = built.decode(found.value)
-        if wrong := problem.check.violations(instance, solution):
+        if wrong := problem.violations(instance, solution):
             raise ValueError(f"its solution is wrong: {wrong[0]}")
-        objective = problem.packing(instance).pack(problem.check.objective(instance, solution))
+        objective = problem.packing(instance).pack(problem.objective(instance, solution))
     return Answer(found.status, objective, bound)
 
 
@@ -471,7 +471,7 @@ def added_up(files: Sequence[Path]) -> Iterator[str]:
                 columns = cells
             elif columns and all(cell.isdigit() for cell in cells):
                 own = not label.startswith(("auto", "brute-force", MATHPROG, *EXACT))
-                rule = own and label in get_problem(problem).heuristics.HEURISTICS
+                rule = own and label in get_problem(problem).functions()
                 method = "heuristics" if rule else "own methods" if own else label
                 row = rows.setdefault(method, Counter())
                 row.update(dict(zip(columns, map(int, cells), strict=True)))

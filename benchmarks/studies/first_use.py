@@ -84,7 +84,7 @@ def problems() -> Iterator[str]:
     """Yield the table of problems, each with its own exact method and an empty cache."""
     yield "| problem | CPU s | of them again | kernels |\n|---|---:|---:|---:|"
     for name, file in INSTANCES.items():
-        [method, *_] = PROBLEMS[name.partition(",")[0]].exact_methods
+        method = PROBLEMS[name.partition(",")[0]].exact[0].name
         limit = OPEN_UNITS.get(name, UNITS)
         arguments = ("solve", str(LIBRARY / file), "--method", method, "--work-limit", limit)
         with tempfile.TemporaryDirectory() as cache:

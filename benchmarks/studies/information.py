@@ -127,7 +127,9 @@ def measured(group: str, instance: Instance, optimum_ns: int) -> Iterator[Measur
         plans = [HEURISTICS[name](instance) for name in (rule, f"{rule}-hindsight")]
         excess = [objective(instance, plan) / optimum_ns - 1 for plan in plans if plan is not None]
         if len(excess) == len(plans):
-            yield Measured(group, instance.name, rule, problem.knew(rule, instance) or "", *excess)
+            yield Measured(
+                group, instance.name, rule, problem.information(rule, instance) or "", *excess
+            )
 
 
 def summary(

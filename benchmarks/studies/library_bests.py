@@ -48,7 +48,7 @@ def open_entries(library: Path, problems: list[str], only: str = "") -> list[Ent
 
 def tools(problem: str) -> list[str]:
     """Return the exact methods that are worth a limit of work."""
-    return [*get_problem(problem).exact_methods, "cp-sat", "milp"]
+    return [*(one.name for one in get_problem(problem).exact), "cp-sat", "milp"]
 
 
 def better(entry: Entry, work: float, enter: bool) -> Iterator[str]:

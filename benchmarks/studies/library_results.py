@@ -136,7 +136,7 @@ def solved(file: str, work: float) -> list[Row]:
     problem = get_problem(file.split("/")[0])
     instance = moeopt.load(ROOT / file)
     rows = []
-    for method in (*problem.heuristics.HEURISTICS, next(iter(problem.exact_methods))):
+    for method in (*problem.functions(), problem.exact[0].name):
         begin = time.process_time()
         try:
             result = moeopt.solve(instance, method, work_limit=work)
@@ -204,7 +204,7 @@ def _changed(was: Row, now: Row) -> Iterator[str]:
         yield f"proofs contradict each other, {states}, {objectives}"
     elif PROOFS.index(now.proof) < PROOFS.index(was.proof):
         yield f"weaker proof, {was.proof} -> {now.proof or 'none'}"
-    if was.method in get_problem(was.file.split("/")[0]).heuristics.HEURISTICS:
+    if was.method in get_problem(was.file.split("/")[0]).functions():
         if was.objective != now.objective:
             yield f"heuristic's {objectives}"
     elif was.status not in PROVEN and was.objective and not () < now.objective <= was.objective:

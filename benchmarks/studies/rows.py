@@ -105,7 +105,7 @@ def searches(rows: list[Row], given: argparse.Namespace) -> Iterator[str]:
            f"| on the first {given.beside}: own | CP-SAT | HiGHS |")  # fmt: skip
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     for row in rows:
-        own = next(iter(PROBLEMS[row.name.split(",")[0]].exact_methods))
+        own = PROBLEMS[row.name.split(",")[0]].exact[0].name
         work = row.work * given.work
         for kind, instances in instances_of(row, given.count):
             all_of = ablation.measured(instances, own, work, [0])

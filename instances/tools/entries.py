@@ -158,7 +158,7 @@ def claims(folder: Path) -> dict[str, Mapping[str, Any]]:
     InputError
         If one is of another form, or its key leads out of the folder.
     """
-    names = get_problem(folder.name).check.OBJECTIVE
+    names = get_problem(folder.name).minimises()
     for key, claim in _read(_CLAIMS, folder / BEST).items():
         if inside(folder, key) is None:
             raise InputError(f"{folder / BEST}: {shown(key)}: must be a file below {folder}")
@@ -260,7 +260,7 @@ def short_table(library: Path, problem: str | None) -> str:
 
 def _words(problem: str) -> str:
     """Return what a problem minimises first, if that is no time."""
-    first = get_problem(problem).check.OBJECTIVE[0]
+    first = get_problem(problem).minimises()[0]
     return "" if first.endswith("_ns") else first.replace("_", " ")
 
 

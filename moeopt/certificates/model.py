@@ -91,7 +91,7 @@ def neutral_model(
     problem = get_problem(instance.problem)
     if form is not None:
         return _by_lemma(instance, form)
-    built: Any = problem.milp()(instance)
+    built: Any = problem.model(instance, "milp")
     known = 0
 
     def look() -> None:
@@ -167,7 +167,7 @@ def _neutral(
         "objective": made.objective,
         "constant": made.constant,
         "denominator": made.denominator,
-        "grid": get_problem(instance.problem).bounds.objective_grid(instance),
+        "grid": get_problem(instance.problem).grid(instance),
     }
     return NeutralModel(data, made.first, made.tighten, made.choice)
 

@@ -63,7 +63,7 @@ def _print(problem: str, found: "Explanation") -> None:
     from moeopt.core.objective import difference
     from moeopt.problems.registry import get_problem
 
-    sentences = get_problem(problem).check.CONSTRAINTS
+    sentences = get_problem(problem).constraints()
     if found.status == "infeasible":
         print("these rules cannot hold together:" if found.minimal else "among these rules:")
         for rule in found.conflict:
@@ -91,7 +91,7 @@ def _print_binding(problem: str, found: "Binding") -> None:
 
     print(f"solution: {shown(problem, found.objective)}")
     whole = sum(found.devices.values())
-    unit = get_problem(problem).check.OBJECTIVE[0].rpartition("_")[2]
+    unit = get_problem(problem).minimises()[0].rpartition("_")[2]
     if found.devices:
         print(f"  {next(iter(found.devices))} binds most; the critical path is")
     for name, part in found.parts.items():

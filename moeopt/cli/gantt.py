@@ -135,8 +135,7 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
         raise InputError(f"{path}: {constraint}: {sentence}")
     if (drawn := critical_lanes(problem, solution)) is None:
         raise InputError(f"{path}: solutions of {problem.problem} are not schedules")
-    checker = get_problem(problem.problem).check
-    objective = checker.objective(problem, solution)
+    objective = get_problem(problem.problem).objective(problem, solution)
     return f"{path.name}: {in_ms(problem.problem, objective)}", drawn
 
 

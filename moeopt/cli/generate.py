@@ -66,7 +66,6 @@ def _app(problems: "Iterable[str]") -> "App":
 def __getattr__(problem: str) -> "Callable[..., int] | App":
     """Return the command of a problem; its own options are `Options` of its ``generate.py``."""
     from moeopt.core.problem import Stretch
-    from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import PROBLEMS, get_problem
 
     if problem == "app":
@@ -78,7 +77,7 @@ def __getattr__(problem: str) -> "Callable[..., int] | App":
         own.append(keyword("later_out", Path | None, Parameter(help=LATER_OUT, group=OUTPUT)))
     if isinstance(holdout, Stretch):
         own.append(keyword("later", int | None, Parameter(help=LATER, group=OUTPUT)))
-    for name, info in generator_of(problem).options.model_fields.items():
+    for name, info in get_problem(problem).Options().model_fields.items():
         about = Parameter(help=info.description, group=group("Options"))
         kind: object = info.annotation
         kind = Annotated[kind, human(name, kind)]
@@ -134,12 +133,11 @@ def _twins(
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
     from moeopt.core.problem import Phases
-    from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem
 
     holdout = get_problem(problem).holdout
     if isinstance(holdout, Phases):
-        usual = generator_of(problem).options.model_fields[holdout.option].default
+        usual = get_problem(problem).Options().model_fields[holdout.option].default
         if given.pop(holdout.option) != usual:
             order = " and ".join(holdout.order)
             raise InputError(

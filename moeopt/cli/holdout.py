@@ -20,10 +20,9 @@ from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
-    from moeopt.problems.tri_domain.fixed_layout import ScheduleName
     from moeopt.study.holdout import Bracket, HeldOut, Row
 
-SCHEDULES: "dict[str, tuple[ScheduleName, ...]]" = {
+SCHEDULES: dict[str, tuple[str, ...]] = {
     "exact": ("exact",),
     "trimoe": ("trimoe",),
     "both": ("exact", "trimoe"),

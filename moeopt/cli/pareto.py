@@ -18,7 +18,7 @@ from moeopt.cli.options import (
     print_json,
     shown,
 )
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, about
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -50,13 +50,9 @@ def pareto_command(
     limits = arguments.limits(options.time_limit, options.work_limit)
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)
-    if home.front is None:
-        raise InputError(
-            f"{instance}: {problem.problem} has no Pareto front: one objective decides"
-        )
-    with limits.clock():
+    with limits.clock(), about(instance):
         deadline = Deadline(limits.first)
-        points = home.front()(problem, lambda: deadline.remaining_s == 0)
+        points = home.front(problem, lambda: deadline.remaining_s == 0)
     if points is None:
         unit = "s" if limits.work is None else "units of work"
         print(f"{problem.name}: no front within the limit of {limits.first:g} {unit}")
@@ -92,13 +88,12 @@ def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None
     from moeopt.problems.registry import get_problem
 
     home = get_problem(problem.problem)
-    check = home.check
     named: JsonObject = {}
-    for name, heuristic in home.heuristics.HEURISTICS.items():
+    for name, heuristic in home.functions().items():
         if (solution := heuristic(problem)) is not None:
-            named[name] = check.objective(problem, solution)
+            named[name] = home.objective(problem, solution)
     with drawing(out):
         from moeopt.study.pictures import draw_front, save_figure
 
         front = [p.objective for p in points]
-        save_figure(draw_front(problem.name, check.OBJECTIVE, front, named), out)
+        save_figure(draw_front(problem.name, home.minimises(), front, named), out)

@@ -61,6 +61,11 @@ E = TypeVar("E", bound=Any)
 """A row of an instance that bears an expert's number."""
 
 
+def absent(value: object) -> bool:
+    """Tell whether an optional field is left out; such a field is not written to files."""
+    return value is None
+
+
 class Frozen(BaseModel):
     """A value object: immutable, and an unknown key is an error that names the key."""
 
@@ -313,7 +318,7 @@ class InstanceEnvelope(Data):
     def minimises(self) -> tuple[str, ...]:
         """Return the names of the objective's entries, each with its unit; first things first."""
         package = sys.modules[type(self).__module__.rpartition(".")[0]]
-        names: tuple[str, ...] = package.PROBLEM.check.OBJECTIVE
+        names: tuple[str, ...] = package.PROBLEM.minimises()
         return names
 
     def __repr__(self) -> str:

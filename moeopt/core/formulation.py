@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from moeopt.core.signals import signals_wait
 
@@ -63,6 +63,12 @@ class Formulation:
     whole: Sequence[str] = ()
     """Beginnings of names of variables, beside binaries, that a MILP has to keep whole."""
 
+    model: Any
+    """The CP-SAT model, or for `moeopt.core.linear` the MILP once it is posted."""
+
+    objective_unit: int
+    """Packed objective of one unit of the model's objective."""
+
     look: Callable[[], None] = staticmethod(lambda: None)
     """The `checkpoint` of `post`, for a method that posts for longer than a tenth of a second."""
 
@@ -87,6 +93,14 @@ class Formulation:
             if constraint not in without:
                 checkpoint()
                 getattr(self, method)()
+
+    def start_from(self, solution: Any, objective: Any) -> None:
+        """Start from a solution, and allow none that is worse."""
+        raise NotImplementedError
+
+    def decode(self, value: Callable[[Any], int]) -> Any:
+        """Return the solution that the variables' values stand for."""
+        raise NotImplementedError
 
 
 def first_of(flags: Iterable[IntVar], value: Callable[[IntVar], int]) -> int | None:

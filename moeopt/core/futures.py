@@ -1,6 +1,6 @@
 """Decisions for loads that are not known yet: what a sample of futures is, and what is minimised.
 
-A problem with loads can be decided for what comes after them. Its module ``robust`` has
+A problem with loads can be decided for what comes after them. Its module ``later`` has
 
     decide(observed, draw, search, futures)
 

@@ -23,9 +23,11 @@ EVERY_PROBLEM = {
     "violations": "check",
     "objective": "check",
     "lower_bound": "bounds",
-    "HEURISTICS": "heuristics",
 }
 """Public name of every problem's package -> the module it lives in."""
+
+HEURISTICS = "HEURISTICS"
+"""Public name of every problem's package: its heuristics' functions by name."""
 
 
 def lazy_names(
@@ -44,14 +46,18 @@ def lazy_names(
     home = EVERY_PROBLEM | dict(more or {})
 
     def get(name: str) -> object:
-        if name not in home:
+        here = sys.modules[package]
+        if name == HEURISTICS:
+            value = here.PROBLEM.functions()
+        elif name in home:
+            module = home[name] if "." in home[name] else f"{package}.{home[name]}"
+            value = getattr(import_module(module), name)
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = home[name] if "." in home[name] else f"{package}.{home[name]}"
-        value = getattr(import_module(module), name)
-        setattr(sys.modules[package], name, value)
+        setattr(here, name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home})
+        return sorted({*vars(sys.modules[package]), *home, HEURISTICS})
 
     return get, names

@@ -10,16 +10,13 @@ smallest that the variables' limits allow.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import pulp
 
 from .errors import InputError
 from .formulation import FLOAT_RANGE, Formulation
 from .rows import divided
-
-InstanceT = TypeVar("InstanceT")
-ModelT = TypeVar("ModelT")
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
@@ -99,10 +96,8 @@ class InFloats(Formulation):
         return model.decode(lambda variable: value(self._columns[variable.index]))
 
 
-def in_floats(model: Callable[[InstanceT], ModelT]) -> Callable[[InstanceT], ModelT]:
+def in_floats(model: type[Formulation]) -> type[Formulation]:
     """Return the class of the MILP model with the rows of a class of CP-SAT models."""
-    if not isinstance(model, type):
-        raise TypeError("a model is a class")
     return type("Model", (InFloats, model), {"__doc__": model.__doc__})
 
 

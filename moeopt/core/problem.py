@@ -1,198 +1,149 @@
-"""A problem: what it says about itself, and callables for all that it has.
+"""Base class of a problem: plain data about it, and methods that import what they need.
 
-The one object of a problem, ``PROBLEM`` in its package, is of plain values and functions. A
-function imports what it hands out when it is first called: reading the object imports no solver,
-and solving a file imports no simulator.
+A problem's package has one subclass and one object of it, ``PROBLEM``. Reading the object imports
+neither numpy nor a solver, and solving a file imports no simulator: modules are imported by the
+methods that use them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
+from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective, Packing
 from moeopt.core.settlements import Settlement, split_name
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from moeopt.core.formulation import Formulation
     from moeopt.core.futures import Draw, Futures
     from moeopt.core.search import Search
     from moeopt.core.view import Changes, Difference, Lane
 
 InstanceT = TypeVar("InstanceT")
 SolutionT = TypeVar("SolutionT")
-InstanceIn = TypeVar("InstanceIn", contravariant=True)
-SolutionIn = TypeVar("SolutionIn", contravariant=True)
-SolutionOut = TypeVar("SolutionOut", covariant=True)
+
+Information = Literal["none", "past loads", "current loads", "oracle"]
+"""Which loads a heuristic decides by: none, earlier ones, those that the router has just given, or
+those that it is measured on, before they are there."""
+
+NOTHING = "nothing"
+"""Information in words: numbers, sizes and times alone, whatever the loads are."""
+
+THIS_STEP = "this step's loads"
+"""Information in words: the loads of the step that is measured, after the router has run."""
+
+HINDSIGHT = "the measured loads (hindsight)"
+"""Information in words: the loads that are measured, before they are there."""
+
+FORECAST = "a forecast from these loads"
+"""Information of method `ROBUST`, in words."""
+
+IN_WORDS: Mapping[Information, str] = {
+    "none": NOTHING,
+    "past loads": "past loads",
+    "current loads": THIS_STEP,
+    "oracle": HINDSIGHT,
+}
+"""Information -> what tables print where a heuristic has no note of its own."""
+
+ROBUST = "robust"
+"""Method of every problem that can be decided for loads that come later."""
+
+HELD_OUT = "held out"
+"""Name in provenance of the part of a trace that nothing is decided on."""
+
+EXACT = "exact"
+"""Scheduler that gives every layer the best schedule there is."""
+
+Schedule = str | Callable[[Any], Any]
+"""One of a problem's `schedulers`, or a function from a layer's instance to its solution."""
+
+Engine = Literal["cp-sat", "milp"]
+"""Kind of solver that a model is for."""
 
 
-class Checker(Protocol[InstanceIn, SolutionIn]):
-    """A problem's ``check.py``: the judge, which shares nothing with any model."""
-
-    @property
-    def CONSTRAINTS(self) -> Mapping[str, str]:  # noqa: N802
-        """Constraint ID -> the rule in a sentence."""
-
-    @property
-    def OBJECTIVE(self) -> tuple[str, ...]:  # noqa: N802
-        """Names of the objective's entries, each with its unit."""
-
-    def violations(
-        self, instance: InstanceIn, solution: SolutionIn, claimed: Any = None, /
-    ) -> list[tuple[str, str]]:
-        """Return (constraint ID, sentence) for all that is wrong; empty for a valid solution.
-
-        A claimed objective below what the solution costs is wrong, too.
-        """
-
-    def objective(self, instance: InstanceIn, solution: SolutionIn, /) -> Objective:
-        """Return what a solution costs."""
-
-
-class Bounds(Protocol[InstanceIn]):
-    """A problem's ``bounds.py``."""
-
-    def lower_bound(self, instance: InstanceIn, /) -> Objective:
-        """Return what no solution can be below."""
-
-    def objective_grid(self, instance: InstanceIn, /) -> int:
-        """Return a number of which every objective, packed, is a multiple."""
-
-
-class Rules(Protocol[InstanceIn, SolutionOut]):
-    """A problem's ``heuristics.py``."""
-
-    @property
-    def HEURISTICS(self) -> Mapping[str, Callable[..., SolutionOut | None]]:  # noqa: N802
-        """Name -> heuristic; keyword arguments are settlements."""
-
-    @property
-    def WARM_START(self) -> Callable[[InstanceIn], SolutionOut | None]:  # noqa: N802
-        """The heuristic whose solution models start from."""
-
-
-class Oracle(Protocol[InstanceIn, SolutionOut]):
-    """A problem's ``oracle.py``: every candidate, for tiny instances."""
-
-    @property
-    def MAX_CANDIDATES(self) -> int:  # noqa: N802
-        """More are not enumerated."""
-
-    def count(self, instance: InstanceIn, /) -> int:
-        """Return how many candidates there are."""
-
-    def candidates(self, instance: InstanceIn, /) -> Iterator[SolutionOut]:
-        """Yield them, valid or not."""
-
-
-class View(Protocol[InstanceIn, SolutionIn]):
-    """A problem's ``view.py``."""
-
-    def facts(self, instance: InstanceIn, solution: SolutionIn, /) -> dict[str, str | int]:
-        """Return what reports say about a solution."""
-
-    def differences(
-        self, instance: InstanceIn, ours: SolutionIn, best: SolutionIn, /
-    ) -> "Iterator[Difference]":
-        """Yield what two solutions decide differently."""
-
-    def changes(self, instance: InstanceIn, solution: SolutionIn, /) -> "Changes":
-        """Yield solutions in which one decision is another."""
-
-
-class BuiltModel(Protocol):
-    """A model of an instance, for CP-SAT or MILP; see `moeopt.core.formulation.Formulation`."""
-
-    model: Any
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """What CP-SAT is told beside the limits."""
-
-    @property
-    def objective_unit(self) -> int:
-        """What one unit of the model's objective is, packed."""
-
-    def post(self, without: Collection[str] = (), checkpoint: Callable[[], None] = ..., /) -> None:
-        """Post every constraint but some."""
-
-    def start_from(self, solution: Any, objective: Any, /) -> None:
-        """Start from a solution, and allow none that is worse."""
-
-    def decode(self, value: Callable[[Any], int], /) -> Any:
-        """Return the solution of the variables' values."""
-
-
-class Algorithm(Protocol[InstanceIn]):
-    """A module with an exact algorithm, whose docstring has the proof: see `exact_methods`.
-
-    It may have ``brief(instance)`` too, which says whether the algorithm uses no solver on an
-    instance and comes back to Python every 50 ms, so that it needs no thread.
-    """
-
-    def solve(self, instance: InstanceIn, search: "Search", /) -> object:
-        """Report incumbents and bounds to the search until it is closed or told to stop."""
-
-
-@dataclass(frozen=True)
-class ExactMethod(Generic[InstanceT]):
-    """An exact algorithm of a problem, beside the models that every problem has.
+class Heuristic(NamedTuple):
+    """Heuristic of a problem: where it is written, and what it may know.
 
     Attributes
     ----------
-    algorithm
-        Imports and returns the module with ``solve(instance, search)``.
-    then
-        An exact method of the problem that hands a model to a solver and goes on from the
-        incumbent and the bound if the algorithm ends before its proof; None if there is none. Not
-        after a `Search` that was `enough`.
+    name
+        Name of the method.
+    where
+        Module and function, relative to the problem's package: ``".heuristics:greedy"``. Keyword
+        arguments of the function are settlements.
+    information
+        Loads that it decides by.
+    note
+        The same in more detail, as tables print it; empty where the information says all.
+    needs
+        Optional field of an instance without which the heuristic is no more than another one. It
+        is not among those that run by default on an instance without that field.
+    coincides_with
+        Heuristic that decides the same by construction, on some instances at least; the
+        specification has the proof. Tables merge the two where all their solves agree.
+    label
+        Words that stand beside the name in tables, so that its figures are not taken for more than
+        they are, e.g. "on the given layout".
     """
 
-    algorithm: Callable[[], Algorithm[InstanceT]]
+    name: str
+    where: str
+    information: Information
+    note: str = ""
+    needs: str | None = None
+    coincides_with: str | None = None
+    label: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """Information as tables print it."""
+        return self.note or IN_WORDS[self.information]
+
+
+class ExactMethod(NamedTuple):
+    """Exact algorithm of a problem, beside the models that every problem has.
+
+    Attributes
+    ----------
+    name
+        Name of the method.
+    where
+        Module with ``solve(instance, search)``, relative to the problem's package. Its docstring
+        has the proof. It may have ``brief(instance)``, which tells whether the algorithm uses no
+        solver on an instance and looks at the clock every 50 ms, so that it needs no thread.
+    then
+        Method that hands a model to a solver and goes on from the incumbent and the bound if the
+        algorithm ends before its proof; None if there is none. It does not follow a search that was
+        `enough`.
+    """
+
+    name: str
+    where: str
     then: str | None = None
 
 
-@dataclass(frozen=True)
-class Generator(Generic[InstanceT]):
-    """How instances of a problem are made from a machine, a model and a trace.
+class Violation(NamedTuple):
+    """Broken constraint: its ID, and a sentence with the numbers."""
 
-    Attributes
-    ----------
-    options
-        What it can be told, beside machine, model, trace and seed.
-    generate
-        (source, options) -> instance.
-    resettled
-        (instance, settlement, value) -> the same instance under another value of a settlement; None
-        where it does not carry what that takes.
-    trace_of
-        (source, options) -> the trace that a workload draws for these options.
-    quantum_ns
-        What costs are rounded up to multiples of by default, if not the usual.
-    from_counts
-        Whether steps can be drawn from counts of tokens per expert.
-    """
-
-    options: "type[BaseModel]"
-    generate: Callable[[Any, Any], InstanceT]
-    resettled: Callable[[InstanceT, str, str], InstanceT | None] | None = None
-    trace_of: Callable[[Any, Any], Any] | None = None
-    quantum_ns: int | None = None
-    from_counts: bool = False
+    constraint: str
+    sentence: str
 
 
 @dataclass(frozen=True)
 class Run:
-    """A decision that was run on an instance.
+    """Cost of a decision on an instance.
 
     Attributes
     ----------
     objective
-        What it cost.
+        The cost.
     unproven
-        Of how many loads the exact schedule is not proven the best; 0 for all other schedulers,
-        which claim nothing.
+        Number of loads whose exact schedule is not proven to be the best; 0 for all other
+        schedulers, which claim nothing.
     """
 
     objective: Objective
@@ -205,92 +156,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Later(Generic[InstanceT, SolutionT]):
-    """How decisions are run on loads that come later, where they do not stay just as they are.
-
-    Attributes
-    ----------
-    run
-        (instance, decision, schedule) -> `Run`; None if the decision
-        becomes a solution of the instance by `unchanged`, and the checker says what it costs.
-    adopted
-        (instance, decision, schedule) -> solution.
-    unchanged
-        (instance, decision) -> solution, if more changes than the instance's name.
-    windows_of
-        Instance -> its windows as instances of their own.
-    joined
-        Instances -> one in which a decision costs what it does in all of them, or less.
-    separated
-        (instance, decision on a joined one) -> decision on it.
-    is_scheduled
-        Whether what a decision costs depends on who schedules it.
-    """
-
-    run: Callable[[InstanceT, SolutionT, Any], Run] | None = None
-    adopted: Callable[[InstanceT, SolutionT, Any], SolutionT] | None = None
-    unchanged: Callable[[InstanceT, SolutionT], SolutionT] | None = None
-    windows_of: Callable[[InstanceT], list[InstanceT]] | None = None
-    joined: Callable[[Sequence[InstanceT]], InstanceT] | None = None
-    separated: Callable[[InstanceT, SolutionT], SolutionT] | None = None
-    is_scheduled: bool = False
-
-
-@dataclass(frozen=True)
-class Robust(Generic[InstanceT]):
-    """Decisions for later loads than those of the instance; see `moeopt.core.futures`.
-
-    Attributes
-    ----------
-    draw
-        (instance, futures, seed) -> what futures are drawn by.
-    decide
-        Reports its decision to the search.
-    """
-
-    draw: "Callable[[InstanceT, Futures, int], Draw]"
-    decide: "Callable[[InstanceT, Draw, Search, Futures], None]"
-
-
-@dataclass(frozen=True)
-class Parts(Generic[InstanceT, SolutionT]):
-    """What of a problem every solve needs: imported together, without solvers or simulator.
-
-    Attributes
-    ----------
-    instance, solution
-        The classes.
-    lanes
-        (instance, solution) -> the schedule, to draw; None if solutions are no schedules.
-    lanes_are_sums
-        Whether its bars are sums over many steps.
-    knew
-        (instance, heuristic) -> by which information about loads it decided, where that depends on
-        the instance; None where `Problem.knows` says it.
-    precision
-        (instance, solution) -> a sentence about how exact the objective is, or None.
-    second_key_radix
-        Instance -> a number above every second entry of the objective, if it has two.
-    """
-
-    instance: type[InstanceT]
-    solution: type[SolutionT]
-    check: Checker[InstanceT, SolutionT]
-    bounds: Bounds[InstanceT]
-    heuristics: Rules[InstanceT, SolutionT]
-    oracle: Oracle[InstanceT, SolutionT]
-    view: View[InstanceT, SolutionT]
-    settlements: tuple[Settlement, ...] = ()
-    lanes: "Callable[[InstanceT, SolutionT], list[Lane]] | None" = None
-    lanes_are_sums: bool = False
-    knew: Callable[[InstanceT, str], str | None] | None = None
-    precision: Callable[[InstanceT, SolutionT], str | None] | None = None
-    second_key_radix: Callable[[InstanceT], int] | None = None
-
-
-@dataclass(frozen=True)
 class Stretch:
-    """Loads are a stretch of a trace: two options of the generator say which.
+    """Loads that are a stretch of a trace, as two options of the generator say.
 
     Attributes
     ----------
@@ -317,7 +184,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Phases:
-    """Loads are of one phase: one option of the generator says which.
+    """Loads of one phase, as one option of the generator says.
 
     Attributes
     ----------
@@ -336,179 +203,374 @@ class Phases:
         return frozenset({self.option})
 
 
-NOTHING = "nothing"
-"""What a rule knew that decides by numbers, sizes and times alone, whatever the loads are."""
-
-THIS_STEP = "this step's loads"
-"""What a rule knew that runs after the router, for the step that it is measured on."""
-
-HINDSIGHT = "the measured loads (hindsight)"
-"""What a rule knew that decides on the loads it is measured on, before they are there."""
-
-ROBUST = "robust"
-"""The method of every problem that can be decided for loads that come later."""
-
-FORECAST = "a forecast from these loads"
-"""What it knows on the loads that it is measured on if they came later."""
-
-HELD_OUT = "held out"
-"""What provenance calls the part of a trace that nothing is decided on."""
-
-Front = Callable[[InstanceT, Callable[[], bool]], Sequence[Any] | None]
-"""(instance, stopped) -> every undominated point; None if told to stop before."""
-
-OPTIONAL_PARTS = ("restrictions", "holdout", "robust", "lanes", "executor")
-"""What a problem may lack, if `Problem.absent` says why."""
-
-
-@dataclass(frozen=True, eq=False)
 class Problem(Generic[InstanceT, SolutionT]):
-    """One problem.
+    """Base class of a problem.
+
+    A method without a body of its own calls the function of the same name in one of the problem's
+    modules; `MODULES` names them. A subclass may override any method.
 
     Attributes
     ----------
     name
-        Of its folder, and in its files.
-    about
-        What is decided, in a line: its package's docstring.
+        Name of its folder, and in its files.
     title
         What is decided, as a report's heading.
     paper
         The published system whose decision it is; the specification cites it in full.
-    published_rule
+    published
         The heuristic that decides as that system does.
+    heuristics
+        The published heuristics and plain ones.
+    exact
+        The problem's own exact algorithms, the best one first.
     restrictions
         Field of the instance -> the value that restricts nothing. A report prices a restriction by
         comparing instances that differ in one of these fields only.
     holdout
         How the generator says which loads come later, for decisions that outlast the loads they
         were made on.
-    exact_methods
-        Method name -> the problem's own exact algorithms, the best one first.
-    absent
-        Why something is None: "restrictions", "holdout", "robust", "lanes" or "executor".
-    labels
-        Method name -> what a table has to say beside it, in a few words, so that nobody takes its
-        figure for more than it is, e.g. "on the given layout".
-    knows
-        Heuristic -> the information about loads that it decides by, in a few words: `NOTHING`,
-        `THIS_STEP`, `HINDSIGHT` or words of the problem's own. Every heuristic has an entry. Where
-        it depends on the instance, `Parts.knew` says it and the entry is what holds elsewhere; ask
-        `knew`.
-    coincide
-        Heuristic -> another one that decides the same by construction, on some instances at least;
-        the specification has the proof. Tables merge the two where all their solves agree.
     sample_rule
         Where there is a hold-out: the simple heuristic that decides by the loads of the instance,
-        or does nothing. What another method's decision brings on later loads is a share of what
-        hindsight would have brought over this one's.
-    needs
-        Heuristic -> the optional field of an instance without which it is no more than another
-        rule; it is not among those run by default there.
+        or does nothing. The gain of another method's decision on later loads is a share of what
+        hindsight would have gained over this one's.
+    schedulers
+        Names of those who can schedule a decision, the exact one first; empty if the cost of a
+        decision does not depend on that.
+    absent
+        Reason why the problem lacks one of `OPTIONAL`.
     unpriced
-        Constraint ID -> why it has no price: left out it would not be relaxed but leave no problem,
-        as "each expert runs somewhere".
-    parts
-        Imports and returns what every solve needs; its entries are properties here.
-    cpsat
-        Imports and returns the class of the CP-SAT model.
-    generator, executor, later, robust
-        Import and return the `Generator`; (instance, solution) -> what the event engine executed;
-        how decisions are run on later loads, None if they stay just as they are; method `ROBUST`.
-    front
-        Imports and returns (instance, stopped) -> the Pareto front's points, where there is one.
+        Constraint ID -> why it has no price: without it the instance would not be relaxed, but
+        nothing would be left to decide, as for "each expert runs somewhere".
+    lanes_are_sums
+        Whether the bars of `lanes` are sums over many steps.
+    from_counts
+        Whether instances can be generated from counts of tokens per expert.
     """
 
-    name: str
-    about: str
-    title: str
-    paper: str
-    published_rule: str
-    restrictions: Mapping[str, object] | None
-    holdout: Stretch | Phases | None
-    exact_methods: Mapping[str, ExactMethod[InstanceT]]
-    parts: Callable[[], Parts[InstanceT, SolutionT]]
-    cpsat: Callable[[], Callable[[InstanceT], BuiltModel]]
-    generator: Callable[[], Generator[InstanceT]]
-    executor: Callable[[], Callable[[InstanceT, SolutionT], Any]] | None = None
-    later: Callable[[], Later[InstanceT, SolutionT]] | None = None
-    robust: Callable[[], Robust[InstanceT]] | None = None
-    front: Callable[[], Front[InstanceT]] | None = None
-    absent: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    knows: Mapping[str, str] = field(default_factory=dict)
-    coincide: Mapping[str, str] = field(default_factory=dict)
-    sample_rule: str | None = None
-    needs: Mapping[str, str] = field(default_factory=dict)
-    unpriced: Mapping[str, str] = field(default_factory=dict)
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    published: ClassVar[str]
+    heuristics: ClassVar[tuple[Heuristic, ...]]
+    exact: ClassVar[tuple[ExactMethod, ...]]
+    restrictions: ClassVar[Mapping[str, object]] = {}
+    holdout: ClassVar[Stretch | Phases | None] = None
+    sample_rule: ClassVar[str | None] = None
+    schedulers: ClassVar[tuple[str, ...]] = ()
+    absent: ClassVar[Mapping[str, str]] = {}
+    unpriced: ClassVar[Mapping[str, str]] = {}
+    lanes_are_sums: ClassVar[bool] = False
+    from_counts: ClassVar[bool] = False
 
-    def milp(self) -> Callable[[InstanceT], BuiltModel]:
-        """Return the class of the MILP model: the rows of the CP-SAT model, turned."""
+    OPTIONAL: ClassVar = ("restrictions", "holdout", "robust", "lanes", "execute")
+    """Parts that a problem may lack, if `absent` says why."""
+
+    MODULES: ClassVar[Mapping[str, str]] = {
+        "instance": ".instance",
+        "check": ".check",
+        "bounds": ".bounds",
+        "heuristics": ".heuristics",
+        "settlements": ".settlements",
+        "model": ".cpsat",
+        "view": ".view",
+        "generate": ".generate",
+        "execute": ".execute",
+        "later": ".later",
+    }
+    """Part of a problem -> its module, relative to the problem's package."""
+
+    @property
+    def about(self) -> str:
+        """What is decided, in a line: the docstring of the problem's package."""
+        return import_module(type(self).__module__).__doc__ or ""
+
+    def has(self, part: str) -> bool:
+        """Tell whether the problem has a part that others lack: see `OPTIONAL`."""
+        return part not in self.absent
+
+    def module(self, part: str) -> Any:
+        """Import and return one of `MODULES`."""
+        return import_module(self.MODULES[part], type(self).__module__)
+
+    def _in_later(self, function: str) -> Any:
+        """Return a function that ``later.py`` may have; None without it."""
+        return getattr(self.module("later"), function, None) if self.holdout is not None else None
+
+    def Instance(self) -> type[InstanceT]:  # noqa: N802
+        """Return the class of instances."""
+        found: type[InstanceT] = self.module("instance").Instance
+        return found
+
+    def Solution(self) -> type[SolutionT]:  # noqa: N802
+        """Return the class of solutions."""
+        found: type[SolutionT] = self.module("instance").Solution
+        return found
+
+    # The judge, which shares nothing with any model.
+
+    def constraints(self) -> Mapping[str, str]:
+        """Return constraint ID -> the rule in a sentence."""
+        found: Mapping[str, str] = self.module("check").CONSTRAINTS
+        return found
+
+    def minimises(self) -> tuple[str, ...]:
+        """Return the names of the objective's entries, each with its unit."""
+        found: tuple[str, ...] = self.module("check").OBJECTIVE
+        return found
+
+    def violations(
+        self, instance: InstanceT, solution: SolutionT, claimed: Any = None
+    ) -> list[Violation]:
+        """Return all that is wrong with a solution; empty for a valid one.
+
+        A claimed objective below what the solution costs is wrong, too.
+        """
+        found = self.module("check").violations(instance, solution, claimed)
+        return [Violation(*one) for one in found]
+
+    def objective(self, instance: InstanceT, solution: SolutionT) -> Objective:
+        """Return the cost of a solution."""
+        cost: Objective = self.module("check").objective(instance, solution)
+        return cost
+
+    def max_candidates(self) -> int:
+        """Return up to how many candidates are enumerated."""
+        most: int = self.module("check").MAX_CANDIDATES
+        return most
+
+    def count(self, instance: InstanceT) -> int:
+        """Return the number of candidates."""
+        number: int = self.module("check").count(instance)
+        return number
+
+    def candidates(self, instance: InstanceT) -> Iterator[SolutionT]:
+        """Yield every candidate of a tiny instance, valid or not."""
+        yield from self.module("check").candidates(instance)
+
+    # Bounds and methods.
+
+    def bound(self, instance: InstanceT) -> Objective:
+        """Return a lower bound of the objective, proven without a solver."""
+        bound: Objective = self.module("bounds").lower_bound(instance)
+        return bound
+
+    def grid(self, instance: InstanceT) -> int:
+        """Return a number of which every objective, packed, is a multiple."""
+        grid: int = self.module("bounds").objective_grid(instance)
+        return grid
+
+    def packing(self, instance: InstanceT) -> Packing:
+        """Return how an objective of this instance becomes one integer for a solver."""
+        radix = getattr(self.module("bounds"), "second_key_radix", None)
+        return Packing(None if radix is None else radix(instance))
+
+    def known_heuristic(self, name: str) -> Heuristic | None:
+        """Return the heuristic called `name`; None if there is none."""
+        return next((one for one in self.heuristics if one.name == name), None)
+
+    def functions(self) -> dict[str, Callable[..., SolutionT | None]]:
+        """Return the heuristics' functions by name."""
+        return {one.name: self.function(one) for one in self.heuristics}
+
+    def function(self, heuristic: Heuristic) -> Callable[..., SolutionT | None]:
+        """Import and return a heuristic's function."""
+        module, _, function = heuristic.where.partition(":")
+        found = getattr(import_module(module, type(self).__module__), function)
+        rule: Callable[..., SolutionT | None] = found
+        return rule
+
+    def start(self, instance: InstanceT) -> SolutionT | None:
+        """Return the solution that models start from, by ``WARM_START`` of ``heuristics.py``."""
+        found: SolutionT | None = self.module("heuristics").WARM_START(instance)
+        return found
+
+    def algorithm(self, method: ExactMethod) -> Any:
+        """Import and return the module of an exact method."""
+        return import_module(method.where, type(self).__module__)
+
+    def Model(self, engine: Engine) -> "type[Formulation]":  # noqa: N802
+        """Return the class of the model for CP-SAT or, with the same rows, for MILP solvers."""
+        found: type[Formulation] = self.module("model").Model
+        if engine == "cp-sat":
+            return found
         from moeopt.core.linear import in_floats
 
-        return in_floats(self.cpsat())
+        return in_floats(found)
 
-    @cached_property
-    def _parts(self) -> Parts[InstanceT, SolutionT]:
-        return self.parts()
+    def model(self, instance: InstanceT, engine: Engine) -> "Formulation":
+        """Return the model of an instance; its method `post` posts the constraints."""
+        build: Any = self.Model(engine)
+        built: Formulation = build(instance)
+        return built
 
-    @property
-    def instance(self) -> type[InstanceT]:
-        """The class of instances."""
-        return self._parts.instance
+    def front(self, instance: InstanceT, stopped: Callable[[], bool]) -> Sequence[Any] | None:
+        """Return every undominated point, or None if told to stop before.
 
-    @property
-    def solution(self) -> type[SolutionT]:
-        """The class of solutions."""
-        return self._parts.solution
+        Raises
+        ------
+        InputError
+            If the objective has one entry only.
+        """
+        raise InputError(f"{self.name} has no Pareto front: one objective decides")
 
-    @property
-    def check(self) -> Checker[InstanceT, SolutionT]:
-        """The checker."""
-        return self._parts.check
+    def compile_others(self) -> None:
+        """Compile the kernels that no method of the problem calls."""
 
-    @property
-    def bounds(self) -> Bounds[InstanceT]:
-        """Lower bounds."""
-        return self._parts.bounds
+    # Instances.
 
-    @property
-    def heuristics(self) -> Rules[InstanceT, SolutionT]:
-        """The rules, published and plain."""
-        return self._parts.heuristics
+    def Options(self) -> "type[BaseModel]":  # noqa: N802
+        """Return the class of the generator's options, beside machine, model, trace and seed."""
+        found: type[BaseModel] = self.module("generate").Options
+        return found
 
-    @property
-    def oracle(self) -> Oracle[InstanceT, SolutionT]:
-        """Every candidate."""
-        return self._parts.oracle
+    def generate(self, source: Any, options: Any) -> InstanceT:
+        """Return the instance of a source under the options."""
+        made: InstanceT = self.module("generate").generate(source, options)
+        return made
 
-    @property
-    def view(self) -> View[InstanceT, SolutionT]:
-        """What reports say."""
-        return self._parts.view
+    def trace_of(self, source: Any, options: Any) -> Any:
+        """Return the trace that a workload draws under these options.
 
-    @property
+        None if ``generate.py`` does not say, because the trace does not depend on them.
+        """
+        own = getattr(self.module("generate"), "trace_of", None)
+        return None if own is None else own(source, options)
+
+    def quantum_ns(self) -> int | None:
+        """Return the multiple that costs are rounded up to by default; None for the usual one."""
+        own: int | None = getattr(self.module("generate"), "QUANTUM_NS", None)
+        return own
+
     def settlements(self) -> tuple[Settlement, ...]:
-        """What its papers leave open, and how it is read."""
-        return self._parts.settlements
+        """Return the questions that the papers leave open, with the ways to read them."""
+        found: tuple[Settlement, ...] = self.module("settlements").SETTLEMENTS
+        return found
 
-    @property
-    def lanes(self) -> "Callable[[InstanceT, SolutionT], list[Lane]] | None":
-        """Schedules to draw, if solutions are schedules."""
-        return self._parts.lanes
+    def assume(self, instance: InstanceT, name: str, value: str) -> InstanceT | None:
+        """Return the same instance under another value of a settlement.
 
-    @property
-    def lanes_are_sums(self) -> bool:
-        """Whether bars of such a schedule are sums over many steps."""
-        return self._parts.lanes_are_sums
+        None if the instance does not carry what that takes, or ``generate.py`` has no ``assume``.
+        """
+        own = getattr(self.module("generate"), "assume", None)
+        made: InstanceT | None = None if own is None else own(instance, name, value)
+        return made
 
-    @property
-    def constraint_ids(self) -> tuple[str, ...]:
-        """The IDs that the checker knows."""
-        return tuple(self.check.CONSTRAINTS)
+    # Later loads than those that a decision was made on. By default the decision stays as it is.
 
-    def knew(self, method: str, instance: InstanceT) -> str | None:
-        """Return which information about loads a heuristic decided by on an instance, in words.
+    def reruns(self) -> bool:
+        """Tell whether ``later.py`` says what a decision costs later: a part is decided anew."""
+        return self._in_later("run") is not None
+
+    def later(self, instance: InstanceT, decision: SolutionT, schedule: Schedule) -> Run:
+        """Return what a decision that was made on other loads costs on an instance."""
+        own = self._in_later("run")
+        if own is None:
+            return Run(self.objective(instance, self.unchanged(instance, decision)))
+        run: Run = own(instance, decision, schedule)
+        return run
+
+    def adopted(self, instance: InstanceT, decision: SolutionT, schedule: Schedule) -> SolutionT:
+        """Return a decision as a solution of an instance, with what is decided anew there."""
+        own = self._in_later("adopted")
+        if own is None:
+            return self.unchanged(instance, decision)
+        solution: SolutionT = own(instance, decision, schedule)
+        return solution
+
+    def unchanged(self, instance: InstanceT, decision: SolutionT) -> SolutionT:
+        """Return a decision that stays as it is as a solution of an instance.
+
+        Raises
+        ------
+        InputError
+            If it breaks a rule of the instance.
+        """
+        own = self._in_later("unchanged")
+        if own is None:
+            copied: Any = decision
+            named: Any = instance
+            moved: SolutionT = copied.model_copy(update={"instance": named.name})
+        else:
+            moved = own(instance, decision)
+        if wrong := self.violations(instance, moved):
+            raise InputError(f"{wrong[0].constraint}: {wrong[0].sentence}")
+        return moved
+
+    def windows_of(self, instance: InstanceT) -> list[InstanceT]:
+        """Return the windows whose optima are of interest one by one, or just the instance."""
+        own = self._in_later("windows_of")
+        found: list[InstanceT] = [instance] if own is None else own(instance)
+        return found
+
+    def joined(self, instances: Sequence[InstanceT]) -> InstanceT:
+        """Return an instance in which a decision costs what it does in all of some, or less.
+
+        Raises
+        ------
+        InputError
+            If there is no such instance.
+        """
+        own = self._in_later("joined")
+        if own is None:
+            raise InputError(
+                f"{self.name}: one later instance at most: several cannot be joined to one"
+            )
+        try:
+            whole: InstanceT = own(instances)
+        except InputError as error:
+            raise InputError(f"{self.name}: later instances cannot be joined: {error}") from None
+        return whole
+
+    def separated(self, instance: InstanceT, decision: SolutionT) -> SolutionT:
+        """Return a decision on a joined instance as one on an instance among them."""
+        own = self._in_later("separated")
+        found: SolutionT = decision if own is None else own(instance, decision)
+        return found
+
+    def draw(self, instance: InstanceT, futures: "Futures", seed: int) -> "Draw":
+        """Return what futures of an instance are drawn by; see `moeopt.core.futures`."""
+        drawn: Draw = self.module("later").draw(instance, futures, seed)
+        return drawn
+
+    def decide(
+        self, observed: InstanceT, draw: "Draw", search: "Search", futures: "Futures"
+    ) -> None:
+        """Report a decision for futures of the observed loads to the search."""
+        self.module("later").decide(observed, draw, search, futures)
+
+    # Views.
+
+    def execute(self, instance: InstanceT, solution: SolutionT) -> Any:
+        """Return the run of a valid solution in the event engine (`moeopt.sim.engine.core`)."""
+        return self.module("execute").execute(instance, solution)
+
+    def facts(self, instance: InstanceT, solution: SolutionT) -> Mapping[str, str | int]:
+        """Return the facts that reports state about a solution."""
+        found: Mapping[str, str | int] = self.module("view").facts(instance, solution)
+        return found
+
+    def differences(
+        self, instance: InstanceT, ours: SolutionT, best: SolutionT
+    ) -> "Iterator[Difference]":
+        """Yield the decisions that differ between two solutions."""
+        yield from self.module("view").differences(instance, ours, best)
+
+    def changes(self, instance: InstanceT, solution: SolutionT) -> "Changes":
+        """Yield solutions in which one decision is another."""
+        yield from self.module("view").changes(instance, solution)
+
+    def lanes(self, instance: InstanceT, solution: SolutionT) -> "Sequence[Lane]":
+        """Return the schedule of a solution, to draw."""
+        found: Sequence[Lane] = self.module("view").lanes(instance, solution)
+        return found
+
+    def precision(self, instance: InstanceT, solution: SolutionT) -> str | None:
+        """Return a sentence about how exact a solution's objective is, if there is one."""
+        del instance, solution
+        return None
+
+    def information(self, method: str, instance: InstanceT) -> str | None:
+        """Return the information about loads that a heuristic decided by on an instance, in words.
 
         Parameters
         ----------
@@ -519,22 +581,14 @@ class Problem(Generic[InstanceT, SolutionT]):
         -------
         str or None
             None for methods that are none of the problem's heuristics: exact ones decide by
-            everything in the instance, users' rules by what they like.
+            everything in the instance, and custom heuristics do not say.
         """
         plain, _ = split_name(method)
-        if plain == ROBUST and self.robust is not None:
+        if plain == ROBUST and self.has(ROBUST):
             return FORECAST
-        usual = self.knows.get(plain)
-        depends = self._parts.knew
-        said = None if usual is None or depends is None else depends(instance, plain)
-        return usual if said is None else said
-
-    def packing(self, instance: InstanceT) -> Packing:
-        """Return how an objective of this instance becomes one integer for a solver."""
-        radix = self._parts.second_key_radix
-        return Packing(radix(instance) if radix else None)
-
-    def precision(self, instance: InstanceT, solution: SolutionT) -> str | None:
-        """Return a sentence about how exact a solution's objective is, if there is one."""
-        say = self._parts.precision
-        return say(instance, solution) if say else None
+        heuristic = self.known_heuristic(plain)
+        if heuristic is None:
+            return None
+        own = getattr(self.module("view"), "information", None)
+        said: str | None = None if own is None else own(instance, plain)
+        return heuristic.in_words if said is None else said

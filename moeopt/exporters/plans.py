@@ -201,7 +201,7 @@ def restricted(job: Job, restriction: str, form: str) -> tuple[Placed, Loss]:
     """
     instance = job.given(Placement).model_dump() | {"restriction": restriction}
     changed = Placement.model_validate(instance)
-    method = next(iter(get_problem("placement").exact_methods))
+    method = get_problem("placement").exact[0].name
     result = solve(changed, method, **job.limits.asked)
     solution = result.solution
     if not isinstance(solution, Residents):

@@ -18,9 +18,9 @@ from moeopt.exporters.targets.llama_cpp import (
     split_flags,
 )
 from moeopt.problems.generate import generate
+from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
 from moeopt.problems.split.generate import Options
-from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
@@ -149,7 +149,7 @@ def plan_split(
         raise NoRoomError(f"{_no_room(instance)}; {hint}")
     best = objective(instance, chosen)
     others: dict[str, float | None] = {}
-    for name, rule in HEURISTICS.items():
+    for name, rule in PROBLEM.functions().items():
         found = rule(instance)
         others[name] = None if found is None else objective(instance, found) / best - 1
 
@@ -197,7 +197,7 @@ def predict_split(
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
     if words is None:
         rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
-        found = HEURISTICS[rule](instance)
+        found = PROBLEM.functions()[rule](instance)
         if found is None:
             raise NoRoomError(_no_room(instance))
     else:

@@ -48,14 +48,14 @@ def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Agreement
     """
     checked(instance, solution)
     executed = execute(instance, solution)
-    judged = get_problem(instance.problem).check.objective(instance, solution)
+    judged = get_problem(instance.problem).objective(instance, solution)
     return Agreement(executed.timeline, executed.objective, judged)
 
 
 def checked(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:
     """Raise an `InputError` if a solution is not one, not of this instance or not valid."""
     check_pair(instance, solution)
-    if wrong := get_problem(instance.problem).check.violations(instance, solution):
+    if wrong := get_problem(instance.problem).violations(instance, solution):
         constraint, sentence = wrong[0]
         raise InputError(f"{constraint}: {sentence}")
 
@@ -69,10 +69,9 @@ def execute(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Executed:
         If there is no executor for the problem.
     """
     problem = get_problem(instance.problem)
-    if problem.executor is None:
-        reason = problem.absent.get("executor", "there is no executor")
+    if reason := problem.absent.get("execute"):
         raise InputError(f"problem: {instance.problem} cannot be executed: {reason}")
-    executed: Executed = problem.executor()(instance, solution)
+    executed: Executed = problem.execute(instance, solution)
     return executed
 
 
@@ -263,7 +262,7 @@ def critical_lanes(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Dr
     critical path each device has. None if solutions of the problem are not schedules.
     """
     problem = get_problem(instance.problem)
-    if problem.lanes is None:
+    if not problem.has("lanes"):
         return None
     lanes = tuple(problem.lanes(instance, solution))
     tasks, path, _ = tasks_of(execute(instance, solution))

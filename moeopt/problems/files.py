@@ -97,7 +97,7 @@ def _validated(path: str | Path, *, is_solution: bool) -> Any:
             raise InputError(f"{path}: {key}: is missing")
     try:
         # Not the class's own, which looks for NumPy in what is wrong: a file has none.
-        model = problem.solution if is_solution else problem.instance
+        model = problem.Solution() if is_solution else problem.Instance()
         data = {key: _given_up(value) for key, value in data.items()}
         return super(Data, model).model_validate(data)
     except ValidationError as error:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning, expect
-from moeopt.core.problem import Generator, Phases
+from moeopt.core.problem import Phases
 from moeopt.core.wording import describe, meant
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
@@ -64,7 +64,7 @@ def generate(
         The instance's name, and anything to add to its provenance.
     **options
         The problem's own options, e.g. `layer` and `batch` for tri_domain: the fields of
-        ``generator_of(problem).options``, as ``moeopt generate PROBLEM --help`` lists them.
+        ``get_problem(problem).Options()``, as ``moeopt generate PROBLEM --help`` lists them.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def generate_twins(
             raise InputError(f"{holdout.option}: is not to be given: it is {order}")
         phases = [options | {holdout.option: phase} for phase in holdout.order]
         return _made(problem, source, phases[0]), _made(problem, following, phases[1])
-    field = generator_of(problem).options.model_fields[holdout.length]
+    field = get_problem(problem).Options().model_fields[holdout.length]
     observed = options.get(holdout.length, field.default)
     if not isinstance(observed, int) or isinstance(observed, bool) or observed < 1:
         raise InputError(f"{holdout.length}: must say how many loads are observed")
@@ -166,9 +166,10 @@ def generate_twins(
     if count < 1:
         raise InputError(f"later: must be at least 1, not {count}")
     whole = options | {holdout.length: observed + count}
-    trace_of = generator_of(problem).trace_of
-    if workload is not None and trace_of is not None:
-        drawn = trace_of(source, _options(problem, whole))
+    drawn = None
+    if workload is not None:
+        drawn = get_problem(problem).trace_of(source, _options(problem, whole))
+    if drawn is not None:
         facts = (drawn.facts or {}) | {DRAWN_TOKENS: drawn.tokens}
         source, following = (
             replace(one, trace=replace(drawn, facts=facts), workload=None)
@@ -184,15 +185,10 @@ def generate_twins(
     return _made(problem, source, common | first), _made(problem, following, common | second)
 
 
-def generator_of(problem: str) -> Generator[Any]:
-    """Return the generator of a problem."""
-    return get_problem(problem).generator()
-
-
 def _quantum(problem: str, quantum_ns: int | None) -> int:
     """Return what costs are rounded up to multiples of."""
     if quantum_ns is None:
-        return generator_of(problem).quantum_ns or DEFAULT_QUANTUM_NS
+        return get_problem(problem).quantum_ns() or DEFAULT_QUANTUM_NS
     expect("quantum_ns", quantum_ns, int, np.integer, what="an integer")
     if not 1 <= quantum_ns <= MAX_NUMBER:
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
@@ -212,7 +208,7 @@ def _checked(problem: str, source: Source) -> Source:
     if source.counts is None:
         return source
     expect("counts", source.counts, Counts, what="counts, from moeopt.load_counts")
-    if not generator_of(problem).from_counts:
+    if not get_problem(problem).from_counts:
         raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
     if source.trace is not None or source.workload is not None:
         raise InputError("trace, counts, workload: exactly one of them must be given")
@@ -221,14 +217,14 @@ def _checked(problem: str, source: Source) -> Source:
 
 def _options(problem: str, options: Mapping[str, object]) -> Any:
     """Return a problem's own options; see `generate`."""
-    fields = generator_of(problem).options.model_fields
+    fields = get_problem(problem).Options().model_fields
     if unknown := [name for name in options if name not in fields]:
         raise InputError(
             f"generate {problem}: {unknown[0]}: is not a known key"
             f"{meant(unknown[0], fields) or ';'} known: {', '.join(fields)}"
         )
     try:
-        return generator_of(problem).options(**options)
+        return get_problem(problem).Options()(**options)
     except ValidationError as error:
         raise InputError(f"generate {problem}: {describe(error)}") from None
 
@@ -236,7 +232,7 @@ def _options(problem: str, options: Mapping[str, object]) -> Any:
 def _made(problem: str, source: Source, options: Mapping[str, object]) -> InstanceEnvelope:
     """Return the instance of a source; see `generate`."""
     try:
-        made: InstanceEnvelope = generator_of(problem).generate(source, _options(problem, options))
+        made: InstanceEnvelope = get_problem(problem).generate(source, _options(problem, options))
     except ValidationError as error:
         raise InputError(f"generate {problem}: {describe(error)}") from None
     return made

@@ -1,18 +1,14 @@
-"""A decision of any problem that sees loads, run on others of the same shape.
-
-What differs from problem to problem is in its `moeopt.core.problem.Later`.
-"""
+"""A decision of any problem that sees loads, run on other loads of the same shape."""
 
 from collections.abc import Sequence
-from typing import Any
 from warnings import warn
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning
 from moeopt.core.objective import Objective
-from moeopt.core.problem import Later, Run
-from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
+from moeopt.core.problem import EXACT, Run, Schedule
+from moeopt.core.wording import shown
+from moeopt.problems.registry import PROBLEMS, get_problem
 
 
 def run_on(
@@ -69,42 +65,27 @@ def executed_on(instance: InstanceEnvelope, decision: SolutionEnvelope, schedule
     schedule_name(schedule)
     if instance.problem != decision.problem:
         raise InputError(f"decision: must be for {instance.problem}, not {decision.problem}")
-    if get_problem(instance.problem).holdout is None:
+    problem = get_problem(instance.problem)
+    if problem.holdout is None:
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
-    own = _later(instance.problem).run
-    if own is None:
-        checker = get_problem(instance.problem).check
-        return Run(checker.objective(instance, unchanged(instance, decision)))
-    run: Run = own(instance, decision, schedule)
-    return run
+    return problem.later(instance, decision, schedule)
 
 
-def adopted(
-    instance: InstanceEnvelope, decision: SolutionEnvelope, schedule: Schedule = EXACT
-) -> SolutionEnvelope:
-    """Return a decision as a solution of other loads than those it was made on.
-
-    Parameters
-    ----------
-    instance, decision, schedule
-        As for `run_on`.
+def schedule_name(schedule: Schedule) -> str:
+    """Return the name of a scheduler in tables.
 
     Raises
     ------
     InputError
-        As for `run_on`.
+        If it is neither a scheduler of some problem nor a function.
     """
-    own = _later(instance.problem).adopted
-    if own is None:
-        return unchanged(instance, decision)
-    solution: SolutionEnvelope = own(instance, decision, schedule)
-    return solution
-
-
-def windows_of(instance: InstanceEnvelope) -> list[InstanceEnvelope]:
-    """Return the windows of an instance whose optima are of interest one by one, or just itself."""
-    own = _later(instance.problem).windows_of
-    return [instance] if own is None else own(instance)
+    if callable(schedule):
+        return str(getattr(schedule, "__name__", type(schedule).__name__))
+    known = dict.fromkeys(name for problem in PROBLEMS.values() for name in problem.schedulers)
+    if schedule not in known:
+        names = ", ".join(known)
+        raise InputError(f"schedule: must be {names} or a function, not {shown(schedule)}")
+    return schedule
 
 
 def joined(instances: Sequence[InstanceEnvelope]) -> InstanceEnvelope:
@@ -119,59 +100,6 @@ def joined(instances: Sequence[InstanceEnvelope]) -> InstanceEnvelope:
     """
     if len(instances) == 1:
         return instances[0]
-    problem = instances[0].problem
-    own = _later(problem).joined
-    if own is None:
-        raise InputError(f"{problem}: one later instance at most: several cannot be joined to one")
-    try:
-        whole: InstanceEnvelope = own(instances)
-    except InputError as error:
-        raise InputError(f"{problem}: later instances cannot be joined: {error}") from None
+    whole: InstanceEnvelope = get_problem(instances[0].problem).joined(instances)
     name = f"{instances[0].name[:150]} and {len(instances) - 1} more"
     return whole.model_copy(update={"name": name})
-
-
-def separated(instance: InstanceEnvelope, decision: SolutionEnvelope) -> SolutionEnvelope:
-    """Return a decision on joined instances as one on an instance among them."""
-    own = _later(instance.problem).separated
-    return decision if own is None else own(instance, decision)
-
-
-def is_scheduled(problem: str) -> bool:
-    """Tell whether what a problem's decision costs depends on who schedules it."""
-    return _later(problem).is_scheduled
-
-
-def _later(problem: str) -> Later[Any, Any]:
-    """Return how a problem's decisions are run later: just as they are, if it says nothing."""
-    later = get_problem(problem).later
-    return Later() if later is None else later()
-
-
-def unchanged(instance: InstanceEnvelope, decision: SolutionEnvelope) -> SolutionEnvelope:
-    """Return a decision that is used later just as it is as a solution of other loads.
-
-    So are placements, ways of a cache, bit widths. Of a placement with free dispatch that is what
-    lives on the GPU: who computes it is decided anew.
-
-    Parameters
-    ----------
-    instance
-        Other loads of the same model on the same machine: later steps for placement, a later part
-        of the trace for cache (its caches start empty), decoded tokens for bitwidth.
-    decision
-        A solution for the first ones.
-
-    Raises
-    ------
-    InputError
-        If the decision is for another shape, or breaks a rule of the instance.
-    """
-    problem = get_problem(instance.problem)
-    adapted = problem.later().unchanged if problem.later is not None else None
-    moved = decision.model_copy(update={"instance": instance.name})
-    if adapted is not None:  # what is decided step by step is decided anew
-        moved = adapted(instance, decision)
-    if wrong := problem.check.violations(instance, moved):
-        raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
-    return moved

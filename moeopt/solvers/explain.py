@@ -187,7 +187,7 @@ def _explained(
     problem = get_problem(instance.problem)
     whole = relaxed(set(), 2)
     if whole.status == "infeasible":
-        return _conflict(problem.constraint_ids, relaxed)
+        return _conflict(tuple(problem.constraints()), relaxed)
     shown = whole.solution if solution is None else solution
     binding = None
     if shown is not None:
@@ -195,7 +195,7 @@ def _explained(
         binding = bind(instance, shown, limit_s)
     optima: dict[str, Objective | None] = {}
     reasons = dict(problem.unpriced)
-    rules = [rule for rule in problem.constraint_ids if rule not in reasons]
+    rules = [rule for rule in problem.constraints() if rule not in reasons]
     for number, rule in enumerate(rules):
         found = relaxed({rule}, len(rules) - number)
         optima[rule] = found.objective if found.status == "optimal" else None
@@ -219,11 +219,11 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
     Change(what='expert 0 (1 token) from cpu to gpu', objective=50)
     """
     problem = get_problem(instance.problem)
-    checker, deadline = problem.check, Deadline(limit_s)
+    deadline = Deadline(limit_s)
     devices: dict[str, int] = {}
     parts: dict[str, int] = {}
     tied: tuple[str, ...] = ()
-    if "executor" not in problem.absent:
+    if problem.has("execute"):
         tasks, path, _ = tasks_of(execute(instance, solution))
         devices = on_path(tasks, path, "device")
         parts = on_path(tasks, path, "device", "kind")
@@ -232,17 +232,17 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
     best: dict[Objective, Change] = {}
     tried, complete = 0, True
     work = CHANGE_WORK * len(solution.model_dump_json())
-    for what, other in problem.view.changes(instance, solution):
+    for what, other in problem.changes(instance, solution):
         if deadline.remaining_s == 0:
             complete = False
             break
         spend(work)
-        if not checker.violations(instance, other):
-            objective, tried = checker.objective(instance, other), tried + 1
+        if not problem.violations(instance, other):
+            objective, tried = problem.objective(instance, other), tried + 1
             first = best.get(objective, Change(what, objective, -1))
             best[objective] = replace(first, alike=first.alike + 1)
     changes = tuple(best[objective] for objective in sorted(best, key=entries)[:SHOWN])
-    objective = checker.objective(instance, solution)
+    objective = problem.objective(instance, solution)
     return Binding(objective, devices, parts, tied, changes, tried, complete)
 
 

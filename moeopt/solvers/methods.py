@@ -1,10 +1,9 @@
 """The methods of each problem, found from its modules without importing solvers."""
 
 from dataclasses import replace
-from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.core.problem import ROBUST, ExactMethod
+from moeopt.core.problem import ROBUST, Engine, ExactMethod
 from moeopt.core.settlements import check_settled, settled_name, split_name
 from moeopt.core.wording import shown, unknown
 from moeopt.problems.registry import AnyProblem, get_problem
@@ -22,27 +21,26 @@ def problem_methods(problem: AnyProblem) -> dict[str, Method]:
 
     Neither ``auto`` nor users' rules are among them: these are what the problem itself brings.
     """
-    names = problem.heuristics.HEURISTICS
-    found = {name: Method(name, "heuristic", "heuristic") for name in names}
-    if problem.robust is not None:
+    found = {of.name: Method(of.name, "heuristic", "heuristic") for of in problem.heuristics}
+    if problem.has(ROBUST):
         found[ROBUST] = Method(ROBUST, "heuristic", "robust")
-    found |= {name: _own(name, own) for name, own in problem.exact_methods.items()}
-    models = {"cp-sat": problem.cpsat, "milp": problem.milp}
+    found |= {own.name: _own(own) for own in problem.exact}
+    models: dict[str, Engine] = {"cp-sat": "cp-sat", "milp": "milp"}
     for name, backend in EXACT.items():
         found[name] = Method(name, "exact", backend, models.get(name))
     return found
 
 
-def _own(name: str, exact: ExactMethod[Any]) -> Method:
-    return Method(name, "exact", "own", own=exact, then=exact.then)
+def _own(exact: ExactMethod) -> Method:
+    return Method(exact.name, "exact", "own", own=exact, then=exact.then)
 
 
 def _one_of(problem: AnyProblem, name: str) -> Method | None:
     """Return a problem's method of a name, without making all the others; None if there is none."""
-    if name in problem.heuristics.HEURISTICS:
+    if problem.known_heuristic(name) is not None:
         return Method(name, "heuristic", "heuristic")
-    if own := problem.exact_methods.get(name):
-        return _own(name, own)
+    if own := next((one for one in problem.exact if one.name == name), None):
+        return _own(own)
     return problem_methods(problem).get(name)
 
 
@@ -54,7 +52,7 @@ def automatic(problem: AnyProblem, relaxed: bool = False) -> Method:
     relaxed
         Whether constraints are left out, which models can and a problem's own algorithms cannot.
     """
-    own = next(iter(problem.exact_methods), GOES_ON)
+    own = problem.exact[0].name if problem.exact else GOES_ON
     name = GOES_ON if relaxed else own
     chosen = _one_of(problem, name) or problem_methods(problem)[name]
     if chosen.backend != "own" or chosen.then is not None:
@@ -93,7 +91,7 @@ def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
         return _rule(problem, rule)
     plain, settled = split_name(name)
     if settled and plain in found:
-        check_settled(plain, settled, problem.settlements)
+        check_settled(plain, settled, problem.settlements())
         return replace(found[plain], name=settled_name(plain, settled), settled=settled)
     if name.endswith(".py"):
         raise InputError(f"method: {shown(name)}: a function of a file is {name}:FUNCTION")

@@ -7,6 +7,7 @@ from typing import Literal
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, check_pair
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
+from moeopt.core.problem import Violation
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.evidence import Evidence, Proof
 
@@ -77,7 +78,7 @@ class Result:
     objective: Objective | None = None
     bound: Objective | None = None
     solution: SolutionEnvelope | None = None
-    violations: list[tuple[str, str]] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
     build_s: float = 0.0
     solve_s: float = 0.0
     trace: list[tuple[float, Objective | None, Objective | None]] = field(default_factory=list)
@@ -145,7 +146,7 @@ def with_unit(
     """Return an objective for people, each entry with its unit or name; a dash if unknown."""
     if objective is None:
         return "-"
-    names = get_problem(problem).check.OBJECTIVE
+    names = get_problem(problem).minimises()
     pairs = zip(entries(objective), names, strict=True)
     return ", ".join(
         time(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
@@ -158,7 +159,7 @@ class Verdict:
     """What the checker says: an objective or None, and (constraint ID, sentence) pairs."""
 
     objective: Objective | None
-    violations: list[tuple[str, str]]
+    violations: list[Violation]
 
     @property
     def valid(self) -> bool:
@@ -196,6 +197,6 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     Verdict(objective=3965000, violations=[])
     """
     check_pair(instance, solution)
-    checker = get_problem(instance.problem).check
-    violations = checker.violations(instance, solution)
-    return Verdict(None if violations else checker.objective(instance, solution), violations)
+    problem = get_problem(instance.problem)
+    violations = problem.violations(instance, solution)
+    return Verdict(None if violations else problem.objective(instance, solution), violations)

@@ -83,7 +83,7 @@ def answering() -> Callable[[Words], Words]:
             if rule is None:
                 rule = load_rule(request["spec"])
                 return {}
-            model = get_problem(request["problem"]).instance
+            model = get_problem(request["problem"]).Instance()
             solution = apply_rule(rule, model.model_validate(request["instance"]))
             return {"solution": solution.model_dump(mode="json")}
         except Exception as error:  # whatever goes wrong is told in one line

@@ -141,8 +141,8 @@ def heuristic(problem: str, name: str) -> Callable[[F], F]:
 
 def own_names(problem: AnyProblem) -> set[str]:
     """Return the names of a problem's own methods, which no rule can take."""
-    heuristics = problem.heuristics.HEURISTICS
-    return {AUTO, *EXACT, *problem.exact_methods, *heuristics}
+    heuristics = {one.name for one in problem.heuristics}
+    return {AUTO, *EXACT, *heuristics} | {one.name for one in problem.exact}
 
 
 def rule_names(problem: str) -> list[str]:
@@ -311,7 +311,7 @@ def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelop
     RuleFailedError
         If it is not one; the message says why.
     """
-    solution: type[SolutionEnvelope] = get_problem(instance.problem).solution
+    solution: type[SolutionEnvelope] = get_problem(instance.problem).Solution()
     fields = [
         name
         for name, field in solution.model_fields.items()

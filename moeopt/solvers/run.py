@@ -11,6 +11,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective
+from moeopt.core.problem import Violation
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.backends.own import is_brief
@@ -143,7 +144,7 @@ def solve(
             seed=arguments.integer("seed", seed, 0, arguments.MAX_SEED),
             workers=workers,
             engine=_engine(engine, chosen),
-            without=_left_out(left_out, problem.constraint_ids, chosen),
+            without=_left_out(left_out, tuple(problem.constraints()), chosen),
             again=run_method,
             verify=verify,
             enough_gap=arguments.share("enough_gap", enough_gap),
@@ -251,11 +252,11 @@ def _result(task: Task, outcome: Outcome) -> Result:
     """Turn a verified outcome into a result."""
     method = task.method
     objective, bound = outcome.claim, outcome.bound
-    violations: list[tuple[str, str]] = []
+    violations: list[Violation] = []
     if outcome.solution is not None and task.without and objective is not None:
         actual = task.checked_objective(outcome.solution)
         claimed = task.packing.unpack(objective) if objective < actual else None
-        violations = task.problem.check.violations(task.instance, outcome.solution, claimed)
+        violations = task.problem.violations(task.instance, outcome.solution, claimed)
     if method.kind == "heuristic" and outcome.solution is not None:
         if (reason := wrong(task, outcome)) is not None:
             raise ModelMismatchError(f"{task.instance.name}, method {method.name}: {reason}")

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective, Packing
-from moeopt.core.problem import BuiltModel, ExactMethod
+from moeopt.core.problem import Engine, ExactMethod
 from moeopt.core.search import Refutation
 from moeopt.problems.registry import AnyProblem
 from moeopt.solvers.evidence import Claim, Proof
 from moeopt.solvers.limits import Deadline, within
 from moeopt.solvers.result import Termination
 from moeopt.solvers.rules import Rule
+
+if TYPE_CHECKING:
+    from moeopt.core.formulation import Formulation
 
 Progress = Callable[[float, Objective | None, Objective | None], None]
 """Called with (seconds, objective, bound) at each improvement, possibly from another thread."""
@@ -76,7 +79,7 @@ class Method:
     backend
         What of `moeopt.solvers.backends` runs it.
     model
-        Imports and returns the class of the model that the backend builds, where it builds one.
+        The kind of model that the backend builds, where it builds one.
     own
         The problem's own algorithm, where it is one.
     then
@@ -90,17 +93,11 @@ class Method:
     name: str
     kind: Literal["heuristic", "exact"]
     backend: str
-    model: Callable[[], Callable[[Any], BuiltModel]] | None = None
-    own: ExactMethod[Any] | None = None
+    model: Engine | None = None
+    own: ExactMethod | None = None
     then: str | None = None
     rule: Rule | None = None
     settled: Mapping[str, str] = field(default_factory=dict)
-
-    def built(self, instance: InstanceEnvelope) -> BuiltModel:
-        """Return the model of an instance, without constraints; for methods that have one."""
-        if self.model is None:
-            raise TypeError(f"{self.name} builds no model")
-        return self.model()(instance)
 
     @property
     def warm_starts(self) -> bool:
@@ -145,7 +142,7 @@ class Task:
 
     def checked_objective(self, solution: SolutionEnvelope) -> int:
         """Return the checker's objective of a solution, packed."""
-        return self.packing.pack(self.problem.check.objective(self.instance, solution))
+        return self.packing.pack(self.problem.objective(self.instance, solution))
 
     def prepare(self) -> None:
         """Look for a starting solution and a combinatorial bound.
@@ -165,18 +162,20 @@ class Task:
 
     def _start(self) -> tuple[SolutionEnvelope | None, int | None]:
         """Return the heuristic's solution and its objective, if it is one."""
-        start = self.problem.heuristics.WARM_START(self.instance)
-        if start is None or self.problem.check.violations(self.instance, start):
+        start = self.problem.start(self.instance)
+        if start is None or self.problem.violations(self.instance, start):
             return None, None
         return start, self.checked_objective(start)
 
     def _combinatorial_bound(self) -> int:
-        bound = self.problem.bounds.lower_bound(self.instance)
+        bound = self.problem.bound(self.instance)
         return self.up_to_grid(self.packing.pack(bound))
 
-    def model(self) -> BuiltModel:
+    def model(self) -> "Formulation":
         """Return the method's model of the instance, all posted and started from what is known."""
-        built = self.method.built(self.instance)
+        if self.method.model is None:
+            raise TypeError(f"{self.method.name} builds no model")
+        built = self.problem.model(self.instance, self.method.model)
         built.post(self.without, self.deadline.checkpoint)
         if self.start is not None:
             built.start_from(self.start, self.upper)
@@ -189,7 +188,7 @@ class Task:
     @property
     def grid(self) -> int:
         """A number of which every objective, packed, is a multiple."""
-        return self.problem.bounds.objective_grid(self.instance)
+        return self.problem.grid(self.instance)
 
 
 @dataclass

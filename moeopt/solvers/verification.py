@@ -153,9 +153,9 @@ class _Verification:
 
     def _costs(self, answer: Outcome, actual: int) -> str:
         """Return the words on a solution that costs more than is claimed, with the rules why."""
-        unpack, check = self.task.packing.unpack, self.task.problem.check
+        unpack, problem = self.task.packing.unpack, self.task.problem
         claimed = None if answer.claim is None else unpack(answer.claim)
-        broken = check.violations(self.task.instance, answer.solution, claimed)
+        broken = problem.violations(self.task.instance, answer.solution, claimed)
         rules = "".join(f"; {rule}: {sentence}" for rule, sentence in broken[:1])
         return f"it costs {unpack(actual)}{rules}"
 
@@ -366,7 +366,7 @@ def wrong(task: Task, outcome: Outcome) -> str | None:
         return None
     if solution.instance != task.instance.name:
         return f"its solution is of instance {shown(solution.instance)}"
-    for constraint, sentence in task.problem.check.violations(task.instance, solution):
+    for constraint, sentence in task.problem.violations(task.instance, solution):
         if constraint not in task.without:
             return f"{constraint}: {sentence}"
     return None

@@ -15,8 +15,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from moeopt.core import compiled
 from moeopt.core.compiled import PACKAGE, kernel_folder
 from moeopt.core.envelope import InstanceEnvelope
@@ -144,28 +142,24 @@ def compile_problem(problem: str) -> int:
 def warm_instances(problem: str) -> list[Any]:
     """Return a problem's instances for warming; none if it has no kernels."""
     file = warm_file(problem)
-    model = get_problem(problem).instance
+    model = get_problem(problem).Instance()
     texts = [] if file is None else json.loads(file.read_text(encoding="utf-8"))
     return [model.model_validate(data) for data in texts]
 
 
 def _call_others() -> None:
     """Call the kernels that no method calls: of schedulers and caches."""
-    from moeopt.problems.cache.online import Lru
-    from moeopt.problems.tri_domain.online import METHODS, Scheduler
-
-    tokens = np.arange(1, 65)
-    for method in METHODS:
-        Scheduler("trimoe", "deepseek-v2-lite", tokens % 16, method).schedule(tokens)
-    Lru([2], 4).access(0, [1])
+    for home in PROBLEMS.values():
+        home.compile_others()
 
 
 def solve_with_all(instance: InstanceEnvelope, home: AnyProblem) -> None:
     """Solve an instance with every method of its problem that may have kernels; bound it, too."""
-    home.bounds.lower_bound(instance)
-    for method in (*home.heuristics.HEURISTICS, *home.exact_methods):
+    home.bound(instance)
+    heuristics, exact = ([one.name for one in of] for of in (home.heuristics, home.exact))
+    for method in (*heuristics, *exact):
         solve(instance, method, time_limit_s=LIMIT_S)
-    if home.robust is not None:
+    if home.has(ROBUST):
         solve(instance, ROBUST, time_limit_s=LIMIT_S, futures=Futures(samples=2))
 
 

@@ -87,7 +87,7 @@ def place(instance: str, provenance: Mapping[str, object]) -> tuple[str, str]:
 def _settled(problem: str, options: Mapping[str, object]) -> str:
     if not options:
         return DEFAULTS
-    readings = [one for one in get_problem(problem).settlements if not one.is_setting]
+    readings = [one for one in get_problem(problem).settlements() if not one.is_setting]
     values = {one.name: one.not_default(options) for one in readings}
     return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
@@ -230,9 +230,9 @@ def _facts(job: Job, result: Result) -> Facts:
     if result.solution is None:
         return {}
     problem = get_problem(result.problem)
-    facts: Facts = dict(problem.view.facts(job.instance, result.solution))
+    facts: Facts = dict(problem.facts(job.instance, result.solution))
     facts |= origin(job.instance)
-    if (knew := problem.knew(result.method, job.instance)) is not None:
+    if (knew := problem.information(result.method, job.instance)) is not None:
         facts["knew"] = knew
     return facts
 

@@ -12,14 +12,13 @@ from moeopt.core.errors import InputError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import first_key
-from moeopt.core.problem import HINDSIGHT, ROBUST
-from moeopt.problems.holdout import executed_on, is_scheduled, joined, separated, windows_of
+from moeopt.core.problem import EXACT, HINDSIGHT, ROBUST, Schedule
+from moeopt.problems.holdout import executed_on, joined, schedule_name
 from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
 from moeopt.problems.twins import check_later, forecast_saw_later
 from moeopt.solvers import arguments
 from moeopt.solvers.arguments import Limits
-from moeopt.solvers.methods import get_method, problem_methods
+from moeopt.solvers.methods import get_method
 from moeopt.solvers.rules import AUTO, Rule, load_rule
 from moeopt.solvers.run import solve
 
@@ -95,9 +94,9 @@ def hindsight_static(
     found, solution = _solved(whole, limits)
     bound = max(found.bound, own.bound)
     costs = [*known, *_costs(windows, solution)]
-    for rule, knows in get_problem(whole.problem).knows.items():
-        if knows == HINDSIGHT and min(costs, default=None) != bound:
-            costs += _costs(windows, solve(whole, rule, **limits.asked).solution)
+    for rule in get_problem(whole.problem).heuristics:
+        if rule.in_words == HINDSIGHT and min(costs, default=None) != bound:
+            costs += _costs(windows, solve(whole, rule.name, **limits.asked).solution)
     return Bracket(min(costs, default=None), bound)
 
 
@@ -131,7 +130,8 @@ def _costs(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope | Non
     """
     if decision is None:
         return []
-    runs = [executed_on(one, separated(one, decision), EXACT) for one in windows]
+    problem = get_problem(decision.problem)
+    runs = [executed_on(one, problem.separated(one, decision), EXACT) for one in windows]
     return [sum(first_key(run.objective) for run in runs)]
 
 
@@ -139,7 +139,7 @@ def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, Soluti
     result = solve(instance, AUTO, **limits.asked)
     bound = result.bound
     if bound is None:
-        bound = get_problem(instance.problem).bounds.lower_bound(instance)
+        bound = get_problem(instance.problem).bound(instance)
     if result.status == "infeasible" or bound is None:
         raise InputError(f"{instance.name}: has no solution, and so no optimum in hindsight")
     cost = None if result.objective is None else first_key(result.objective)
@@ -344,7 +344,7 @@ def holdout(
         reference_limit = arguments.limits(None, REFERENCE_WORK * work_limit)
     schedules = _schedules(problem, schedule)
     chosen = _methods(problem, rule, methods, beside)
-    windows = [window for one in instances for window in windows_of(one)]
+    windows = [window for one in instances for window in get_problem(problem).windows_of(one)]
     whole = joined(windows)
     decisions = [_decide(observed, one, limit, seed, futures) for one in chosen]
     own = [optimum_of(window, reference_limit) for window in windows]
@@ -389,7 +389,7 @@ def _schedules(problem: str, given: Schedule | Sequence[Schedule]) -> list[Sched
         schedule_name(one)
     if not found:
         raise InputError("schedule: must be one at least")
-    return found if is_scheduled(problem) else found[:1]
+    return found if get_problem(problem).schedulers else found[:1]
 
 
 def _methods(
@@ -399,7 +399,7 @@ def _methods(
     home = get_problem(problem)
     if isinstance(given, str):
         raise InputError(f"methods: must be a list of names, not one: write [{given!r}]")
-    usual = [next(iter(home.exact_methods)), *[ROBUST] * (ROBUST in problem_methods(home))]
+    usual = [home.exact[0].name, *[ROBUST] * home.has(ROBUST)]
     chosen: dict[str, Method] = {}
     for one in [rule, *(usual if given is None else given), *beside]:
         method = load_rule(one) if isinstance(one, str) and ":" in one else one
@@ -429,7 +429,7 @@ def _run(
     decision: SolutionEnvelope | None,
     schedule: Schedule,
 ) -> Row:
-    if is_scheduled(observed.problem):
+    if get_problem(observed.problem).schedulers:
         row = replace(row, schedule=schedule_name(schedule))
     if decision is None:
         return row

@@ -303,8 +303,8 @@ def _chosen(
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
-    needs = problem.needs
-    lacking = {name for name, field in needs.items() if getattr(instance, field, None) is None}
+    needs = ((one.name, one.needs) for one in problem.heuristics if one.needs is not None)
+    lacking = {name for name, field in needs if getattr(instance, field, None) is None}
     left_out = lacking if observed else lacking | {ROBUST}
     heuristics = [m for m in available.values() if m.kind == "heuristic" and m.name not in left_out]
     proves = False
@@ -313,7 +313,7 @@ def _chosen(
             registered = [get_method(problem, name) for name in rule_names(problem.name)]
             meant = heuristics + registered
         elif choice == "published":
-            meant = [get_method(problem, problem.published_rule)]
+            meant = [get_method(problem, problem.published)]
         elif choice == "exact":
             meant = exact
         elif choice in own:

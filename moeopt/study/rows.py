@@ -213,10 +213,12 @@ def _coinciding(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
         of = objectives.setdefault((row.result.problem, row.key.method), {})
         of[row.key._replace(method="")] = row.result.objective
     for problem in dict.fromkeys(problem for problem, _ in objectives):
-        for method, other in get_problem(problem).coincide.items():
-            mine, its = objectives.get((problem, method)), objectives.get((problem, other))
-            if mine is not None and mine == its:
-                found[problem, method] = other
+        for one in get_problem(problem).heuristics:
+            if one.coincides_with is None:
+                continue
+            mine = objectives.get((problem, one.name))
+            if mine is not None and mine == objectives.get((problem, one.coincides_with)):
+                found[problem, one.name] = one.coincides_with
     return found
 
 
@@ -260,8 +262,8 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 def labelled(problem: str, method: str) -> str:
     """Return a method's name, with what the problem wants to stand beside it in tables."""
-    label = get_problem(problem).labels.get(split_name(method.partition(" = ")[0])[0])
-    return f"{method} ({label})" if label else method
+    known = get_problem(problem).known_heuristic(split_name(method.partition(" = ")[0])[0])
+    return f"{method} ({known.label})" if known is not None and known.label else method
 
 
 def _words(key: Key, told: Sequence[str]) -> list[str]:

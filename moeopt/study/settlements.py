@@ -2,7 +2,7 @@
 
 One settlement at a time leaves its default (`sensitivity`), or all of them together (`jointly`). A
 settlement of heuristics changes the method (``trimoe[tie_order=gpu]``), one of instances makes
-every instance again (``resettled`` of the problem's generator) as far as it carries what that
+every instance again (`Problem.assume`) as far as it carries what that
 takes. Other batches are other loads: they are drawn anew from the instance's workload, or from its
 trace where the folder with the traces is given.
 """
@@ -179,8 +179,8 @@ def _groups(
     traces: Path | None,
 ) -> Iterator[_Group]:
     _check_heuristics(problem, methods)
-    rule = problem.published_rule
-    for settlement in problem.settlements:
+    rule = problem.published
+    for settlement in problem.settlements():
         if settlement.methods:
             taken = [name for name in methods or [rule] if name in settlement.methods]
             taken = taken or list(settlement.methods if methods is None else ())
@@ -227,10 +227,9 @@ def resettled(
         has = options.get(settlement, "")
         if (f"{has:g}" if isinstance(has, float) else str(has)) == value:
             return instance
-    function = get_problem(instance.problem).generator().resettled
     made: InstanceEnvelope | None = None
-    if function and settlement != BATCH:
-        made = function(instance, settlement, value)
+    if settlement != BATCH:
+        made = get_problem(instance.problem).assume(instance, settlement, value)
     if made is None and settlement in ANEW:
         return _made_anew(instance, settlement, value, traces)
     return made
@@ -242,8 +241,7 @@ def _made_anew(
     """Return an instance of the same trace or workload with another value; None without it."""
     record, provenance = Record.of(instance), instance.provenance or {}
     source = None if record is None else record.source(instance)
-    generator = get_problem(instance.problem).generator()
-    fields = generator.options.model_fields
+    fields = get_problem(instance.problem).Options().model_fields
     if record is None or source is None or settlement not in fields:
         return None
     trace = provenance.get("trace")
@@ -328,10 +326,10 @@ def jointly(
     [(name, instances), *others] = _loaded(paths).items()
     problem = get_problem(name)
     _check_heuristics(problem, methods)
-    if others or not problem.settlements:
+    if others or not problem.settlements():
         raise InputError("--points: needs instances of one problem that has assumptions")
-    chosen = list(methods or [problem.published_rule])
-    grid = [s for s in problem.settlements if not s.methods or {*s.methods} & {*chosen}]
+    chosen = list(methods or [problem.published])
+    grid = [s for s in problem.settlements() if not s.methods or {*s.methods} & {*chosen}]
     size = prod(len(s.values) for s in grid)
     groups = []
     for point in _points(grid, min(points, size)):

@@ -20,6 +20,7 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, validated
 from moeopt.core.errors import InputError, about
 from moeopt.core.json_files import MAX_FILE_BYTES, JsonObject
 from moeopt.core.objective import Objective
+from moeopt.core.problem import Violation
 from moeopt.core.untrusted import check_growth, expanded
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.evidence import Proof
@@ -271,7 +272,7 @@ def packed_instance(instance: InstanceEnvelope) -> bytes:
 
 def unpacked_instance(problem: str, blob: bytes) -> InstanceEnvelope:
     """Return the instance again."""
-    model = get_problem(problem).instance
+    model = get_problem(problem).Instance()
     instance: InstanceEnvelope = model.model_validate(_stored(blob, "instance"))
     return instance
 
@@ -325,7 +326,7 @@ class _Columns(BaseModel):
     engine: str | None
     raw_status: str
     solution: bytes | None
-    violations: Json[list[tuple[str, str]]]
+    violations: Json[list[Violation]]
     trace: Json[list[tuple[float, _Cost, _Cost]]]
     versions: Json[dict[str, str]]
     facts: Json[JsonObject]
@@ -403,6 +404,6 @@ def unpacked_solution(problem: str, blob: bytes | None) -> SolutionEnvelope | No
     """Return a stored solution; None where there is none."""
     if blob is None:
         return None
-    model = get_problem(problem).solution
+    model = get_problem(problem).Solution()
     solution: SolutionEnvelope = model.model_validate(_stored(blob, "solution"))
     return solution

@@ -41,7 +41,7 @@ def test_an_optimum_is_proven_and_nothing_above_it(problem: str, root: Path) -> 
     """The checker accepts the proof of what it says, and not of more."""
     instance, optimum = solved(problem, TO_PROVE[problem], root)
     assert optimum is not None
-    grid = get_problem(problem).bounds.objective_grid(instance)
+    grid = get_problem(problem).grid(instance)
     with by_work():
         found = proven(instance, optimum, 3.0)
         assert proven(instance, optimum + grid, 1.0) is None
@@ -97,7 +97,7 @@ def test_a_lemma_or_the_exact_model_proves_it(problem: str, root: Path) -> None:
     """Whichever does, the checker accepts it of that model; nothing above the optimum is proven."""
     instance, optimum = solved(problem, TO_PROVE[problem], root)
     assert optimum is not None
-    grid = get_problem(problem).bounds.objective_grid(instance)
+    grid = get_problem(problem).grid(instance)
     answers = []
     for _ in range(2):
         with by_work() as units:

@@ -146,7 +146,7 @@ def test_names_of_variables_are_documented(problem: str, root: Path) -> None:
     known = re.compile("|".join(map(_numbered, re.findall(r"`([\w.]+)`", row))) or "-")
     made = random_instances(root, problem)
     for seed in range(3):
-        built: Any = get_problem(problem).milp()(made(seed))
+        built: Any = get_problem(problem).Model("milp")(made(seed))
         built.post()
         for variable in built.model.variables():
             fits = known.fullmatch(variable.name) or any(

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 import moeopt
-from tests.rooms.core import EVERY_PROBLEM, lazy_names
+from tests.rooms.core import EVERY_PROBLEM, HEURISTICS, lazy_names
 from tests.rooms.problems import PROBLEMS
 
 FILE = Path(__file__).with_suffix(".txt")
@@ -27,7 +27,7 @@ def public_names() -> str:
     lines = [line for name in sorted(moeopt.__all__) for line in described(name, moeopt)]
     for name in sorted(PROBLEMS):
         problem = getattr(moeopt, name)
-        for inside in sorted({*EVERY_PROBLEM, "PROBLEM"} | offered(problem)):
+        for inside in sorted({*EVERY_PROBLEM, HEURISTICS, "PROBLEM"} | offered(problem)):
             lines += described(inside, problem, f"{name}.")
     return "\n".join(lines) + "\n"
 

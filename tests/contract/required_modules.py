@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from moeopt import check, load, load_solution
-from tests.rooms.core import OPTIONAL_PARTS, entries
+from tests.rooms.core import IN_WORDS, entries
 from tests.rooms.problems import AnyProblem
 from tests.rooms.solvers import problem_methods
 
@@ -19,8 +19,25 @@ SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
 MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)
 MIN_INSTANCES = 3
 
-REQUIRED_MODULES = (*("instance", "check", "bounds", "heuristics", "cpsat", "view", "generate"),)
+REQUIRED_MODULES = (
+    *("instance", "check", "bounds", "heuristics", "settlements", "cpsat", "view", "generate"),
+)
 """The modules every problem package has."""
+
+NAMES = {
+    "instance": ("Instance", "Solution"),
+    "check": (
+        *("violations", "objective", "CONSTRAINTS", "OBJECTIVE"),
+        *("candidates", "count", "MAX_CANDIDATES"),
+    ),
+    "bounds": ("lower_bound", "objective_grid"),
+    "heuristics": ("WARM_START",),
+    "settlements": ("SETTLEMENTS",),
+    "model": ("Model",),
+    "view": ("facts", "differences", "changes"),
+    "generate": ("Options", "generate"),
+}
+"""Names in the modules of every problem, as methods of the base class use them."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +54,16 @@ class Home:
 def missing(home: Home) -> list[str]:
     """Return a sentence for everything that is missing or disagrees."""
     found: list[str] = []
-    for examine in (_modules, _schema, _public, _info, _methods, _constraint_ids, _instances):
+    for examine in (
+        _modules,
+        _table,
+        _schema,
+        _public,
+        _info,
+        _methods,
+        _constraint_ids,
+        _instances,
+    ):
         try:
             found += examine(home)
         except Exception as error:
@@ -58,10 +84,21 @@ def _modules(home: Home) -> Iterator[str]:
         yield "__init__.py: no docstring, which `moeopt list problems` shows"
 
 
+def _table(home: Home) -> Iterator[str]:
+    """Import each module of the base class's table; name those that are there in vain."""
+    problem = home.problem
+    there = {"execute": problem.has("execute"), "later": problem.holdout is not None}
+    for part, module in problem.MODULES.items():
+        if there.get(part, True):
+            problem.module(part)
+        elif Path(home.package.__file__ or "").with_name(f"{module[1:]}.py").is_file():
+            yield f"{module[1:]}.py is there, but absent says why not"
+
+
 def _schema(home: Home) -> Iterator[str]:
     for module, model in (
-        ("instance", home.problem.instance),
-        ("solution", home.problem.solution),
+        ("instance", home.problem.Instance()),
+        ("solution", home.problem.Solution()),
     ):
         schema = model.model_json_schema()
         if schema["properties"]["problem"].get("const") != home.problem.name:
@@ -72,7 +109,7 @@ def _schema(home: Home) -> Iterator[str]:
 
 def _public(home: Home) -> Iterator[str]:
     """Name what a library user would miss: arrays with their shapes, and a size in words."""
-    instance = home.problem.instance
+    instance = home.problem.Instance()
     text = getdoc(instance) or ""
     if "from_arrays(" not in text or "\nExamples\n" not in text:
         yield "instance.py: Instance: the docstring has no example of from_arrays"
@@ -85,20 +122,27 @@ def _public(home: Home) -> Iterator[str]:
 
 def _info(home: Home) -> Iterator[str]:
     """Name what PROBLEM leaves unsaid: a part is there, or it says why not; never both."""
-    info, generator = home.problem, home.problem.generator()
+    info = home.problem
     for name, text in (("title", info.title), ("paper", info.paper)):
         if not text:
             yield f"PROBLEM: {name} is empty"
-    if info.published_rule not in home.problem.heuristics.HEURISTICS:
-        yield f"PROBLEM: published_rule {info.published_rule!r} is no heuristic"
-    if odd := {*info.knows} ^ {*home.problem.heuristics.HEURISTICS}:
-        yield f"PROBLEM: knows must say what each heuristic decides by, and of none else: {odd}"
+    heuristics = {one.name for one in info.heuristics}
+    if info.published not in heuristics:
+        yield f"PROBLEM: published {info.published!r} is no heuristic"
+    for one in info.heuristics:
+        if one.information not in IN_WORDS:
+            yield f"PROBLEM: {one.name}: information must be one of {', '.join(IN_WORDS)}"
+        if one.coincides_with is not None and one.coincides_with not in heuristics:
+            yield f"PROBLEM: {one.name} coincides with {one.coincides_with}, which is no heuristic"
+        if one.needs is not None and one.needs not in _fields(info):
+            yield f"PROBLEM: {one.name} needs {one.needs}, which is no field of the instance"
+    later = None if info.holdout is None else info.module("later")
     there = {
-        "restrictions": info.restrictions is not None,
+        "restrictions": bool(info.restrictions),
         "holdout": info.holdout is not None,
-        "robust": info.robust is not None,
-        "lanes": info.lanes is not None,
-        "executor": info.executor is not None,
+        "robust": hasattr(later, "draw") and hasattr(later, "decide"),
+        "lanes": hasattr(info.module("view"), "lanes"),
+        "execute": Path(home.package.__file__ or "").with_name("execute.py").is_file(),
     }
     for part, present in there.items():
         if present == bool(info.absent.get(part)):
@@ -106,48 +150,38 @@ def _info(home: Home) -> Iterator[str]:
                 "is there, but absent says why not" if present else "lacks, and absent is silent"
             )
             yield f"PROBLEM: {part} {wrong}"
-    if odd := set(info.absent) - set(OPTIONAL_PARTS):
+    if odd := set(info.absent) - set(info.OPTIONAL):
         yield f"PROBLEM: absent names {sorted(odd)}, which are no optional parts"
-    if odd := set(info.unpriced) - set(home.problem.constraint_ids):
+    if odd := set(info.unpriced) - set(info.constraints()):
         yield f"PROBLEM: unpriced {sorted(odd)} are no constraints"
-    if odd := set(info.restrictions or ()) - set(_fields(home.problem)):
+    if odd := set(info.restrictions) - _fields(info):
         yield f"PROBLEM: restrictions {sorted(odd)} are no fields of the instance"
-    options = set(generator.options.model_fields)
+    options = set(info.Options().model_fields)
     holdout = info.holdout
     if holdout is not None and not holdout.options <= options:
         odd = sorted(holdout.options - options)
         yield f"PROBLEM: holdout: {odd} are no options of the generator"
-    heuristics = home.problem.heuristics.HEURISTICS
     if (info.sample_rule in heuristics) != (holdout is not None):
         rule = info.sample_rule
         yield f"PROBLEM: sample_rule {rule!r} must be a heuristic if there is a hold-out"
 
 
 def _fields(problem: AnyProblem) -> set[str]:
-    return set(problem.instance.model_fields)
+    return set(problem.Instance().model_fields)
 
 
 def _methods(home: Home) -> Iterator[str]:
-    heuristics = home.problem.heuristics
-    if not heuristics.HEURISTICS:
-        yield "heuristics.py: HEURISTICS is empty"
-    if not callable(heuristics.WARM_START):
-        yield "heuristics.py: WARM_START is not a heuristic"
-    for name, function in heuristics.HEURISTICS.items():
+    if not home.problem.heuristics:
+        yield "PROBLEM: heuristics is empty"
+    for name, function in home.problem.functions().items():
         if not function.__doc__:
             yield f"heuristics.py: {name} does not say what its source states"
-    if "Proof" not in (home.problem.bounds.lower_bound.__doc__ or "") + (
-        home.problem.bounds.__doc__ or ""
-    ) and not _any_proof(home.problem.bounds):
+    bounds = home.problem.module("bounds")
+    if "Proof" not in (bounds.__doc__ or "") and not _any_proof(bounds):
         yield "bounds.py: no proof in any docstring"
-    for part, names in (
-        ("check", ("violations", "objective", "CONSTRAINTS", "OBJECTIVE")),
-        ("oracle", ("candidates", "count", "MAX_CANDIDATES")),
-        ("bounds", ("lower_bound", "objective_grid")),
-        ("view", ("facts", "differences", "changes")),
-    ):
+    for part, names in NAMES.items():
         for name in names:
-            if not hasattr(getattr(home.problem, part), name):
+            if not hasattr(home.problem.module(part), name):
                 yield f"{part}.py: {name} is missing"
     problem_methods(home.problem)
     yield from _own_exact(home.problem)
@@ -156,8 +190,8 @@ def _methods(home: Home) -> Iterator[str]:
 def _own_exact(problem: AnyProblem) -> Iterator[str]:
     """Name what lacks: an algorithm that claims proofs says why, what goes on after it exists."""
     models = {n for n, method in problem_methods(problem).items() if method.warm_starts}
-    for name, method in problem.exact_methods.items():
-        algorithm = method.algorithm()
+    for method in problem.exact:
+        name, algorithm = method.name, problem.algorithm(method)
         if not callable(getattr(algorithm, "solve", None)):
             yield f"{algorithm.__name__}: solve is missing, which method {name} needs"
         if "Proof" not in (algorithm.__doc__ or ""):
@@ -171,15 +205,15 @@ def _any_proof(module: object) -> bool:
 
 
 def _constraint_ids(home: Home) -> Iterator[str]:
-    known = set(home.problem.check.CONSTRAINTS)
+    known = set(home.problem.constraints())
     places: dict[str, Callable[[], set[str]]] = {
         "spec.md": lambda: set(SPEC_ID.findall((home.formulation / "spec.md").read_text())),
         f"{home.problem.name}.mod": lambda: {
             f"{letters}-C{number}" for letters, number in MOD_ID.findall(_mathprog(home))
         },
-        "check.py's violations": lambda: _ids_in_functions(home.problem.check.__file__),
-        "cpsat.py": lambda: set(home.problem.cpsat().constraints()),
-        "the MILP model": lambda: set(home.problem.milp().constraints()),
+        "check.py's violations": lambda: _ids_in_functions(home.problem.module("check").__file__),
+        "cpsat.py": lambda: set(home.problem.Model("cp-sat").constraints()),
+        "the MILP model": lambda: set(home.problem.Model("milp").constraints()),
     }
     for place, ids in places.items():
         if (here := ids()) != known:

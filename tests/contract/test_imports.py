@@ -4,6 +4,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -30,6 +31,13 @@ file imports no simulator.
 SOLVERS = {"ortools", "pulp", "scipy", "highspy"}
 
 
+@cache
+def import_statements(source: str) -> list[ast.Import | ast.ImportFrom]:
+    """Return a source's imports, those in functions included."""
+    nodes = ast.walk(ast.parse(source))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported(source: str, package: str = "", modules: Collection[str] = ()) -> set[str]:
     """Return the full names of all modules a source imports, relative ones made absolute.
 
@@ -37,10 +45,10 @@ def imported(source: str, package: str = "", modules: Collection[str] = ()) -> s
     `a.b` is among `modules`, it gives that alone.
     """
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in import_statements(source):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 parents = package.split(".")[: len(package.split(".")) - node.level + 1]

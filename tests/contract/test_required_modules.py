@@ -38,44 +38,42 @@ INIT = "__init__.py"
 EDITS: dict[str, Edit] = {
     "dp: no proof in the module's docstring": ("dynamic_program.py", "Proof.", "Idea."),
     "PROBLEM: dp goes on with dream, which is no model's method": (
-        INIT, "(_dynamic_program)", '(_dynamic_program, then="dream")',
+        INIT, '".dynamic_program")', '".dynamic_program", then="dream")',
     ),
     "PROBLEM: holdout lacks, and absent is silent": (
         INIT, '"holdout": "the data', '"unheld": "the data',
     ),
     "PROBLEM: robust lacks, and absent is silent": (INIT, '"robust": "there', '"unsure": "there'),
-    "PROBLEM: robust is there, but absent says why not": (
-        INIT, "    absent={", "    robust=print,\n    absent={",
-    ),
     "PROBLEM: lanes is there, but absent says why not": (
-        INIT, "check, view)", "check, view, lanes=print)",
+        "view.py", "def facts(", "lanes = print\n\n\ndef facts(",
     ),
-    "PROBLEM: executor is there, but absent says why not": (
-        INIT, "    absent={", "    executor=print,\n    absent={",
+    "PROBLEM: published 'dream' is no heuristic": (
+        INIT, 'published = "densest-first"', 'published = "dream"',
     ),
-    "PROBLEM: published_rule 'dream' is no heuristic": (
-        INIT, '_rule="densest-first"', '_rule="dream"',
+    "PROBLEM: densest-first: information must be one of none": (
+        INIT, '"none", "sizes', '"dreams", "sizes',
     ),
-    "PROBLEM: knows must say what each heuristic decides by, and of none else": (
-        INIT, '"densest-first": "sizes', '"dream": "sizes',
+    "PROBLEM: densest-first coincides with dream, which is no heuristic": (
+        INIT, 'miss costs"),', 'miss costs", coincides_with="dream"),',
     ),
+    "PROBLEM: densest-first needs dream, which is no field of the instance": (
+        INIT, 'miss costs"),', 'miss costs", needs="dream"),',
+    ),
+    "PROBLEM: heuristics is empty": (INIT, "heuristics = (", "heuristics = () and ("),
+    "heuristics' has no attribute 'dream'": (INIT, ":densest_first", ":dream"),
     "PROBLEM: unpriced ['TM-C9'] are no constraints": (
-        INIT, "    absent={", '    unpriced={"TM-C9": "x"},\n    absent={',
+        INIT, "    absent:", '    unpriced: ClassVar = {"TM-C9": "x"}\n    absent:',
     ),
     "PROBLEM: restrictions ['least'] are no fields of the instance": (
         INIT, '{"min_kept": 0}', '{"least": 0}',
     ),
-    "PROBLEM: holdout: ['first'] are no options of the generator": (
-        INIT, "holdout=None",
-        "holdout=__import__('moeopt.core.problem').core.problem.Stretch('layer', 'first')",
-    ),
     "PROBLEM: sample_rule 'densest-first' must be a heuristic if there is a hold-out": (
-        INIT, "holdout=None", 'holdout=None, sample_rule="densest-first"',
+        INIT, "    absent:", '    sample_rule = "densest-first"\n    absent:',
     ),
     "__init__.py: Instance is no public name": (
         INIT, "__getattr__, __dir__ =", "_getattr, _dir =",
     ),
-    "has no attribute 'generate'": ("generate.py", "def generate(", "def other("),
+    "generate.py: generate is missing": ("generate.py", "def generate(", "def other("),
     "view.py: differences is missing": ("view.py", "def differences(", "def other("),
     "view.py: changes is missing": ("view.py", "def changes(", "def other("),
     "Instance: the docstring has no example of from_arrays": (
@@ -86,7 +84,6 @@ EDITS: dict[str, Edit] = {
         "instance.py", "    capacity_bytes: Count\n",
         '    model_config = {"extra": "ignore", "frozen": True}\n    capacity_bytes: Count\n',
     ),
-    "HEURISTICS is empty": ("heuristics.py", '{"densest-first": densest_first}', "{}"),
     "no proof in any docstring": ("bounds.py", "roof", "lan"),
     "spec.md: constraints ['TM-C2']": ("spec.md", "- **TM-C2**", "- TM-C3"),
     "TEMPLATE.mod: constraints ['TM-C2']": ("TEMPLATE.mod", "s.t. TM_C2", "s.t. other"),
@@ -116,6 +113,12 @@ REMOVED = {
 }
 """What is said -> a file or folder that is taken away."""
 
+ADDED = {
+    "PROBLEM: execute is there, but absent says why not": "execute.py",
+    "later.py is there, but absent says why not": "later.py",
+}
+"""What is said -> a module that is added."""
+
 
 @pytest.fixture
 def copied(
@@ -144,17 +147,19 @@ def read_anew(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     return replace(home, problem=package.PROBLEM, package=package)
 
 
-@pytest.mark.parametrize("expected", [*EDITS, *REMOVED])
+@pytest.mark.parametrize("expected", [*EDITS, *REMOVED, *ADDED])
 def test_a_missing_piece_is_noticed(
     expected: str, copied: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Remove one piece from a complete problem: the contract names it."""
-    file, old, new = EDITS.get(expected, (REMOVED.get(expected, ""), "", ""))
+    file, old, new = EDITS.get(expected, ((REMOVED | ADDED).get(expected, ""), "", ""))
     package = Path(copied.package.__file__ or "").parent
     path = (package if file.endswith(".py") else copied.formulation) / file
     if expected in EDITS:
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new))
+    elif expected in ADDED:
+        path.write_text('"""Nothing."""\n')
     else:
         path.unlink() if path.is_file() else shutil.rmtree(path)
     found = missing(read_anew(copied, monkeypatch))

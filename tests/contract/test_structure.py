@@ -81,7 +81,7 @@ def test_no_private_interface_of_a_dependency(sources: dict[Path, str]) -> None:
 def test_a_model_is_written_in_integers() -> None:
     """As rows of CP-SAT's; `moeopt.core.linear` alone turns them into a MILP."""
     for name in PROBLEMS:
-        model = get_problem(name).milp()
+        model = get_problem(name).Model("milp")
         assert isinstance(model, type), name
         assert issubclass(model, InFloats), name
 

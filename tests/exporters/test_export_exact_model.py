@@ -157,7 +157,7 @@ FORMS: dict[str, Callable[[Values, float], str]] = {
 
 def solved(instance: Any) -> tuple[Values, float]:
     """Return the values of the model's variables at the optimum, and the model's objective."""
-    built = get_problem(instance.problem).milp()(instance)
+    built = get_problem(instance.problem).Model("milp")(instance)
     built.post()
     answer = highs(to_matrix(built.model), 60.0, 0, 1)
     assert answer.objective is not None

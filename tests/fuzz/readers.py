@@ -197,7 +197,7 @@ def _imatrix() -> bytes:
 
 
 def _highs() -> bytes:
-    built = get_problem("tri_domain").milp()(_tri_domain())
+    built = get_problem("tri_domain").Model("milp")(_tri_domain())
     built.post()
     rows = "".join(f"{variable.name} 1\n" for variable in built.model.variables())
     head = f"Model status\nOptimal\n\nFeasible\nObjective 5\n# Columns {rows.count(chr(10))}\n"

@@ -80,7 +80,7 @@ def test_every_optimum_is_proven_again(problem: str, every: bool, root: Path) ->
         assert entry["bound"] == entry["objective"], file
 
 
-@pytest.mark.parametrize("share", [(0, 40), pytest.param((0, 1), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [(0, 200), pytest.param((0, 1), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_nothing_is_wrong(problem: str, share: tuple[int, int], root: Path) -> None:
     """`instances/build.py verify`: files, checker, bounds and certificates agree with every entry.

@@ -120,17 +120,17 @@ def _judged(
 ) -> Answer:
     """Return GLPK's answer with what the checker says of its solution."""
     problem = get_problem(instance.problem)
-    check, packing = problem.check, problem.packing(instance)
-    solution = problem.solution(instance=instance.name, **decision)
-    broken = check.violations(instance, solution)
+    packing = problem.packing(instance)
+    solution = problem.Solution()(instance=instance.name, **decision)
+    broken = problem.violations(instance, solution)
     if forbidden := [rule for rule, _ in broken if rule not in without]:
         words += f"; the solution breaks {forbidden}"
         return Answer("refuted", words, None, solution, broken)
-    actual, claim = check.objective(instance, solution), said["objective"]
+    actual, claim = problem.objective(instance, solution), said["objective"]
     claimed = packing.unpack(claim)
     if without:
         if claim < packing.pack(actual):
-            broken = check.violations(instance, solution, claimed)
+            broken = problem.violations(instance, solution, claimed)
         actual = claimed
     elif abs(claim - packing.pack(actual)) > claim_tolerance(claim):
         words += f"; the solution costs {actual}, not {claimed}"

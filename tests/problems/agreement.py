@@ -103,18 +103,18 @@ def assert_agreement(
         assert answer(instance, method) == truth, (instance.name, method)
     status, least = truth
     found = [least] if status == "optimal" else []
-    rules = {**problem.heuristics.HEURISTICS, "start": problem.heuristics.WARM_START}
+    rules = {**problem.functions(), "start": problem.start}
     for name, rule in rules.items():
         if (solution := rule(instance)) is not None:
             assert status == "optimal", (instance.name, name)
-            assert problem.check.violations(instance, solution) == [], (instance.name, name)
-            found.append(problem.check.objective(instance, solution))
+            assert problem.violations(instance, solution) == [], (instance.name, name)
+            found.append(problem.objective(instance, solution))
             assert found[-1] >= least, (instance.name, name)
             assert not run or compare(instance, solution).agree, (instance.name, name)
     if status == "optimal":
-        for bound in (problem.bounds.lower_bound, *bounds):
+        for bound in (problem.bound, *bounds):
             assert bound(instance) <= least, (instance.name, bound)
-        grid = problem.bounds.objective_grid(instance) or 1
+        grid = problem.grid(instance) or 1
         assert isinstance(least, tuple) or not any(of % grid for of in found), instance.name
     return status
 
@@ -171,7 +171,7 @@ def assert_checkers_agree(
     """
     valid: list[bool] = []
     for instance, solution in pairs:
-        check = get_problem(instance.problem).check
+        check = get_problem(instance.problem)
         value, found = judged(instance, solution), check.violations(instance, solution)
         assert (value is None) == bool(found), (instance.name, found)
         if value is not None:
@@ -190,7 +190,7 @@ def assert_found(instance: Any, value: int) -> None:
         assert (result.objective, result.bound <= value) == (value, True), (instance.name, method)
         if method != "milp":
             assert (result.status, result.bound) == ("optimal", value), (instance.name, method)
-    for name, rule in problem.heuristics.HEURISTICS.items():
+    for name, rule in problem.functions().items():
         solution = rule(instance)
-        assert problem.check.violations(instance, solution) == [], (instance.name, name)
-        assert problem.check.objective(instance, solution) >= value, (instance.name, name)
+        assert problem.violations(instance, solution) == [], (instance.name, name)
+        assert problem.objective(instance, solution) >= value, (instance.name, name)

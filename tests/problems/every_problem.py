@@ -61,7 +61,7 @@ def decisions(problem: str, instance: Any, seed: int) -> Iterator[Any]:
             ],
         )
         return
-    rules = get_problem(problem).heuristics.HEURISTICS
+    rules = get_problem(problem).functions()
     for name in rng.sample(sorted(rules), min(2, len(rules))):
         if (solution := rules[name](instance)) is not None:
             yield solution

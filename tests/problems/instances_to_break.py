@@ -397,7 +397,7 @@ def mixed(seed: int, problem: str, law: str) -> Any:
     rng = random.Random(f"mixed {problem} {law} {seed}")
     kinds = _MAKERS[problem]
     others = [kind for kind in kinds if kind != "edges"]
-    count = get_problem(problem).oracle.count
+    count = get_problem(problem).count
     while True:
         kind = rng.choice(["edges", rng.choice(others), rng.choice(others)])
         base = kinds[kind](rng.randrange(10**6))

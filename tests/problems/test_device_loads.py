@@ -6,7 +6,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
-from tests.rooms.core import IDLE, NDP, Ints, device_loads, loads_of, makespan_of, refine, table_of
+from tests.rooms.problems import (
+    IDLE,
+    NDP,
+    Ints,
+    device_loads,
+    loads_of,
+    makespan_of,
+    refine,
+    table_of,
+)
 from tests.rooms.tri_domain import DOMAINS, STRIPED, Instance, Solution, loads
 
 

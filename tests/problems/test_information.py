@@ -25,7 +25,7 @@ def test_a_heuristic_knows_what_its_problem_says(
     problem: str, method: str, words: str | None
 ) -> None:
     """Exact methods and users' rules have no entry; settlements in brackets change nothing."""
-    assert get_problem(problem).knew(method, None) == words
+    assert get_problem(problem).information(method, None) == words
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_migrations_by_the_loads_that_came_are_hindsight(
     """The same rule on predicted loads and on those that came; doing nothing needs neither."""
     family = "actual" if loads == "actual" else "small-batch"
     instance = moeopt.load(next((root / "instances" / "relayout" / family).iterdir()))
-    assert get_problem("relayout").knew("benefit-greedy", instance) == words
-    assert get_problem("relayout").knew("none", instance) == NOTHING
+    assert get_problem("relayout").information("benefit-greedy", instance) == words
+    assert get_problem("relayout").information("none", instance) == NOTHING
 
 
 def test_a_study_keeps_what_was_known(root: Path) -> None:

@@ -34,7 +34,14 @@ def at_the_limit(problem: str, fields: tuple[str, ...], seeds: int = 1) -> Itera
                 yield large
 
 
-@pytest.mark.parametrize(("problem", "fields"), EVERY_GROUP)
+@pytest.mark.parametrize(
+    ("problem", "fields"),
+    [
+        # Trying all of layout's solutions takes ten seconds a group.
+        pytest.param(*each, marks=pytest.mark.slow) if each[0] == "layout" else each
+        for each in EVERY_GROUP
+    ],
+)
 def test_own_methods_are_right_at_the_limit(problem: str, fields: tuple[str, ...]) -> None:
     """No sum of theirs leaves 64 bits: they say what trying all solutions says."""
     own = [
@@ -73,7 +80,7 @@ def test_every_method_answers_at_the_limit(problem: str, fields: tuple[str, ...]
                 assert moeopt.check(instance, found.solution).objective == found.objective
 
 
-SUMS = [(problem, each) for problem in PROBLEMS for each in get_problem(problem).instance.SUMS]
+SUMS = [(problem, each) for problem in PROBLEMS for each in get_problem(problem).Instance().SUMS]
 
 
 @pytest.mark.parametrize(("problem", "each"), SUMS, ids=lambda value: getattr(value, "name", value))
@@ -117,7 +124,7 @@ def test_several_windows_of_the_largest_sum_are_bounded() -> None:
 def test_every_number_has_limits_that_are_stated(problem: str, root: Path) -> None:
     """The table of the documents has them, and only scales of losses are without a largest one."""
     limits_of = runpy.run_path(str(root / "docs" / "limits.py"))["limits_of"]
-    found = limits_of(get_problem(problem).instance)
+    found = limits_of(get_problem(problem).Instance())
     for limit in found:
         assert limit.least is not None, limit.field
         assert limit.most is not None or limit.field.endswith("loss_scale"), limit.field

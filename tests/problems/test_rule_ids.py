@@ -10,7 +10,7 @@ from tests.rooms.problems import PROBLEMS, get_problem
 RULES = [
     (problem, rule)
     for problem in ("tri_domain", "relayout")
-    for rule in get_problem(problem).constraint_ids
+    for rule in get_problem(problem).constraints()
 ]
 
 

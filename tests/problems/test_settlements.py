@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from formulations.settlements import markdown
 from moeopt import InputError
-from tests.rooms.core import DEFAULT, ColdCut, Settlement, check_settled, settled_name, split_name
+from tests.rooms.core import Settlement, check_settled, settled_name, split_name
+from tests.rooms.problems import DEFAULT, ColdCut
 
 TIES = Settlement(
     name="tie_order",

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.balance": ("HEURISTICS",),
         "moeopt.problems.balance.bounds as bounds": (
             "gpu_relaxation",
             "link_relaxation",
@@ -21,9 +22,8 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.balance.cpsat": ("Model",),
         "moeopt.problems.balance.dynamic_program": ("solve",),
-        "moeopt.problems.balance.generate": ("resettled",),
+        "moeopt.problems.balance.generate": ("assume as resettled",),
         "moeopt.problems.balance.heuristics": (
-            "HEURISTICS",
             "Symbols",
             "balance_equation",
             "balanced_experts",

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.bitwidth": ("HEURISTICS",),
         "moeopt.problems.bitwidth.bounds": ("lower_bound", "priced"),
         "moeopt.problems.bitwidth.check as check": (
             "CONSTRAINTS",
@@ -16,10 +17,9 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.bitwidth.generate as generate_module": (
             "Options",
             "generate",
-            "resettled",
+            "assume as resettled",
         ),
         "moeopt.problems.bitwidth.heuristics as heuristics": (
-            "HEURISTICS",
             "WARM_START",
             "greedy_marginal",
             "uniform",

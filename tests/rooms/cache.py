@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.cache": ("HEURISTICS",),
         "moeopt.problems.cache.bounds": (
             "Sides",
             "bisect",
@@ -24,7 +25,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.cache.dynamic_program as dynamic_program": ("within",),
         "moeopt.problems.cache.generate": ("slots_of",),
         "moeopt.problems.cache.heuristics": (
-            "HEURISTICS",
             "best_uniform",
             "greedy_marginal",
             "proportional",

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.deferral": ("HEURISTICS",),
         "moeopt.problems.deferral.bounds as bounds": ("pareto", "second_key_radix"),
         "moeopt.problems.deferral.check": (
             "CONSTRAINTS",
@@ -13,9 +14,8 @@ __getattr__, __dir__ = lazily(
             "violations",
         ),
         "moeopt.problems.deferral.dynamic_program": ("front", "solve"),
-        "moeopt.problems.deferral.generate": ("BITS", "resettled"),
+        "moeopt.problems.deferral.generate": ("BITS", "assume as resettled"),
         "moeopt.problems.deferral.heuristics": (
-            "HEURISTICS",
             "none",
             "period_ns",
             "saturate",

@@ -8,7 +8,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.exporters.exported": ("Exported", "Job", "Loss", "NoPlanError", "OptionValue"),
         "moeopt.exporters.slots": ("SlotMap", "by_load", "full_slots", "slots_of"),
         "moeopt.exporters.target": ("Target", "classes_of"),
-        "moeopt.exporters.targets": ("all_targets", "targets_of"),
+        "moeopt.exporters.targets": ("GROUP as EXPORTERS", "all_targets", "targets_of"),
         "moeopt.exporters.targets.exact_model": ("CONSTANT", "read_answer", "read_sol"),
         "moeopt.exporters.targets.ktransformers": ("torch_file",),
         "moeopt.exporters.targets.llama_cpp as llama_cpp": (

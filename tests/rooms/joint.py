@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.joint": ("HEURISTICS",),
         "moeopt.problems.joint.bounds": ("objective_grid",),
         "moeopt.problems.joint.check as check": (
             "CONSTRAINTS",
@@ -15,8 +16,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.joint.cpsat": ("Model",),
         "moeopt.problems.joint.execute": ("execute",),
-        "moeopt.problems.joint.generate": ("UNIT", "resettled"),
-        "moeopt.problems.joint.heuristics": ("HEURISTICS",),
+        "moeopt.problems.joint.generate": ("UNIT", "assume as resettled"),
         "moeopt.problems.joint.instance": ("Instance", "Solution"),
         "moeopt.problems.joint.lagrangian": ("Ascent", "first_multipliers"),
         "moeopt.problems.joint.lagrangian.arrays": ("Arrays", "cost", "plan_of", "solution_of"),

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.layout": ("HEURISTICS",),
         "moeopt.problems.layout.annealing as annealing": (
             "Moves",
             "State",
@@ -36,9 +37,8 @@ __getattr__, __dir__ = lazily(
             "within_memory",
         ),
         "moeopt.problems.layout.execute": ("execute",),
-        "moeopt.problems.layout.generate": ("resettled",),
+        "moeopt.problems.layout.generate": ("assume as resettled",),
         "moeopt.problems.layout.heuristics": (
-            "HEURISTICS",
             "local_search",
             "lpt",
             "trimoe_layout",

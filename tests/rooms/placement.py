@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.placement": ("HEURISTICS",),
         "moeopt.problems.placement.bounds": (
             "capacity_of",
             "knapsack_bound",
@@ -20,9 +21,8 @@ __getattr__, __dir__ = lazily(
             "violations",
         ),
         "moeopt.problems.placement.fields": ("Known", "expert_ns"),
-        "moeopt.problems.placement.generate": ("memory_of", "resettled"),
+        "moeopt.problems.placement.generate": ("memory_of", "assume as resettled"),
         "moeopt.problems.placement.heuristics": (
-            "HEURISTICS",
             "fiddler",
             "frequency",
             "listed",
@@ -32,7 +32,6 @@ __getattr__, __dir__ = lazily(
             "Instance",
             "MAX_TOTAL_NS",
             "Solution",
-            "for_other_steps",
             "held_of",
             "solution_of",
         ),
@@ -53,7 +52,12 @@ __getattr__, __dir__ = lazily(
             "residual_of",
             "solve_residual",
         ),
-        "moeopt.problems.placement.later as later": ("decide", "draw", "future_ns"),
+        "moeopt.problems.placement.later as later": (
+            "decide",
+            "draw",
+            "future_ns",
+            "unchanged as for_other_steps",
+        ),
         "moeopt.problems.placement.layer_steps": (
             "CELLS",
             "FEW",

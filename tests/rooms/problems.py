@@ -4,9 +4,19 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.cold_cut": ("ColdCut", "DEFAULT"),
+        "moeopt.problems.device_loads": (
+            "IDLE",
+            "Ints",
+            "NDP",
+            "device_loads",
+            "loads_of",
+            "makespan_of",
+            "refine",
+            "table_of",
+        ),
         "moeopt.problems.execute": ("compare", "critical_lanes", "execute"),
-        "moeopt.problems.generate": ("generator_of",),
-        "moeopt.problems.holdout": ("is_scheduled", "joined", "separated", "windows_of"),
+        "moeopt.problems.holdout": ("joined",),
         "moeopt.problems.registry": ("AnyProblem", "PROBLEMS", "get_problem"),
         "moeopt.problems.twins": ("check_later", "family_of", "forecast_saw_later"),
     }

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.relayout": ("HEURISTICS",),
         "moeopt.problems.relayout.bounds": ("lower_bound",),
         "moeopt.problems.relayout.check as check": (
             "CONSTRAINTS",
@@ -22,9 +23,8 @@ __getattr__, __dir__ = lazily(
             "refined_ns",
             "schedule_of",
         ),
-        "moeopt.problems.relayout.generate": ("resettled",),
+        "moeopt.problems.relayout.generate": ("assume as resettled",),
         "moeopt.problems.relayout.heuristics": (
-            "HEURISTICS",
             "WARM_START",
             "benefit_greedy",
             "benefit_makespan",

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.problems.tri_domain": ("HEURISTICS",),
         "moeopt.problems.tri_domain.bounds as bounds": (
             "busiest_channel_ns",
             "busiest_dimm_ns",
@@ -23,9 +24,8 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.tri_domain.cpsat as cpsat": (),
         "moeopt.problems.tri_domain.execute": ("execute",),
         "moeopt.problems.tri_domain.expert": ("Copy", "Expert", "Layout", "STRIPED"),
-        "moeopt.problems.tri_domain.generate": ("Options", "of_load", "resettled"),
+        "moeopt.problems.tri_domain.generate": ("Options", "of_load", "assume as resettled"),
         "moeopt.problems.tri_domain.heuristics as heuristics": (
-            "HEURISTICS",
             "fiddler",
             "fiddler_as_coded",
             "greedy",

@@ -104,7 +104,7 @@ def test_an_instance_can_be_made_again_under_another_settlement(problem: str, so
     more = {"layout": {"first_window": 1}, "relayout": {"history": 4}}.get(problem, {})
     asked = LITE | SOURCES[source] | more
     instance = moeopt.generate(problem, **asked)
-    settlements = [s for s in get_problem(problem).settlements if not (s.methods or s.is_setting)]
+    settlements = [s for s in get_problem(problem).settlements() if not (s.methods or s.is_setting)]
     assert len(settlements) > 2
     for settlement in settlements:
         name = settlement.name

@@ -35,7 +35,7 @@ def concerned(instance: Any, settlements: Sequence[Settlement]) -> bool:
 @pytest.mark.parametrize("problem", [DEAR if p == "bitwidth" else p for p in PROBLEMS])
 def test_an_odd_provenance_gives_no_instance_or_one(problem: str, root: Path) -> None:
     """Missing, of another type, out of range; and a file that it names is not opened."""
-    settlements = [s for s in get_problem(problem).settlements if not s.methods]
+    settlements = [s for s in get_problem(problem).settlements() if not s.methods]
     made = map(moeopt.load, instance_files(root / "instances" / problem))
     instance = next(one for one in made if not settlements or concerned(one, settlements))
     usual = instance.provenance or {}

@@ -11,8 +11,8 @@ import pytest
 
 import moeopt
 from moeopt import InputError, get_machine, tri_domain
-from tests.rooms.core import table_of
 from tests.rooms.planner import cost_table
+from tests.rooms.problems import table_of
 from tests.rooms.sim import Source, get_model
 from tests.rooms.tri_domain import (
     DOMAINS,

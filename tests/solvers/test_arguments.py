@@ -110,7 +110,7 @@ def test_a_solution_of_another_instance_is_refused() -> None:
     with pytest.raises(moeopt.InputError, match="instance: the solution is for"):
         moeopt.check(INSTANCE, solution)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(heuristics.HEURISTICS, "greedy", lambda instance: solution)
+        patch.setattr(heuristics, "greedy", lambda instance: solution)
         with pytest.raises(moeopt.ModelMismatchError, match="its solution is of instance"):
             moeopt.solve(INSTANCE, "greedy")
 

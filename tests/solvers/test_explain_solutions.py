@@ -20,7 +20,7 @@ from tests.rooms.solvers import bind, explain
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_devices_add_up_and_changes_are_single(problem: str) -> None:
     """In every problem; changes differ from the solution, and a valid one is found somewhere."""
-    check, view = get_problem(problem).check, get_problem(problem).view
+    check = get_problem(problem)
     tried = 0
     for seed in range(3):
         instance = RANDOM[problem][0](seed)
@@ -32,9 +32,9 @@ def test_devices_add_up_and_changes_are_single(problem: str) -> None:
             assert sum(found.devices.values()) == sum(found.parts.values()) == whole
             assert found.complete
             tried += found.tried
-            said = [what for what, _ in view.changes(instance, solution)]
+            said = [what for what, _ in check.changes(instance, solution)]
             assert len(set(said)) == len(said)
-            assert all(other != solution for _, other in view.changes(instance, solution))
+            assert all(other != solution for _, other in check.changes(instance, solution))
             best = [change.objective for change in found.changes]
             assert best == sorted(set(best), key=entries)
             assert sum(change.alike + 1 for change in found.changes) <= found.tried
@@ -43,7 +43,7 @@ def test_devices_add_up_and_changes_are_single(problem: str) -> None:
 
 def test_the_best_change_is_the_best_of_all() -> None:
     """In tri_domain: by trying all pairs of an expert and a domain."""
-    check = get_problem("tri_domain").check
+    check = get_problem("tri_domain")
     helped = 0
     for seed in range(6):
         instance = random_instance(seed, experts=6)

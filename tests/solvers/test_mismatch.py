@@ -63,7 +63,7 @@ def test_a_decoder_that_reads_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -
 def test_a_heuristic_with_an_invalid_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heuristics are checked, too."""
     nowhere = Solution(instance=INSTANCE.name, assignment=(None,) * 7)
-    monkeypatch.setitem(heuristics.HEURISTICS, "greedy", lambda instance: nowhere)
+    monkeypatch.setattr(heuristics, "greedy", lambda instance: nowhere)
     with pytest.raises(moeopt.ModelMismatchError, match="TD-C1"):
         moeopt.solve(INSTANCE, "greedy")
 

@@ -29,7 +29,8 @@ def test_small_instances_need_no_thread(problem: str, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(own, "run_interruptible", in_a_thread)
     assert moeopt.solve(RANDOM[problem][0](1), "dp").status in ("optimal", "infeasible")
-    assert not get_problem(problem).exact_methods["dp"].algorithm().brief(LARGE[problem])
+    home = get_problem(problem)
+    assert not home.algorithm(home.exact[0]).brief(LARGE[problem])
 
 
 @pytest.mark.parametrize("method", ["threshold", "auto"])

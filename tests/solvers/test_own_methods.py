@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-import formulations.TEMPLATE.problem as template
 import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
 import moeopt
 from formulations.TEMPLATE.problem import PROBLEM
@@ -25,9 +24,9 @@ NOTHING = Solution(instance=INSTANCE.name, kept=(False,) * len(INSTANCE.experts)
 COST_OF_NOTHING = sum(expert.miss_ns for expert in INSTANCE.experts)
 
 
-def own_algorithm() -> Any:
-    """Return the algorithm, which tests replace."""
-    return dynamic_program
+def go_on_with(monkeypatch: pytest.MonkeyPatch, then: str | None) -> None:
+    """Let a method go on after the dynamic program, or none."""
+    monkeypatch.setattr(type(PROBLEM), "exact", (ExactMethod("dp", ".dynamic_program", then),))
 
 
 def replace(monkeypatch: pytest.MonkeyPatch, algorithm: Any) -> None:
@@ -66,7 +65,7 @@ def test_what_it_claims_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
                 search.prove(claim[2])
 
         for then in (None, "cp-sat"):
-            monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, then))
+            go_on_with(monkeypatch, then)
             replace(monkeypatch, algorithm)
             result = moeopt.solve(INSTANCE, "dp")
             assert (result.status, result.objective) == ("optimal", OPTIMUM)
@@ -84,7 +83,7 @@ def test_without_a_proof_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("then", ["cp-sat", "milp"])
 def test_another_method_goes_on(then: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the incumbent: it finds the optimum where that is better, and keeps it where not."""
-    monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, then))
+    go_on_with(monkeypatch, then)
     best = moeopt.solve(INSTANCE, "cp-sat").solution
     for start, objective in ((NOTHING, COST_OF_NOTHING), (best, OPTIMUM)):
 
@@ -108,7 +107,7 @@ def wait_until_stopped(instance: Any, search: Search) -> None:
 
 def test_the_limit_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its best so far is kept, and nothing goes on after it."""
-    monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, "cp-sat"))
+    go_on_with(monkeypatch, "cp-sat")
     replace(monkeypatch, wait_until_stopped)
     result = moeopt.solve(INSTANCE, "dp", time_limit_s=0.3)
     assert (result.status, result.termination) == ("feasible", "time_limit")
@@ -184,7 +183,7 @@ class TestTemplate:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And the result says so."""
-        monkeypatch.setitem(template.PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm))
+        go_on_with(monkeypatch, None)
         monkeypatch.setattr(dynamic_program, "solve", gives_up)
         result = moeopt.solve(KNAPSACK, warm_start=False)
         assert (result.status, result.method) == ("optimal", "dp, then cp-sat")
@@ -209,7 +208,7 @@ class TestTemplate:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As with models."""
-        monkeypatch.setitem(template.PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm))
+        go_on_with(monkeypatch, None)
         monkeypatch.setattr(dynamic_program, "solve", lambda instance, search: search.stop())
         result = moeopt.solve(KNAPSACK)
         assert result.objective == moeopt.solve(KNAPSACK, "densest-first").objective

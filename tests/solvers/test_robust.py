@@ -11,7 +11,7 @@ from tests.rooms.core import FORECAST, InstanceEnvelope
 from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.study import instance_files
 
-ROBUST = [name for name in PROBLEMS if get_problem(name).robust is not None]
+ROBUST = [name for name in PROBLEMS if get_problem(name).has("robust")]
 FEW = Futures(samples=8)
 
 
@@ -34,7 +34,7 @@ def test_it_is_a_heuristic_whose_solution_is_checked(problem: str, root: Path) -
     assert result.raw_status == "ROBUST (mean of sampled futures)"
     check = moeopt.check(instance, result.solution)
     assert (check.violations, check.objective) == ([], result.objective)
-    assert get_problem(problem).knew("robust", instance) == FORECAST
+    assert get_problem(problem).information("robust", instance) == FORECAST
     again = moeopt.solve(instance, "robust", futures=FEW)
     assert again.solution == result.solution
     risk = moeopt.solve(instance, "robust", futures=replace(FEW, quantile=0.9))

@@ -63,5 +63,5 @@ def placement(name: str, experts: list[int], first_step: Any, **provenance: Any)
     options = {"first_step": first_step, "steps": len(experts), "batch": 1}
     steps = [[[[expert, 1]]] for expert in experts]
     said = {"provenance": {"options": options, "machine": "m", **provenance}}
-    model = get_problem("placement").instance
+    model = get_problem("placement").Instance()
     return model.model_validate(BASE | {"name": name, "steps": steps} | said)

@@ -75,15 +75,14 @@ def test_the_critical_path_is_drawn_and_named() -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_bars_are_marked_where_there_is_no_slack(problem: str) -> None:
     """Without idling in between somewhere from 0 to the end, unless bars are sums."""
-    view = get_problem(problem).view
-    check = get_problem(problem).check
+    check = get_problem(problem)
     for seed in range(4):
         instance = RANDOM[problem][0](seed)
         for solution in decisions(problem, instance, seed):
             if check.violations(instance, solution):
                 continue
             found = critical_lanes(instance, solution)
-            if not hasattr(view, "lanes"):
+            if not check.has("lanes"):
                 assert found is None
                 continue
             assert found is not None
@@ -93,7 +92,7 @@ def test_bars_are_marked_where_there_is_no_slack(problem: str) -> None:
                 Lane(lane.device, tuple(Bar(*bar) for bar in bars(lane))) for lane in found.lanes
             ]
             assert bare == [
-                Lane(of.device, tuple(of.bars)) for of in view.lanes(instance, solution)
+                Lane(of.device, tuple(of.bars)) for of in check.lanes(instance, solution)
             ]
             if get_problem(problem).lanes_are_sums:
                 assert not marked
@@ -125,7 +124,7 @@ def test_windows_are_marked_each_on_its_own() -> None:
     (solution,) = decisions("layout", instance, 5)
     found = critical_lanes(instance, solution)
     assert found is not None
-    loads = get_problem("layout").check.loads(instance, solution)
+    loads = get_problem("layout").module("check").loads(instance, solution)
     for number, load in enumerate(loads):
         mine = [lane for lane in found.lanes if lane.device.startswith(f"scenario {number}: ")]
         for lane in mine:

@@ -12,7 +12,7 @@ from tests.study.rows_made import made_row, placement
 
 def gpu(instance: str, expert: int) -> Any:
     """Return the solution with one expert on the GPU."""
-    return get_problem("placement").solution(instance=instance, gpu=((expert,),))
+    return get_problem("placement").Solution()(instance=instance, gpu=((expert,),))
 
 
 def solves(instance: Any, **experts: int) -> list[Any]:

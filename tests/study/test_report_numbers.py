@@ -130,7 +130,7 @@ def test_without_the_published_heuristic_another_speaks(rows: Rows) -> None:
 def test_the_worst_case_names_what_differs() -> None:
     """The decisions that differ by tokens, at most ten, and how many more there are."""
     instance = random_instance(3, experts=9)
-    solution = get_problem("tri_domain").solution
+    solution = get_problem("tri_domain").Solution()
     best = solution(instance=instance.name, assignment=("cpu",) * 9)
     ours = solution(instance=instance.name, assignment=("gpu",) * 8 + ("cpu",))
     rows = [
@@ -152,7 +152,7 @@ def test_the_worst_case_names_what_differs() -> None:
 def test_no_more_than_ten_decisions_are_written_out() -> None:
     """The rest is counted."""
     instance = random_instance(3, "no contention", experts=40)
-    solution = get_problem("tri_domain").solution
+    solution = get_problem("tri_domain").Solution()
     best, ours = (solution(instance="x", assignment=(where,) * 40) for where in ("cpu", "gpu"))
     rows = [
         made_row("trimoe", "x", 20, 10, solution=ours),
@@ -166,7 +166,7 @@ def test_no_more_than_ten_decisions_are_written_out() -> None:
 def test_one_worst_case_of_a_family() -> None:
     """The worst of each; a case without excess is none."""
     instance = random_instance(0, experts=2)
-    solution = get_problem("tri_domain").solution
+    solution = get_problem("tri_domain").Solution()
     one = solution(instance="x", assignment=("cpu", "cpu"))
     excesses = {"a": ("f", 20), "b": ("f", 30), "c": ("g", 15), "d": ("h", 10)}
     rows = []
@@ -179,7 +179,7 @@ def test_one_worst_case_of_a_family() -> None:
 
 def test_decisions_of_other_problems_are_named() -> None:
     """Layers with counts: what differs most first."""
-    solution = get_problem("cache").solution
+    solution = get_problem("cache").Solution()
     ours, best = (solution(instance="x", ways=ways) for ways in ((4, 4, 0), (4, 3, 5)))
     assert differences("cache", None, ours, best) == [
         ("layer 2", "0 ways", "5 ways"),
@@ -189,15 +189,19 @@ def test_decisions_of_other_problems_are_named() -> None:
 
 def test_placements_differ_by_expert_and_tokens() -> None:
     """An expert on one side in one solution and on the other side in the other one."""
-    instance = get_problem("placement").instance.model_validate(
-        {
-            "name": "x",
-            **{"layers": 1, "experts": 3, "gpu_slots": 1, "layer_offload_fixed_ns": 0},
-            **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 2]},
-            "steps": [[[[0, 1], [2, 4]]], [[[2, 3]]]],
-        }
+    instance = (
+        get_problem("placement")
+        .Instance()
+        .model_validate(
+            {
+                "name": "x",
+                **{"layers": 1, "experts": 3, "gpu_slots": 1, "layer_offload_fixed_ns": 0},
+                **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 2]},
+                "steps": [[[[0, 1], [2, 4]]], [[[2, 3]]]],
+            }
+        )
     )
-    solution = get_problem("placement").solution
+    solution = get_problem("placement").Solution()
     ours, best = (solution(instance="x", gpu=gpu) for gpu in (((0,),), ((2,),)))
     assert differences("placement", instance, ours, best) == [
         ("layer 0, expert 2 (7 tokens)", "other side", "GPU"),
@@ -212,7 +216,7 @@ def test_a_restriction_is_priced_between_twins() -> None:
         **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 2], "layer_offload_fixed_ns": 0},
         "steps": [[[[0, 1], [1, 4]]]],
     }
-    model = get_problem("placement").instance
+    model = get_problem("placement").Instance()
     free, twin, other = (
         model.model_validate(base | {"name": name, "provenance": {"seed": name}} | more)
         for name, more in (

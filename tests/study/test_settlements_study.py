@@ -1,9 +1,7 @@
 """Excess under every reading of a settlement, one at a time."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -65,11 +63,8 @@ def test_an_instance_settlement_makes_the_instances_again(
     values = {"usual": "as it is", "fast": "a faster CPU", "unknown": "cannot be made"}
     speed = Settlement("speed", "How fast?", "", "nowhere", values, "usual", "because")
     problem = study.get_problem("tri_domain")
-    parts = replace(problem.parts(), settlements=(speed,))
-    problem = replace(
-        problem, parts=lambda: parts, generator=lambda: SimpleNamespace(resettled=remade)
-    )
-    monkeypatch.setattr(study, "get_problem", lambda name: problem)
+    monkeypatch.setattr(type(problem), "settlements", lambda self: (speed,))
+    monkeypatch.setattr(type(problem), "assume", lambda self, *asked: remade(*asked))
     told = tied.model_copy(update={"provenance": {"options": {"speed": "usual"}}})
     assert resettled(told, "speed", "usual") is told
     readings = sensitivity([told, tied.model_copy(update={"name": "other"})], ["greedy"])

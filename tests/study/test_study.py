@@ -59,7 +59,7 @@ def test_rules_that_need_copies_run_where_copies_are_permitted() -> None:
         return {job.key.method for job in make_plan(Campaign([Part([instance], settings)])).jobs()}
 
     without = permits.model_copy(update={"copies": None})
-    needing = set(get_problem("layout").needs)
+    needing = {one.name for one in get_problem("layout").heuristics if one.needs}
     assert len(needing) == 3
     assert needing <= chosen(permits, settings)
     assert chosen(without, settings) == chosen(permits, settings) - needing

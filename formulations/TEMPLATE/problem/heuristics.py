@@ -1,7 +1,5 @@
 """The paper's algorithm and the named baselines; each says what its source leaves unsaid."""
 
-from collections.abc import Callable
-
 from .instance import Instance, Solution
 
 
@@ -25,8 +23,6 @@ def densest_first(instance: Instance) -> Solution | None:
         return None
     return Solution(instance=instance.name, kept=tuple(kept))
 
-
-HEURISTICS: dict[str, Callable[[Instance], Solution | None]] = {"densest-first": densest_first}
 
 WARM_START = densest_first
 """The heuristic whose solution the exact methods start from."""

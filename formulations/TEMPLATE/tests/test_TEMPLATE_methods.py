@@ -3,9 +3,8 @@
 import pytest
 
 import moeopt
-from formulations.TEMPLATE.problem import bounds, check
+from formulations.TEMPLATE.problem import HEURISTICS, bounds, check
 from formulations.TEMPLATE.problem.cpsat import Model
-from formulations.TEMPLATE.problem.heuristics import HEURISTICS
 from formulations.TEMPLATE.problem.instance import Expert, Instance, Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance
 from tests.mathprog.solve import solve

@@ -3,17 +3,32 @@
 from functools import cache
 
 from moeopt.core.errors import InputError
+from moeopt.core.plugins import entries, loaded
 from moeopt.core.wording import meant, unknown
 from moeopt.exporters.target import Target
+
+GROUP = "moeopt.exporters"
+"""Entry points of other packages: any name -> an object of `Target`, whose own name counts."""
 
 
 @cache
 def all_targets() -> dict[str, Target]:
-    """Return name -> target, by problem and name, those for any problem last."""
+    """Return name -> target, by problem and name, those for any problem last.
+
+    Raises
+    ------
+    InputError
+        If an installed plug-in cannot be loaded, or takes the name of another target.
+    """
     from . import exact_model, ktransformers, llama_cpp, sglang
 
     modules = exact_model, ktransformers, llama_cpp, sglang
     every = [one for module in modules for one in module.TARGETS]
+    for entry in entries(GROUP).values():
+        target = loaded(entry, Target)
+        if target.name in {one.name for one in every}:
+            raise InputError(f"plugin {entry.name!r}: there is another target {target.name!r}")
+        every.append(target)
     order = sorted(every, key=lambda one: (not one.problems, one.problems, one.name))
     return {target.name: target for target in order}
 

@@ -51,7 +51,7 @@ def export_mps(job: Job) -> Exported:
 
 def _exported(job: Job, write: Callable[[pulp.LpProblem, str], object]) -> Exported:
     problem = get_problem(job.instance.problem)
-    built = problem.milp()(job.instance)
+    built = problem.model(job.instance, "milp")
     built.post()
     model = built.model
     if constant := model.objective.constant:
@@ -271,7 +271,7 @@ def read_answer(instance: InstanceEnvelope, path: Path) -> OutsideAnswer:
     InputError
         If the file cannot be read, or its variables are not the model's; one line.
     """
-    built = get_problem(instance.problem).milp()(instance)
+    built = get_problem(instance.problem).model(instance, "milp")
     built.post()
     found = read_sol(path)
     known = {variable.name: variable for variable in built.model.variables()}

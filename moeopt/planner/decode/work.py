@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.device_loads import OWN, STRIPED_READS
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.planner.decode.migrations import Transfer
+from moeopt.problems.device_loads import OWN, STRIPED_READS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.plan import EachLayerNs, Plan, Times
 
@@ -41,7 +41,7 @@ class Offer:
     cpu_dram_ns: Integers
 
     def tables(self) -> Integers:
-        """Return the tables of `moeopt.core.device_loads`, shape (layers, 7, experts)."""
+        """Return the tables of `moeopt.problems.device_loads`, shape (layers, 7, experts)."""
         striped = self.dimm == STRIPED
         ndp_ns = np.where(striped, 0, self.ndp_ns)
         rows = [self.gpu_ns, self.cpu_ns, np.zeros_like(ndp_ns)]

@@ -140,7 +140,7 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same tokens under another value of a settlement; see `sim.source.made_again`."""
     return made_again(
         instance,

@@ -12,7 +12,7 @@ one T_n. Where active experts differ (in prefill, by tokens) each counts with it
 over all of them stands for every one: the settlement `balance_times`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -254,19 +254,10 @@ def take(instance: Instance, slices: int, taken_first: str = "hot") -> Solution:
     return Solution(instance=instance.name, gpu_slices=tuple(rows))
 
 
-HEURISTICS: dict[str, Callable[..., Solution]] = {
-    "balance-equation": balance_equation,
-    "e-max": e_max,
-    "framework": framework,
-    "monde": monde,
-    "all-ndp": all_ndp,
-    "all-gpu": all_gpu,
-}
-
-
 def best_of_all(instance: Instance) -> Solution:
     """Return the best solution of all heuristics."""
-    options = [heuristic(instance) for heuristic in HEURISTICS.values()]
+    rules = (balance_equation, e_max, framework, monde, all_ndp, all_gpu)
+    options = [heuristic(instance) for heuristic in rules]
     return min(options, key=lambda option: objective(instance, option))
 
 

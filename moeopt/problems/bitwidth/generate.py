@@ -171,7 +171,7 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     )
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same experts under another value of a settlement; see `sim.source.made_again`.
 
     None as well where the loads were those of a real trace, which no provenance keeps.

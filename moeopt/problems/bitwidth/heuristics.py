@@ -1,12 +1,11 @@
 """The paper's prefix split and the named baselines; each says what its source leaves unsaid."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .check import objective, violations
 from .instance import Instance, Layer, Solution
-from .prefix_split import prefix_split
 
 
 @dataclass(frozen=True)
@@ -197,12 +196,6 @@ def one_width(instance: Instance, width: int) -> Solution:
     bits = tuple((width,) * len(layer.experts) for layer in instance.layers)
     return Solution(instance=instance.name, bits=bits)
 
-
-HEURISTICS: dict[str, Callable[[Instance], Solution | None]] = {
-    "uniform": uniform,
-    "prefix-split": prefix_split,
-    "greedy-marginal": greedy_marginal,
-}
 
 WARM_START = greedy_marginal
 """The heuristic whose solution the exact methods start from."""

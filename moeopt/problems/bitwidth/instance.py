@@ -24,11 +24,11 @@ from moeopt.core.envelope import (
     Data,
     InstanceEnvelope,
     SolutionEnvelope,
+    absent,
     distinct,
     field_error,
 )
 from moeopt.core.errors import InputError
-from moeopt.core.host_memory import absent
 from moeopt.core.wording import shown
 
 MAX_LAYERS = 1024

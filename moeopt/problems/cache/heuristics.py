@@ -1,11 +1,8 @@
 """The paper's uniform ways, and rules that give each layer its own number."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.settlements import Settlement
 
 from .bounds import sides_of
 from .instance import Instance, Ints, Solution
@@ -115,33 +112,5 @@ def _solution(instance: Instance, ways: Ints) -> Solution:
     return Solution(instance=instance.name, ways=tuple(ways.tolist()))
 
 
-HEURISTICS: dict[str, Callable[..., Solution]] = {
-    "uniform-ways": uniform_ways,
-    "best-uniform": best_uniform,
-    "proportional": proportional,
-    "greedy-marginal": greedy_marginal,
-}
-
 WARM_START = greedy_marginal
 """The heuristic whose solution the exact methods start from."""
-
-
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
-        name="ways",
-        question="How many ways has each cached layer?",
-        words="Through specification of the number of ways per layer M, the number of indexes (N) "
-        "in the cache is calculated as N = floor(S / M). ... Configuring the GPU memory as a 4-way "
-        "set-associative cache results in 14 indexes",
-        source="CPU-GPU collaborative III-B",
-        values={
-            "twice top-k": "twice the experts of a token: 4 for a model with top-2 routing",
-            "top-k": "as many as a token has: its (28, 2)",
-            "all layers": "as many as there are with every layer cached",
-        },
-        default="twice top-k",
-        why="the paper leaves M to the user, and 4 ways for top-2 routing is its example; "
-        "`best-uniform` tries every M",
-        methods=("uniform-ways",),
-    ),
-)

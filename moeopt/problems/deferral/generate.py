@@ -138,7 +138,7 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same layers under another value of a settlement of instances.
 
     None if the instance does not say which penalties it has.

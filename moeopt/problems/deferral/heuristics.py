@@ -8,9 +8,7 @@ From counts to a schedule, and how fast the pipeline of layers runs once it is f
 Notation, of layer l: A attention, S shared experts, I immediate and D deferred experts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-
-from moeopt.core.settlements import Settlement
+from collections.abc import Iterable, Sequence
 
 from .check import objective
 from .instance import Instance, Solution, StartTimes
@@ -120,27 +118,5 @@ def _affordable(instance: Instance) -> list[int]:
     return [d for d in counts if limit is None or cost[d] <= limit]
 
 
-HEURISTICS: dict[str, Callable[..., Solution | None]] = {
-    "none": none,
-    "uniform-d": uniform_d,
-    "saturate": saturate,
-}
-
 WARM_START = uniform_d
 """The heuristic whose solution the exact methods start from."""
-
-
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
-        name="penalty",
-        question="What does deferring so many experts of a layer cost in quality?",
-        words="",
-        source="KTransformers 4.2 and 6.3 measure accuracy and price nothing",
-        values={
-            "linear": "as much as there are experts",
-            "quadratic": "the square of their number: the later ones weigh more in the output",
-        },
-        default="linear",
-        why="it only breaks ties between schedules of the same length, unless the user limits it",
-    ),
-)

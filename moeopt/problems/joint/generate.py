@@ -171,7 +171,7 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same steps under another value of a settlement; None if that takes the trace."""
     options = (instance.provenance or {}).get("options")
     made = options.get("deferral_price") if isinstance(options, dict) else None

@@ -253,13 +253,5 @@ def _time_ns(instance: Instance, plan: Solution) -> int:
     return objective(instance, plan)
 
 
-HEURISTICS: dict[str, Rule] = {
-    "uniform": uniform,
-    "whole-layers": whole_layers,
-    "frequency": frequency,
-    "in-turn": in_turn,
-    "grid": grid,
-}
-
 WARM_START = in_turn
 """The heuristic whose solution the exact methods start from."""

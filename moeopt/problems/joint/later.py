@@ -1,9 +1,8 @@
 """A joint plan decided on some steps, executed on others."""
 
 from moeopt.core.errors import InputError
-from moeopt.core.problem import Run
+from moeopt.core.problem import Run, Schedule
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of
-from moeopt.problems.tri_domain.fixed_layout import Schedule
 
 from .check import objective, violations
 from .instance import Instance, Solution

@@ -1,6 +1,6 @@
 """Simulated annealing over layouts and schedules at once, of one copy of an expert or of several.
 
-Every expert has a column per place in each scenario's table (`moeopt.core.device_loads`):
+Every expert has a column per place in each scenario's table (`moeopt.problems.device_loads`):
 striped, each DIMM, and a hit. It is run from one of the places where it lies; the moves change
 these, and who is moved is run where that suits best in every scenario, all others kept.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled, inner
-from moeopt.core.device_loads import (
+from moeopt.problems.device_loads import (
     CHANNEL,
     CPU,
     DRAM,
@@ -100,7 +100,7 @@ class State(NamedTuple):
     run
         Shape (scenarios, experts): three times the place plus the domain; `IDLE` without tokens.
     load
-        Shape (scenarios, entries), as in `moeopt.core.device_loads`, but floats: they guide.
+        Shape (scenarios, entries), as in `moeopt.problems.device_loads`, but floats: they guide.
     worth
         Shape (2, scenarios): what `run_best` makes of the loads, the makespan and its value.
     held

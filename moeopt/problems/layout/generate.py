@@ -146,7 +146,7 @@ SETTLED = (
 """The options that are settlements of instances."""
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same loads under another value of a settlement; see `sim.source.made_again`."""
     return made_again(
         instance, settlement, value, settled=SETTLED, options=Options, make=_from_record

@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import out_of_time
-from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
-from moeopt.core.settlements import ColdCut
+from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
+from moeopt.problems.cold_cut import ColdCut
 
 from .bounds import lower_bound
 from .check import objective
 from .copies import within_memory
 from .instance import Instance, Solution, with_idle_localized
 from .paths import Path
-from .systems import SYSTEMS, Layout, weighted_sums
-from .with_copies import COPIES
+from .systems import Layout, weighted_sums
 
 MAX_WORK = 3 * 10**8
 """Scenarios x experts**2 x cold shares that a search over the shares may look at."""
@@ -94,16 +93,6 @@ def local_search(instance: Instance) -> Solution:
         if out_of_time() or objective(instance, best) == bound:
             break
     return best
-
-
-HEURISTICS: dict[str, Callable[..., Solution]] = {
-    "trimoe-layout": trimoe_layout,
-    "trimoe-layout-tuned": trimoe_layout_tuned,
-    "lpt": lpt,
-    "local-search": local_search,
-    **SYSTEMS,
-    **COPIES,
-}
 
 
 def warm_start(instance: Instance) -> Solution:

@@ -23,9 +23,10 @@ from moeopt.core.envelope import (
     Nanoseconds,
     SolutionEnvelope,
     Sum,
+    absent,
     field_error,
 )
-from moeopt.core.host_memory import HostMemory, absent
+from moeopt.problems.host_memory import HostMemory
 
 from .paths import GPU_MISSES, Path, PathTimes
 
@@ -158,7 +159,7 @@ class Instance(HostMemory):
 
     Notes
     -----
-    The other fields of schema 2 stand in `moeopt.core.host_memory`.
+    The other fields of schema 2 stand in `moeopt.problems.host_memory`.
 
     `from_arrays` takes the fields of `Scenario` as arrays of shape (windows, experts), but
     `weight`, 1 by default, of shape (windows,). Costs are meaningless without tokens.

@@ -15,9 +15,9 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
-from moeopt.core.problem import Run
+from moeopt.core.problem import EXACT, Run, Schedule
 from moeopt.core.search import Search
-from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, scheduled
+from moeopt.problems.tri_domain.fixed_layout import scheduled
 from moeopt.sim.traces.popularity import CostCurve, fit, forecast
 
 from .check import loads, objective

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from moeopt.core.device_loads import IDLE
+from moeopt.problems.device_loads import IDLE
 
 from .annealing import (
     SLOTS,

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.device_loads import loads_of, makespan_of, refine, table_for
+from moeopt.problems.device_loads import loads_of, makespan_of, refine, table_for
 from moeopt.problems.tri_domain.heuristics import cheapest_path
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 
@@ -37,7 +37,7 @@ def as_solution(instance: Instance, layout: Layout, device: Devices) -> Solution
 
 
 def tables(instance: Instance, layout: Layout) -> list[NDArray[np.int64]]:
-    """Return each scenario under a layout as `moeopt.core.device_loads` takes it."""
+    """Return each scenario under a layout as `moeopt.problems.device_loads` takes it."""
     times, place = instance.path_times, (layout.resident, layout.dimm)
     alone, read = times.under(times.alone, *place), times.under(times.full_read, *place)
     calc, pcie = (times.under(of, *place)[GPU] for of in (times.cost, times.pcie))

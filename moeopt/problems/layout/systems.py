@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
-from moeopt.core.settlements import ColdCut
+from moeopt.problems.cold_cut import ColdCut
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
 from moeopt.problems.tri_domain.expert import Copy, Expert

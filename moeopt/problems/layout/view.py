@@ -61,7 +61,7 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     return found
 
 
-def knew(instance: Instance, method: str) -> str | None:
+def information(instance: Instance, method: str) -> str | None:
     """Return what a system knew when it decided its layout; its schedules it makes for the loads.
 
     Without residents a layout that is the same for every expert needs no loads.

@@ -6,8 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from moeopt.core.envelope import Count, Data, Nanoseconds, field_error
-from moeopt.core.host_memory import absent
+from moeopt.core.envelope import Count, Data, Nanoseconds, absent, field_error
 
 MAX_TABLE = 2**16
 

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-from moeopt.core.envelope import Frozen
+from moeopt.core.envelope import Frozen, absent
 from moeopt.core.errors import InputError
-from moeopt.core.host_memory import absent
 from moeopt.core.units import GIB
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
@@ -355,7 +354,7 @@ def _schema_2(
     return fields
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same steps under another value of a settlement; None if that takes the trace.
 
     None too for free dispatch where the host has no copy.

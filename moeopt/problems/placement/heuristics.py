@@ -165,26 +165,11 @@ def _alike(instance: Instance) -> Instance:
     return instance.model_copy(update={"restriction": "equal-counts"})
 
 
-HEURISTICS: dict[str, Rule] = {
-    "frequency": frequency,
-    "per-layer-frequency": per_layer_frequency,
-    "importance": importance,
-    "offload-time": offload_time,
-    "uniform-x": uniform_x,
-    "front-loading": front_loading,
-    "last-first": last_first,
-    "random": random,
-    "fiddler": fiddler,
-    "frequency-hindsight": _in_hindsight(frequency),
-    "per-layer-frequency-hindsight": _in_hindsight(per_layer_frequency),
-    "importance-hindsight": _in_hindsight(importance),
-    "uniform-x-hindsight": _in_hindsight(uniform_x),
-    "fiddler-hindsight": _in_hindsight(fiddler),
-    "frequency-stop": frequency_stop,
-    "per-layer-frequency-stop": per_layer_frequency_stop,
-    "importance-stop": importance_stop,
-    "offload-time-stop": offload_time_stop,
-}
+frequency_hindsight = _in_hindsight(frequency)
+per_layer_frequency_hindsight = _in_hindsight(per_layer_frequency)
+importance_hindsight = _in_hindsight(importance)
+uniform_x_hindsight = _in_hindsight(uniform_x)
+fiddler_hindsight = _in_hindsight(fiddler)
 
 WARM_START = offload_time_stop
 """The heuristic whose solution the exact methods start from."""

@@ -17,9 +17,9 @@ from moeopt.core.envelope import (
     Nanoseconds,
     SolutionEnvelope,
     Sum,
+    absent,
     field_error,
 )
-from moeopt.core.host_memory import absent
 
 from .fields import (
     MAX_EXPERTS,
@@ -370,15 +370,3 @@ def held_of(solution: Solution, layers: int, experts: int) -> Flags:
     for row, chosen in zip(held, solution.gpu, strict=True):
         row[list(chosen)] = True
     return held
-
-
-def for_other_steps(instance: Instance, decision: Solution) -> Solution:
-    """Return a placement decided on other steps, dispatched best on those of an instance.
-
-    One that does not fit the instance comes back as it is, for the checker to say why.
-    """
-    moved = decision.model_copy(update={"instance": instance.name, "computed_on_gpu": None})
-    fits = len(moved.gpu) == instance.layers
-    if not fits or any(expert >= instance.experts for row in moved.gpu for expert in row):
-        return moved
-    return solution_of(instance, held_of(moved, instance.layers, instance.experts))

@@ -28,7 +28,7 @@ from moeopt.sim.traces.count_sample import sample_trace
 from moeopt.sim.traces.trace import Counts
 
 from .bounds import objective_grid
-from .instance import Instance, held_of, solution_of
+from .instance import Instance, Solution, held_of, solution_of
 from .lagrangian.local_search import LocalSearch, perturbed
 from .lagrangian.relaxation import Model, cheapest_layers
 from .layer_steps import Flags, Ints
@@ -222,6 +222,18 @@ def _better(incumbent: LocalSearch | None, found: LocalSearch) -> LocalSearch:
 
 TABLES = ("gpu_expert_ns", "offload_expert_ns")
 WIDTH_TABLES = ("width_gpu_ns", "width_offload_ns")
+
+
+def unchanged(instance: Instance, decision: Solution) -> Solution:
+    """Return a placement decided on other steps, dispatched best on those of an instance.
+
+    One that does not fit the instance comes back as it is, for the checker to say why.
+    """
+    moved = decision.model_copy(update={"instance": instance.name, "computed_on_gpu": None})
+    fits = len(moved.gpu) == instance.layers
+    if not fits or any(expert >= instance.experts for row in moved.gpu for expert in row):
+        return moved
+    return solution_of(instance, held_of(moved, instance.layers, instance.experts))
 
 
 def joined(instances: Sequence[Instance]) -> Instance:

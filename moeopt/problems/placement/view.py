@@ -43,7 +43,7 @@ DECIDES_BY = {
 """The usage that each rule decides by, as far as the instance has it."""
 
 
-def knew(instance: Instance | None, method: str) -> str | None:
+def information(instance: Instance | None, method: str) -> str | None:
     """Return which counts a rule decided by on an instance; None for rules that need none.
 
     Rules that stop where filling no longer helps see the steps for that.

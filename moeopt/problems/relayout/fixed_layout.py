@@ -16,7 +16,7 @@ from .check import objective
 from .instance import STRIPED, Domain, Expert, Instance, Migration, Solution
 
 if TYPE_CHECKING:
-    from moeopt.sim.engine.core import Executed
+    pass
 
 REFINED = 5e-05
 """Units of work for one refined schedule."""
@@ -91,7 +91,7 @@ def refined_ns(instance: Instance, migrations: Sequence[Migration] = ()) -> int:
     spend(REFINED)
     if instance.schema_version > 1:
         return objective(instance, refined(instance, migrations))
-    from moeopt.core import device_loads  # compiled loops are imported when they are run
+    from moeopt.problems import device_loads  # compiled loops are imported when they are run
 
     c = instance.columns
     resident, dimm = c.resident.copy(), c.dimm.copy()
@@ -123,10 +123,3 @@ def schedule_of(instance: Instance, solution: Solution) -> Schedule:
         if expert.tokens
     ]
     return Schedule(instance=instance.name, assignment=tuple(domains))
-
-
-def execute(instance: Instance, solution: Solution) -> "Executed":
-    """Run a valid solution: migrations are over when the layer starts, as tri_domain's then."""
-    from moeopt.problems.tri_domain.execute import execute as run  # imports the simulator
-
-    return run(after_migrations(instance, solution.migrations), schedule_of(instance, solution))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moeopt.core.errors import InputError
-from moeopt.core.settlements import DEFAULT as DEFAULT_CUT
+from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.problems.relayout.instance import COSTS, TWO_PARTS, Expert, Instance
 from moeopt.problems.tri_domain.layout_rule import (
     STRIPED,
@@ -160,7 +160,7 @@ def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
     return cold_localized(seen, dimms, options.cold_cut, options.residents, work)
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same loads under another value of a settlement; see `sim.source.made_again`."""
     return made_again(
         instance, settlement, value, settled=SETTLED, options=Options, make=_from_record

@@ -5,8 +5,6 @@ follows. `migrations` says which migration tasks there are; what the paper leave
 in `settlements`.
 """
 
-from collections.abc import Callable
-
 from .check import objective
 from .fixed_layout import refined, refined_ns
 from .instance import Instance, Solution
@@ -79,13 +77,6 @@ def best_cheap(instance: Instance) -> Solution:
     tried = [heuristic(instance) for heuristic in (benefit_greedy, rebalance_only, none)]
     return min(tried, key=lambda solution: objective(instance, solution))
 
-
-HEURISTICS: dict[str, Callable[..., Solution]] = {
-    "benefit-greedy": benefit_greedy,
-    "benefit-makespan": benefit_makespan,
-    "rebalance-only": rebalance_only,
-    "none": none,
-}
 
 WARM_START = best_cheap
 """The heuristic whose schedule the exact methods start from."""

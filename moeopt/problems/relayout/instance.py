@@ -17,10 +17,11 @@ from moeopt.core.envelope import (
     Nanoseconds,
     SolutionEnvelope,
     Sum,
+    absent,
     distinct,
     field_error,
 )
-from moeopt.core.host_memory import HostMemory, absent
+from moeopt.problems.host_memory import HostMemory
 from moeopt.problems.tri_domain.expert import STRIPED as STRIPED
 
 COSTS = (

@@ -13,7 +13,7 @@ reported has its value there, and doing nothing is among what is compared.
 
 What a layout costs on sampled futures is the second stage, in compiled loops. All futures of a
 layer differ in loads and costs only, so a layout (who is in the GPU's memory, and where each host
-copy lies) is turned into a table of `moeopt.core.device_loads` per future.
+copy lies) is turned into a table of `moeopt.problems.device_loads` per future.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,10 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import checkpoint, spend
 from moeopt.core.compiled import compiled, inner
-from moeopt.core.device_loads import (
+from moeopt.core.futures import Draw, Futures, drawn_from
+from moeopt.core.problem import EXACT, Run, Schedule
+from moeopt.core.search import Search
+from moeopt.problems.device_loads import (
     CHANNEL,
     CPU,
     GPU,
@@ -36,10 +39,7 @@ from moeopt.core.device_loads import (
     Ints,
     table_for,
 )
-from moeopt.core.futures import Draw, Futures, drawn_from
-from moeopt.core.problem import Run
-from moeopt.core.search import Search
-from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, scheduled
+from moeopt.problems.tri_domain.fixed_layout import scheduled
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.threshold.incumbent import first_schedule
 from moeopt.sim.traces.popularity import CostCurve, Forecast, fit

@@ -31,7 +31,7 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     return found
 
 
-def knew(instance: Instance, method: str) -> str | None:
+def information(instance: Instance, method: str) -> str | None:
     """Return that a rule had the loads themselves where the instance says they are the real ones.
 
     The generator writes which ones they are; predicted ones, or where nothing is said: None.

@@ -17,6 +17,7 @@ from moeopt.core.clock import spend
 from moeopt.core.cpsat import Run
 from moeopt.core.formulation import cp_model
 from moeopt.core.search import Search
+from moeopt.problems.replication import PROBLEM
 
 from .annealing import HOT, Arrays
 from .bounds import (
@@ -30,7 +31,6 @@ from .bounds import (
 from .check import objective
 from .dispatch import best_shares
 from .eplb import placed, rebalance, within_nodes
-from .heuristics import HEURISTICS
 from .instance import Instance, Ints, Solution
 
 FIRST_STEPS = 50_000
@@ -95,7 +95,7 @@ def _is_joint(instance: Instance) -> bool:
 
 def _starts(instance: Instance, search: Search) -> list[Solution]:
     """Return placements to start from, offered; the best one first."""
-    found = [rule(instance) for rule in HEURISTICS.values()]
+    found = [rule(instance) for rule in PROBLEM.functions().values()]
     solutions = [solution for solution in found if solution is not None]
     solutions += _node_starts(instance, search.seed)
     values = {id(solution): objective(instance, solution) for solution in solutions}

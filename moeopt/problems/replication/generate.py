@@ -191,7 +191,7 @@ def _kernel(source: Source, options: Options) -> dict[str, object]:
     return {"work": "kernel", "slot_cost": options.slot_cost, **times}
 
 
-def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same loads with the times of another GPU's kernels.
 
     None if the instance has no kernel times, or does not say which model's experts they are of.

@@ -4,12 +4,10 @@ They see the sum of all windows' loads with their weights; `flashlb` sees the wi
 Where tokens' shares are decided too, copies have equal ones unless a rule says otherwise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-
-from moeopt.core.settlements import Settlement
 
 from .bounds import has_room
 from .dispatch import linear_shares, shared_evenly, single_copies, static_shares
@@ -312,53 +310,5 @@ def _solution(instance: Instance, rows: Sequence[Sequence[int]]) -> Solution:
     return shared_evenly(instance, [sorted(row) for row in rows])
 
 
-HEURISTICS: dict[str, Callable[..., Solution | None]] = {
-    "eplb": eplb,
-    "eplb-hierarchical": eplb_hierarchical,
-    "flashlb": flashlb,
-    "lplb": lplb,
-    "static-split": static_split,
-    "metro": metro,
-    "eplb-without-copies": eplb_without_copies,
-    "biased": biased,
-    "swift-balancer": swift_balancer,
-    "topology-swaps": topology_swaps,
-    "longest-first": longest_first,
-    "round-robin": round_robin,
-}
-
 WARM_START = start
 """The heuristic whose solution the exact methods start from."""
-
-
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
-        name="same_device",
-        question="EPLB may put two copies of one expert on a device. What becomes of the second?",
-        words="",
-        source="github.com/deepseek-ai/EPLB, README",
-        values={
-            "exchange": "it changes places with another expert's copy, the one that leaves the "
-            "fuller of the two devices with the least",
-            "drop": "it is left out, and the other copies have more tokens",
-        },
-        default="exchange",
-        why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
-        methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
-    ),
-    Settlement(
-        name="kernel",
-        question="Which GPU's kernels? Copies pay by what reading an expert costs in tokens.",
-        words="",
-        source="github.com/ai-dynamo/aiconfigurator at 095f58a, fitted",
-        values={
-            "h100-fp8": "H100, FP8, TensorRT-LLM: a reading is as much as 74 tokens",
-            "a100-bf16": "A100, BF16, SGLang by Triton: 63 tokens",
-            "a100-int4": "A100, INT4, SGLang by Marlin: 21 tokens",
-        },
-        default="h100-fp8",
-        why="measured on the ranks of expert parallelism; the others are of all experts on one GPU",
-        is_setting=True,
-        applies={"work": "kernel"},
-    ),
-)

@@ -29,7 +29,7 @@ from .instance import MAX_WINDOWS, Instance, Solution, Window
 PAID: dict[str, object] = {"current": None, "move_cost": 0}
 
 
-def for_other_loads(instance: Instance, decision: Solution) -> Solution:
+def unchanged(instance: Instance, decision: Solution) -> Solution:
     """Return copies that were decided on other loads, with these loads' tokens dispatched."""
     if instance.has_shares and len(decision.copies) == instance.experts:
         return best_shares(instance, decision.copies)

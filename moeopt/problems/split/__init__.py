@@ -1,93 +1,54 @@
 """Where each layer's attention and routed experts lie, on several GPUs and memory nodes."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from moeopt.core.lazy import lazy_names
-from moeopt.core.problem import (
-    NOTHING,
-    Algorithm,
-    BuiltModel,
-    ExactMethod,
-    Generator,
-    Parts,
-    Problem,
-)
+from moeopt.core.problem import ExactMethod, Heuristic, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from .bounds import lower_bound as lower_bound
     from .check import CONSTRAINTS as CONSTRAINTS
     from .check import OBJECTIVE as OBJECTIVE
     from .check import objective as objective
     from .check import violations as violations
-    from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Device as Device
     from .instance import Instance as Instance
     from .instance import Layer as Layer
     from .instance import Solution as Solution
 
-
-def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, view
-    from .instance import Instance, Solution
-
-    return Parts(Instance, Solution, check, bounds, heuristics, check, view, heuristics.SETTLEMENTS)
+    HEURISTICS: Mapping[str, Callable[..., Solution | None]]
 
 
-def _cpsat() -> "Callable[[Instance], BuiltModel]":
-    from .cpsat import Model
+class SplitProblem(Problem["Instance", "Solution"]):
+    """Problem `split`."""
 
-    return Model
-
-
-def _labels() -> Algorithm["Instance"]:
-    from . import labels
-
-    return labels
-
-
-def _generator() -> Generator["Instance"]:
-    from . import generate
-
-    return Generator(generate.Options, generate.generate, quantum_ns=generate.QUANTUM_NS)
-
-
-def _executor() -> "Callable[[Instance, Solution], object]":
-    from .execute import execute
-
-    return execute
-
-
-PROBLEM = Problem(
-    name="split",
-    about=__doc__ or "",
-    title="Layers over several GPUs and memory nodes",
-    paper="llama.cpp",
-    published_rule="llama.cpp-fit",
-    restrictions={"order": None},
-    holdout=None,
-    exact_methods={"labels": ExactMethod(_labels, then="cp-sat")},
-    absent={
+    name = "split"
+    title = "Layers over several GPUs and memory nodes"
+    paper = "llama.cpp"
+    published = "llama.cpp-fit"
+    heuristics = (
+        Heuristic("llama.cpp-fit", ".heuristics:llama_cpp_fit", "none"),
+        Heuristic("tensor-split-then-n-cpu-moe", ".heuristics:tensor_split_then_n_cpu_moe", "none"),
+        Heuristic("ik-auto-fit", ".heuristics:ik_auto_fit", "none"),
+        Heuristic("first-fit", ".heuristics:first_fit", "none"),
+        Heuristic("one-gpu-only", ".heuristics:one_gpu_only", "none"),
+    )
+    exact = (ExactMethod("labels", ".labels", then="cp-sat"),)
+    restrictions: ClassVar = {"order": None}
+    absent: ClassVar = {
         "holdout": "times and sizes do not depend on which experts a token chooses",
         "robust": "there are no loads to forecast",
         "lanes": "nothing overlaps: the sums that `facts` states say all",
-    },
-    knows={
-        "llama.cpp-fit": NOTHING,
-        "tensor-split-then-n-cpu-moe": NOTHING,
-        "ik-auto-fit": NOTHING,
-        "first-fit": NOTHING,
-        "one-gpu-only": NOTHING,
-    },
-    unpriced={
+    }
+    unpriced: ClassVar = {
         "SP-C1": "it says what is decided",
         "SP-C5": "it says what the objective is",
         "SP-C6": "it says what the objective is",
-    },
-    parts=_parts,
-    cpsat=_cpsat,
-    generator=_generator,
-    executor=_executor,
-)
+    }
+
+
+PROBLEM = SplitProblem()
 
 __getattr__, __dir__ = lazy_names(__name__, {"Device": "instance", "Layer": "instance"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import accumulate
 
-from moeopt.core.settlements import Settlement
+from moeopt.problems.split import PROBLEM
 
 from .check import objective, violations
 from .instance import Instance, Layer, Solution
@@ -20,6 +20,33 @@ Homes = tuple[list[int], list[int]]
 """The device of each layer's attention and of its experts; -1 for none."""
 
 
+def of_layers(rule: Rule) -> Rule:
+    """Return the rule for instances by tensor, too: all tensors of a layer lie as its experts."""
+
+    @wraps(rule)
+    def found(instance: Instance, **settled: str) -> Solution | None:
+        if not instance.by_tensor:
+            return rule(instance, **settled)
+        rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
+        ends = [*rows[1:], len(instance.layers)]
+        layers = tuple(
+            _joined(instance.layers[row:end]) for row, end in zip(rows, ends, strict=True)
+        )
+        solution = rule(instance.model_copy(update={"layers": layers}), **settled)
+        if solution is None:
+            return None
+        attention, experts = [-1] * ends[-1], list[int]()
+        for row, end, at, home in zip(
+            rows, ends, solution.attention, solution.experts, strict=True
+        ):
+            attention[row] = at
+            experts += [home] * (end - row)
+        return _valid(instance, (attention, experts))
+
+    return found
+
+
+@of_layers
 def first_fit(instance: Instance) -> Solution | None:
     """Put attention of each layer, then experts of each, on the first device with room.
 
@@ -49,6 +76,7 @@ def first_fit(instance: Instance) -> Solution | None:
     return _valid(instance, (attention, experts))
 
 
+@of_layers
 def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
     """Use the fastest GPU alone: all attention there, experts of the last layers as far as fit.
 
@@ -67,6 +95,7 @@ def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
     return _fewest_on_cpu(instance, [gpu] * len(instance.layers), leave)
 
 
+@of_layers
 def tensor_split_then_n_cpu_moe(instance: Instance, leave: str = "first") -> Solution | None:
     """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits.
 
@@ -86,6 +115,7 @@ def tensor_split_then_n_cpu_moe(instance: Instance, leave: str = "first") -> Sol
     return _fewest_on_cpu(instance, attention, leave)
 
 
+@of_layers
 def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
     """Fill GPUs from the back without experts, then from the front with them (``--fit``)."""
     instance = _with_margin(instance, margin)
@@ -180,6 +210,7 @@ class _Fit:
         return _on_host(self.instance, *self.homes())
 
 
+@of_layers
 def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
     """Share the bytes out by memory, then take experts off each GPU from its last layer on.
 
@@ -232,7 +263,7 @@ def ik_places(sizes: Sequence[int], shares: Sequence[float], buffer: int) -> lis
 
 def best_rule(instance: Instance) -> Solution | None:
     """Return the best that the rules find; it is what exact methods start from."""
-    found = [rule(instance) for rule in HEURISTICS.values()]
+    found = [rule(instance) for rule in PROBLEM.functions().values()]
     valid = [solution for solution in found if solution is not None]
     return min(valid, key=lambda solution: objective(instance, solution), default=None)
 
@@ -324,32 +355,6 @@ def _valid(instance: Instance, homes: Homes) -> Solution | None:
     return None if violations(instance, solution) else solution
 
 
-def of_layers(rule: Rule) -> Rule:
-    """Return the rule for instances by tensor, too: all tensors of a layer lie as its experts."""
-
-    @wraps(rule)
-    def found(instance: Instance, **settled: str) -> Solution | None:
-        if not instance.by_tensor:
-            return rule(instance, **settled)
-        rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
-        ends = [*rows[1:], len(instance.layers)]
-        layers = tuple(
-            _joined(instance.layers[row:end]) for row, end in zip(rows, ends, strict=True)
-        )
-        solution = rule(instance.model_copy(update={"layers": layers}), **settled)
-        if solution is None:
-            return None
-        attention, experts = [-1] * ends[-1], list[int]()
-        for row, end, at, home in zip(
-            rows, ends, solution.attention, solution.experts, strict=True
-        ):
-            attention[row] = at
-            experts += [home] * (end - row)
-        return _valid(instance, (attention, experts))
-
-    return found
-
-
 def _joined(rows: Sequence[Layer]) -> Layer:
     """Return a layer with the experts of all rows as one part."""
     changed: dict[str, object] = {"experts_bytes": sum(_held(row) for row in rows)}
@@ -361,39 +366,5 @@ def _joined(rows: Sequence[Layer]) -> Layer:
     return rows[0].model_copy(update=changed)
 
 
-HEURISTICS: dict[str, Rule] = {
-    "llama.cpp-fit": of_layers(llama_cpp_fit),
-    "tensor-split-then-n-cpu-moe": of_layers(tensor_split_then_n_cpu_moe),
-    "ik-auto-fit": of_layers(ik_auto_fit),
-    "first-fit": of_layers(first_fit),
-    "one-gpu-only": of_layers(one_gpu_only),
-}
-
 WARM_START = best_rule
 """The heuristic whose solution the exact methods start from."""
-
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
-        name="margin",
-        question="How much of each GPU does a fit leave free beside its buffers?",
-        words="target margin per device for --fit",
-        source="llama.cpp, --fit-target, 1024 MiB unless told; ik_llama.cpp, --fit-margin",
-        values={
-            "0": "nothing: the buffers of an instance have it in them",
-            "1024": "1,024 MiB",
-        },
-        default="0",
-        why="an instance's buffers have what drivers and displays take; the kinder reading",
-        methods=("llama.cpp-fit", "ik-auto-fit"),
-    ),
-    Settlement(
-        name="leave",
-        question="Which layers' experts leave the GPUs first?",
-        words="keep the Mixture of Experts (MoE) weights of the first N layers in the CPU",
-        source="llama.cpp, --n-cpu-moe; users' overrides (-ot) take either end",
-        values={"first": "those of the first layers", "last": "those of the last layers"},
-        default="first",
-        why="the option's own words",
-        methods=("tensor-split-then-n-cpu-moe", "one-gpu-only"),
-    ),
-)

@@ -15,10 +15,11 @@ import numpy as np
 
 from moeopt.core.clock import spend
 from moeopt.core.search import Search
+from moeopt.problems.split import PROBLEM
 
 from .bounds import Relaxed, ascend, fitting, objective_grid, rows_of
 from .check import objective, violations
-from .heuristics import HEURISTICS, of_layers
+from .heuristics import of_layers
 from .instance import Instance, Solution
 from .paths import FAR, Ints, Paths, paths_of
 from .runs import counted
@@ -37,7 +38,7 @@ def solve(instance: Instance, search: Search) -> None:
     """Find the best split and prove it, or report the best and the bound reached."""
     paths = fitting(paths_of(instance))
     grid = objective_grid(instance)
-    starts = [*HEURISTICS.values()]
+    starts = [*PROBLEM.functions().values()]
     if instance.by_tensor:
         starts.append(of_layers(lambda whole: _whole_layers(whole, search)))
     for start in (rule(instance) for rule in starts):

@@ -12,7 +12,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.device_loads import IDLE, device_loads
+from moeopt.problems.device_loads import IDLE, device_loads
 
 from .instance import STRIPED, Instance
 
@@ -131,7 +131,7 @@ def _channel_reads(instance: Instance) -> Times:
 def _options(instance: Instance, weights: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return each copy's weighted time on GPU, CPU and NDP, of shape (3, copies).
 
-    One weight per device, in the order of `moeopt.core.device_loads.device_loads`.
+    One weight per device, in the order of `moeopt.problems.device_loads.device_loads`.
     """
     _, c = instance.copy_columns
     striped = c.dimm == STRIPED

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, field_error
-from moeopt.core.host_memory import absent
+from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, absent, field_error
 
 STRIPED = -1
 """In the place of a DIMM: the expert lies on all of them."""

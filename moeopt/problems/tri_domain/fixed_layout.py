@@ -1,30 +1,19 @@
 """A layer whose layout is decided: what is left is the schedule, by a method of tri_domain."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal, get_args
 
 from moeopt.core.errors import InputError
+from moeopt.core.problem import EXACT, Schedule
 from moeopt.core.search import Search
 from moeopt.core.wording import shown
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Domain, Instance, Solution
 
-ScheduleName = Literal["exact", "trimoe"]
-"""Who decides what runs where, once the layout is decided and the loads are known.
-
-"exact": the best schedule there is, by tri_domain's threshold search. "trimoe": TriMoE's own rule
-(4.2), greedy with refinement.
-"""
-
-EXACT: ScheduleName = "exact"
-TRIMOE: ScheduleName = "trimoe"
-
-Schedule = ScheduleName | Callable[[Instance], Solution]
-"""A `ScheduleName`, or any method for tri_domain, such as
-``lambda instance: moeopt.solve(instance, "cp-sat").solution``."""
+TRIMOE = "trimoe"
+"""Scheduler that follows TriMoE's own rule (4.2), greedy with refinement."""
 
 
 @dataclass(frozen=True)
@@ -49,22 +38,6 @@ class Scheduled:
     sources: Mapping[int, int | None] = field(default_factory=dict)
 
 
-def schedule_name(schedule: Schedule) -> str:
-    """Return what tables call a scheduler.
-
-    Raises
-    ------
-    InputError
-        If it is neither a known name nor a function.
-    """
-    if callable(schedule):
-        return str(getattr(schedule, "__name__", type(schedule).__name__))
-    if schedule not in get_args(ScheduleName):
-        names = ", ".join(get_args(ScheduleName))
-        raise InputError(f"schedule: must be {names} or a function, not {shown(schedule)}")
-    return str(schedule)
-
-
 def scheduled(instance: Instance | None, schedule: Schedule, base_ns: int = 0) -> Scheduled:
     """Return the schedule of a layer.
 
@@ -73,7 +46,9 @@ def scheduled(instance: Instance | None, schedule: Schedule, base_ns: int = 0) -
     instance
         The layer on its layout; None where nothing runs.
     schedule
-        Who decides what runs where.
+        Who decides what runs where: "exact", the best schedule there is by the threshold search;
+        "trimoe"; or any method for tri_domain, such as
+        ``lambda instance: moeopt.solve(instance, "cp-sat").solution``.
     base_ns
         The makespan where nothing runs: what the GPU computes besides routed experts.
 
@@ -82,18 +57,24 @@ def scheduled(instance: Instance | None, schedule: Schedule, base_ns: int = 0) -
     InputError
         If `schedule` is unknown, or a function whose schedule the checker refuses.
     """
-    name = schedule_name(schedule)
     if instance is None:
         return Scheduled({}, base_ns, proven=True)
     if callable(schedule):
+        name = str(getattr(schedule, "__name__", type(schedule).__name__))
         solution, proven = schedule(instance), False
         if not isinstance(solution, Solution):
             raise InputError(f"schedule: {name} gave no solution of {instance.problem}")
         moved = solution.model_copy(update={"instance": instance.name})
         if wrong := violations(instance, moved):
             raise InputError(f"schedule: {name}: {wrong[0][0]}: {wrong[0][1]}")
+    elif schedule == EXACT:
+        solution, proven = _exact(instance)
+    elif schedule == TRIMOE:
+        solution, proven = trimoe(instance), False
     else:
-        solution, proven = (trimoe(instance), False) if name == TRIMOE else _exact(instance)
+        raise InputError(
+            f"schedule: must be {EXACT}, {TRIMOE} or a function, not {shown(schedule)}"
+        )
     numbers = [expert.expert for expert in instance.experts]
     domains = dict(zip(numbers, solution.assignment, strict=True))
     sources = {number: solution.source_of(row) for row, number in enumerate(numbers)}

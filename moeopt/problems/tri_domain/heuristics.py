@@ -11,15 +11,13 @@ Keyword arguments are the settlements of `moeopt.problems.tri_domain.settlements
 settlement has not is an `InputError`.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core import device_loads
 from moeopt.core.compiled import short
-from moeopt.core.device_loads import loads_of, makespan_of
 from moeopt.core.settlements import check_settled
+from moeopt.problems import device_loads
+from moeopt.problems.device_loads import loads_of, makespan_of
 
 from .instance import DOMAINS, STRIPED, Columns, Instance, Solution
 from .settlements import SETTLEMENTS
@@ -319,17 +317,6 @@ def hybrimoe(instance: Instance) -> Solution:
             cpu, tail = cpu_end, tail - 1
     return _solution(instance, choice)
 
-
-HEURISTICS: dict[str, Callable[..., Solution]] = {
-    "greedy": greedy,
-    "trimoe": trimoe,
-    "klotski": klotski,
-    "ktransformers": ktransformers,
-    "monde": monde,
-    "fiddler": fiddler,
-    "fiddler-as-coded": fiddler_as_coded,
-    "hybrimoe": hybrimoe,
-}
 
 WARM_START = trimoe
 """The heuristic whose schedule the exact methods start from."""

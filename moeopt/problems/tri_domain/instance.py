@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import Table
-from moeopt.core.device_loads import table_for
-from moeopt.core.envelope import Count, SolutionEnvelope, Sum, distinct, field_error
-from moeopt.core.host_memory import HostMemory, absent
+from moeopt.core.envelope import Count, SolutionEnvelope, Sum, absent, distinct, field_error
+from moeopt.problems.device_loads import table_for
+from moeopt.problems.host_memory import HostMemory
 
 from .expert import MAX_DIMMS, columns_of
 from .expert import STRIPED as STRIPED
@@ -27,7 +27,7 @@ class Instance(HostMemory):
     """One GPU, one CPU, `dimms` identical NDP-DIMMs, and the active experts of one layer.
 
     Fields of schema 2, here and in `Expert`, are absent in files of schema 1: see
-    `moeopt.core.host_memory`.
+    `moeopt.problems.host_memory`.
 
     `from_arrays` takes the fields of `Expert` as arrays of shape (experts,). By default the experts
     are numbered 0, 1, ..., have one token each, and none is resident; `dimm` and `ndp_ns` are -1
@@ -153,11 +153,11 @@ class Instance(HostMemory):
 
     @cached_property
     def device_table(self) -> NDArray[np.int64]:
-        """The experts with their first copies as `moeopt.core.device_loads` takes them."""
+        """The experts with their first copies as `moeopt.problems.device_loads` takes them."""
         return self.table_of(self.columns)
 
     def table_of(self, c: Columns) -> NDArray[np.int64]:
-        """Return some columns as `moeopt.core.device_loads` takes them."""
+        """Return some columns as `moeopt.problems.device_loads` takes them."""
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
         return table_for(self, *columns, *parts)

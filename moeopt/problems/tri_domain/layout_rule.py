@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 
 from moeopt.core.envelope import field_error
 from moeopt.core.errors import InputError
-from moeopt.core.settlements import ColdCut
+from moeopt.problems.cold_cut import ColdCut
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
 
@@ -32,7 +32,7 @@ def cold_localized(
     dimms
         Number of DIMMs. The cold experts go to them in turn, by falling load (ties: lowest id).
     cold_cut
-        Which experts count as cold, as `moeopt.core.settlements.ColdCut` reads it: the paper says
+        Which experts count as cold, as `moeopt.problems.cold_cut.ColdCut` reads it: the paper says
         "over 70% of all experts but processes only 8% of tokens" (3.1). A number is a share of the
         experts.
     residents

@@ -16,7 +16,10 @@ from numpy.typing import ArrayLike
 
 from moeopt.core.arrays import NOT_THERE, flags, integers
 from moeopt.core.compiled import compile_all, compiled
-from moeopt.core.device_loads import (
+from moeopt.core.envelope import MAX_NUMBER
+from moeopt.core.errors import InputError
+from moeopt.core.wording import unknown
+from moeopt.problems.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -30,9 +33,6 @@ from moeopt.core.device_loads import (
     makespan_of,
     refine,
 )
-from moeopt.core.envelope import MAX_NUMBER
-from moeopt.core.errors import InputError
-from moeopt.core.wording import unknown
 from moeopt.sim.machines.cost import (
     DEFAULT_QUANTUM_NS,
     NS_PER_S,
@@ -63,7 +63,7 @@ def price(tokens: Ints, path_ns: Ints, read_ns: Ints, dimm: Ints, resident: Any,
 
     Costs by tokens have shape (6, tokens), rows as `HIT` and so on; `read_ns` is how long a host's
     read of a striped and of a localized expert keeps a DIMM busy. `out` has room for 7 times as
-    many numbers as there are experts: the table of `moeopt.core.device_loads`, row after row.
+    many numbers as there are experts: the table of `moeopt.problems.device_loads`, row after row.
     """
     active = 0
     for i in range(len(tokens)):
@@ -399,3 +399,10 @@ def _residents_of(name: str, resident: ArrayLike | None, experts: int) -> Any:
     if resident is None:
         return np.zeros(experts, np.bool_)
     return flags(name, resident, (experts,), "(experts,)")
+
+
+def compile_kernels() -> None:
+    """Compile the kernels of the scheduler by scheduling a layer with each method."""
+    tokens = np.arange(1, 65)
+    for method in METHODS:
+        Scheduler("trimoe", "deepseek-v2-lite", tokens % 16, method).schedule(tokens)

@@ -5,9 +5,8 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.envelope import Frozen, field_error
+from moeopt.core.envelope import Frozen, absent, field_error
 from moeopt.core.errors import InputError
-from moeopt.core.host_memory import absent
 from moeopt.sim.models.attention import Attention, Size
 
 Number = Annotated[int, Field(strict=True, ge=0, le=2**16)]

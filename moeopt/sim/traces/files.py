@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from moeopt.core.errors import InputError, MoeoptWarning, expect
+from moeopt.core.errors import InputError, MoeoptWarning, about, expect
+from moeopt.core.plugins import entries, loaded
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import unknown
 from moeopt.sim.traces.readers.checked import CountsOnlyError, read_head
@@ -31,7 +32,18 @@ from .trace import Counts, Trace
 
 @dataclass(frozen=True)
 class Format:
-    """A format and the functions that read it."""
+    """Format of a trace or of counts, and the functions that read it.
+
+    Attributes
+    ----------
+    what
+        Words for a list of formats.
+    trace
+        Function of a path and the experts per token (None where the file says it) that returns a
+        `Trace`; None for a format of counts only.
+    counts
+        Function of a path that returns `Counts`; None where the trace is counted.
+    """
 
     what: str
     trace: Callable[[Path, int | None], Trace] | None = None
@@ -62,6 +74,28 @@ FORMATS = {
 }
 """Name, as `format=` takes it -> what it is."""
 
+GROUP = "moeopt.readers"
+"""Entry points of other packages: a format's name -> an object of `Format`.
+
+Their formats are read where ``format=`` names them; a file's own name or content leads to none.
+"""
+
+
+def get_format(name: str) -> Format:
+    """Return a format by its name, ours or that of an installed plug-in.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name; the message lists the known ones.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    others = entries(GROUP)
+    if name not in others:
+        raise InputError(f"format: {unknown(name, [*FORMATS, *others])}")
+    return loaded(others[name], Format)
+
 
 def format_of(path: Path, given: str | None) -> str:
     """Return the name of a file's or folder's format: the given one, or by name and content.
@@ -72,8 +106,8 @@ def format_of(path: Path, given: str | None) -> str:
         If the format is not known or cannot be told; the message lists the known ones.
     """
     if given is not None:
-        if given not in FORMATS:
-            raise InputError(f"{path}: format: {unknown(given, FORMATS)}")
+        with about(path):
+            get_format(given)
         return given
     with reading(path):
         path.stat()
@@ -134,7 +168,8 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     path
         A file, or a folder where a format keeps one trace in several files.
     format
-        One of `moeopt.sim.traces.files.FORMATS`; by default told from the file.
+        One of `moeopt.sim.traces.files.FORMATS`, or of an installed plug-in (entry points
+        ``moeopt.readers``); by default told from the file.
     top_k
         Experts per token, for the format that does not say it (SGLang's answers).
 
@@ -177,7 +212,7 @@ def read_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     if top_k is not None and top_k < 1:
         raise InputError(f"top_k: must be at least 1, not {top_k}")
     name = format_of(path, format)
-    reader = FORMATS[name].trace
+    reader = get_format(name).trace
     if reader is None:
         takers = "`moeopt plan` and `generate placement` take it, and load_counts"
         raise CountsOnlyError(f"{path}: {name} holds counts only, no tokens: {takers}")
@@ -260,10 +295,11 @@ def load_counts(
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)
-    reader = FORMATS[format_of(path, format)].counts
-    if where and format_of(path, format) != "count-csv":
+    name = format_of(path, format)
+    reader = get_format(name).counts
+    if where and name != "count-csv":
         raise InputError(f"{path}: where: only a CSV of counts has labels to choose by")
-    if reader is None or (batch is not None and FORMATS[format_of(path, format)].trace):
+    if reader is None or (batch is not None and get_format(name).trace):
         trace = read_trace(path, format, top_k)
         return trace.step_counts(trace.tokens if batch is None else batch, batching, experts)
     counts = _read(reader, path, *([where] if where else []))

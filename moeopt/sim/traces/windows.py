@@ -313,7 +313,7 @@ class MemoryOptions(LayerOptions):
 def memory_fields(
     source: Source, options: MemoryOptions, dimms: int, tokens: int
 ) -> dict[str, object]:
-    """Return the fields of an instance that `moeopt.core.host_memory` names.
+    """Return the optional fields of an instance about the host's memory.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ def run(task: Task) -> Outcome:
     """Run the algorithm so that Ctrl-C and the limit can stop it; its best so far is kept.
 
     It runs in a thread, unless it is brief on the instance: see
-    `moeopt.core.problem.Algorithm`.
+    `moeopt.core.problem.ExactMethod`.
     """
     method = task.method
     begin = task.deadline.elapsed_s
     if method.own is None:
         raise TypeError(f"{method.name} is no algorithm of the problem's own")
-    algorithm = method.own.algorithm()
+    algorithm = task.problem.algorithm(method.own)
     search = Search(
         task.deadline.remaining_s,
         task.seed,
@@ -52,7 +52,7 @@ def run(task: Task) -> Outcome:
 def is_brief(task: Task) -> bool:
     """Tell whether a task's algorithm runs where it is called, see `run`."""
     own = task.method.own
-    brief = None if own is None else getattr(own.algorithm(), "brief", None)
+    brief = None if own is None else getattr(task.problem.algorithm(own), "brief", None)
     return brief is not None and bool(brief(task.instance))
 
 
@@ -99,10 +99,9 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     An incumbent that the checker does not confirm is handed to nobody: it goes back as it is, to be
     rejected.
     """
-    check = task.problem.check
     if first.solution is not None:
         actual = task.checked_objective(first.solution)
-        if actual != first.claim or check.violations(task.instance, first.solution):
+        if actual != first.claim or task.problem.violations(task.instance, first.solution):
             return first
         if task.upper is None or actual < task.upper:
             task.start, task.upper = first.solution, actual

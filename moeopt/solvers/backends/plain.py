@@ -4,10 +4,9 @@ from contextlib import suppress
 
 from moeopt.core.clock import TimeLimitError, spend
 from moeopt.core.errors import InputError
-from moeopt.core.problem import ROBUST
+from moeopt.core.problem import EXACT, ROBUST
 from moeopt.core.search import Search
 from moeopt.core.settlements import split_name
-from moeopt.problems.holdout import adopted
 from moeopt.solvers.limits import run_interruptible, within
 from moeopt.solvers.rule_process import apply_apart, runs_apart
 from moeopt.solvers.rules import RuleFailedError, apply_rule
@@ -21,7 +20,10 @@ CANDIDATES_PER_UNIT = 30_000
 def run_heuristic(task: Task) -> Outcome:
     """Return the heuristic's solution; it claims no objective and no bound."""
     name, _ = split_name(task.method.name)
-    heuristic = task.problem.heuristics.HEURISTICS[name]
+    known = task.problem.known_heuristic(name)
+    if known is None:
+        raise ValueError(f"{name} is no heuristic of {task.problem.name}")
+    heuristic = task.problem.function(known)
     begin = task.deadline.elapsed_s
     with task.deadline.told():
         solution = heuristic(task.instance, **task.method.settled)
@@ -39,25 +41,24 @@ def run_robust(task: Task) -> Outcome:
     """
     begin = task.deadline.elapsed_s
     futures = task.futures
-    if task.problem.robust is None:
+    if not task.problem.has(ROBUST):
         raise InputError(f"method: {task.problem.name} has no {ROBUST!r}")
-    algorithm = task.problem.robust()
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
     def decide() -> None:
         with suppress(TimeLimitError):
-            draw = algorithm.draw(task.instance, futures, task.seed)
-            algorithm.decide(task.instance, draw, search, futures)
+            draw = task.problem.draw(task.instance, futures, task.seed)
+            task.problem.decide(task.instance, draw, search, futures)
 
     with task.deadline.told(gives_up=True):
         running = run_interruptible(decide, search.stop, search.limit_s)
     if search.solution is None:  # a kernel is compiled for the first time, say
         with task.deadline.told():
-            start = task.problem.heuristics.WARM_START(task.instance)
+            start = task.problem.start(task.instance)
         outcome = Outcome(start, "NOTHING DECIDED in time: a heuristic's answer", "time_limit")
     else:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
-        here = adopted(task.instance, search.solution)
+        here = task.problem.adopted(task.instance, search.solution, EXACT)
         outcome = Outcome(here, f"ROBUST ({of} of sampled futures)")
     if running.interrupted:
         outcome.termination = "interrupted"
@@ -86,8 +87,7 @@ def run_rule(task: Task) -> Outcome:
         outcome = Outcome(None, "LEFT BEHIND", "time_limit")
         outcome.termination = "interrupted" if running.interrupted else "time_limit"
     else:
-        check = task.problem.check
-        for constraint, sentence in check.violations(task.instance, running.value):
+        for constraint, sentence in task.problem.violations(task.instance, running.value):
             return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
         outcome = Outcome(running.value, "HEURISTIC")
     outcome.solve_s = task.deadline.elapsed_s - begin
@@ -106,25 +106,24 @@ def run_brute_force(task: Task) -> Outcome:
     InputError
         If the instance has more candidates than the oracle is meant for.
     """
-    oracle, check = task.problem.oracle, task.problem.check
+    problem = task.problem
     pack = task.packing.pack
-    count = within(task.deadline, lambda: oracle.count(task.instance))  # some go one by one
-    if count > oracle.MAX_CANDIDATES:
-        limit = oracle.MAX_CANDIDATES
+    count = within(task.deadline, lambda: problem.count(task.instance))  # some go one by one
+    if count > (limit := problem.max_candidates()):
         many = f"{count:.3g}" if count < 10**300 else "over 1e+300"  # a double ends at 1e+308
         raise InputError(f"brute-force: {many} candidates are more than the limit of {limit}")
     best, best_objective, stopped = None, None, ""
     begin = task.deadline.elapsed_s
     try:
-        for number, candidate in enumerate(oracle.candidates(task.instance)):
+        for number, candidate in enumerate(problem.candidates(task.instance)):
             if number % CANDIDATES_PER_CLOCK_READING == 0:
                 spend(CANDIDATES_PER_CLOCK_READING / CANDIDATES_PER_UNIT)
                 if task.deadline.remaining_s == 0:
                     stopped = "time_limit"
                     break
-            objective = pack(check.objective(task.instance, candidate))
+            objective = pack(problem.objective(task.instance, candidate))
             better = best_objective is None or objective < best_objective
-            if better and not check.violations(task.instance, candidate):
+            if better and not problem.violations(task.instance, candidate):
                 best, best_objective = candidate, objective
                 task.trace.record(objective=objective)
     except KeyboardInterrupt:

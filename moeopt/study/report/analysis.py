@@ -168,7 +168,7 @@ def prices(
     here = {digest: instances[digest] for digest in optima if digest in instances}
     found = [
         price
-        for name, free in (get_problem(problem).restrictions or {}).items()
+        for name, free in get_problem(problem).restrictions.items()
         for price in _of_field(name, free, here, optima)
     ]
     return sorted(found, key=lambda price: (price.restriction, price.restricted))

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective, first_key, relative
-from moeopt.core.problem import Phases
-from moeopt.problems.holdout import executed_on, is_scheduled, joined
+from moeopt.core.problem import EXACT, Phases
+from moeopt.problems.holdout import executed_on, joined
 from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.fixed_layout import EXACT, TRIMOE, ScheduleName
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
 from moeopt.study.holdout import Bracket, hindsight_static, share_between
@@ -109,18 +108,18 @@ def held_out(
     Two references stand beside each other: excess is over each twin's own optimum, and `HINDSIGHT`
     says how far above these the best single decision for all twins of an instance is.
     """
-    schedules: list[ScheduleName] = [EXACT, TRIMOE] if is_scheduled(problem) else [EXACT]
-    runs = {by: excesses(problem, rows, instances, labels, by) for by in schedules}
+    schedulers = get_problem(problem).schedulers
+    runs = {by: excesses(problem, rows, instances, labels, by) for by in schedulers or (EXACT,)}
     optima, sample = _optima(rows), _sample_label(problem, rows, labels)
     found: list[tuple[int, HeldOutRow]] = []
     for decade, exact in runs[EXACT].items():
         words = distance_in_words(problem, decade)
-        by_default = EXACT if is_scheduled(problem) else ""
+        by_default = EXACT if schedulers else ""
         best, hindsight = _hindsight(words, exact, instances, optima, by_default)
-        for by in schedules:
+        for by in runs:
             same = runs[by].get(decade, {})
             for label, decisions in same.items():
-                name = by if is_scheduled(problem) else ""
+                name = by if schedulers else ""
                 row = summary(label, words, list(decisions.values()), name)
                 found.append((decade, _with_share(row, decisions, same.get(sample, {}), best)))
         found.append((decade, hindsight))
@@ -128,7 +127,7 @@ def held_out(
     def order(one: tuple[int, HeldOutRow]) -> tuple[object, ...]:
         decade, row = one
         first = row.method != HINDSIGHT, row.method != OPTIMUM
-        return decade, row.schedule == TRIMOE, *first, row.later
+        return decade, row.schedule not in ("", EXACT), *first, row.later
 
     return [row for _, row in sorted(found, key=order)]
 
@@ -142,15 +141,14 @@ def excesses(
     rows: Sequence[Row],
     instances: Mapping[str, InstanceEnvelope],
     labels: Mapping[Key, str],
-    schedule: ScheduleName = EXACT,
+    schedule: str = EXACT,
 ) -> dict[int, Decisions]:
     """Return by class of distance what every decision costs where it was made and later."""
     optima = _optima(rows)
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
     found: dict[int, dict[str, dict[str, list[OnTwin]]]] = {}
-    later_of = get_problem(problem).later
-    remade = later_of is not None and later_of().run is not None
+    remade = get_problem(problem).reruns()
 
     def known_cost(instance: InstanceEnvelope, row: Row) -> Objective | None:
         # Where nothing is decided anew the solve has it: executing a trace again is dear.
@@ -275,7 +273,7 @@ def distance_in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
-def _cost(instance: InstanceEnvelope, row: Row, schedule: ScheduleName) -> Objective | None:
+def _cost(instance: InstanceEnvelope, row: Row, schedule: str) -> Objective | None:
     """Return what a solve's decision costs on an instance; None if it does not fit there."""
     if row.result.solution is None:
         return None

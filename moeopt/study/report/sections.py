@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from moeopt.problems.holdout import is_scheduled
+from moeopt.core.problem import EXACT
 from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.fixed_layout import EXACT
 from moeopt.study.pictures import draw_gantt
 from moeopt.study.plan import Key
 from moeopt.study.report.analysis import (
@@ -141,7 +140,7 @@ class Section:
     @property
     def is_scheduled(self) -> bool:
         """Whether what a decision costs depends on who schedules it."""
-        return is_scheduled(self.takeaway.problem)
+        return bool(get_problem(self.takeaway.problem).schedulers)
 
     @property
     def sample_rule(self) -> str:

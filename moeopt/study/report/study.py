@@ -81,6 +81,6 @@ def own_heuristic(problem: str, rows: Sequence[Row]) -> tuple[str, str] | None:
     """
     methods = dict.fromkeys(row.key.method for row in rows)
     home = get_problem(problem)
-    if home.published_rule in methods:
-        return home.published_rule, home.paper
+    if home.published in methods:
+        return home.published, home.paper
     return next(((name, "") for name in methods if not is_exact(problem, name)), None)

@@ -109,7 +109,7 @@ def differences(
     problem: str, instance: object, ours: object, best: object
 ) -> list[tuple[str, str, str]]:
     """Return (what, ours, best) for each decision that differs, what matters most first."""
-    found = get_problem(problem).view.differences(instance, ours, best)
+    found = get_problem(problem).differences(instance, ours, best)
     return [(what, a, b) for _, what, a, b in sorted(found, key=lambda one: -one[0])]
 
 
@@ -136,7 +136,7 @@ def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel
 def _lanes(instance: InstanceEnvelope, solution: SolutionEnvelope | None) -> Sequence[Lane] | None:
     """Return a schedule's lanes; bars that are sums have no slack to be marked."""
     problem = get_problem(instance.problem)
-    if solution is None or problem.lanes is None:
+    if solution is None or not problem.has("lanes"):
         return None
     if problem.lanes_are_sums:
         return tuple(problem.lanes(instance, solution))

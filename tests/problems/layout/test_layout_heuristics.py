@@ -28,9 +28,9 @@ from tests.rooms.tri_domain import instance as fixed
 SEVENTY = "experts 0.7"
 
 
-def instances(experts: int | None = 9) -> list[Instance]:
-    """Return 6 random instances of every kind."""
-    return [random_instance(seed, kind, experts) for kind in KINDS for seed in range(6)]
+def instances(experts: int | None = 9, seeds: range = range(6)) -> list[Instance]:
+    """Return random instances of every kind."""
+    return [random_instance(seed, kind, experts) for kind in KINDS for seed in seeds]
 
 
 def rows(experts: int, dimms: int = 2, **given: object) -> Instance:
@@ -106,10 +106,11 @@ def test_the_schedules_are_those_of_the_online_problem() -> None:
     assert improved > 10
 
 
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(6), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", HEURISTICS)
-def test_solutions_are_valid_and_the_same_each_time(name: str) -> None:
+def test_solutions_are_valid_and_the_same_each_time(name: str, seeds: range) -> None:
     """Slots of both kinds are respected, whatever the costs."""
-    for instance in instances():
+    for instance in instances(seeds=seeds):
         solution = HEURISTICS[name](instance)
         assert violations(instance, solution) == [], instance.name
         if instance.name.endswith("-0"):

@@ -148,8 +148,8 @@ def test_a_system_without_a_forecast_has_hindsight() -> None:
     instance, problem = rows(10), get_problem("layout")
     real = tuple(instance.scenarios[0].tokens)
     for name, system in SYSTEMS.items():
-        said = problem.knew(name, instance)
-        with_forecast = problem.knew(name, forecast(instance))
+        said = problem.information(name, instance)
+        with_forecast = problem.information(name, forecast(instance))
         assert system(instance) == system(forecast(instance, real))
         if name in ALL_STRIPED:
             assert said == with_forecast == THIS_STEP
@@ -157,8 +157,8 @@ def test_a_system_without_a_forecast_has_hindsight() -> None:
             assert said == HINDSIGHT
             assert with_forecast == f"a forecast; then {THIS_STEP}"
     resident = rows(10, hbm_slots=1)
-    assert problem.knew("ktransformers", resident) == HINDSIGHT
-    assert problem.knew("lpt", forecast(resident)) == HINDSIGHT
+    assert problem.information("ktransformers", resident) == HINDSIGHT
+    assert problem.information("lpt", forecast(resident)) == HINDSIGHT
 
 
 def test_hindsight_layouts_ignore_the_forecast() -> None:

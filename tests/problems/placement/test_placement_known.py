@@ -58,7 +58,7 @@ def test_each_rule_decides_by_its_own(
     """Prompts, profile and steps disagree about every expert."""
     instance = informed(PROMPTS | SCORES | PROFILE)
     assert placed(instance, method) == gpu
-    assert get_problem("placement").knew(method, instance) == knew
+    assert get_problem("placement").information(method, instance) == knew
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_the_next_best_where_something_is_missing(
 ) -> None:
     """An instance of schema 1 leaves the steps alone, and the label does not hide it."""
     instance, problem = informed(known), get_problem("placement")
-    assert problem.knew("importance", instance) == importance
-    assert problem.knew("frequency", instance) == frequency
+    assert problem.information("importance", instance) == importance
+    assert problem.information("frequency", instance) == frequency
     source = {"offline profile": ((3,), (2,)), HINDSIGHT: ((0,), (0,))}
     assert placed(instance, "frequency") == source.get(frequency, ((1,), (0,)))
     if known is None:

@@ -18,7 +18,7 @@ from tests.problems.tri_domain.random_instances import (
     random_instance,
     random_schema_2,
 )
-from tests.rooms.core import device_loads, loads_of, makespan_of, refine
+from tests.rooms.problems import device_loads, loads_of, makespan_of, refine
 from tests.rooms.tri_domain import (
     DOMAINS,
     HEURISTICS,

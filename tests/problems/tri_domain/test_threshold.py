@@ -8,7 +8,8 @@ import pytest
 
 from moeopt import generate, solve
 from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
-from tests.rooms.core import Feasibility, Ints, Search, table_of
+from tests.rooms.core import Feasibility, Search
+from tests.rooms.problems import Ints, table_of
 from tests.rooms.tri_domain import (
     DOMAINS,
     NO_CUTOFF,

@@ -45,7 +45,7 @@ def runs(problem: str, every: int) -> Iterator[tuple[str, Any, Any]]:
             instance = instance.model_copy(update={field: getattr(instance, field)[:most]})
             best = for_other_steps(instance, best) if problem == "placement" else best
         yield file, instance, best
-        rules = get_problem(problem).heuristics.HEURISTICS
+        rules = get_problem(problem).functions()
         if problem not in PART and len(instance.model_dump_json()) < 100_000:
             for name in CHEAP.get(problem, tuple(rules)):
                 if (solution := rules[name](instance)) is not None:
@@ -64,8 +64,8 @@ def test_the_library_runs_as_checked(problem: str, every: int) -> None:
 def test_a_wrong_checker_would_be_seen(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail."""
     home = get_problem(problem)
-    made = ((of, home.heuristics.WARM_START(of)) for of in map(RANDOM[problem][0], range(99)))
+    made = ((of, home.start(of)) for of in map(RANDOM[problem][0], range(99)))
     instance, solution = next(pair for pair in made if pair[1] is not None)
     assert compare(instance, solution).agree
-    monkeypatch.setattr(home.check, "objective", lambda *_: 7)
+    monkeypatch.setattr(home.module("check"), "objective", lambda *_: 7)
     assert not compare(instance, solution).agree

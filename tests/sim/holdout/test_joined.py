@@ -8,7 +8,12 @@ import pytest
 import moeopt
 from moeopt import InputError, run_on
 from tests.rooms.cache import serve
-from tests.rooms.problems import get_problem, joined, separated, windows_of
+from tests.rooms.problems import get_problem, joined
+
+
+def windows_of(instance: Any) -> list[Any]:
+    """Return an instance's windows."""
+    return get_problem(instance.problem).windows_of(instance)
 
 
 def random_instance(problem: str, seed: int, kind: str) -> Any:
@@ -53,8 +58,8 @@ def with_other_losses(whole: Any) -> Any:
 def decisions_of(instance: Any) -> list[Any]:
     """Return every valid decision; of layouts, each once whatever its schedules."""
     problem = get_problem(instance.problem)
-    check, candidates = problem.check, problem.oracle.candidates(instance)
-    valid = [one for one in candidates if not check.violations(instance, one)]
+    candidates = problem.candidates(instance)
+    valid = [one for one in candidates if not problem.violations(instance, one)]
     if instance.problem == "layout":
         valid = list({(one.resident, one.dimm): one for one in valid}.values())
     return valid
@@ -86,6 +91,7 @@ def test_its_optimum_is_the_best_single_decision(problem: str, kind: str, seed: 
         return
     best = min(sum(run_on(part, decision) for part in parts) for decision in decisions)
     assert found.objective == best
+    separated = get_problem(problem).separated
     assert best == sum(run_on(part, separated(part, found.solution)) for part in parts)
 
 

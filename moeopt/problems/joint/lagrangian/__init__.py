@@ -26,9 +26,9 @@ import numpy as np
 
 from moeopt.core import rounding
 from moeopt.core.search import Search
+from moeopt.problems.joint import PROBLEM
 from moeopt.problems.joint.bounds import lower_bound, objective_grid
 from moeopt.problems.joint.check import objective
-from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance, Solution
 
 from .arrays import Arrays, Choice, Cost, cost, fits, plan_of, solution_of
@@ -224,7 +224,7 @@ def solve(instance: Instance, search: Search) -> None:
 
 def _starts(instance: Instance, search: Search) -> list[Solution]:
     """Return what the heuristics find, offered before anything is compiled, which takes longer."""
-    found = [rule(instance) for rule in HEURISTICS.values()]
+    found = [rule(instance) for rule in PROBLEM.functions().values()]
     solutions = [solution for solution in found if solution is not None]
     for solution in solutions:
         search.offer(solution, objective(instance, solution))

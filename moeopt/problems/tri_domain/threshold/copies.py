@@ -5,7 +5,7 @@ Where no expert has two localized copies, the search over thresholds and striped
 Channels and the PCIe link are relaxed in bounds; the local search sees them.
 
 The local search is an iterated one over domains and copies at once: one expert moved, or two. The
-table is that of `moeopt.core.device_loads` with a column per copy; columns ``first[i]`` to
+table is that of `moeopt.problems.device_loads` with a column per copy; columns ``first[i]`` to
 ``first[i + 1]`` are those of expert i, of which one has a domain and the others are `IDLE`.
 """
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled, inner
-from moeopt.core.device_loads import (
+from moeopt.core.search import Search
+from moeopt.problems.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -29,7 +30,6 @@ from moeopt.core.device_loads import (
     makespan_of,
     put,
 )
-from moeopt.core.search import Search
 from moeopt.problems.tri_domain.bounds import lower_bound, objective_grid
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Run, Solution, solution_of

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moeopt.core.compiled import compiled, inner, rising
-from moeopt.core.device_loads import (
+from moeopt.core.search import Feasibility
+from moeopt.problems.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -30,7 +31,6 @@ from moeopt.core.device_loads import (
     loads_of,
     makespan_of,
 )
-from moeopt.core.search import Feasibility
 
 from .pareto import BEFORE, GROUP, MOVE, NODE, NOTHING, OF, Labels, modes_at
 

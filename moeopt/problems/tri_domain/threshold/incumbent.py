@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from moeopt.core.compiled import inner, rising, short
-from moeopt.core.device_loads import (
+from moeopt.problems.device_loads import (
     CPU,
     DRAM,
     GPU,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.core.compiled import compiled, inner, rising
-from moeopt.core.device_loads import (
+from moeopt.problems.device_loads import (
     CPU,
     DRAM,
     GPU,

@@ -4,8 +4,8 @@ import numpy as np
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
-from moeopt.core.device_loads import CPU, GPU, PCIE, PLACE, Ints, refine
 from moeopt.core.search import Feasibility, Search
+from moeopt.problems.device_loads import CPU, GPU, PCIE, PLACE, Ints, refine
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
 from .copies import solve as solve_with_copies
@@ -86,7 +86,7 @@ class Bracket:
     Parameters
     ----------
     experts, size, dimms
-        The table of `moeopt.core.device_loads`, how many of its columns are experts (the others
+        The table of `moeopt.problems.device_loads`, how many of its columns are experts (the others
         are the GPU's base load), and the number of DIMMs.
 
     Attributes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled, inner, rising
-from moeopt.core.device_loads import CPU, DRAM, GPU, PLACE, STRIPED_READS, Ints, empty_table
+from moeopt.problems.device_loads import CPU, DRAM, GPU, PLACE, STRIPED_READS, Ints, empty_table
 
 from .pareto import undominated
 

@@ -1,8 +1,7 @@
 """Device loads of one layer's schedule on a fixed layout: the sums of TriMoE Eq. 5-7, compiled.
 
-These sums stand in the checkers, in the simulator's engine, and here for every algorithm.
-
-All that is known of the experts is in one table, since each array that a compiled function takes
+These sums stand in the checkers, in the simulator's engine, and here for every algorithm. All that
+is known of the experts is in one table, since each array that a compiled function takes
 costs compile time. `experts` is int64 of shape (7, experts), in ns: rows `GPU` and `CPU` hold the
 host's time, row ``DRAM + domain`` how long the expert keeps busy each DIMM that it lies on, and
 `PLACE` which DIMMs: see next. A schedule `domain` is int64 of shape (experts,): `GPU`, `CPU` or
@@ -14,7 +13,7 @@ d is busy for ``load[STRIPED_READS] + load[OWN + d]``. An expert changes the hos
 one of the other entries, its place: `STRIPED_READS` if it is striped, else that of its DIMM. So a
 move changes at most four numbers, however many DIMMs there are.
 
-Schema 2 (`moeopt.core.host_memory`): `table_for` returns the table of whatever fields there
+Schema 2 (`moeopt.problems.host_memory`): `table_for` returns the table of whatever fields there
 are, and everything here takes it. It has five rows more: `PCIE`, how long a run on the GPU keeps
 the link busy; ``READ + host``, how long the host's read keeps a channel busy; `CHANNEL`, 0 for a
 striped expert, which all channels serve, or 1 + its DIMM's channel, counted by rising number; and
@@ -30,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled, inner, short
-from moeopt.core.host_memory import HostMemory
+from moeopt.problems.host_memory import HostMemory
 
 GPU, CPU, NDP = 0, 1, 2
 IDLE = -1

@@ -9,14 +9,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, absent, field_error
 
 MAX_SHARE = 1024
-
-
-def absent(value: object) -> bool:
-    """Tell whether an optional field is left out; such a field is not written to files."""
-    return value is None
 
 
 Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_SHARE)]

@@ -1,0 +1,23 @@
+"""Open questions about the ways of a cache, and how they are read."""
+
+from moeopt.core.settlements import Settlement
+
+SETTLEMENTS: tuple[Settlement, ...] = (
+    Settlement(
+        name="ways",
+        question="How many ways has each cached layer?",
+        words="Through specification of the number of ways per layer M, the number of indexes (N) "
+        "in the cache is calculated as N = floor(S / M). ... Configuring the GPU memory as a 4-way "
+        "set-associative cache results in 14 indexes",
+        source="CPU-GPU collaborative III-B",
+        values={
+            "twice top-k": "twice the experts of a token: 4 for a model with top-2 routing",
+            "top-k": "as many as a token has: its (28, 2)",
+            "all layers": "as many as there are with every layer cached",
+        },
+        default="twice top-k",
+        why="the paper leaves M to the user, and 4 ways for top-2 routing is its example; "
+        "`best-uniform` tries every M",
+        methods=("uniform-ways",),
+    ),
+)

@@ -1,0 +1,18 @@
+"""Open questions about deferred experts, and how they are read."""
+
+from moeopt.core.settlements import Settlement
+
+SETTLEMENTS: tuple[Settlement, ...] = (
+    Settlement(
+        name="penalty",
+        question="What does deferring so many experts of a layer cost in quality?",
+        words="",
+        source="KTransformers 4.2 and 6.3 measure accuracy and price nothing",
+        values={
+            "linear": "as much as there are experts",
+            "quadratic": "the square of their number: the later ones weigh more in the output",
+        },
+        default="linear",
+        why="it only breaks ties between schedules of the same length, unless the user limits it",
+    ),
+)

@@ -1,0 +1,21 @@
+"""Heuristics of problem `replication`, as data."""
+
+from moeopt.core.problem import Heuristic
+
+RULES = (
+    Heuristic("eplb", ".heuristics:eplb", "oracle"),
+    Heuristic(
+        "eplb-hierarchical", ".heuristics:eplb_hierarchical", "oracle", coincides_with="eplb"
+    ),
+    Heuristic("flashlb", ".heuristics:flashlb", "oracle"),
+    Heuristic("lplb", ".heuristics:lplb", "oracle", coincides_with="eplb"),
+    Heuristic("static-split", ".heuristics:static_split", "oracle"),
+    Heuristic("metro", ".heuristics:metro", "oracle"),
+    Heuristic("eplb-without-copies", ".heuristics:eplb_without_copies", "oracle"),
+    Heuristic("biased", ".heuristics:biased", "oracle"),
+    Heuristic("swift-balancer", ".heuristics:swift_balancer", "oracle"),
+    Heuristic("topology-swaps", ".heuristics:topology_swaps", "oracle"),
+    Heuristic("longest-first", ".heuristics:longest_first", "oracle"),
+    Heuristic("round-robin", ".heuristics:round_robin", "none"),
+)
+"""Each with the loads that it decides by."""

@@ -1,0 +1,35 @@
+"""Open questions about copies over devices, and how they are read."""
+
+from moeopt.core.settlements import Settlement
+
+SETTLEMENTS: tuple[Settlement, ...] = (
+    Settlement(
+        name="same_device",
+        question="EPLB may put two copies of one expert on a device. What becomes of the second?",
+        words="",
+        source="github.com/deepseek-ai/EPLB, README",
+        values={
+            "exchange": "it changes places with another expert's copy, the one that leaves the "
+            "fuller of the two devices with the least",
+            "drop": "it is left out, and the other copies have more tokens",
+        },
+        default="exchange",
+        why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
+        methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
+    ),
+    Settlement(
+        name="kernel",
+        question="Which GPU's kernels? Copies pay by what reading an expert costs in tokens.",
+        words="",
+        source="github.com/ai-dynamo/aiconfigurator at 095f58a, fitted",
+        values={
+            "h100-fp8": "H100, FP8, TensorRT-LLM: a reading is as much as 74 tokens",
+            "a100-bf16": "A100, BF16, SGLang by Triton: 63 tokens",
+            "a100-int4": "A100, INT4, SGLang by Marlin: 21 tokens",
+        },
+        default="h100-fp8",
+        why="measured on the ranks of expert parallelism; the others are of all experts on one GPU",
+        is_setting=True,
+        applies={"work": "kernel"},
+    ),
+)
