@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from moeopt.cli.options import (
+    OUTPUT,
     Json,
     Model,
     Where,
     check_picture,
     command,
+    group,
     print_json,
     read_counts,
     warn,
@@ -45,14 +47,24 @@ def plan_command(
     ] = None,
     options: PlanOptions,
     several: SeveralOptions,
-    out: Annotated[Path | None, Parameter(help="Write the plan's file.")] = None,
-    export: Annotated[Path | None, Parameter(help="Folder for the runtimes' files.")] = None,
+    out: Annotated[Path | None, Parameter(help="Write the plan's file.", group=OUTPUT)] = None,
+    export: Annotated[
+        Path | None, Parameter(help="Folder for the runtimes' files.", group=OUTPUT)
+    ] = None,
     pareto: Annotated[
-        bool, Parameter("--pareto", help="Tokens/s against loss and against memory as well.")
+        bool,
+        Parameter(
+            "--pareto",
+            help="Tokens/s against loss and against memory as well.",
+            group=group("Front"),
+        ),
     ] = False,
-    points: Annotated[int, Parameter(metavar="N", help="Plans on each front.")] = POINTS,
+    points: Annotated[
+        int, Parameter(metavar="N", help="Plans on each front.", group=group("Front"))
+    ] = POINTS,
     picture: Annotated[
-        Path | None, Parameter(metavar="FILE", help="The fronts as .svg, .png or .pdf.")
+        Path | None,
+        Parameter(metavar="FILE", help="The fronts as .svg, .png or .pdf.", group=group("Front")),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -51,7 +51,7 @@ class SolveOptions(SolvingOptions):
         "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
         metavar="NAME=NUMBER,...",
     )
-    out: Path | None = option(None, "Save the solution to this file or folder.")
+    out: Path | None = option(None, "Save the solution to this file or folder.", group="Output")
 
 
 @command
