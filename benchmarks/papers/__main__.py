@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from benchmarks.rooms.cli import Json, main, run_app
+from benchmarks.rooms.cli import Json, command, main, new_app, run_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,23 +25,25 @@ FIGURES, SWEEPS = "figures", "sweeps"
 def papers_command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Such as T5; default: all."),
+        Parameter(help="Such as T5; default: all."),
     ] = None,
+    /,
+    *,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Folder for report.html, report.md and plots.")
+        Path | None, Parameter("--report", help="Folder for report.html, report.md and plots.")
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="The page docs/fidelity.md.")
+        Path | None, Parameter("--markdown", metavar="FILE", help="The page docs/fidelity.md.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep what --report has of this version.")
+        bool, Parameter("--resume", help="Keep what --report has of this version.")
     ] = False,
     sweep: Annotated[
         list[str] | None,
-        typer.Option("--sweep", metavar="NAME", help="Sensitivity instead of figures; or all."),
+        Parameter("--sweep", metavar="NAME", help="Sensitivity instead of figures; or all."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with real traces; else MOEOPT_TRACES.")
+        Path | None, Parameter("--data", help="Folder with real traces; else MOEOPT_TRACES.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -144,9 +146,9 @@ def _require_report_extra(report: Path) -> None:
 
 def run(argv: "Sequence[str]") -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(papers_command)
-    return run_app(app, argv, "python -m benchmarks.papers")
+    app = new_app("python -m benchmarks.papers", str(papers_command.__doc__).partition("\n")[0])
+    app.default(command(papers_command))
+    return run_app(app, argv)
 
 
 if __name__ == "__main__":

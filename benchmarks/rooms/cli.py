@@ -4,12 +4,12 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.cli.main": ("main", "run_app"),
+        "moeopt.cli.main": ("main", "new_app", "run_app"),
         "moeopt.cli.options": (
             "Json",
             "Seed",
             "Where",
-            "group",
+            "command",
             "labels",
             "print_error",
             "print_table",

@@ -1,22 +1,33 @@
 """Commands on published traces: ``convert`` into npz, ``fit`` a synthetic workload."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
-from benchmarks.rooms.cli import Json, Seed, Where, group, labels, main, print_table, run_app
+from benchmarks.rooms.cli import (
+    Json,
+    Seed,
+    Where,
+    command,
+    labels,
+    main,
+    new_app,
+    print_table,
+    run_app,
+)
 
 
 def convert_command(
-    format: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="Name in benchmarks/traces/formats.py.")
-    ],
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The trace (.npz).")],
+    format: Annotated[str, Parameter(help="Name in benchmarks/traces/formats.py.")],
+    source: Annotated[Path, Parameter(help="File or folder.")],
+    out: Annotated[Path, Parameter(help="The trace (.npz).")],
+    /,
+    *,
     top_k: Annotated[
-        int | None, typer.Option(metavar="K", help="Experts per token, where the file is silent.")
+        int | None, Parameter(metavar="K", help="Experts per token, where the file is silent.")
     ] = None,
 ) -> int:
     """Convert a published trace to the npz that commands take with --trace."""
@@ -32,17 +43,19 @@ def convert_command(
 
 
 def fit_command(
-    file: Annotated[Path, typer.Argument(help="A trace, or counts.", show_default=False)],
+    file: Annotated[Path, Parameter(help="A trace, or counts.")],
+    /,
+    *,
     where: Where = None,
     top_k: Annotated[
-        int | None, typer.Option(metavar="K", help="Experts per token, for counts.")
+        int | None, Parameter(metavar="K", help="Experts per token, for counts.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the workload to this JSON file.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the workload; default: the file's.")] = None,
+    out: Annotated[Path | None, Parameter(help="Save the workload to this JSON file.")] = None,
+    name: Annotated[str | None, Parameter(help="Of the workload; default: the file's.")] = None,
     experts: Annotated[
-        int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
+        int | None, Parameter(metavar="E", help="Per layer; default: highest id plus one.")
     ] = None,
-    evaluations: Annotated[int, typer.Option(metavar="N", help="Synthetic traces tried.")] = 60,
+    evaluations: Annotated[int, Parameter(metavar="N", help="Synthetic traces tried.")] = 60,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
@@ -83,11 +96,15 @@ def fit_command(
     return 0
 
 
-def run(argv: list[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """Run a command line; return its exit code."""
-    commands = {"convert": convert_command, "fit": fit_command}
-    app = group("Convert published traces; fit synthetic workloads to traces.", commands)
-    return run_app(app, argv, "python -m benchmarks.traces")
+    app = new_app(
+        "python -m benchmarks.traces",
+        "Convert published traces; fit synthetic workloads to traces.",
+    )
+    for name, function in {"convert": convert_command, "fit": fit_command}.items():
+        app.command(command(function), name=name)
+    return run_app(app, argv)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
-from benchmarks.rooms.cli import Json, print_error, run_app
+from benchmarks.rooms.cli import Json, command, new_app, print_error, run_app
 from benchmarks.rooms.core import unknown
 from benchmarks.rooms.solvers import with_unit
 from instances.tools.entries import (
@@ -33,16 +33,14 @@ from instances.tools.submissions import (
 from moeopt import InputError, MoeoptError
 
 InstanceFile = Annotated[
-    Path | None, typer.Option("--instance", help="The instance's file, if no name says which.")
+    Path | None, Parameter("--instance", help="The instance's file, if no name says which.")
 ]
-Write = Annotated[bool, typer.Option("--write", help="Enter what is better into the library.")]
-By = Annotated[str | None, typer.Option("--by", help="To whom an entry is credited.")]
+Write = Annotated[bool, Parameter("--write", help="Enter what is better into the library.")]
+By = Annotated[str | None, Parameter("--by", help="To whom an entry is credited.")]
 
 
 def check_command(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Solutions: .json, or a solver's .sol.")
-    ],
+    files: Annotated[list[Path], Parameter(help="Solutions: .json, or a solver's .sol.")],
     library: Where = LIBRARY,
     instance: InstanceFile = None,
     write: Write = False,
@@ -71,8 +69,10 @@ def check_command(
 def verify_command(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Certificates; by default the library's own."),
+        Parameter(help="Certificates; by default the library's own."),
     ] = None,
+    /,
+    *,
     library: Where = LIBRARY,
     instance: InstanceFile = None,
     write: Write = False,
@@ -99,11 +99,13 @@ def verify_command(
 
 def table_command(
     problem: Annotated[
-        str | None, typer.Argument(help="A problem; by default the open instances of all.")
+        str | None, Parameter(help="A problem; by default the open instances of all.")
     ] = None,
+    /,
+    *,
     library: Where = LIBRARY,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="All that is known, as a Markdown table.")
+        bool, Parameter("--markdown", help="All that is known, as a Markdown table.")
     ] = False,
 ) -> int:
     """Print instances with their best objective and what is open; --markdown prints all facts."""
@@ -153,16 +155,20 @@ def _verify_all(library: Path) -> int:
     return code
 
 
+COMMANDS = {
+    "check": check_command,
+    "verify": verify_command,
+    "table": table_command,
+    "rekey": rekey_command,
+}
+
+
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
-    app = typer.Typer(
-        help="Check solutions and bounds against the instance library, and enter better ones.",
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
+    app = new_app(
+        "python -m instances.tools",
+        "Check solutions and bounds against the instance library, and enter better ones.",
     )
-    app.command("check")(check_command)
-    app.command("verify")(verify_command)
-    app.command("table")(table_command)
-    app.command("rekey")(rekey_command)
-    return run_app(app, argv, "python -m instances.tools")
+    for name, function in COMMANDS.items():
+        app.command(command(function), name=name)
+    return run_app(app, argv)

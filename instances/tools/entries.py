@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-import typer
+from cyclopts import Parameter
 from pydantic import BaseModel, TypeAdapter
 
 from benchmarks.rooms.core import (
@@ -42,7 +42,7 @@ CERTIFICATES, REFERENCE, SUMS = "certificates", "reference.json", "SHA256SUMS"
 LIBRARY = Path("instances")
 """The library, in the folder of a checkout."""
 
-Where = Annotated[Path, typer.Option("--library", help="Folder of the instance library.")]
+Where = Annotated[Path, Parameter("--library", help="Folder of the instance library.")]
 """Option of the commands."""
 
 EASY_CPU_S, MEDIUM_CPU_S = 1.0, 10.0

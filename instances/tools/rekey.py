@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from benchmarks.rooms.certificates import (
     Model,
@@ -184,15 +184,16 @@ def made(instance: InstanceEnvelope, certificate: Proof, seconds: float) -> Proo
 
 
 def rekey_command(
+    *,
     problem: Annotated[
-        list[str] | None, typer.Option(help="Repeatable; by default all problems.")
+        list[str] | None, Parameter(help="Repeatable; by default all problems.")
     ] = None,
-    sample: Annotated[float, typer.Option(help="Share of the certificates.")] = 1.0,
+    sample: Annotated[float, Parameter(help="Share of the certificates.")] = 1.0,
     old: Annotated[
-        Path | None, typer.Option(metavar="TREE", help="Checkout of the code that made them.")
+        Path | None, Parameter(metavar="TREE", help="Checkout of the code that made them.")
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", help="Limit for making one anew.")] = 60.0,
-    write: Annotated[bool, typer.Option("--write", help="Replace the files.")] = False,
+    seconds: Annotated[float, Parameter(metavar="S", help="Limit for making one anew.")] = 60.0,
+    write: Annotated[bool, Parameter("--write", help="Replace the files.")] = False,
     library: Where = LIBRARY,
 ) -> int:
     """Keep the library's certificates when instances, models or their order change.

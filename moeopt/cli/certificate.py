@@ -1,32 +1,30 @@
 """``moeopt certificate``: proofs of lower bounds, made and checked in integers."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from moeopt.cli.options import Json, group
+from moeopt.cli.options import Json, command, print_json
 from moeopt.core.errors import InputError, ModelMismatchError, about
 
-InstanceFile = Annotated[Path, typer.Argument(help="Instance file.", show_default=False)]
+InstanceFile = Annotated[Path, Parameter(help="Instance file.")]
 
 
-def build_app() -> typer.Typer:
-    """Return the group of the commands on certificates."""
-    return group(
-        "Make and check certificates: proofs of lower bounds in integers.",
-        {"make": make_command, "check": check_command, "model": model_command},
-    )
-
-
+@command
 def make_command(
     instance: InstanceFile,
-    out: Annotated[Path, typer.Option(help="The certificate.", show_default=False)],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The certificate.")],
     time_limit: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Seconds for branching.")
+        float, Parameter(validator=Number(gte=0), help="Seconds for branching.")
     ] = 60.0,
-    nodes: Annotated[int, typer.Option(min=1, max=2**16, help="Most nodes of the tree.")] = 1001,
+    nodes: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=2**16), help="Most nodes of the tree.")
+    ] = 1001,
+    as_json: Json = False,
 ) -> int:
     """Make a certificate of a lower bound by linear relaxations and branching."""
     import moeopt
@@ -47,13 +45,21 @@ def make_command(
     save(found, out)
     bound = shown(given.problem, packing.unpack(found["bound"]))
     size = sum(len(part["tree"]) for part in found.get("parts", [found]))
-    print(f"{out}: proves {bound} with {size} nodes")
+    if as_json:
+        proves = packing.unpack(found["bound"])
+        names = {"problem": given.problem, "instance": given.name, "file": str(out)}
+        print_json(names | {"bound": proves, "nodes": size})
+    else:
+        print(f"{out}: proves {bound} with {size} nodes")
     return 0
 
 
+@command
 def check_command(
     instance: InstanceFile,
-    certificate: Annotated[Path, typer.Argument(help="Certificate.", show_default=False)],
+    certificate: Annotated[Path, Parameter(help="Certificate.")],
+    /,
+    *,
     as_json: Json = False,
 ) -> int:
     """Check in integers that a certificate proves a lower bound, whoever made it.
@@ -75,19 +81,23 @@ def check_command(
         raise ModelMismatchError(f"{certificate}: proves more than the best known solution costs")
     if as_json:
         names = {"file": str(certificate), "problem": given.problem, "instance": given.name}
-        print(json.dumps(names | {"bound": bound}))
+        print_json(names | {"bound": bound})
     else:
         print(f"{certificate}: nothing costs less than {shown(given.problem, bound)}")
     return 0
 
 
+@command
 def model_command(
     instance: InstanceFile,
-    out: Annotated[Path, typer.Option(help="The model.", show_default=False)],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The model.")],
     certificate: Annotated[
         Path | None,
-        typer.Option("--for", metavar="FILE", help="A certificate: the model that it is about."),
+        Parameter("--for", metavar="FILE", help="A certificate: the model that it is about."),
     ] = None,
+    as_json: Json = False,
 ) -> int:
     """Write an instance's model in integers, which certificates are checked against.
 
@@ -103,7 +113,13 @@ def model_command(
     if certificate is not None:
         with about(certificate):
             form = form_of(read_certificate(certificate))
-    data = neutral_model(moeopt.load(instance), form).data
+    given = moeopt.load(instance)
+    data = neutral_model(given, form).data
     save(data, out)
-    print(f"{out}: {len(data['vars'])} variables, {len(data['rows'])} rows")
+    sizes = {"variables": len(data["vars"]), "rows": len(data["rows"])}
+    if as_json:
+        names = {"problem": given.problem, "instance": given.name, "file": str(out)}
+        print_json({**names, **sizes})
+    else:
+        print(f"{out}: {sizes['variables']} variables, {sizes['rows']} rows")
     return 0

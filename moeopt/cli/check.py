@@ -1,13 +1,12 @@
 """``moeopt check``: let the checker look at a solution file."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from moeopt.cli.options import BAD_INPUT, DONE, Json, shown, warn
+from moeopt.cli.options import BAD_INPUT, DONE, Json, command, print_json, shown, warn
 from moeopt.core.errors import InputError, about
 
 if TYPE_CHECKING:
@@ -16,13 +15,14 @@ if TYPE_CHECKING:
     from moeopt.exporters.targets.exact_model import OutsideAnswer
 
 
+@command
 def check_command(
-    instance: Annotated[Path, typer.Argument(help="Instance file.")],
-    solution: Annotated[
-        Path, typer.Argument(help="Solution file, or another solver's answer (.sol).")
-    ],
+    instance: Annotated[Path, Parameter(help="Instance file.")],
+    solution: Annotated[Path, Parameter(help="Solution file, or another solver's answer (.sol).")],
+    /,
+    *,
     out: Annotated[
-        Path | None, typer.Option(help="Write the solution that a .sol file holds.")
+        Path | None, Parameter(help="Write the solution that a .sol file holds.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -58,7 +58,7 @@ def check_command(
         }
         if best is not None and verdict.objective is not None:
             report |= {"best": best, "standing": standing(verdict.objective, best)}
-        print(json.dumps(report))
+        print_json(report)
     elif verdict.objective is not None:
         line = f"{solution}: valid, objective {shown(problem.problem, verdict.objective)}"
         if best is not None:

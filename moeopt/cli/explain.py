@@ -1,13 +1,12 @@
 """``moeopt explain``: which rules conflict; or what binds, what would help, what rules cost."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from moeopt.cli.options import Json, SolvingOptions, command, shown
+from moeopt.cli.options import Json, SolvingOptions, command, print_json, shown
 from moeopt.core.errors import about
 
 if TYPE_CHECKING:
@@ -17,13 +16,14 @@ if TYPE_CHECKING:
 
 @command
 def explain_command(
+    instance: Annotated[Path, Parameter(help="Instance file.")],
+    /,
     *,
-    instance: Annotated[Path, typer.Argument(help="Instance file.")],
     solution: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What to look at; default: the best found."),
+        Parameter(metavar="FILE", help="What to look at; default: the best found."),
     ] = None,
-    method: Annotated[str, typer.Option(help="cp-sat or milp.")] = "cp-sat",
+    method: Annotated[str, Parameter(help="cp-sat or milp.")] = "cp-sat",
     options: SolvingOptions,
     as_json: Json = False,
 ) -> int:
@@ -50,7 +50,7 @@ def explain_command(
         )
     if as_json:
         names = {"problem": loaded.problem, "instance": loaded.name}
-        print(json.dumps(names | asdict(found)))
+        print_json(names | asdict(found))
     else:
         print(f"{loaded.name}: {found.status}")
         _print(loaded.problem, found)

@@ -1,17 +1,16 @@
 """``moeopt export``: hand a plan to the runtime that carries it out."""
 
-import json
+import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from inspect import Parameter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from moeopt.cli.options import Json, LimitOptions, command, keyword, shown, warn
+from moeopt.cli.options import Json, LimitOptions, command, group, keyword, print_json, shown, warn
 from moeopt.core.errors import InputError
 from moeopt.core.options import option
 
@@ -34,27 +33,25 @@ class ExportOptions(LimitOptions):
     out: Path | None = option(None, "File or folder; default: stdout.")
 
 
-def build_command(complete: bool) -> Callable[..., int]:
-    """Return the command; its targets' own options are added on demand only."""
-    own: dict[str, Parameter] = {}
-    if complete:
-        from moeopt.exporters.targets import all_targets
+def _own_options() -> list[inspect.Parameter]:
+    """Return the targets' own options."""
+    from moeopt.exporters.targets import all_targets
 
-        kinds = {int: int | None, str: str | None, tuple: Path | None}
-        for target in all_targets().values():
-            for one in target.options:
-                own[one.name] = keyword(one.name, kinds[one.kind], typer.Option(help=one.help))
-    return command(_export, list(own.values()))
+    kinds = {int: int | None, str: str | None, tuple: Path | None}
+    own = {one.name: one for target in all_targets().values() for one in target.options}
+    return [
+        keyword(name, kinds[one.kind], Parameter(one.flag, help=one.help, group=group("Target")))
+        for name, one in own.items()
+    ]
 
 
 def _export(
     source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
-        ),
+        Path, Parameter(name="SOLUTION|INSTANCE", help="A solution, or an instance.")
     ],
-    to: Annotated[str, typer.Option(help="See `moeopt list targets`.", show_default=False)],
+    /,
+    *,
+    to: Annotated[str, Parameter(help="Target: see `moeopt list targets`.")],
     options: ExportOptions,
     more: Mapping[str, int | str | Path | None] = MappingProxyType({}),
     as_json: Json = False,
@@ -132,7 +129,7 @@ def _print_json(exported: "Exported", path: Path | None) -> None:
     files = {"file": None if path is None else str(path)}
     if path is None:
         files["content"] = exported.text
-    print(json.dumps(files | exported.all_notes(path)))
+    print_json(files | exported.all_notes(path))
 
 
 def _find_instance(solution: "SolutionEnvelope", file: Path) -> "InstanceEnvelope":
@@ -183,3 +180,7 @@ def _holds(path: Path, solution: "SolutionEnvelope") -> bool:
     except InputError:
         return False
     return data.get("name") == solution.instance and data.get("problem") == solution.problem
+
+
+export_command = command(_export, _own_options())
+"""The command with every target's options: imported only where it is asked for."""

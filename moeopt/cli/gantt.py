@@ -8,12 +8,12 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.core.errors import InputError, about
 from moeopt.core.view import Bar, Kind, Lane
 
-from .options import Picture, check_picture, drawing, in_ms
+from .options import Json, Picture, check_picture, command, drawing, in_ms, print_json
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -67,11 +67,15 @@ def _bar(bar: Bar, length: int) -> str:
     return text.ljust(length, fill)[:length]
 
 
+@command
 def gantt_command(
-    instance: Annotated[Path, typer.Argument(help="Instance file.")],
-    solutions: Annotated[list[Path], typer.Argument(help="Solution files, drawn in this order.")],
+    instance: Annotated[Path, Parameter(help="Instance file.")],
+    solutions: Annotated[list[Path], Parameter(help="Solution files, drawn in this order.")],
+    /,
+    *,
     out: Picture = None,
-) -> None:
+    as_json: Json = False,
+) -> int:
     """Draw the schedules of solutions below each other, on one time axis, with critical paths."""
     import moeopt
 
@@ -81,13 +85,40 @@ def gantt_command(
     horizon_ns = max(lane.end_ns for _, drawn in charts for lane in drawn.lanes)
     if out is not None:
         _save(charts, out)
-        return
+        return 0
+    if as_json:
+        for path, (_, drawn) in zip(solutions, charts, strict=True):
+            print_json(_record(problem, path, drawn))
+        return 0
     for number, (title, drawn) in enumerate(charts):
         if number:
             print()
         print(title)
         print(draw(drawn.lanes, get_terminal_size().columns, horizon_ns))
         print(f"  {drawn.caption}")
+    return 0
+
+
+def _record(problem: "InstanceEnvelope", path: Path, drawn: "Drawn") -> dict[str, object]:
+    """Return a schedule for JSON: devices with their bars."""
+    devices = [
+        {
+            "device": lane.device,
+            "bars": [
+                {
+                    "start_ns": bar.start_ns,
+                    "end_ns": bar.end_ns,
+                    "kind": bar.kind,
+                    "label": bar.label,
+                    "critical": bar.critical,
+                }
+                for bar in lane.bars
+            ],
+        }
+        for lane in drawn.lanes
+    ]
+    names = {"problem": problem.problem, "instance": problem.name, "file": str(path)}
+    return names | {"devices": devices}
 
 
 def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":

@@ -35,11 +35,10 @@ from moeopt.study.table import (
 
 if TYPE_CHECKING:
     from moeopt.study.report.heldout import HeldOutRow
-    from moeopt.study.settlements import Reading
     from moeopt.study.store import Store
 
 HELD_OUT = (
-    *("decided by", "scheduled by", "later loads", "known", "later", "95 %", "largest"),
+    *("method", "scheduled by", "later loads", "train", "test", "95 %", "largest"),
     *("of the possible gain", "decisions", "pairs"),
 )
 
@@ -50,12 +49,12 @@ WIDTH, WIDE = 100, 200
 """Columns of a page where there is no terminal, and of tables that were asked for in full."""
 
 SHORT = {
-    "none": "nothing",
-    "before": "earlier loads",
-    "step": "this step",
-    "hindsight": "hindsight",
+    "none": "none",
+    "before": "past loads",
+    "step": "current loads",
+    "hindsight": "oracle",
 }
-"""By which loads a rule decided, in a narrow column."""
+"""What of the loads a method knew, in a narrow column."""
 
 
 def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
@@ -97,9 +96,9 @@ def _overview(summaries: Sequence[Summary]) -> Table:
         sure = "all proven" if proven == instances else f"{proven} of them proven"
         if single := max(s.single for s in summaries):
             sure += f" ({single} more closed by one engine, not confirmed)"
-        known = f"{instances} instances, {sure}, {cells} independent; "
+        known = f"{instances} instances, {sure}, {cells} independent samples; "
     failures = any(s.failed for s in summaries)
-    columns = ["method", "decided by", "optimal", "median", "95 %", "max", *["failed"] * failures]
+    columns = ["method", "information", "optimal", "median", "95 %", "max", *["failed"] * failures]
     if len(families) > 1:
         columns = ["family", "instances", *columns]
     title = f"{known}excess over the optimum"
@@ -157,7 +156,7 @@ def _excess(solves: Sequence[Row]) -> str:
 def _families(summaries: Sequence[Summary]) -> Table:
     failures = any(s.failed for s in summaries)
     table = Table(
-        *("family", "method", "decided by", "instances", "proven", "cells", "optimal", "median"),
+        *("family", "method", "information", "instances", "proven", "samples", "optimal", "median"),
         *("95 %", "max", "median s", "bottleneck", *["failed"] * failures),
         title="excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family",
     )
@@ -189,7 +188,7 @@ def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) ->
         none = none and not found
         if not found:
             continue
-        title = f"{problem}: on loads that came later, excess over their own optima"
+        title = f"{problem}: on test loads, excess over their own optima"
         if markdown:
             print("\n".join(["", title, "", *markdown_table(HELD_OUT, map(_cells, found), 3)]))
         else:
@@ -197,7 +196,7 @@ def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) ->
         for line in _proof(found):
             print(line)
     if none:
-        print("no instance has later loads of the same among the others")
+        print("no train instance has its test instance among the others")
 
 
 def _cells(one: "HeldOutRow") -> list[str]:
@@ -213,12 +212,3 @@ def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:
         if one.gap:
             gap = f"proven within {percent(one.gap)} at the median"
             yield f"{one.method}, {one.distance}: {gap}; shares are counted to its bound"
-
-
-def print_settlements(readings: "Sequence[Reading]") -> None:
-    """Print the excess under every reading, and what that comes to."""
-    from moeopt.study.settlements import HEADS, cells, sentences
-
-    title = "excess over the optimum, one settlement at a time"
-    print_table((*HEADS, "optimal"), map(cells, readings), title)
-    print_lines(sentences(readings))

@@ -1,22 +1,22 @@
 """``moeopt generate PROBLEM``: make an instance; one subcommand per problem with its options."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from moeopt.cli.options import Model, command, human, keyword, read_counts
+from moeopt.cli.options import OUTPUT, Model, command, group, human, keyword, read_counts
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from pydantic.fields import FieldInfo
+    from cyclopts import App
 
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.core.json_files import JsonObject
@@ -30,6 +30,8 @@ LATER = "How many loads those are; default: as many as observed."
 class GenerateOptions(Options):
     """Options of ``moeopt generate`` that every problem has."""
 
+    group = "What is given"
+
     trace: Path | None = option(None, "Routing trace of any known format.")
     counts: Path | None = option(None, "Tokens per expert, for placement.")
     where: list[str] | None = option(
@@ -41,50 +43,52 @@ class GenerateOptions(Options):
         None, "Round costs up to multiples; default 5000, or the problem's own."
     )
     name: str | None = option(None, "The instance's name.")
-    out: Path | None = option(None, "File or folder; default: stdout.")
+    out: Path | None = option(None, "File or folder; default: stdout.", group="Output")
 
 
-def build_app(asked: Sequence[str]) -> typer.Typer:
-    """Return the group; its subcommands need the generators, so they are built on demand only.
+SMALLER = {"cache": " --tokens 20", "joint": " --steps 2 --kv-bits 16,8", "placement": " --steps 2"}
+"""Further options of examples, so that they end at once."""
 
-    `asked` is the command line from "generate" on; without it no subcommand is built.
-    """
-    app = typer.Typer(
-        help="Make an instance of a problem from a machine, a model and a trace.",
-        no_args_is_help=True,
-    )
-    if not asked:
-        app.callback()(lambda: None)
-        return app
-    from moeopt.problems.registry import PROBLEMS, get_problem
 
-    for problem in {*asked[1:2]} & {*PROBLEMS} or PROBLEMS:
-        options = get_problem(problem).Options().model_fields
-        app.command(problem)(_command(problem, options))
-    app.callback()(lambda: None)
+def _app(problems: "Iterable[str]") -> "App":
+    """Return the group of the commands of all problems."""
+    from moeopt.cli.main import example, new_app
+
+    app = new_app("generate", "Make an instance of a problem from a machine, a model and a trace.")
+    for name in problems:
+        line = f"moeopt generate {name} --machine trimoe --model mixtral-8x7b"
+        line += f" --workload olmoe-1b-7b{SMALLER.get(name, '')} --out made.json"
+        about = f"Make an instance of problem {name} from a machine, a model and a trace."
+        app.command(f"{__name__}:{name}", name=name, help=about, help_epilogue=example(line))
     return app
 
 
-def _command(problem: str, fields: "Mapping[str, FieldInfo]") -> Callable[..., int]:
-    """Return the subcommand of a problem; its own options are `Options` of its ``generate.py``."""
+def __getattr__(problem: str) -> "Callable[..., int] | App":
+    """Return the command of a problem; its own options are `Options` of its ``generate.py``."""
     from moeopt.core.problem import Stretch
-    from moeopt.problems.registry import get_problem
+    from moeopt.problems.registry import PROBLEMS, get_problem
 
+    if problem == "app":
+        return _app(PROBLEMS)
+    if problem not in PROBLEMS:
+        raise AttributeError(problem)
     holdout, own = get_problem(problem).holdout, []
     if holdout is not None:
-        own.append(keyword("later_out", Path | None, typer.Option(help=LATER_OUT)))
+        own.append(keyword("later_out", Path | None, Parameter(help=LATER_OUT, group=OUTPUT)))
     if isinstance(holdout, Stretch):
-        own.append(keyword("later", int | None, typer.Option(help=LATER)))
-    for name, info in fields.items():
-        asked = typer.Option(help=info.description, parser=human(name, info.annotation))
-        own.append(keyword(name, info.annotation, asked, info.default))
-    return command(partial(_generate, problem), own, f"Make a {problem} instance.")
+        own.append(keyword("later", int | None, Parameter(help=LATER, group=OUTPUT)))
+    for name, info in get_problem(problem).Options().model_fields.items():
+        about = Parameter(help=info.description, group=group("Options"))
+        kind: object = info.annotation
+        kind = Annotated[kind, human(name, kind)]
+        own.append(keyword(name, kind, about, info.default))
+    return command(partial(_generate, problem), own)
 
 
 def _generate(
     problem: str,
     *,
-    machine: Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.")],
+    machine: Annotated[str, Parameter(help="Preset, GPU+HOST, HOST or file.")],
     model: Model,
     options: GenerateOptions,
     more: dict[str, Any],

@@ -1,17 +1,17 @@
 """``moeopt holdout``: what decisions on observed loads cost on later ones."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.cli.options import (
     OWN_RULES,
     Json,
     command,
     method_names,
+    print_json,
     print_lines,
     print_table,
     shown,
@@ -47,7 +47,7 @@ class HoldoutOptions(Options):
     time_limit: float = option(10.0, "Seconds for each decision.", metavar="S")
     reference_limit: float = option(
         30.0,
-        "Seconds for each later window's optimum, and for the best single decision.",
+        "Seconds for each test batch's optimum, and for the best single decision.",
         metavar="S",
     )
     work_limit: float | None = option(
@@ -66,11 +66,10 @@ class HoldoutOptions(Options):
 
 @command
 def holdout_command(
+    observed: Annotated[Path, Parameter(help="Instance that methods decide on (train).")],
+    later: Annotated[list[Path], Parameter(help="Instances of later loads of the same (test).")],
+    /,
     *,
-    observed: Annotated[Path, typer.Argument(help="Instance that methods decide on.")],
-    later: Annotated[
-        list[Path], typer.Argument(help="Instances of later loads of the same.", show_default=False)
-    ],
     options: HoldoutOptions,
     as_json: Json = False,
 ) -> int:
@@ -98,7 +97,7 @@ def holdout_command(
     )
     if as_json:
         for line in found.to_dicts():
-            print(json.dumps(line))
+            print_json(line)
     else:
         _print(found)
     return 0 if any(row.later is not None for row in found.rows) else 2
@@ -108,7 +107,7 @@ def _print(found: "HeldOut") -> None:
     print_lines(_head(found))
     unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
     columns = (
-        *("decided by", "scheduled by", "observed", "later", unit, "worst window"),
+        *("method", "scheduled by", "train", "test", unit, "worst batch"),
         *("of the possible gain", "s"),
     )
     rows = ((r.method, r.schedule, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
@@ -123,7 +122,7 @@ def _head(found: "HeldOut") -> list[str]:
     excess = f"at least {_percent(least)}" if most is None else _range(least, most)
     return [
         f"{found.problem}: decided on {found.observed}, executed on {later}",
-        f"later windows' own optima, {found.windows} together: {_bracket(found, found.own)}",
+        f"test batches' own optima, {found.windows} together: {_bracket(found, found.own)}",
         f"best single decision in hindsight: {_bracket(found, found.hindsight)}; {excess} above",
     ]
 

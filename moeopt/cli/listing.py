@@ -1,86 +1,110 @@
 """``moeopt list``: what there is, by name."""
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
+from moeopt.cli.options import Json, command, print_json
 from moeopt.core.errors import InputError
 
 KINDS = (
-    *("problems", "methods", "settlements", "machines", "gpus", "hosts", "models"),
+    *("problems", "methods", "assumptions", "machines", "gpus", "hosts", "models"),
     *("quantisations", "runtimes", "workloads", "instances", "targets"),
 )
 """What can be listed."""
 
 
+@command
 def list_command(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.", show_default=False)],
-    path: Annotated[Path, typer.Option(help="Folder of the instance library.")] = Path("instances"),
+    kind: Annotated[str | None, Parameter(help=f"One of {', '.join(KINDS)}.")] = None,
+    /,
+    *,
+    path: Annotated[Path, Parameter(help="Folder of the instance library.")] = Path("instances"),
+    as_json: Json = False,
 ) -> int:
-    """List what there is; `--machine` takes one of machines, GPU+HOST, or HOST alone."""
-    from moeopt.sim.presets import names, parts
-
-    if kind in ("problems", "methods"):
-        _list_problems(with_methods=kind == "methods")
-    elif kind == "instances":
-        _list_instances(path)
-    elif kind in OTHERS:
-        OTHERS[kind]()
-    elif kind in KINDS:
-        own = {"gpus": parts.gpu_names, "hosts": parts.host_names}
-        print("\n".join(own[kind]() if kind in own else names(kind)))
-    else:
-        from moeopt.core.wording import unknown
-
-        raise InputError(f"list: {unknown(kind, KINDS)}")
+    """List what there is of a kind; without one, the kinds."""
+    for row in _rows(kind, path):
+        print_json(row) if as_json else print("\t".join(map(str, row.values())))
     return 0
 
 
-def _list_problems(with_methods: bool) -> None:
+def _rows(kind: str | None, path: Path) -> Iterable[dict[str, object]]:
+    """Return what there is, a row with named columns each."""
+    from moeopt.sim.presets import names, parts
+
+    if kind is None:
+        return ({"kind": one} for one in KINDS)
+    if kind == "settlements":
+        raise InputError("list settlements: is now `moeopt list assumptions`")
+    if kind == "instances":
+        return _instances(path)
+    if kind in OTHERS:
+        return OTHERS[kind]()
+    if kind in KINDS:
+        own = {"gpus": parts.gpu_names, "hosts": parts.host_names}
+        return ({"name": name} for name in (own[kind]() if kind in own else names(kind)))
+    from moeopt.core.wording import unknown
+
+    raise InputError(f"list: {unknown(kind, KINDS)}")
+
+
+def _problems() -> Iterator[dict[str, object]]:
+    from moeopt.problems.registry import PROBLEMS
+
+    for name, problem in PROBLEMS.items():
+        yield {"problem": name, "about": problem.about.splitlines()[0]}
+
+
+def _methods() -> Iterator[dict[str, object]]:
     from moeopt.problems.registry import PROBLEMS
     from moeopt.solvers.methods import method_kind, methods
 
     for name, problem in PROBLEMS.items():
-        if not with_methods:
-            print(f"{name}\t{problem.about.splitlines()[0]}")
-            continue
         for method in methods(name):
-            print(f"{name}\t{method}\t{method_kind(problem, method)}")
+            yield {"problem": name, "method": method, "kind": method_kind(problem, method)}
 
 
-def _list_settlements() -> None:
-    """Print problem, name, the default, the other values, and the methods that take it."""
+def _assumptions() -> Iterator[dict[str, object]]:
     from moeopt.problems.registry import PROBLEMS, get_problem
 
     for name in PROBLEMS:
-        for s in get_problem(name).settlements():
-            others = " | ".join(s.alternatives)
-            taken = ", ".join(s.methods) or "instances"
-            print(f"{name}\t{s.name}\t{s.default}\t{others}\t{taken}")
+        for one in get_problem(name).settlements():
+            yield {
+                "problem": name,
+                "name": one.name,
+                "default": one.default,
+                "alternatives": " | ".join(one.alternatives),
+                "of": ", ".join(one.methods) or "instances",
+            }
 
 
-def _list_quantisations() -> None:
-    """Print each name, what it is called as well, and its bits per weight for one model."""
+def _quantisations() -> Iterator[dict[str, object]]:
+    """Yield each name, what it is called as well, and its bits per weight for one model."""
     from moeopt.sim.models.quantisations import ALIASES, names, quantised
     from moeopt.sim.presets import get_model
 
     model = get_model("qwen3-30b-a3b")
     for name in names():
         also = ", ".join(alias for alias, meant in ALIASES.items() if meant == name)
-        print(f"{name}\t{also}\t{model.name}: {quantised(model, name).bits_in_words()}")
+        bits = f"{model.name}: {quantised(model, name).bits_in_words()}"
+        yield {"name": name, "aliases": also, "bits": bits}
 
 
-def _list_targets() -> None:
+def _targets() -> Iterator[dict[str, object]]:
     from moeopt.exporters.targets import all_targets
 
     for target in all_targets().values():
-        options = ", ".join(option.flag for option in target.options)
-        taken = ", ".join(target.problems) or "any problem"
-        print(f"{target.name}\t{taken}\t{target.summary}\t{options}")
+        yield {
+            "name": target.name,
+            "problems": ", ".join(target.problems) or "any problem",
+            "about": target.summary,
+            "options": ", ".join(option.flag for option in target.options),
+        }
 
 
-def _list_instances(path: Path) -> None:
+def _instances(path: Path) -> Iterator[dict[str, object]]:
     from moeopt.core.json_files import read_object
 
     indexes = sorted(path.glob("*/index.json"))
@@ -90,13 +114,15 @@ def _list_instances(path: Path) -> None:
         best = read_object(index.with_name("best_known.json"))
         for file in read_object(index):
             known = best.get(file, {})
-            fields = [known.get(name) for name in ("objective", "status", "bound")]
-            print("\t".join(map(str, [index.parent / file, *fields])))
+            found = {name: known.get(name) for name in ("objective", "status", "bound")}
+            yield {"file": str(index.parent / file), **found}
 
 
-OTHERS = {
-    "settlements": _list_settlements,
-    "quantisations": _list_quantisations,
-    "targets": _list_targets,
+OTHERS: dict[str, Callable[[], Iterable[dict[str, object]]]] = {
+    "problems": _problems,
+    "methods": _methods,
+    "assumptions": _assumptions,
+    "quantisations": _quantisations,
+    "targets": _targets,
 }
 """Kinds that are more than names."""

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import terminal_text
 
-from .options import Json, Model, group, print_table, stem
+from .options import Json, Model, command, print_json, print_table, stem
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
@@ -21,33 +21,22 @@ if TYPE_CHECKING:
 
 Named = Annotated[
     str,
-    typer.Argument(metavar="M", help="Preset, GPU+HOST, HOST or machine file.", show_default=False),
+    Parameter(help="Preset, GPU+HOST, HOST or machine file."),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Machine file; by default M itself.")]
+Out = Annotated[Path | None, Parameter("--out", help="Machine file; by default M itself.")]
 
 
-def build_app() -> typer.Typer:
-    """Return the group of the commands on machines."""
-    return group(
-        "Describe the machine at hand, look at a machine, change one.",
-        {
-            "detect": detect_command,
-            "show": show_command,
-            "set": set_command,
-            "fields": fields_command,
-        },
-    )
-
-
+@command
 def detect_command(
-    out: Annotated[Path, typer.Option(help="Machine file; its stem is the name.")],
+    *,
+    out: Annotated[Path, Parameter(help="Machine file; its stem is the name.")],
     measure: Annotated[
         bool,
-        typer.Option("--measure/--no-measure", help="Measure bandwidths and rates (some seconds)."),
+        Parameter(negative="--no-measure", help="Measure bandwidths and rates (some seconds)."),
     ] = True,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="What cannot be found out; repeatable."),
+        Parameter("--set", metavar="FIELD=VALUE", help="What cannot be found out; repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -61,7 +50,8 @@ def detect_command(
     return 0
 
 
-def show_command(machine: Named, as_json: Json = False) -> int:
+@command
+def show_command(machine: Named, /, *, as_json: Json = False) -> int:
     """Print every field of a machine with its unit and source."""
     from moeopt.sim.presets import get_machine
 
@@ -69,16 +59,18 @@ def show_command(machine: Named, as_json: Json = False) -> int:
     return 0
 
 
+@command
 def set_command(
     machine: Named,
     fields: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FIELD=VALUE...", help="As in cpu.bandwidth_gb_s=80.", show_default=False
-        ),
+        Parameter(help="As in cpu.bandwidth_gb_s=80."),
     ],
+    /,
+    *,
     out: Out = None,
-    source: Annotated[str | None, typer.Option(help="Where the values stand.")] = None,
+    source: Annotated[str | None, Parameter(help="Where the values stand.")] = None,
+    as_json: Json = False,
 ) -> int:
     """Change fields of a machine; a number makes a flat curve, null takes a field out."""
     from moeopt.sim.machines.edit import BY_USER, set_machine
@@ -86,10 +78,14 @@ def set_command(
 
     place = _place(machine, out)
     changed = set_machine(get_machine(machine), _changes(fields), source=source or BY_USER)
-    write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    written = changed.model_copy(update={"name": _name(changed, place, out)})
+    write_machine(written, place)
+    if as_json:
+        _print(written, as_json)
     return 0
 
 
+@command
 def fields_command() -> int:
     """Print every GPU and host that has a name, and what each field of a machine file means."""
     from moeopt.sim.machines.edit import machine_page
@@ -160,7 +156,7 @@ def _print(machine: "Machine", as_json: bool) -> None:
     if as_json:
         for row in rows:
             shown: dict[str, object] = {"field": row.field, "value": row.value}
-            print(json.dumps(shown | {"unit": row.unit, "source": row.source}))
+            print_json(shown | {"unit": row.unit, "source": row.source})
         return
     told = [(row.field, row.text, row.unit, row.source) for row in rows]
     titles = ("field", "value", "unit", "source")
@@ -172,17 +168,19 @@ def _print(machine: "Machine", as_json: bool) -> None:
         print(f"absent (moeopt machine fields says what that means): {', '.join(absent)}")
 
 
+@command
 def profile_command(
-    machine: Annotated[str, typer.Option(help="Preset or JSON file to start from.")],
+    *,
+    machine: Annotated[str, Parameter(help="Preset or JSON file to start from.")],
     model: Model,
-    out: Annotated[Path, typer.Option(help="Machine file to write; its stem is the name.")],
-    device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(help="CPU threads; default: torch's.")] = None,
+    out: Annotated[Path, Parameter(help="Machine file to write; its stem is the name.")],
+    device: Annotated[str, Parameter(help="cpu or gpu.")] = "cpu",
+    threads: Annotated[int | None, Parameter(help="CPU threads; default: torch's.")] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="Comma-separated token counts; default: 1,2,4,...,1024.")
+        str | None, Parameter(help="Comma-separated token counts; default: 1,2,4,...,1024.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Runs per token count; the median counts.")] = 9,
-    warm_up: Annotated[int, typer.Option(help="Runs before them that do not count.")] = 3,
+    repeats: Annotated[int, Parameter(help="Runs per token count; the median counts.")] = 9,
+    warm_up: Annotated[int, Parameter(help="Runs before them that do not count.")] = 3,
     as_json: Json = False,
 ) -> int:
     """Time an expert's three matrix products with torch; write the machine with the table."""
@@ -209,7 +207,7 @@ def profile_command(
     save(measured.model_copy(update={"name": stem(out)}), out)
     table = measured.time_tables[-1]
     if as_json:
-        print(json.dumps({"file": str(out)} | table.model_dump(mode="json")))
+        print_json({"file": str(out)} | table.model_dump(mode="json"))
     else:
         print(f"{out}: {table.source}")
     return 0
@@ -228,25 +226,20 @@ def _show(tokens: int, ns: float) -> None:
     print(f"{tokens} tokens: {ns / 1e6:.3f} ms", file=sys.stderr)
 
 
+@command
 def calibrate_command(
-    machine: Annotated[
-        str, typer.Option(help="The machine that was measured.", show_default=False)
-    ],
+    *,
+    machine: Annotated[str, Parameter(help="The machine that was measured.")],
     points: Annotated[
         Path,
-        typer.Option(
+        Parameter(
             help="CSV: model, bits, runtime, n_cpu_moe, context, tokens_per_s; or llama-bench's"
             " JSON.",
-            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Machine file to write.", show_default=False)],
-    model: Annotated[
-        str, typer.Option(help="The model, where the points do not name it.", show_default=False)
-    ] = "",
-    bits: Annotated[
-        str, typer.Option(help="Its bits, where the points do not say.", show_default=False)
-    ] = "",
+    out: Annotated[Path, Parameter(help="Machine file to write.")],
+    model: Annotated[str, Parameter(help="The model, where the points do not name it.")] = "",
+    bits: Annotated[str, Parameter(help="Its bits, where the points do not say.")] = "",
     as_json: Json = False,
 ) -> int:
     """Fit the overheads of runtimes to two or more measured speeds; print what is left over."""
@@ -260,7 +253,7 @@ def calibrate_command(
     calibrated = calibrate(found, measured)
     write_machine(calibrated.machine.model_copy(update={"name": stem(out)}), out)
     if as_json:
-        print(json.dumps(_as_dict(calibrated)))
+        print_json(_as_dict(calibrated))
     else:
         _print_calibrated(calibrated)
     return 0

@@ -1,6 +1,6 @@
 """The ``moeopt`` command: its subcommands, and one place where errors become exit codes.
 
-Everything heavy is imported inside the subcommands, so that ``moeopt --help`` answers at once.
+A subcommand is imported when it is used, so that ``moeopt --help`` answers at once.
 """
 
 import os
@@ -9,37 +9,28 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TextIO
+from difflib import get_close_matches
+from textwrap import wrap
+from typing import Annotated, Any, Literal, TextIO, get_args
 
-import typer
-
-from moeopt.cli import (
-    certificate,
-    check,
-    explain,
-    export,
-    gantt,
-    gap,
-    generate,
-    holdout,
-    listing,
-    machine,
-    pareto,
-    plan,
-    predict,
-    report,
-    simulate,
-    solve,
-    trace,
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownOptionError,
+    ValidationError,
 )
-from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, print_error
+
+from moeopt.cli.commands import COMMANDS, GROUPS, HEADINGS
+from moeopt.cli.help import PlainHelp
+from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, group, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
 from moeopt.core.native_output import drop_native_stdout
 from moeopt.core.signals import STOPPING
 from moeopt.core.wording import TerminalStream
-
-NUMBERS = {"integer": "a whole number", "number": "a number"}
-"""What an option's text should have been, by its type."""
 
 TESTED_ORTOOLS = ("9.15",)
 """The releases of OR-tools on which all tests have run: what it proves differs between them.
@@ -51,42 +42,98 @@ SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 """What else ``--version`` names."""
 
 
-def build_app(argv: list[str]) -> typer.Typer:
-    """Return the application; `generate` gets its subcommands only where they are asked for."""
-    app = typer.Typer(
-        help="Optimal placements and schedules for Mixture-of-Experts inference, with proof.",
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-    )
-    app.command("solve")(solve.solve_command)
-    app.command("check")(check.check_command)
-    app.command("gap")(gap.gap_command)
-    app.command("report")(report.report_command)
-    app.command("holdout")(holdout.holdout_command)
-    app.command("gantt")(gantt.gantt_command)
-    app.command("explain")(explain.explain_command)
-    app.command("pareto")(pareto.pareto_command)
-    app.command("list")(listing.list_command)
-    app.command("simulate")(simulate.simulate_command)
-    app.command("export")(export.build_command(complete="export" in argv[:1]))
-    app.command("plan")(plan.plan_command)
-    app.command("predict")(predict.predict_command)
-    app.command("calibrate")(machine.calibrate_command)
-    app.command("profile")(machine.profile_command)
-    app.command("warm")(solve.warm_command)
-    app.add_typer(generate.build_app(argv[:2] if argv[:1] == ["generate"] else []), name="generate")
-    app.add_typer(trace.build_app(), name="trace")
-    app.add_typer(machine.build_app(), name="machine")
-    app.add_typer(certificate.build_app(), name="certificate")
-    app.callback(invoke_without_command=True)(_options)
+Shell = Literal["bash", "zsh", "fish"]
+SHELLS: tuple[Shell, ...] = get_args(Shell)
+"""Shells that completion can be installed for."""
+
+RENAMED = {
+    ("gap", "--settlements"): "moeopt sensitivity",
+    ("gap", "--points"): "moeopt sensitivity --points",
+    ("gap", "--traces"): "moeopt sensitivity --traces",
+}
+"""What words of a command line were called before version 2."""
+
+
+def build_app() -> App:
+    """Return the application; its commands are imported when they are used."""
+    app = new_app("moeopt", "Optimal placements and schedules for Mixture-of-Experts inference.")
+    headings = {name: Group(name, sort_key=place) for place, name in enumerate(HEADINGS)}
+    parents: dict[str, App] = {}
+    for place, command in enumerate(COMMANDS):
+        *outer, name = command.name.split()
+        where = f"moeopt.cli.{command.place}"
+        if not outer:
+            told: dict[str, Any] = {"help": command.about, "group": headings[command.heading]}
+            told["sort_key"] = place
+            if not command.place.endswith(":app"):
+                told["help_epilogue"] = example(command.example)
+            app.command(where, name=name, **told)
+            continue
+        if (parent := parents.get(outer[0])) is None:
+            heading, about = GROUPS[outer[0]]
+            parent = parents[outer[0]] = new_app(
+                outer[0], about, group=headings[heading], sort_key=place
+            )
+            app.command(parent)
+        parent.command(
+            where,
+            name=name,
+            help=command.about,
+            sort_key=place,
+            help_epilogue=example(command.example),
+        )
+
+    @app.default
+    def root(
+        *,
+        version: Annotated[bool, Parameter(help="Print versions and leave.")] = False,
+        install_completion: Annotated[
+            Shell | None, Parameter(help="Install completion of words for a shell and leave.")
+        ] = None,
+    ) -> int:
+        if version:
+            print(versions())
+        elif install_completion is not None:
+            print(app.install_completion(shell=install_completion))
+        else:
+            app.help_print([])
+            return BAD_INPUT
+        return DONE
+
     return app
+
+
+def new_app(name: str, about: str, **more: Any) -> App:
+    """Return an application or a group of commands whose help and errors are like all others'."""
+    return App(
+        name=name,
+        help=about,
+        help_format="plaintext",
+        help_formatter=PlainHelp(),
+        version_flags=(),
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+        group_parameters=group("Options"),
+        group_arguments=group("Arguments"),
+        default_parameter=Parameter(negative=(), allow_repeating=True),
+        **more,
+    )
+
+
+def example(line: str) -> str:
+    """Return the end of a help: a command line that shows the command at work."""
+    lines = wrap(line, 74, break_long_words=False, break_on_hyphens=False)
+    return "Example:\n  " + " \\\n    ".join(lines)
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    words = list(argv)  # a tuple of words is not equal to a list of them
-    return run_app(build_app(words), words, "moeopt")
+    return run_app(build_app(), argv)
+
+
+def call(argv: Sequence[str]) -> int:
+    """Run the command line and return its exit code; what a command raises comes out."""
+    return int(build_app()(list(argv), exit_on_error=False, print_error=False) or DONE)
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
@@ -112,16 +159,17 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     sys.exit(128 + received[0] if stopped else code)
 
 
-def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
+def run_app(app: App, argv: Sequence[str]) -> int:
     """Run an application and return its exit code; errors are one line on stderr."""
+    words = list(argv)
     try:
-        code = app(list(argv), prog_name=name, standalone_mode=False)
+        code = app(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except MoeoptError as error:
         return _fail(str(error), error.exit_code)
-    except typer.TyperException as error:
-        return _fail(_in_words(error, argv), BAD_INPUT)
-    except (KeyboardInterrupt, typer.Abort):
+    except CycloptsError as error:
+        return _fail(_in_words(app, error, words), BAD_INPUT)
+    except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
         _drop_output()
@@ -139,20 +187,52 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _in_words(error: typer.TyperException, argv: Sequence[str]) -> str:
+def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
     """Return what is wrong with a command line, and what would be right."""
-    text = error.format_message().replace("Value error, ", "")  # pydantic's, which Typer asks
-    if not isinstance(error, typer.BadParameter) or error.param is None or error.ctx is None:
-        return text
-    if text.startswith("Missing"):
-        asked = getattr(error.param, "help", None)
-        said = f": {asked.removesuffix('.')}" if asked else ""
-        return f"{text.partition('.')[0]}{said} ({error.ctx.command_path} --help)"
-    kinds = [kind for word, kind in NUMBERS.items() if f"Input should be a valid {word}" in text]
-    flags = [flag for flag in error.param.opts if flag in argv[:-1]]
-    if not kinds or not flags:
-        return text
-    return f"{flags[0]}: must be {kinds[0]}, not {argv[argv.index(flags[0]) + 1]!r}"
+    names, apps, rest = app.parse_commands(argv)
+    command = " ".join([app.name[0], *names])
+    asked = error.argument
+    if isinstance(error, UnknownOptionError | MissingArgumentError):
+        flags = [name for one in apps[-1].assemble_argument_collection() for name in one.names]
+        words = list(error.unused_tokens or ())
+        if isinstance(error, UnknownOptionError):
+            words = [error.token.keyword or error.token.value]
+        asked_for = (word.partition("=")[0] for word in words if word.startswith("-"))
+        for flag in (one for one in asked_for if one not in flags):
+            if (now := RENAMED.get((" ".join(names), flag))) is not None:
+                return f"{flag}: is now `{now}`"
+            return f"{flag}: is no option of {command}{_meant(flag, flags)} ({command} --help)"
+    if isinstance(error, MissingArgumentError) and asked is not None:
+        if asked.has_tokens or error.keyword:
+            return f"{error.keyword or asked.name}: needs a value ({command} --help)"
+        said = f": {asked.parameter.help.removesuffix('.')}" if asked.parameter.help else ""
+        option = asked.name.startswith("-")
+        what = f"option '{asked.name}'" if option else f"argument '{asked.name.lower()}'"
+        return f"Missing {what}{said} ({command} --help)"
+    if isinstance(error, CoercionError | ValidationError) and asked is not None:
+        token = getattr(error, "token", None) or next(iter(asked.tokens), None)
+        flag = asked.name if token is None else token.keyword or asked.name
+        choices = asked.get_choices()
+        if choices and token is not None:
+            wrong = f"must be one of {', '.join(choices)}, not {token.value!r}"
+            return f"{flag}: {wrong}{_meant(token.value, choices)}"
+        reason = getattr(error, "exception_message", None) or error.msg or "cannot be read"
+        said = str(reason).replace("Value error, ", "").removesuffix(".")
+        return f"{flag}: {said[:1].lower()}{said[1:]}"
+    if rest and [one for one in apps[-1] if not one.startswith("-")]:
+        commands = [one for one in apps[-1] if not one.startswith("-")]
+        return (
+            f"{rest[0]}: is no command of {command}{_meant(rest[0], commands)} ({command} --help)"
+        )
+    if error.unused_tokens:
+        return f"{error.unused_tokens[0]}: is one argument too many ({command} --help)"
+    return str(error)
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    """Return the names that are most like a word, as a question; nothing if none is."""
+    close = get_close_matches(word, known, n=3, cutoff=0.75)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _fail(message: str, code: int) -> int:
@@ -186,15 +266,3 @@ def versions() -> str:
     first = f"moeopt {version('moeopt')}, Python {python_version()}"
     others = ", ".join(f"{name} {version(name)}" for name in SHOWN)
     return f"{first}, OR-tools {ortools} ({tested}{', '.join(TESTED_ORTOOLS)})\n{others}"
-
-
-def _options(
-    ctx: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print versions and leave."),
-) -> None:
-    if version:
-        print(versions())
-        raise typer.Exit
-    if ctx.invoked_subcommand is None:
-        print(ctx.get_help())
-        raise typer.Exit(BAD_INPUT)

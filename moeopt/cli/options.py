@@ -1,16 +1,18 @@
 """Options and number formats that several subcommands share."""
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, fields
+from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
-import typer
+from cyclopts import Group, Parameter
 
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
@@ -24,27 +26,44 @@ if TYPE_CHECKING:
     from moeopt.solvers.arguments import Asked
 
 
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
+HEADINGS = (
+    *("Arguments", "What is given", "Options", "Solving", "Limits", "Memory", "Widths", "Steps"),
+    *("Front", "Several GPUs or nodes", "Assumptions", "Campaign", "Target", "Output"),
+)
+"""Headings of options in help, in this order."""
+
+
+def group(heading: str) -> Group:
+    """Return the group of options under a heading of help."""
+    return Group(heading, sort_key=HEADINGS.index(heading))
+
+
+OUTPUT = group("Output")
+
+Seed = Annotated[int, Parameter(help="Seed of everything random.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
+    Parameter(help="Rows of a CSV with further columns, as LABEL=VALUE; repeatable."),
 ]
-Model = Annotated[
-    str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
+Model = Annotated[str, Parameter(help="Preset, config.json, GGUF or JSON file.")]
+Picture = Annotated[
+    Path | None, Parameter(metavar="FILE", help="Picture: .svg, .png or .pdf.", group=OUTPUT)
 ]
-Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="Picture: .svg, .png or .pdf.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
+Json = Annotated[
+    bool, Parameter("--json", help="Print one JSON object per line (docs/json.md).", group=OUTPUT)
+]
 
 
 OWN_RULES = (
-    "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
-    " repeatable."
+    "Custom heuristic beside the methods: FILE.py:function or package.module:function; repeatable."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions(Options):
     """What ends a solve."""
+
+    group = "Limits"
 
     time_limit: float | None = option(
         None,
@@ -67,6 +86,8 @@ class LimitOptions(Options):
 class SolvingOptions(LimitOptions):
     """What holds for every way of solving."""
 
+    group = "Solving"
+
     seed: int = option(0, "Seed of everything random.", metavar="N")
     workers: int = option(1, "Threads; --work-limit needs 1.", metavar="N")
 
@@ -77,25 +98,19 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shell's custom."""
 
 
-def keyword(name: str, kind: Any, asked: object, default: object = None) -> inspect.Parameter:
+def keyword(name: str, kind: Any, asked: Parameter, default: object = None) -> inspect.Parameter:
     """Return an option that a command gets beside those of its function."""
     only = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, only, annotation=Annotated[kind, asked], default=default)
 
 
 def command(
-    function: Callable[..., int], more: Sequence[inspect.Parameter] = (), doc: str | None = None
+    function: Callable[..., int], more: Sequence[inspect.Parameter] = ()
 ) -> Callable[..., int]:
     """Return a command in which a parameter of a class of options is its fields, an option each.
 
     The options have the fields' names, without the ``_s`` of seconds, types, defaults and help.
-
-    Parameters
-    ----------
-    more
-        Further options, which the function takes as a dict of that name.
-    doc
-        Its help, if not the function's.
+    `more` are further options, which the function takes as a dict of that name.
     """
     signature = inspect.signature(function, eval_str=True)
     classes: dict[str, type[Options]] = {}
@@ -106,54 +121,99 @@ def command(
             made += more
         elif isinstance(kind, type) and issubclass(kind, Options):
             classes[one.name] = kind
-            made += map(_option_of, fields(kind))
+            made += (_option_of(field, kind) for field in fields(kind))
         else:
-            made.append(one.replace(kind=one.KEYWORD_ONLY))
+            made.append(one)
+    made = [one.replace(annotation=_read_strictly(one.annotation)) for one in made]
+    whole = signature.replace(parameters=made)
 
-    def expanded(**given: object) -> int:
+    def expanded(*arguments: object, **options: object) -> int:
+        given = whole.bind(*arguments, **options)
+        given.apply_defaults()
+        values = given.arguments
         for name, kind in classes.items():
-            given[name] = kind(**{of.name: given.pop(of.name) for of in fields(kind)})
+            values[name] = kind(**{of.name: values.pop(of.name) for of in fields(kind)})
         if more:
-            given["more"] = {one.name: given.pop(one.name) for one in more}
-        return function(**given)
+            values["more"] = {one.name: values.pop(one.name) for one in more}
+        first = [values.pop(one.name) for one in made if one.kind is one.POSITIONAL_ONLY]
+        return function(*first, **values)
 
-    expanded.__signature__ = signature.replace(parameters=made)  # type: ignore[attr-defined]
-    expanded.__doc__ = doc or function.__doc__
+    expanded.__signature__ = whole  # type: ignore[attr-defined]
+    expanded.__doc__ = function.__doc__
     return expanded
 
 
-def _option_of(field: "Field[Any]") -> inspect.Parameter:
+def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
     """Return a field's option: text where the class of options reads it."""
-    known, kind = field.metadata, field.type
+    known, of, default = field.metadata, field.type, field.default
     if known["read"] is not None:
-        kind = str | None if field.default is None else str
-    flag = known["flag"] or "--" + field.name.removesuffix("_s").replace("_", "-")
-    asked = typer.Option(flag, help=known["help"], metavar=known["metavar"])
-    return keyword(field.name, kind, asked, field.default)
+        of, default = (str | None, None) if default is None else (str, str(default))
+    homes = (one for one in kind.__mro__ if field.name in vars(one).get("__annotations__", {}))
+    home = next(homes, kind)
+    flag, _, negative = (known["flag"] or flag_of(field.name)).partition("/")
+    asked = Parameter(
+        flag,
+        negative=negative or (),
+        help=known["help"],
+        metavar=known["metavar"],
+        group=group(known["group"] or getattr(home, "group", kind.group)),
+    )
+    return keyword(field.name, of, asked, default)
 
 
-def group(help: str, commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
-    """Return a group of commands, by their names."""
-    # without rich's markup: an extra's brackets would be taken for it
-    app = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
-    for name, function in commands.items():
-        app.command(name)(function)
-    app.callback()(lambda: None)
-    return app
+def flag_of(name: str) -> str:
+    """Return the option of a field that names none of its own."""
+    return "--" + name.removesuffix("_s").replace("_", "-")
 
 
-def human(name: str, kind: object) -> Callable[[str], object] | None:
+def given(options: Options, kind: type[Options] = Options) -> dict[str, object]:
+    """Return what differs from the defaults, flag -> value; of the fields of a class if told."""
+    asked = fields(options if kind is Options else kind)
+    return {
+        one.metadata["flag"] or flag_of(one.name): getattr(options, one.name)
+        for one in asked
+        if getattr(options, one.name) != one.default
+    }
+
+
+def _read_strictly(kind: Any) -> Any:
+    """Return a type whose numbers are read as Python reads them, and no more generously."""
+    plain, said = (
+        (kind.__origin__, kind.__metadata__) if get_origin(kind) is Annotated else (kind, ())
+    )
+    if any(isinstance(one, Parameter) and one.converter for one in said):
+        return kind
+    kinds = {one for one in get_args(plain) if one is not NoneType} or {plain}
+    for number, words in ((int, "a whole number"), (float, "a number")):
+        if kinds == {number}:
+            return Annotated[kind, Parameter(converter=partial(_number, number, words))]
+    if any(isinstance(one, Parameter) and one.negative for one in said):
+        return kind
+    return Annotated[kind, Parameter(negative=())]
+
+
+def _number(number: Callable[[str], object], words: str, _: object, tokens: "Any") -> object:
+    try:
+        return number(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"must be {words}, not {tokens[0].value!r}") from None
+
+
+def human(name: str, kind: object) -> Parameter:
     """Return what reads a number as people write it: 8k tokens, 512MiB of memory, q8_0."""
     kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
+    read: Callable[[str], object]
     if name == "kv_bits" and kinds == {float}:
         from moeopt.sim.machines.runtimes.memory import kv_bits_of
 
-        return kv_bits_of
-    if kinds == {int}:
-        return lambda text: whole_of(name, text)
-    if kinds == {float} and name.endswith("_gib"):
-        return lambda text: gib_of(name, text)
-    return None
+        read = kv_bits_of
+    elif kinds == {int}:
+        read = partial(whole_of, name)
+    elif kinds == {float} and name.endswith("_gib"):
+        read = partial(gib_of, name)
+    else:
+        return Parameter()
+    return Parameter(converter=lambda _, tokens: read(tokens[0].value))
 
 
 def method_names(methods: str | None) -> list[str] | None:
@@ -236,6 +296,39 @@ def print_lines(lines: Iterable[str]) -> None:
     console = rich_console(width=table_width(200))
     for line in lines:
         console.print(rich_text(line), highlight=False)
+
+
+SCHEMA_VERSION = 2
+"""Of what ``--json`` prints: docs/json.md."""
+
+
+def print_json(*records: Mapping[str, object]) -> None:
+    """Print objects for other programs, one per line."""
+    for record in records:
+        print(json.dumps({"schema_version": SCHEMA_VERSION, **_uniform(record)}), flush=True)
+
+
+OBJECTIVES = {
+    *("objective", "bound", "best", "best_bound", "optimum", "measured", "judged"),
+    *("cost", "known", "later", "given", "exported"),
+}
+"""Fields that are lists of whole numbers in JSON, an entry for each of a problem's objectives."""
+
+
+def _uniform(record: Mapping[str, object]) -> dict[str, object]:
+    """Return an object in which a field has the form that it has in all objects."""
+    return {name: _formed(name, value) for name, value in record.items()}
+
+
+def _formed(name: str, value: object) -> object:
+    if name in OBJECTIVES and isinstance(value, int):
+        return [value]
+    if isinstance(value, Mapping):
+        entry = name == "without"  # constraint -> the optimum without it
+        return {key: _formed("optimum" if entry else key, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_formed("", one) for one in value]
+    return value
 
 
 def print_error(message: str) -> None:

@@ -1,11 +1,10 @@
 """``moeopt pareto``: all best compromises between the entries of a problem's objective."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.cli.options import (
     INFEASIBLE,
@@ -16,6 +15,7 @@ from moeopt.cli.options import (
     check_picture,
     command,
     drawing,
+    print_json,
     shown,
 )
 from moeopt.core.errors import InputError, about
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 @command
 def pareto_command(
+    instance: Annotated[Path, Parameter(help="Instance file.")],
+    /,
     *,
-    instance: Annotated[Path, typer.Argument(help="Instance file.")],
     tolerance: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Only points within this share of the best first key."),
+        Parameter(metavar="SHARE", help="Only points within this share of the best first key."),
     ] = None,
     options: LimitOptions,
     out: Picture = None,
@@ -63,7 +64,10 @@ def pareto_command(
     if tolerance is not None:
         points = [p for p in points if p.objective[0] - best <= tolerance * best]
     for point in points:
-        print(_as_json(problem, point) if as_json else _as_text(problem, point, best))
+        if as_json:
+            print_json(_record(problem, point))
+        else:
+            print(_as_text(problem, point, best))
     if out is not None:
         _save(problem, points, out)
     return 0
@@ -74,9 +78,9 @@ def _as_text(problem: "InstanceEnvelope", point: Any, best: int) -> str:
     return shown(problem.problem, point.objective) + excess
 
 
-def _as_json(problem: "InstanceEnvelope", point: Any) -> str:
+def _record(problem: "InstanceEnvelope", point: Any) -> dict[str, object]:
     record = {"problem": problem.problem, "instance": problem.name, "objective": point.objective}
-    return json.dumps(record | {"solution": point.solution.model_dump(mode="json")})
+    return record | {"solution": point.solution.model_dump(mode="json")}
 
 
 def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None:

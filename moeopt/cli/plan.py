@@ -1,13 +1,23 @@
 """``moeopt plan``: what to keep on the GPU, cache, defer and quantise, with predicted latencies."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from moeopt.cli.options import Json, Model, Where, check_picture, command, read_counts, warn
+from moeopt.cli.options import (
+    OUTPUT,
+    Json,
+    Model,
+    Where,
+    check_picture,
+    command,
+    group,
+    print_json,
+    read_counts,
+    warn,
+)
 from moeopt.core.errors import InputError
 from moeopt.planner.options import PlanOptions, SeveralOptions
 
@@ -19,7 +29,7 @@ if TYPE_CHECKING:
 POINTS = 6
 """Plans on a front unless it is said how many."""
 
-Named = Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.", show_default=False)]
+Named = Annotated[str, Parameter(help="Preset, GPU+HOST, HOST or file.")]
 
 
 @command
@@ -27,26 +37,34 @@ def plan_command(
     *,
     machine: Named,
     model: Model,
-    trace: Annotated[
-        Path | None, typer.Option(help="Routing trace, or counts.", show_default=False)
-    ] = None,
+    trace: Annotated[Path | None, Parameter(help="Routing trace, or counts.")] = None,
     counts: Annotated[
-        Path | None, typer.Option(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
+        Path | None, Parameter(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
     ] = None,
     where: Where = None,
     workload: Annotated[
-        str | None, typer.Option(help="Preset or JSON file; with none of the three the model's.")
+        str | None, Parameter(help="Preset or JSON file; with none of the three the model's.")
     ] = None,
     options: PlanOptions,
     several: SeveralOptions,
-    out: Annotated[Path | None, typer.Option(help="Write the plan's file.")] = None,
-    export: Annotated[Path | None, typer.Option(help="Folder for the runtimes' files.")] = None,
+    out: Annotated[Path | None, Parameter(help="Write the plan's file.", group=OUTPUT)] = None,
+    export: Annotated[
+        Path | None, Parameter(help="Folder for the runtimes' files.", group=OUTPUT)
+    ] = None,
     pareto: Annotated[
-        bool, typer.Option("--pareto", help="Tokens/s against loss and against memory as well.")
+        bool,
+        Parameter(
+            "--pareto",
+            help="Tokens/s against loss and against memory as well.",
+            group=group("Front"),
+        ),
     ] = False,
-    points: Annotated[int, typer.Option(metavar="N", help="Plans on each front.")] = POINTS,
+    points: Annotated[
+        int, Parameter(metavar="N", help="Plans on each front.", group=group("Front"))
+    ] = POINTS,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The fronts as .svg, .png or .pdf.")
+        Path | None,
+        Parameter(metavar="FILE", help="The fronts as .svg, .png or .pdf.", group=group("Front")),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -108,7 +126,7 @@ def plan_command(
         text = "\n\n".join([text, *map(table, found)])
         if picture is not None:
             _save_picture(planned, found, picture)
-    print(json.dumps(data) if as_json else text)
+    print_json(data) if as_json else print(text)
     if export is not None:
         lines = hand_over(planned, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
@@ -144,7 +162,7 @@ def _plan_split(
         )
     if out is not None:
         save(plan.solution, out)
-    print(json.dumps(plan.to_dict()) if as_json else split_page(plan))
+    print_json(plan.to_dict()) if as_json else print(split_page(plan))
     warn(*plan.notes)
     return 0
 
@@ -160,7 +178,7 @@ def _plan_layers(
     found = plan_layers(machine, get_model(model), options)
     if out is not None:
         save(found.plan, out)
-    print(json.dumps(found.to_dict()) if as_json else page(found))
+    print_json(found.to_dict()) if as_json else print(page(found))
     warn(*found.chosen.notes)
     return 0
 

@@ -1,15 +1,14 @@
 """``moeopt predict``: tokens per second of a runtime on a machine, with an interval."""
 
-import json
 import shlex
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from moeopt.cli.options import Json, Model, command, warn
+from moeopt.cli.options import Json, Model, command, print_json, warn
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
@@ -23,23 +22,24 @@ def predict_command(
     *,
     machine: Annotated[
         list[str],
-        typer.Option(help="Preset, GPU+HOST or file; several make a table.", show_default=False),
+        Parameter(help="Preset, GPU+HOST or file; several make a table."),
     ],
     model: Model,
     bits: Annotated[
         list[str] | None,
-        typer.Option(help="Bits of all weights, or Q4_K_M etc.; several make a table."),
+        Parameter(help="Bits of all weights, or Q4_K_M etc.; several make a table."),
     ] = None,
     options: RunOptions,
-    plan: Annotated[Path | None, typer.Option(help="Instead: a plan's residents.")] = None,
+    plan: Annotated[Path | None, Parameter(help="Instead: a plan's residents.")] = None,
     counts: Annotated[
-        Path | None, typer.Option(help="How often each expert is called, for --plan.")
+        Path | None, Parameter(help="How often each expert is called, for --plan.")
     ] = None,
     flags: Annotated[
         str | None,
-        typer.Option(
+        Parameter(
+            allow_leading_hyphen=True,
             help="Instead: a command line's flags, -ts, -ot, --n-cpu-moe, -sm, -ngl, -c, -ctk, -ub,"
-            " --numa; default with several GPUs or nodes: the runtime's own fit."
+            " --numa; default with several GPUs or nodes: the runtime's own fit.",
         ),
     ] = None,
     as_json: Json = False,
@@ -65,7 +65,7 @@ def predict_command(
         return _table(machine, model, widths, wanted, flags, as_json)
     found = _one(machine[0], model, replace(wanted, bits=widths[0]), flags)
     if as_json:
-        print(json.dumps(found.to_dict()))
+        print_json(found.to_dict())
     elif isinstance(found, Prediction):
         print(page(found, machine[0], model, widths[0]))
     else:
@@ -123,7 +123,7 @@ def _table(
             data = found.to_dict()
             text = f"{found.tokens_per_s:9g} {within:>17}{more} {blocks:>7}  {found.bottleneck}"
         row = {"machine": machine, "bits": bits} | data
-        print(json.dumps(row) if as_json else f"{machine:32} {bits or '-':10} {text}")
+        print_json(row) if as_json else print(f"{machine:32} {bits or '-':10} {text}")
     return 0 if fitting else 3
 
 

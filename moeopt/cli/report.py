@@ -1,6 +1,5 @@
 """``moeopt report``: the report of a campaign's store."""
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,22 +7,25 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.core.errors import InputError
 
-from .options import Json
+from .options import Json, command, print_json
 
 if TYPE_CHECKING:
     from moeopt.study.rows import Row
     from moeopt.study.store import Store
 
 
+@command
 def report_command(
-    store: Annotated[Path, typer.Argument(help="A campaign's store.", show_default=False)],
+    store: Annotated[Path, Parameter(help="A campaign's store.")],
+    /,
+    *,
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Folder for index.html and gap.csv.", show_default=False),
+        Parameter(metavar="DIR", help="Folder for index.html and gap.csv."),
     ],
     as_json: Json = False,
 ) -> int:
@@ -37,7 +39,7 @@ def report_command(
         write_report(rows, kept, out, command)
     if as_json:
         files = [str(path) for name in ("index.html", "gap.csv") if (path := out / name).exists()]
-        print(json.dumps({"store": str(store), "solves": len(rows), "files": files}))
+        print_json({"store": str(store), "solves": len(rows), "files": files})
     return 0
 
 

@@ -1,11 +1,10 @@
 """``moeopt simulate``: execute a plan on a trace, or a problem's solution, through the engine."""
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moeopt.cli.options import DONE, MISMATCH, Json, command, shown, warn
+from moeopt.cli.options import DONE, MISMATCH, Json, command, print_json, shown, warn
 from moeopt.core.errors import InputError, about
 from moeopt.core.options import option
 from moeopt.core.units import tokens_of
@@ -112,7 +111,7 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         save_chrome(found.timeline, chrome, f"{found.model} on {found.machine}: {found.plan}")
     expect = priced(machine, model, runtime or AS_FILE).expect
     if as_json:
-        print(json.dumps(found.to_dict() | {"expect": expect}))
+        print_json(found.to_dict() | {"expect": expect})
     else:
         print(f"{summary(found)}\n{expect}")
     return DONE
@@ -189,7 +188,7 @@ def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool)
         save_chrome(compared.timeline, chrome, problem.name)
     if as_json:
         report = {"problem": problem.problem, "instance": problem.name, "agree": compared.agree}
-        print(json.dumps(report | {"measured": compared.measured, "judged": compared.judged}))
+        print_json(report | {"measured": compared.measured, "judged": compared.judged})
     else:
         word = "equals" if compared.agree else "DIFFERS from"
         measured, judged = (

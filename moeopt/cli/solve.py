@@ -1,6 +1,5 @@
 """``moeopt solve``: solve instances and print, save or draw what comes out."""
 
-import json
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from moeopt.cli.options import (
     BAD_INPUT,
@@ -20,6 +19,7 @@ from moeopt.cli.options import (
     SolvingOptions,
     command,
     print_error,
+    print_json,
     shown,
     stem,
 )
@@ -37,7 +37,7 @@ class SolveOptions(SolvingOptions):
 
     method: str = option(
         "auto",
-        "See `moeopt list methods`; or a rule of your own: FILE.py:function or"
+        "See `moeopt list methods`; or a custom heuristic: FILE.py:function or"
         " package.module:function.",
     )
     engine: str | None = option(None, "Of milp: highs, cbc, scip, gurobi, cplex.")
@@ -51,13 +51,14 @@ class SolveOptions(SolvingOptions):
         "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
         metavar="NAME=NUMBER,...",
     )
-    out: Path | None = option(None, "Save the solution to this file or folder.")
+    out: Path | None = option(None, "Save the solution to this file or folder.", group="Output")
 
 
 @command
 def solve_command(
+    instances: Annotated[list[Path], Parameter(help="Instance files.")],
+    /,
     *,
-    instances: Annotated[list[Path], typer.Argument(help="Instance files.", show_default=False)],
     options: SolveOptions,
     as_json: Json = False,
 ) -> int:
@@ -148,7 +149,7 @@ def _save(result: "Result", target: Path | None) -> str | None:
 
 def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> None:
     if as_json:
-        print(json.dumps(result.to_dict()), flush=True)
+        print_json(result.to_dict())
         return
     from moeopt.solvers.result import compiling
 
@@ -195,10 +196,11 @@ def _warn_skipped(rest: list[Path]) -> None:
         print(f"moeopt: interrupted: {len(rest)} instances not solved", file=sys.stderr)
 
 
+@command
 def warm_command(
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes; default: one per processor.")
-    ] = None,
+    *,
+    jobs: Annotated[int | None, Parameter(help="Processes; default: one per processor.")] = None,
+    as_json: Json = False,
 ) -> int:
     """Compile the kernels of all problems now, so that no solve waits for one: servers, CI.
 
@@ -210,5 +212,9 @@ def warm_command(
         print(f"moeopt: {done}/{total} {problem}: {compiled} compiled", file=sys.stderr)
 
     found = warm(jobs, on_progress=tell)
-    print(f"{found.compiled} kernels compiled in {found.seconds:.1f} s, kept in {found.folder}")
+    if as_json:
+        record = {"compiled": found.compiled, "seconds": found.seconds}
+        print_json(record | {"folder": str(found.folder)})
+    else:
+        print(f"{found.compiled} kernels compiled in {found.seconds:.1f} s, kept in {found.folder}")
     return 0

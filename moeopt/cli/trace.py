@@ -1,18 +1,19 @@
 """``moeopt trace``: convert and dedupe routing traces, say what is in them."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from moeopt.core.errors import InputError
 
 from .options import (
     Json,
     Where,
-    group,
+    command,
     labels,
+    print_json,
     print_table,
     rich_console,
     rich_text,
@@ -27,17 +28,20 @@ if TYPE_CHECKING:
 
 
 Experts = Annotated[
-    int | None, typer.Option(metavar="E", help="Per layer; default: highest id plus one.")
+    int | None, Parameter(metavar="E", help="Per layer; default: highest id plus one.")
 ]
 
 
 POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
 
 
+@command
 def info_command(
-    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
-    layer: Annotated[int | None, typer.Option(metavar="L", help="Only this layer, from 0.")] = None,
-    batch: Annotated[int, typer.Option(metavar="B", help="Tokens per decode step.")] = 256,
+    file: Annotated[Path, Parameter(help="A routing trace.")],
+    /,
+    *,
+    layer: Annotated[int | None, Parameter(metavar="L", help="Only this layer, from 0.")] = None,
+    batch: Annotated[int, Parameter(metavar="B", help="Tokens per decode step.")] = 256,
     experts: Experts = None,
     where: Where = None,
     as_json: Json = False,
@@ -55,7 +59,7 @@ def info_command(
         sizes, summary, repeats = _of_trace(file, layer, batch, experts)
     if as_json:
         again = None if repeats is None else repeats.to_dict()
-        print(json.dumps(sizes | {"layer": layer, "repeats": again} | summary.to_dict()))
+        print_json(sizes | {"layer": layer, "repeats": again} | summary.to_dict())
         return 0
     console = rich_console(width=table_width(120))
     listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
@@ -142,45 +146,44 @@ def _number(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.3f}"
 
 
-Out = Annotated[Path, typer.Option("--out", help="The trace (.npz).", show_default=False)]
+Out = Annotated[Path, Parameter("--out", help="The trace (.npz).")]
 
 
-def build_app() -> typer.Typer:
-    """Return the group of the commands on traces."""
-    return group(
-        "Convert, dedupe and describe routing traces.",
-        {
-            "convert": convert_command,
-            "info": info_command,
-            "dedupe": dedupe_command,
-        },
-    )
-
-
+@command
 def convert_command(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="File or folder.", show_default=False)
-    ],
+    source: Annotated[Path, Parameter(help="File or folder.")],
+    /,
+    *,
     out: Out,
     format: Annotated[
-        str | None, typer.Option(help="Its format; by default told from the file.")
+        str | None, Parameter(help="Its format; by default told from the file.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="Experts per token, where the file does not say.")
+        int | None, Parameter(help="Experts per token, where the file does not say.")
     ] = None,
+    as_json: Json = False,
 ) -> int:
     """Convert a trace of any known format to npz."""
     from moeopt.sim.traces.files import load_trace
 
-    print(_save(load_trace(source, format, top_k), out))
+    trace = load_trace(source, format, top_k)
+    line = _save(trace, out)
+    if as_json:
+        sizes = {"tokens": trace.tokens, "layers": trace.layers, "k": trace.topk_ids.shape[2]}
+        print_json({"file": str(out), "name": trace.name} | sizes)
+    else:
+        print(line)
     return 0
 
 
+@command
 def dedupe_command(
-    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
+    file: Annotated[Path, Parameter(help="A routing trace.")],
+    /,
+    *,
     out: Out,
     min_run: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Fewest equal tokens in a row.")
+        int, Parameter(validator=Number(gte=1), help="Fewest equal tokens in a row.")
     ] = 20,
     as_json: Json = False,
 ) -> int:
@@ -195,7 +198,7 @@ def dedupe_command(
     if as_json:
         told = {"name": trace.name, "tokens": trace.tokens, "kept": left.tokens}
         told |= {"min_run": min_run, "runs": [run._asdict() for run in found.runs]}
-        print(json.dumps(told))
+        print_json(told)
         return 0
     removed = trace.tokens - left.tokens
     print(f"{file}: {removed} of {trace.tokens} tokens removed, in {len(found.runs)} runs")

@@ -7,7 +7,7 @@ whole, or field by field (`takes`); `moeopt.cli.options.command` makes a command
 import inspect
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from moeopt.core.errors import InputError
 
@@ -25,6 +25,7 @@ def option(
     most: float | None = None,
     flag: str | None = None,
     metavar: str | None = None,
+    group: str | None = None,
 ) -> T:
     """Return a field of a class of options.
 
@@ -38,14 +39,21 @@ def option(
         The range of a number: at least, above, at most.
     flag, metavar
         On the command line, if not made of the name.
+    group
+        Heading in the command's help, if not the class's.
     """
     known = {"help": help, "read": read, "least": least, "above": above, "most": most}
-    return field(default=default, metadata=known | {"flag": flag, "metavar": metavar})
+    return field(
+        default=default, metadata=known | {"flag": flag, "metavar": metavar, "group": group}
+    )
 
 
 @dataclass(frozen=True)
 class Options:
     """A class of options: what is given is read, and checked against the ranges."""
+
+    group: ClassVar[str] = "Options"
+    """Heading of the fields of this class in a command's help."""
 
     def __init_subclass__(cls) -> None:
         """Document the fields by their help."""

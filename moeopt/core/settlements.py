@@ -4,7 +4,7 @@ A problem's ``settlements.py`` lists them in ``SETTLEMENTS``. Its heuristics tak
 them in `Settlement.methods`, as keyword arguments of the same name; the others decide how an
 instance is made, are options of the generator under the same name and stand in the instance's
 provenance. ``formulations/settlements.py`` writes them into the specification, and
-``moeopt gap --settlements`` solves with one value after the other.
+``moeopt sensitivity`` solves with one value after the other.
 
 The default is the reading closest to the paper's words; where two are equally close, the one kinder
 to the heuristic.

@@ -32,21 +32,36 @@ class PlanOptions(Options):
     batch: int = option(1, "Tokens in a step.", least=1)
     context: int = option(512, "Tokens in each KV cache: 8192, 8k.", read=tokens_of)
     steps: int | None = option(
-        None, "Most steps to decide on, and to hold out; default: 1000 and 500.", least=1
+        None,
+        "Most steps to decide on, and to hold out; default: 1000 and 500.",
+        least=1,
+        group="Steps",
     )
-    decide_steps: int | None = option(None, "Most steps to decide on; default: --steps.", least=1)
-    hold_out_steps: int | None = option(None, "Most steps to hold out; default: --steps.", least=1)
+    decide_steps: int | None = option(
+        None, "Most steps to decide on; default: --steps.", least=1, group="Steps"
+    )
+    hold_out_steps: int | None = option(
+        None, "Most steps to hold out; default: --steps.", least=1, group="Steps"
+    )
     held_out: float | None = option(
-        None, "Share of a trace that is held out; default: 0.3. Of others steps are drawn anew."
+        None,
+        "Share of a trace that is held out; default: 0.3. Of others steps are drawn anew.",
+        group="Steps",
     )
     keep_repeats: bool = option(
-        False, "Do not leave out what a trace reads twice; held-out steps may then be known ones."
+        False,
+        "Do not leave out what a trace reads twice; held-out steps may then be known ones.",
+        group="Steps",
     )
     reserved_gib: float | None = option(
-        None, "GPU memory that stays free; default: as the runtime needs.", read=gib_of, least=0
+        None,
+        "GPU memory that stays free; default: as the runtime needs.",
+        read=gib_of,
+        least=0,
+        group="Memory",
     )
     host_reserved_gib: float | None = option(
-        None, "Host memory that stays free; default: 5 %.", read=gib_of, least=0
+        None, "Host memory that stays free; default: 5 %.", read=gib_of, least=0, group="Memory"
     )
     max_deferred: int = option(
         0,
@@ -55,18 +70,25 @@ class PlanOptions(Options):
         least=0,
     )
     average_bits: float | None = option(
-        None, "Bits per weight of the experts on average, and of everything else."
+        None, "Bits per weight of the experts on average, and of everything else.", group="Widths"
     )
     bits: str | None = option(
         None,
         "Bits of all weights, or Q4_K_M etc.; with an average or a quality loss: the widths to"
         " choose from, by default 2,4,8,16.",
         read=_text,
+        group="Widths",
     )
-    other_bits: float | None = option(None, "Bits per weight of everything but the routed experts.")
-    kv_bits: str | None = option(None, "Bits of a number in the KV cache, or q8_0 etc.", read=_text)
+    other_bits: float | None = option(
+        None, "Bits per weight of everything but the routed experts.", group="Widths"
+    )
+    kv_bits: str | None = option(
+        None, "Bits of a number in the KV cache, or q8_0 etc.", read=_text, group="Widths"
+    )
     loss_table: Path | None = option(
-        None, "Measured losses of these widths: CSV, npz or JSON; default: by a law."
+        None,
+        "Measured losses of these widths: CSV, npz or JSON; default: by a law.",
+        group="Widths",
     )
     runtime: str | None = option(
         None,
@@ -79,21 +101,26 @@ class PlanOptions(Options):
         " jointly.",
         least=0,
         most=1,
+        group="Widths",
     )
     joint_time_s: float | None = option(
         None,
         "Seconds of the limit to decide all at once, with a bound on every plan; default: half;"
         " 0: none.",
+        group="Limits",
     )
-    time_limit_s: float = option(60.0, "Seconds for building and solving.", above=0, metavar="S")
+    time_limit_s: float = option(
+        60.0, "Seconds for building and solving.", above=0, metavar="S", group="Limits"
+    )
     work_limit: float | None = option(
         None,
         "Instead, units of work, each about a second of one core: the same plan on every machine.",
         above=0,
         metavar="W",
+        group="Limits",
     )
-    workers: int = option(1, "Threads; --work-limit needs 1.", least=1, metavar="N")
-    seed: int = option(0, "Seed of everything random.", metavar="N")
+    workers: int = option(1, "Threads; --work-limit needs 1.", least=1, metavar="N", group="Limits")
+    seed: int = option(0, "Seed of everything random.", metavar="N", group="Limits")
 
     def __post_init__(self) -> None:
         """Raise InputError unless the options make sense together."""
@@ -144,22 +171,18 @@ class PlanOptions(Options):
 class SeveralOptions(Options):
     """Options of ``moeopt plan`` that only machines with several GPUs or memory nodes have."""
 
-    prompt_tokens: int = option(
-        0, "Several GPUs or nodes: tokens of a prompt, beside the reply.", read=tokens_of
-    )
-    reply_tokens: int = option(500, "Several GPUs or nodes: tokens of a reply.", read=tokens_of)
-    ubatch: int = option(
-        512, "Several GPUs or nodes: tokens of a prompt computed together.", read=tokens_of
-    )
+    group = "Several GPUs or nodes"
+
+    prompt_tokens: int = option(0, "Tokens of a prompt, beside the reply.", read=tokens_of)
+    reply_tokens: int = option(500, "Tokens of a reply.", read=tokens_of)
+    ubatch: int = option(512, "Tokens of a prompt computed together.", read=tokens_of)
     numa: str = option(
         "interleaved",
-        "Several nodes: interleaved, first-touch, nodes, mirrored or isolate.",
+        "How memory is spread: interleaved, first-touch, nodes, mirrored or isolate.",
     )
-    granularity: str = option(
-        "layer", "Several GPUs or nodes: experts by layer, or by tensor: gate, up and down apart."
-    )
-    backend: str = option("CUDA", "Several GPUs: what they are called: CUDA, ROCm, Vulkan, MTL.")
-    path: str | None = option(None, "Several GPUs or nodes: the model's file, for the command.")
+    granularity: str = option("layer", "Experts by layer, or by tensor: gate, up and down apart.")
+    backend: str = option("CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.")
+    path: str | None = option(None, "The model's file, for the command.")
 
 
 def _each_layer(name: str, value: str | int | Sequence[int]) -> int | Sequence[int]:

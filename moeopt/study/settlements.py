@@ -144,7 +144,7 @@ def sensitivity(
         for group in _groups(get_problem(problem), of, methods, running.traces)
     ]
     if not groups:
-        raise InputError(f"{', '.join(instances)}: no settlements are listed")
+        raise InputError(f"{', '.join(instances)}: no assumptions are listed")
     by_hash = running.solved((group.instances, group.methods) for group in groups)
     return [
         Reading(group.settlement, group.value, group.skipped, method, summary)
@@ -327,7 +327,7 @@ def jointly(
     problem = get_problem(name)
     _check_heuristics(problem, methods)
     if others or not problem.settlements():
-        raise InputError("--points: needs instances of one problem that has settlements")
+        raise InputError("--points: needs instances of one problem that has assumptions")
     chosen = list(methods or [problem.published])
     grid = [s for s in problem.settlements() if not s.methods or {*s.methods} & {*chosen}]
     size = prod(len(s.values) for s in grid)
@@ -445,7 +445,7 @@ def strongest(readings: Sequence[Reading]) -> dict[tuple[str, str], tuple[str, f
 
 
 HEADS = (
-    *("problem", "settlement", "value", "method", "instances", "proven", "cells"),
+    *("problem", "assumption", "value", "method", "instances", "proven", "samples"),
     *("median", "95 %", "max"),
 )
 """The columns of the table, without times; `optimal` follows."""
@@ -485,7 +485,7 @@ def sentences(readings: Sequence[Reading]) -> list[str]:
         amount = _range_words(whole[problem, method])
         moved = f"moved most by `{settlement}`"
         if " to " not in amount:
-            moved = "moved by none of these settlements"
+            moved = "moved by none of these assumptions"
         found.append(f"- {problem}, {labelled(problem, method)}: median excess {amount}, {moved}.")
     return found
 

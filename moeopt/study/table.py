@@ -23,11 +23,12 @@ Knew = Literal["", "none", "before", "step", "hindsight"]
 """By which information about loads a rule decided; empty for exact methods and users' rules."""
 
 MEANING: dict[Knew, str] = {
-    "none": "nothing of the loads",
-    "before": "earlier loads or a forecast",
-    "step": "the step's own loads",
-    "hindsight": "the measured loads, in hindsight",
+    "none": "none",
+    "before": "past loads",
+    "step": "current loads",
+    "hindsight": "oracle",
 }
+"""In words: what of the loads a method knew when it decided."""
 
 ALL = "all"
 """The family that stands for all of a problem's families."""
@@ -238,7 +239,7 @@ def _tables(summaries: Sequence[Summary]) -> str:
     return "\n".join(tables) + said
 
 
-OTHER, OTHER_SAID = "\\*", "instances made under settlements other than the defaults"
+OTHER, OTHER_SAID = "\\*", "instances made under assumptions other than the defaults"
 
 _Line = dict[str, Summary]
 """Method -> summary: one line of a table, in which every method knew one thing."""
@@ -268,12 +269,12 @@ def _regimes(summaries: Sequence[Summary]) -> list[list[_Line]]:
 def _pivot(lines: Sequence[_Line], cell: Callable[[Summary], str], *, knew: bool = False) -> str:
     methods = list(dict.fromkeys(method for line in lines for method in line))
     text = [
-        f"| family | instances | cells | {' | '.join(map(_head, methods))} |",
+        f"| family | instances | samples | {' | '.join(map(_head, methods))} |",
         f"|---|---:|---:|{'---|' * len(methods)}",
     ]
     said = {m: _words([line[m] for line in lines if m in line]) for m in methods}
     if knew and any(said.values()):
-        text.append(f"| *decided by* | | | {' | '.join(said.values())} |")
+        text.append(f"| *information* | | | {' | '.join(said.values())} |")
     for line in lines:
         first = next(iter(line.values()))
         of = list(line.values())
@@ -326,8 +327,8 @@ def front_markdown(found: Sequence[Standing]) -> str:
 
     Only methods whose information is stated: rules of the problems.
     """
-    numbers = ("cells", "median", "95 %", "max")
-    heads = ("problem", "rule", "decided by", "proven", *numbers, "optimal")
+    numbers = ("samples", "median", "95 %", "max")
+    heads = ("problem", "rule", "information", "proven", *numbers, "optimal")
     rows = [
         [
             *(f"`{one.problem}`", _head(one.method), MEANING[one.kind]),
@@ -337,7 +338,7 @@ def front_markdown(found: Sequence[Standing]) -> str:
         for one in found
         if one.kind
     ]
-    lines = markdown_table((*heads, "other settlements: proven", *numbers), rows, 3)
+    lines = markdown_table((*heads, "other assumptions: proven", *numbers), rows, 3)
     return "\n".join(lines) + "\n"
 
 

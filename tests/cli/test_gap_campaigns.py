@@ -104,7 +104,10 @@ def test_too_many_jobs_are_warned_of(
     ("arguments", "words"),
     [
         (["gap"], "Missing argument 'PATHS'"),
-        (["gap", "small.json", "family"], "small.json: a campaign goes alone"),
+        (
+            ["gap", "small.json", "family"],
+            "small.json: a campaign cannot be combined with other",
+        ),
         (["gap", "small.json", "--seed", "1"], "--seed: small.json: the campaign decides that"),
         (["gap", "small.json", "--time-limit", "1"], "--time-limit: small.json: the campaign"),
         (["gap", "nowhere.toml"], "nowhere.toml: cannot be read: No such file"),

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 import moeopt
 from moeopt import InputError
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.rooms.cli import simulate_command
+from tests.rooms.cli import call
 from tests.rooms.tri_domain import check, trimoe
 
 Capture = pytest.CaptureFixture[str]
@@ -21,9 +20,7 @@ SMALL = ["--layers", "2", "--steps", "3", "--batch", "4"]
 
 def run(*arguments: str) -> int:
     """Run the command; errors are raised, as the command line expects."""
-    app = typer.Typer(add_completion=False)
-    app.command()(simulate_command)
-    return int(app(list(arguments), standalone_mode=False))
+    return call(["simulate", *arguments])
 
 
 def run_json(capsys: Capture, *arguments: str) -> dict[str, Any]:
@@ -104,7 +101,7 @@ def test_solutions_are_executed(solved: list[str], tmp_path: Path, capsys: Captu
     assert json.loads((tmp_path / "c.json").read_text())["traceEvents"]
     data = run_json(capsys, *solved)
     assert data["agree"] is True
-    assert data["measured"] == data["judged"] > 0
+    assert data["measured"] == data["judged"] > [0]
 
 
 def test_disagreement_is_exit_5(

@@ -7,22 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 from moeopt import InputError
 from tests.real_traces import real_trace_file
-from tests.rooms.cli import info_command
+from tests.rooms.cli import call
 
 Capture = pytest.CaptureFixture[str]
 
 
 def run(*arguments: str) -> int:
     """Run the command by itself, as the application does."""
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command("info")(info_command)
-    app.callback()(lambda: None)
-    code: int = app(list(arguments), prog_name="moeopt trace", standalone_mode=False)
-    return code
+    return call(["trace", *arguments])
 
 
 def info_json(capsys: Capture, *arguments: str) -> dict[str, Any]:

@@ -2,27 +2,24 @@
 
 import base64
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from moeopt import InputError, load_trace
-from tests.rooms.cli import convert_command, dedupe_command
+from tests.rooms.cli import call
 
 
 def run(*arguments: Any) -> Any:
     """Run a subcommand and return its result; errors come out as they are raised."""
-    app = typer.Typer()
-    app.command("convert")(convert_command)
-    app.command("dedupe")(dedupe_command)
-    result = CliRunner().invoke(app, [str(a) for a in arguments], standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return result
+    with redirect_stdout(StringIO()) as printed:
+        code = call(["trace", *map(str, arguments)])
+    return SimpleNamespace(return_value=code, stdout=printed.getvalue())
 
 
 def test_a_trace_is_converted(tmp_path: Path) -> None:
@@ -65,6 +62,7 @@ def test_removed_repeats_as_json(tmp_path: Path) -> None:
     """One object with every run; --min-run says what counts as one."""
     source, out = two_turns(tmp_path), tmp_path / "once.npz"
     assert json.loads(run("dedupe", source, "--out", out, "--json").stdout) == {
+        "schema_version": 2,
         "name": f"{tmp_path.name}/turns.npz", "tokens": 90, "kept": 60, "min_run": 20,
         "runs": [{"start": 60, "length": 30, "first": 10}],
     }  # fmt: skip

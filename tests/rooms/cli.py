@@ -6,18 +6,13 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.cli.campaign_progress": ("Shown",),
         "moeopt.cli.check as check_module": (),
+        "moeopt.cli.commands": ("COMMANDS",),
         "moeopt.cli.front_picture": ("save_fronts",),
         "moeopt.cli.gantt": ("draw",),
         "moeopt.cli.gap_tables": ("WIDTH", "print_tables"),
-        "moeopt.cli.machine": ("profile_command",),
-        "moeopt.cli.main as main_module": ("TESTED_ORTOOLS", "main", "run"),
+        "moeopt.cli.main as main_module": ("SHELLS", "TESTED_ORTOOLS", "call", "main", "run"),
         "moeopt.cli.options": ("in_ms",),
+        "moeopt.cli.reference": ("with_reference",),
         "moeopt.cli.progress": ("solving",),
-        "moeopt.cli.simulate": ("simulate_command",),
-        "moeopt.cli.trace": (
-            "convert_command",
-            "dedupe_command",
-            "info_command",
-        ),
     }
 )

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from moeopt import InputError, get_machine
-from tests.rooms.cli import profile_command
+from tests.rooms.cli import call
 from tests.rooms.sim import (
     Bench,
     Machine,
@@ -165,9 +164,7 @@ def test_a_machine_without_cpu_and_quantized_experts_cannot_be_measured() -> Non
 
 def command(arguments: list[str]) -> Any:
     """Run the subcommand alone and return its exit code; InputError passes through."""
-    app = typer.Typer(add_completion=False)
-    app.command()(profile_command)
-    return app(arguments, standalone_mode=False)
+    return call(["profile", *arguments])
 
 
 def options(folder: Path, **changes: str) -> list[str]:
@@ -216,7 +213,7 @@ def test_without_torch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_command_imports_nothing_heavy() -> None:
     """`moeopt --help` must answer at once: no numpy, pydantic or torch at import."""
     code = (
-        f"import sys, {profile_command.__module__};"
+        f"import sys, {call.__module__};"
         "print([m for m in ('numpy', 'pydantic', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -64,7 +64,7 @@ def page(text: str) -> Element:
 
 def test_the_tables_hold_the_summaries_numbers(study: Study, page: Element) -> None:
     """Each problem over all its families, then family by family."""
-    excess = [table for table in tables(page) if table[0][:2] == ["method", "decided by"]]
+    excess = [table for table in tables(page) if table[0][:2] == ["method", "information"]]
     found = [row for table in excess for row in table[1:]]
     expected = []
     for problem, rows in study.problems.items():
@@ -87,7 +87,7 @@ def test_the_opening_says_what_to_take_away(study: Study, page: Element) -> None
     trimoe = next(
         s for s in summarise(study.rows) if (s.problem, s.method) == ("tri_domain", "trimoe")
     )
-    rule = "the rule of TriMoE, deciding by the step's own loads"
+    rule = "the rule of TriMoE (information: current loads)"
     item = next(p.text for p in page.all("p") if rule in p.text)
     assert f"{percent(trimoe.excess_median)} more than the optimum at the median" in item
     assert f"{percent(trimoe.excess_max)} at worst" in item

@@ -78,9 +78,8 @@ def test_all_settlements_at_once_name_the_ends() -> None:
 def test_the_command_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --points; it excludes options of the table of single settlements."""
     moeopt.save(made(batch=64), tmp_path / "one.json")
-    options = ["--settlements", "--points", "3", "--work-limit", "5"]
-    assert run(["gap", str(tmp_path / "one.json"), *options]) == 0
+    options = ["--points", "3", "--work-limit", "5"]
+    assert run(["sensitivity", str(tmp_path / "one.json"), *options]) == 0
     assert "over 3 of" in capsys.readouterr().out
-    assert run(["gap", str(tmp_path / "one.json"), *options, "--markdown"]) == 2
+    assert run(["sensitivity", str(tmp_path / "one.json"), *options, "--markdown"]) == 2
     assert "--markdown: cannot be combined with --points" in capsys.readouterr().err
-    assert run(["gap", str(tmp_path / "one.json"), "--traces", str(tmp_path)]) == 2

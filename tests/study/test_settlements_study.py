@@ -1,5 +1,6 @@
 """Excess under every reading of a settlement, one at a time."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -81,16 +82,17 @@ def test_the_command_prints_the_table(
     tied: Instance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moeopt.save(tied, tmp_path / "tied.json")
-    command = ["gap", str(tmp_path / "tied.json"), "--settlements", "--methods", "greedy"]
+    command = ["sensitivity", str(tmp_path / "tied.json"), "--methods", "greedy"]
     assert run([*command, "--markdown", "--csv", str(tmp_path / "s.csv")]) == 0
     line = "| tri_domain | tie_order | gpu | greedy | 1 | 1 | 1 | 50.0 % |"
     assert line in capsys.readouterr().out
     assert "tie_order" in (tmp_path / "s.csv").read_text()
     assert run(command) == 0
-    assert "one settlement at a time" in capsys.readouterr().out
-    assert run([*command, "--by", "batch"]) == 2
-    assert "--by: cannot be combined with --settlements" in capsys.readouterr().err
-    assert run(["gap", "--settlements"]) == 2
+    assert "one assumption at a time" in capsys.readouterr().out
+    assert run([*command, "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [row] = [row for row in rows if (row["assumption"], row["value"]) == ("tie_order", "gpu")]
+    assert (row["method"], row["excess_median"], row["schema_version"]) == ("greedy", 0.5, 2)
 
 
 def test_the_specifications_have_the_settlements() -> None:
@@ -103,12 +105,11 @@ def test_the_report_has_the_range_as_a_column(tied: Instance, tmp_path: Path) ->
     """Of the rules that take a settlement, beside the figure under the defaults."""
     moeopt.save(tied, tmp_path / "tied.json")
     files = [str(tmp_path / name) for name in ("tied.json", "r")]
-    options = ["--methods", "greedy", "--settlements", "--report", files[1]]
-    assert run(["gap", files[0], *options]) == 0
+    options = ["--methods", "greedy", "--report", files[1]]
+    assert run(["sensitivity", files[0], *options]) == 0
     page = read_html((tmp_path / "r" / "index.html").read_text())
     heads, *rows = tables(page)[0]
     [greedy] = [row for row in rows if row[0] == "greedy"]
-    assert heads[6] == "median over settlements"
+    assert heads[6] == "median over assumptions"
     assert (greedy[0], greedy[2], greedy[6]) == ("greedy", "0.0 %", "0.0 % to 50.0 %")
-    assert "moeopt gap" in page.text
-    assert "--settlements" in page.text
+    assert "moeopt sensitivity" in page.text

@@ -118,8 +118,8 @@ def test_csv_and_markdown_hold_every_row() -> None:
     assert table[0]["bound"] == ""
     assert table[1]["bottleneck"] in {"gpu", "cpu", "dimm"}
     excess, bottlenecks = to_markdown(summarise(rows)).split("\n\n")
-    assert excess.splitlines()[0] == "| family | instances | cells | `trimoe` | `threshold` |"
-    assert excess.splitlines()[2] == "| *decided by* | | | this step's loads |  |"
+    assert excess.splitlines()[0] == "| family | instances | samples | `trimoe` | `threshold` |"
+    assert excess.splitlines()[2] == "| *information* | | | this step's loads |  |"
     assert excess.splitlines()[3].endswith("| 0 / 0 % (100 %) |")
     assert len(bottlenecks.splitlines()) == 2 + 1
 

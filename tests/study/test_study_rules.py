@@ -163,7 +163,7 @@ def test_a_faulty_rule_is_a_line_and_a_failed_row(folder: Path, capsys: Capture)
     assert run([*asked, "--report", "r"]) == 2
     printed = capsys.readouterr()
     head, _, knew, row = printed.out.splitlines()[:4]
-    assert knew.startswith("| *decided by* | ")
+    assert knew.startswith("| *information* | ")
     assert "| this step's loads |" in knew
     assert row.count("1 failed") == len(FAULTY)
     assert len(printed.err.splitlines()) == len(FAULTY) + 1

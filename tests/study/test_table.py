@@ -33,7 +33,7 @@ def test_information_and_settlements_are_never_mixed() -> None:
         ("step", True, 2, 1, 2.5),
     ]
     step, hindsight = front_markdown(standings(rows)).splitlines()[2:]
-    assert step.split(" | ")[2:6] == ["the step's own loads", "1", "1", "10.0 %"]
+    assert step.split(" | ")[2:6] == ["current loads", "1", "1", "10.0 %"]
     assert step.endswith("| 2 | 1 | 250.0 % | - | 300.0 % |")
     assert hindsight.endswith("| - | - | - | - | - |")
     one, other = to_markdown(summarise(rows)).split("\n\n")[:2]

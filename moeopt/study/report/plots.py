@@ -177,8 +177,9 @@ class Line:
         """What a screen reader says."""
         return (
             f"{self.label}: median {percent(self.median)}, from {percent(self.least)} to "
-            f"{percent(self.most)}, optimal on {percent(self.optimal)}, knew {MEANING[self.knew]}"
-            f"{', other settlements' * self.is_settled}"
+            f"{percent(self.most)}, optimal on {percent(self.optimal)}, information: "
+            f"{MEANING[self.knew]}"
+            f"{', other assumptions' * self.is_settled}"
         )
 
 

@@ -146,8 +146,8 @@ def sentence(t: Takeaway) -> str:
 
 def _where(t: Takeaway) -> str:
     """Return in which regime a takeaway's numbers are."""
-    knew = f" deciding by {MEANING[t.knew]}" if t.knew else ""
-    return f"{knew} under settlements other than the defaults" if t.settled else knew
+    knew = f" (information: {MEANING[t.knew]})" if t.knew else ""
+    return f"{knew} under assumptions other than the defaults" if t.settled else knew
 
 
 def amount(problem: str, objective: Objective | None) -> str:

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 import moeopt
 from moeopt import InputError, get_machine, simulate
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
 from tests.rooms.bitwidth import HEURISTICS, Instance, Solution, check
-from tests.rooms.cli import simulate_command
+from tests.rooms.cli import call
 from tests.rooms.planner import plan_of_widths
 from tests.rooms.problems import compare
 from tests.rooms.sim import Trace, get_model
@@ -120,19 +119,17 @@ def test_what_does_not_fit_is_said() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As for other problems; and with a machine, a model and loads as decode steps."""
-    app = typer.Typer(add_completion=False)
-    app.command()(simulate_command)
     instance, solution = two_layers()
     moeopt.save(instance, tmp_path / "i.json")
     moeopt.save(solution, tmp_path / "s.json")
     files = ["--instance", str(tmp_path / "i.json"), "--solution", str(tmp_path / "s.json")]
-    assert app([*files, "--chrome", str(tmp_path / "c.json")], standalone_mode=False) == 0
+    assert call(["simulate", *files, "--chrome", str(tmp_path / "c.json")]) == 0
     assert "which equals the checker's" in (out := capsys.readouterr().out)
     assert "NDP: 4 bits, expert" in out
     assert (tmp_path / "c.json").read_text().count(" bits, expert") == 24  # names and kinds
     machine = ["--machine", "cxl-ndp", "--model", "mixtral-8x7b", "--workload", "hdmoe-mixtral"]
-    assert app([*files, *machine, "--steps", "2", "--json"], standalone_mode=False) == 0
+    assert call(["simulate", *files, *machine, "--steps", "2", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["layers"], data["model_layers"], data["plan"]) == (2, 32, "bitwidth")
     with pytest.raises(InputError, match="--trace, --workload: exactly one"):
-        app([*files, *machine[:4]], standalone_mode=False)
+        call(["simulate", *files, *machine[:4]])
