@@ -1,6 +1,7 @@
 """Commands of ``moeopt``: where each is, what its help says, and an example of each.
 
-Help of all commands needs no import of theirs: a command's module is imported when it is used.
+Help of all commands needs no import of theirs: a command's module is imported when it is used,
+so that ``moeopt --help`` answers at once.
 """
 
 from typing import NamedTuple

@@ -23,9 +23,7 @@ def option(
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
-    flag: str | None = None,
-    metavar: str | None = None,
-    group: str | None = None,
+    **shown: str,
 ) -> T:
     """Return a field of a class of options.
 
@@ -37,15 +35,13 @@ def option(
         Makes a value of what was given, from the field's name and it: text from a command line.
     least, above, most
         The range of a number: at least, above, at most.
-    flag, metavar
-        On the command line, if not made of the name.
-    group
-        Heading in the command's help, if not the class's.
+    shown
+        ``flag`` and ``metavar`` on the command line, if not made of the name; ``group``, the
+        heading in the command's help, if not the class's.
     """
     known = {"help": help, "read": read, "least": least, "above": above, "most": most}
-    return field(
-        default=default, metadata=known | {"flag": flag, "metavar": metavar, "group": group}
-    )
+    names = {name: shown.get(name) for name in ("flag", "metavar", "group")}
+    return field(default=default, metadata=known | names)
 
 
 @dataclass(frozen=True)

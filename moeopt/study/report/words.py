@@ -138,7 +138,8 @@ def sentence(t: Takeaway) -> str:
     if t.middle is None:
         return f"{who} has no result that can be compared; {proofs}."
     return (
-        f"{who}{_where(t)} costs {_some(t.middle)} more than the optimum at the median and "
+        f"{who.removesuffix(',' * bool(t.knew))}{_where(t)} costs {_some(t.middle)} more than the "
+        "optimum at the median and "
         f"{_some(t.worst)} at worst ({t.worst_instance}); it is optimal on {t.optimal} of "
         f"{t.compared}; {proofs}."
     )
