@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -35,8 +35,8 @@ LAYERS = len(MODEL.moe_layers)
 def planned_for(r: Request) -> Planned:
     """Return the plan of a request."""
     made_here = ("expect", "by_file")
-    fields = {name: getattr(r, name) for name in r.__dataclass_fields__ if name not in made_here}
-    return moeopt.plan(**fields)
+    given = {one.name: getattr(r, one.name) for one in fields(r) if one.name not in made_here}
+    return moeopt.plan(**given)
 
 
 def request(tokens: int = 60, **changes: object) -> Request:

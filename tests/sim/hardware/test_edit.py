@@ -140,6 +140,7 @@ def test_the_commands(
     assert rows["name"]["value"] == "m"
     assert rows["dram.capacity_gb"]["value"] == 384
     assert rows["cpu.name"] == {
+        "schema_version": 2,
         "field": "cpu.name",
         "value": "Mine",
         "unit": "",
