@@ -11,6 +11,7 @@ import pytest
 
 import moeopt
 from tests.rooms.cli import main, solving
+from tests.rooms.problems import PROBLEMS
 
 LONG_S = 300.0
 """After so long even a busy machine has ended."""
@@ -109,3 +110,80 @@ def test_what_cannot_be_saved_is_printed(tmp_path: Path, root: Path) -> None:
         assert done.stderr.startswith("moeopt: error: --out: "), done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert "objective" in done.stdout or "is not a folder" in done.stderr
+
+
+LAYOUTS = "layout/windows"
+
+PLAN = ("plan", "--machine", "7xrtx3090+epyc-7002", "--model", "qwen3-235b-a22b")
+
+TAKES_LONG = {
+    "gap": ("gap", LAYOUTS, "--methods", "auto", "--time-limit", "600"),
+    "plan": (*PLAN, "--context", "32k", "--time-limit", "600"),
+    "explain": ("explain", f"{LAYOUTS}/deepseek-v2-batch256-windows8.json"),
+    "sensitivity": ("sensitivity", "layout/own-esft", "--methods", "trimoe", "--work-limit", "90"),
+}
+"""Command lines that take seconds at least, in the folder of the library."""
+
+
+def told_after(seconds: float, name: str, folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Start a command, signal it after so long, and return its exit code and what it wrote."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PLAIN, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        out, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.Signals[name])
+        out, errors = process.communicate(timeout=LONG_S)
+    return process.returncode, out, errors
+
+
+PLAIN = f"""
+import importlib, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+importlib.import_module("{main.__module__}").main(sys.argv[1:])
+"""
+"""A command line that ignores no signal, as a job in the background of a shell does."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("command", ["gap", "plan"])
+def test_other_commands_end_in_order(command: str, name: str, root: Path) -> None:
+    """No traceback and no abort: the exit code is the signal's, or the command was done before."""
+    code, out, errors = told_after(3.0, name, root / "instances", *TAKES_LONG[command])
+    assert code in (0, 128 + signal.Signals[name]), errors
+    assert "Traceback" not in errors
+    if code == 0 or command == "gap":
+        assert out or "interrupted" in errors, errors
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("command", [*TAKES_LONG, *PROBLEMS])
+def test_every_command_ends_in_order_at_any_moment(
+    command: str, name: str, root: Path, tmp_path: Path
+) -> None:
+    """Ten moments: what is saved is a solution that the checker takes."""
+    library, number = root / "instances", signal.Signals[name]
+    for moment in range(10):
+        best = tmp_path / f"{moment}.json"
+        given = TAKES_LONG.get(command)
+        if given is None:
+            files = (library / command).glob("*/*.json*")
+            file = max(files, key=lambda path: path.stat().st_size)
+            given = ("solve", str(file), "--time-limit", "600", "--out", str(best))
+        code, out, errors = told_after(0.3 + 0.6 * moment, name, library, *given)
+        assert code in (0, 4, 128 + number), (moment, code, errors)
+        assert "Traceback" not in errors, (moment, errors)
+        if best.exists():
+            assert moeopt.check(moeopt.load(file), moeopt.load_solution(best)).valid, moment
+        elif command in PROBLEMS:
+            assert code == 128 + number, (moment, code, out, errors)
