@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from textwrap import wrap
 from typing import Annotated, Any, Literal, TextIO, get_args
 
@@ -30,7 +29,7 @@ from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, group,
 from moeopt.core.errors import MoeoptError, MoeoptWarning
 from moeopt.core.native_output import drop_native_stdout
 from moeopt.core.signals import STOPPING
-from moeopt.core.wording import TerminalStream
+from moeopt.core.wording import TerminalStream, meant
 
 TESTED_ORTOOLS = ("9.15",)
 """The releases of OR-tools on which all tests have run: what it proves differs between them.
@@ -201,7 +200,7 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
         for flag in (one for one in asked_for if one not in flags):
             if (now := RENAMED.get((" ".join(names), flag))) is not None:
                 return f"{flag}: is now `{now}`"
-            return f"{flag}: is no option of {command}{_meant(flag, flags)} ({command} --help)"
+            return f"{flag}: is no option of {command}{meant(flag, flags)} ({command} --help)"
     if isinstance(error, MissingArgumentError) and asked is not None:
         if asked.has_tokens or error.keyword:
             return f"{error.keyword or asked.name}: needs a value ({command} --help)"
@@ -215,24 +214,16 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
         choices = asked.get_choices()
         if choices and token is not None:
             wrong = f"must be one of {', '.join(choices)}, not {token.value!r}"
-            return f"{flag}: {wrong}{_meant(token.value, choices)}"
+            return f"{flag}: {wrong}{meant(token.value, choices)}"
         reason = getattr(error, "exception_message", None) or error.msg or "cannot be read"
         said = str(reason).replace("Value error, ", "").removesuffix(".")
         return f"{flag}: {said[:1].lower()}{said[1:]}"
     if rest and [one for one in apps[-1] if not one.startswith("-")]:
         commands = [one for one in apps[-1] if not one.startswith("-")]
-        return (
-            f"{rest[0]}: is no command of {command}{_meant(rest[0], commands)} ({command} --help)"
-        )
+        return f"{rest[0]}: is no command of {command}{meant(rest[0], commands)} ({command} --help)"
     if error.unused_tokens:
         return f"{error.unused_tokens[0]}: is one argument too many ({command} --help)"
     return str(error)
-
-
-def _meant(word: str, known: Sequence[str]) -> str:
-    """Return the names that are most like a word, as a question; nothing if none is."""
-    close = get_close_matches(word, known, n=3, cutoff=0.75)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _fail(message: str, code: int) -> int:

@@ -19,6 +19,11 @@ def entries(group: str) -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in metadata.entry_points(group=group)}
 
 
+def in_words(entry: metadata.EntryPoint) -> str:
+    """Return an entry point's name and its package for a message."""
+    return f"plugin {entry.name!r} of {entry.dist.name if entry.dist else 'an unknown package'}"
+
+
 def loaded(entry: metadata.EntryPoint, kind: type[T]) -> T:
     """Import what an entry point names.
 
@@ -27,11 +32,10 @@ def loaded(entry: metadata.EntryPoint, kind: type[T]) -> T:
     InputError
         If the import fails or gives another kind of object; the message names the package.
     """
-    package = entry.dist.name if entry.dist else "an unknown package"
-    plugin = f"plugin {entry.name!r} of {package}"
+    plugin = in_words(entry)
     try:
         found = entry.load()
-    except Exception as error:  # whatever another package's import raises
+    except (Exception, SystemExit) as error:  # whatever another package's import raises
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{plugin} cannot be loaded: {text}") from error
     if not isinstance(found, kind):

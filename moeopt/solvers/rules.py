@@ -32,7 +32,6 @@ import traceback
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module, metadata
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -46,6 +45,7 @@ import numpy as np
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.objective import Objective
+from moeopt.core.plugins import entries, in_words, loaded
 from moeopt.core.wording import meant, shortened
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT
@@ -172,24 +172,16 @@ def get_rule(problem: str, name: str) -> Rule | None:
     entry = _plugins().get(problem, {}).get(name)
     if entry is None:
         return None
-    package = entry.dist.name if entry.dist else "an unknown package"
-    plugin = f"plugin {entry.name!r} of {package}"
-    try:
-        function = entry.load()
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise InputError(f"{plugin} cannot be loaded: {because(error)}") from None
+    function = loaded(entry, object)
     if not callable(function):
-        raise InputError(f"{plugin} is {_kind(function)}, not a function")
+        raise InputError(f"{in_words(entry)} is {_kind(function)}, not a function")
     return Rule(name, problem, function, *source_of(function))
 
 
-@cache
 def _plugins() -> dict[str, dict[str, metadata.EntryPoint]]:
     """Return the installed plugins by problem and rule; a name without a problem is nobody's."""
     found: dict[str, dict[str, metadata.EntryPoint]] = {}
-    for entry in metadata.entry_points(group=GROUP):
+    for entry in entries(GROUP).values():
         problem, separator, name = entry.name.partition(":")
         if not separator:
             problem, separator, name = entry.name.partition(".")

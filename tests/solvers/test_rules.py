@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -28,13 +28,10 @@ OF_LAYOUT = LayoutSolution(instance=INSTANCE.name, resident=(), dimm=(), assignm
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what a test registers, installs and adds to the path."""
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a test registers and adds to the path."""
     monkeypatch.setattr(rules, "_registered", {})
     monkeypatch.setattr(sys, "path", [*sys.path])
-    rules._plugins.cache_clear()
-    yield
-    rules._plugins.cache_clear()
 
 
 def on_gpu(instance: Instance) -> list[str]:
@@ -392,8 +389,7 @@ def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         plugin("tri_domain:greedy", "no.such.module:rule"),
         plugin("nobodys", "no.such.module:rule"),
     ]
-    monkeypatch.setattr(metadata, "entry_points", lambda group: found)
-    rules._plugins.cache_clear()
+    monkeypatch.setattr(rules, "entries", lambda _: {entry.name: entry for entry in found})
     listed = moeopt.methods("tri_domain")
     assert [m for m in listed if m in ("theirs", "dotted", "broken", "number")] == [
         *("theirs", "dotted", "broken", "number"),
