@@ -130,11 +130,6 @@ def run(argv: Sequence[str]) -> int:
     return run_app(build_app(), argv)
 
 
-def call(argv: Sequence[str]) -> int:
-    """Run the command line and return its exit code; what a command raises comes out."""
-    return int(build_app()(list(argv), exit_on_error=False, print_error=False) or DONE)
-
-
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
     """Run a command line and leave with its exit code; stdout is for results alone."""
     drop_native_stdout()

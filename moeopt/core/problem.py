@@ -113,8 +113,8 @@ class ExactMethod(NamedTuple):
         Name of the method.
     where
         Module with ``solve(instance, search)``, relative to the problem's package. Its docstring
-        has the proof. It may have ``brief(instance)``, which tells whether the algorithm uses no
-        solver on an instance and looks at the clock every 50 ms, so that it needs no thread.
+        has the proof. It may have ``brief(instance)``, which tells whether the algorithm ends so
+        soon on an instance, without a solver, that no starting solution is worth making.
     then
         Method that hands a model to a solver and goes on from the incumbent and the bound if the
         algorithm ends before its proof; None if there is none. It does not follow a search that was

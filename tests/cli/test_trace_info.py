@@ -10,14 +10,15 @@ import pytest
 
 from moeopt import InputError
 from tests.real_traces import real_trace_file
-from tests.rooms.cli import call
+from tests.rooms.cli import build_app
 
 Capture = pytest.CaptureFixture[str]
 
 
 def run(*arguments: str) -> int:
     """Run the command by itself, as the application does."""
-    return call(["trace", *arguments])
+    words = ["trace", *arguments]
+    return int(build_app()(words, exit_on_error=False, print_error=False) or 0)
 
 
 def info_json(capsys: Capture, *arguments: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.cli.front_picture": ("save_fronts",),
         "moeopt.cli.gantt": ("draw",),
         "moeopt.cli.gap_tables": ("WIDTH", "print_tables"),
-        "moeopt.cli.main as main_module": ("SHELLS", "TESTED_ORTOOLS", "call", "main", "run"),
+        "moeopt.cli.main as main_module": ("SHELLS", "TESTED_ORTOOLS", "build_app", "main", "run"),
         "moeopt.cli.options": ("in_ms",),
         "moeopt.cli.reference": ("with_reference",),
         "moeopt.cli.progress": ("solving",),

@@ -44,7 +44,7 @@ def run(task: Task) -> Outcome:
 
 
 def is_brief(task: Task) -> bool:
-    """Tell whether a task's algorithm needs no start: see `moeopt.core.problem.ExactMethod`."""
+    """Tell whether a task's algorithm needs no starting solution, see `ExactMethod`."""
     own = task.method.own
     brief = None if own is None else getattr(task.problem.algorithm(own), "brief", None)
     return brief is not None and bool(brief(task.instance))
