@@ -10,7 +10,7 @@ import pytest
 import moeopt
 from moeopt import InputError
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.rooms.cli import build_app
+from tests.raising_cli import call
 from tests.rooms.tri_domain import check, trimoe
 
 Capture = pytest.CaptureFixture[str]
@@ -20,8 +20,7 @@ SMALL = ["--layers", "2", "--steps", "3", "--batch", "4"]
 
 def run(*arguments: str) -> int:
     """Run the command; errors are raised, as the command line expects."""
-    words = ["simulate", *arguments]
-    return int(build_app()(words, exit_on_error=False, print_error=False) or 0)
+    return call(["simulate", *arguments])
 
 
 def run_json(capsys: Capture, *arguments: str) -> dict[str, Any]:

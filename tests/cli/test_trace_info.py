@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from moeopt import InputError
+from tests.raising_cli import call
 from tests.real_traces import real_trace_file
-from tests.rooms.cli import build_app
 
 Capture = pytest.CaptureFixture[str]
 
 
 def run(*arguments: str) -> int:
     """Run the command by itself, as the application does."""
-    words = ["trace", *arguments]
-    return int(build_app()(words, exit_on_error=False, print_error=False) or 0)
+    return call(["trace", *arguments])
 
 
 def info_json(capsys: Capture, *arguments: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from moeopt import InputError, load_trace
-from tests.rooms.cli import call
+from tests.raising_cli import call
 
 
 def run(*arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moeopt import InputError, get_machine
-from tests.rooms.cli import call
+from tests.raising_cli import call
 from tests.rooms.sim import (
     Bench,
     Machine,

@@ -9,8 +9,8 @@ import pytest
 import moeopt
 from moeopt import InputError, get_machine, simulate
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
+from tests.raising_cli import call
 from tests.rooms.bitwidth import HEURISTICS, Instance, Solution, check
-from tests.rooms.cli import call
 from tests.rooms.planner import plan_of_widths
 from tests.rooms.problems import compare
 from tests.rooms.sim import Trace, get_model
