@@ -44,6 +44,9 @@ from .options import PlanOptions, SeveralOptions
 
 S = 1e9
 
+CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
+"""Note of a plan after Ctrl-C."""
+
 
 @dataclass(frozen=True)
 class SplitPlan:
@@ -153,22 +156,27 @@ def plan_split(
         found = rule(instance)
         others[name] = None if found is None else objective(instance, found) / best - 1
 
-    def otherwise(changed: Instance) -> float | None:
-        left = solve(changed, "labels", **limits.part(1 / 2 / parts).asked).solution
-        return objective(changed, left) / best - 1 if isinstance(left, Solution) else None
-
-    without = {
-        instance.devices[gpu].name: otherwise(_without(instance, gpu))
+    variants = [
+        ("without", instance.devices[gpu].name, _without(instance, gpu))
         for gpu in (gpus if len(gpus) > 1 else ())
-    }
-    larger = {}
-    for what, changed in _larger(machine):
-        more = otherwise(_instance(changed, model, options))
-        if more is not None:
-            larger[what] = more
+    ]
+    variants += [("larger", of, _instance(it, model, options)) for of, it in _larger(machine)]
+    compared: dict[str, dict[str, float | None]] = {"without": {}, "larger": {}}
+    interrupted = result.termination == "interrupted"
+    for kind, name, changed in variants:
+        if interrupted:
+            break
+        answer = solve(changed, "labels", **limits.part(1 / 2 / parts).asked)
+        interrupted = answer.termination == "interrupted"
+        left = answer.solution
+        better = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
+        compared[kind][name] = better
+    larger = {name: less for name, less in compared["larger"].items() if less is not None}
     made = _made(machine, model, options, instance, chosen, path, backend)
     gap = (best - result.bound) / best if isinstance(result.bound, int) else None
-    return replace(made, gap=gap, others=others, without=without, larger=larger)
+    notes = made.notes + ((CUT_SHORT,) if interrupted else ())
+    without = compared["without"]
+    return replace(made, gap=gap, others=others, without=without, larger=larger, notes=notes)
 
 
 def predict_split(

@@ -34,6 +34,7 @@ def windows(study: ModuleType) -> Any:
     return study.Windows(study.Cell(study.ESFT, "made", 1, 0), np.stack(taken, axis=1))
 
 
+@pytest.mark.slow
 def test_moves_are_counted_charged_and_only_made_where_allowed(
     study: ModuleType, windows: Any
 ) -> None:
@@ -55,6 +56,7 @@ def test_moves_are_counted_charged_and_only_made_where_allowed(
     assert start.dimm.tolist() == kept  # a policy leaves what it started from as it was
 
 
+@pytest.mark.slow
 def test_a_forecast_knows_nothing_of_the_window_itself(study: ModuleType, windows: Any) -> None:
     """Other later loads, the same migrations; with the loads known they are others."""
     start = windows.decided("lpt")

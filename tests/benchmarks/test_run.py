@@ -203,7 +203,7 @@ def test_the_cases_of_the_project_are_listed(capsys):
         assert f"{name}: " in listed
 
 
-LONG_CASES = {"placement_exact", "cache_curves", "online"}
+LONG_CASES = {"placement_exact", "cache_curves", "online", "tri_domain_exact"}
 """A second or more to make their instances."""
 
 

@@ -38,7 +38,7 @@ importlib.import_module("{main.__module__}").main(sys.argv[2:])
 
 SEARCHES = {
     "cp-sat": "placement/gpu-bound-small/esft-summary-fast-offload-share0.6.json.gz",
-    "bound-and-pack": "layout/esft-windows/law-layer12-windows8.json",
+    "anneal-and-refute": "replication/esft-moves/esft-law-moves4.json",
 }
 """Instances that no method closes for a while: with CP-SAT inside, and with kernels."""
 
@@ -74,8 +74,8 @@ def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
         ("cp-sat", "SIGINT", 1),  # while the solver is imported, or the model is built
         ("cp-sat", "SIGINT", 3),  # while it solves
         ("cp-sat", "SIGHUP", 3),
-        ("bound-and-pack", "SIGINT", 1),
-        ("bound-and-pack", "SIGTERM", 3),
+        ("anneal-and-refute", "SIGINT", 1),
+        ("anneal-and-refute", "SIGTERM", 2),
     ],
 )
 def test_solve_keeps_the_best_so_far(
@@ -157,7 +157,7 @@ importlib.import_module("{main.__module__}").main(sys.argv[1:])
 @pytest.mark.parametrize("command", ["gap", "plan"])
 def test_other_commands_end_in_order(command: str, name: str, root: Path) -> None:
     """No traceback and no abort: the exit code is the signal's, or the command was done before."""
-    code, out, errors = told_after(3.0, name, root / "instances", *TAKES_LONG[command])
+    code, out, errors = told_after(1.5, name, root / "instances", *TAKES_LONG[command])
     assert code in (0, 128 + signal.Signals[name]), errors
     assert "Traceback" not in errors
     if code == 0 or command == "gap":

@@ -14,7 +14,7 @@ from tests.rooms.joint import Instance, Solution, loss, objective
 from tests.rooms.planner import Planned, hand_over, page, total_ms
 
 TIMES = {
-    "work_limit": 6.0, "workers": 1, "time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12
+    "work_limit": 2.0, "workers": 1, "time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12
 }  # fmt: skip
 
 

@@ -266,7 +266,7 @@ def test_a_command_line_is_predicted(capsys: pytest.CaptureFixture[str]) -> None
 
 
 PLANNED = PREDICT.replace("predict", "plan", 1) + (
-    " --context 32k --kv-bits q8_0 --prompt-tokens 4000 --time-limit 20 --json"
+    " --context 32k --kv-bits q8_0 --prompt-tokens 4000 --work-limit 0.5 --json"
 )
 
 

@@ -26,8 +26,8 @@ from tests.rooms.planner import (
 )
 from tests.rooms.sim import Trace, Workload, find, get_model, routing_trace
 
-MODEL = get_model("deepseek-v2-lite").model_copy(update={"layers": 9})
-"""A third of the model, and a GPU with room for half of its experts."""
+MODEL = get_model("deepseek-v2-lite").model_copy(update={"layers": 6})
+"""A fifth of the model, and a GPU with room for half of its experts."""
 
 LAYERS = len(MODEL.moe_layers)
 
@@ -50,7 +50,7 @@ def request(tokens: int = 60, **changes: object) -> Request:
         steps=12,
         time_limit_s=60,
         joint_time_s=0,
-        reserved_gib=17.5,
+        reserved_gib=20.0,
         max_deferred=4,
     )
     return replace(made, **changes)  # type: ignore[arg-type]

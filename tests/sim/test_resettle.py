@@ -22,8 +22,10 @@ ODD: dict[str, dict[str, Any]] = {
 STRANGE = {"layer": "x", "batch": -1, "cold_cut": 7, "ndp_speedup": "q", "penalty": {}}
 
 
-DEAR = pytest.param("bitwidth", marks=pytest.mark.slow)
-"""Its instances are made again from random experts, which are quantised each time."""
+DEAR = ("bitwidth", "relayout")
+"""Their instances take long to make: experts are quantised, or all windows are laid out."""
+
+QUICK_FIRST = [pytest.param(p, marks=pytest.mark.slow) if p in DEAR else p for p in PROBLEMS]
 
 
 def concerned(instance: Any, settlements: Sequence[Settlement]) -> bool:
@@ -32,7 +34,7 @@ def concerned(instance: Any, settlements: Sequence[Settlement]) -> bool:
     return any(all(options.get(k) == v for k, v in s.applies.items()) for s in settlements)
 
 
-@pytest.mark.parametrize("problem", [DEAR if p == "bitwidth" else p for p in PROBLEMS])
+@pytest.mark.parametrize("problem", QUICK_FIRST)
 def test_an_odd_provenance_gives_no_instance_or_one(problem: str, root: Path) -> None:
     """Missing, of another type, out of range; and a file that it names is not opened."""
     settlements = [s for s in get_problem(problem).settlements() if not s.methods]

@@ -81,7 +81,7 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
     assert close
 
 
-CACHES = [range(12), pytest.param(range(12, 200), marks=pytest.mark.slow)]
+CACHES = [range(6), pytest.param(range(6, 200), marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("seeds", CACHES)

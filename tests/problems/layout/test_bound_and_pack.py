@@ -178,7 +178,9 @@ def paper_scale(model: str, **options: Any) -> Instance:
     )
 
 
-@pytest.mark.parametrize(("dimms", "hbm_slots", "dimm_slots"), [(8, 0, None), (16, 6, 6)])
+@pytest.mark.parametrize(
+    ("dimms", "hbm_slots", "dimm_slots"), [pytest.param(8, 0, None, marks=SLOW), (16, 6, 6)]
+)
 def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | None) -> None:
     """DeepSeek-V2 at batch 256: proven, with another seed as well, and both agree."""
     machine = {"dimms": dimms, "hbm_slots": hbm_slots, "dimm_slots": dimm_slots}
@@ -189,7 +191,12 @@ def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | Non
 
 
 @pytest.mark.parametrize(
-    ("model", "dimms"), [("deepseek-v2", 8), pytest.param("qwen3-235b-a22b", 16, marks=SLOW)]
+    ("model", "dimms"),
+    [
+        ("deepseek-v2-lite", 8),
+        pytest.param("deepseek-v2", 8, marks=SLOW),
+        pytest.param("qwen3-235b-a22b", 16, marks=SLOW),
+    ],
 )
 def test_few_sizes_are_proven_to_the_nanosecond(model: str, dimms: int) -> None:
     """Some sixty items of few sizes: a graph of their sums, not of every nanosecond."""

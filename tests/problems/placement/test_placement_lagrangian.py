@@ -95,14 +95,15 @@ def placements(instance: Instance) -> Iterator[tuple[Flags, int]]:
             yield held, objective(instance, solution)
 
 
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 9), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", [*KINDS, *FREE_KINDS, "wide", "wide, free"])
-def test_any_multipliers_give_a_bound(kind: str) -> None:
+def test_any_multipliers_give_a_bound(kind: str, seeds: range) -> None:
     """Random multipliers, first and raised ones: in integers below all placements.
 
     Not only in total: the constant plus the costs of the experts on the GPU is below each one's
     objective.
     """
-    for seed in range(3):
+    for seed in seeds:
         instance = drawn(seed, kind)
         model = model_of(instance)
         found = list(placements(instance))

@@ -147,7 +147,7 @@ def counted_alone(instance: Instance) -> tuple[int, int | None]:
 def test_runs_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bound and split are the optimum; unless walks may fall apart, which then is told."""
     truth = {}
-    for seed in range(12):
+    for seed in range(6):
         truth[seed] = moeopt.solve(alike(seed), "brute-force").objective
         assert counted_alone(alike(seed)) == (truth[seed], truth[seed])
     monkeypatch.setattr(runs._Model, "join", lambda *_: None)
