@@ -10,6 +10,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from tests.contract.statements import statements
 from tests.rooms.problems import PROBLEMS
 
 ROOT = "moeopt"
@@ -34,7 +35,7 @@ SOLVERS = {"ortools", "pulp", "scipy", "highspy"}
 @cache
 def import_statements(source: str) -> list[ast.Import | ast.ImportFrom]:
     """Return a source's imports, those in functions included."""
-    nodes = ast.walk(ast.parse(source))
+    nodes = statements(ast.parse(source))
     return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
@@ -173,7 +174,7 @@ def test_what_no_test_runs_imports_what_there_is(folder: str, root: Path) -> Non
     """Studies and the site's hook: names of the package that moved would be found by nobody."""
     missing = []
     for path in (root / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in statements(ast.parse(path.read_text())):
             name = node.module if isinstance(node, ast.ImportFrom) else None
             if name is None or name.split(".")[0] not in ("moeopt", "benchmarks", "instances"):
                 continue

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.statements import statements
+
 TWO_SUMMARIES = {
     "certificates/emit.py",
     "certificates/forms.py",
@@ -150,7 +152,7 @@ def glued(module: ast.Module) -> Iterator[str]:
 
 def class_names(module: ast.Module) -> Iterator[str]:
     """Yield the names of a module's classes."""
-    for node in ast.walk(module):
+    for node in statements(module):
         if isinstance(node, ast.ClassDef):
             yield node.name
 

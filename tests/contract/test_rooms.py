@@ -25,21 +25,29 @@ TAUGHT = ("tests/contract/", "tests/rooms/", "benchmarks/rooms/", "instances/too
 """What knows module paths: rooms, the rules about them, a tool that runs code of old commits."""
 
 
+def dotted(node: ast.expr) -> str:
+    """Return ``a.b.c``, with nothing for what is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def deep_names(source: str) -> Iterator[str]:
     """Yield what a source names below ``moeopt``: in imports, attributes and text, not docstrings.
 
     Text is what `setattr` patches, what ``python -m`` runs, and a program of its own.
     """
-    tree = ast.parse(source)
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(source)):  # a statement comes before what it consists of
         names: list[str] = []
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Expr):
+            told.add(id(node.value))
+        elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Attribute):
-            names = [ast.unparse(node)]
+            names = [dotted(node)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names = [] if id(node) in told else [node.value]
         for name in names:

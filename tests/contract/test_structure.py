@@ -10,6 +10,7 @@ import pytest
 
 import moeopt
 from benchmarks.studies.ablation import ROWS
+from tests.contract.statements import statements
 from tests.rooms.core import InFloats
 from tests.rooms.problems import PROBLEMS, get_problem
 
@@ -56,7 +57,7 @@ def too_wide(path: Path, text: str) -> Iterator[str]:
     with names: commands, whose options the parameters are, `from_arrays`, and the functions of
     `moeopt` itself.
     """
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if not isinstance(node, Function) or parameters(node) <= MOST_PARAMETERS:
             continue
         kernel = any(ast.unparse(d) in ("compiled", "inner") for d in node.decorator_list)
