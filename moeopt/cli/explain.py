@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from moeopt.cli.options import Json, SolvingOptions, command, print_json, shown
 from moeopt.core.errors import about
+from moeopt.core.options import arguments_of
 
 if TYPE_CHECKING:
     from moeopt.core.objective import Objective
@@ -42,12 +43,7 @@ def explain_command(
         with about(solution):
             checked(loaded, decision)
     with solving(f"{loaded.name}  explain", loaded.problem):
-        found = moeopt.explain(
-            *(loaded, method, decision),
-            **options.limits,
-            seed=options.seed,
-            workers=options.workers,
-        )
+        found = moeopt.explain(loaded, method, decision, **arguments_of(options, moeopt.explain))
     if as_json:
         names = {"problem": loaded.problem, "instance": loaded.name}
         print_json(names | asdict(found))

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from moeopt.cli.options import Json, LimitOptions, command, group, keyword, print_json, shown, warn
 from moeopt.core.errors import InputError
-from moeopt.core.options import option
+from moeopt.core.options import arguments_of, option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
@@ -77,9 +77,8 @@ def _export(
         for name, value in more.items()
         if value is not None
     }
-    exported = moeopt.export(
-        *(given, problem), to=to, model=options.model, options=values, **options.limits
-    )
+    asked = arguments_of(options, moeopt.export)
+    exported = moeopt.export(given, **asked | {"instance": problem, "to": to, "options": values})
     path = None if out is None else exported.save(out)[0]
     _print_notes(exported)
     if as_json:

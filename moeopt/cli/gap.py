@@ -7,14 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from moeopt.cli.options import OWN_RULES, command, given, method_names, print_json, warn
+from moeopt.cli.options import (
+    OWN_RULES,
+    command,
+    given,
+    in_words,
+    method_names,
+    print_json,
+    warn,
+)
 from moeopt.cli.report import write_report
 from moeopt.core.errors import InputError
-from moeopt.core.options import Options, option
+from moeopt.core.options import Options, arguments_of, option
 
 if TYPE_CHECKING:
     from moeopt.study.campaign import Campaign
@@ -30,27 +38,58 @@ REPORT = (
 )
 
 
+def numbers(flag: str, number: Callable[[str], T]) -> Callable[[str, Any], tuple[T, ...]]:
+    """Return what reads the numbers of an option that takes several."""
+
+    def read(_: str, value: str | tuple[T, ...]) -> tuple[T, ...]:
+        from moeopt.core.wording import shown
+
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(number(part) for part in value.split(","))
+        except ValueError:
+            reason = f"must be numbers, separated by commas, not {shown(value)}"
+            raise InputError(f"{flag}: {reason}") from None
+
+    return read
+
+
 @dataclass(frozen=True, kw_only=True)
 class SolvesOptions(Options):
     """Options that say which solves a campaign consists of; a campaign's file says it itself."""
 
     group = "Solving"
 
-    methods: str | None = option(
+    methods: tuple[str, ...] | None = option(
         None,
         "Comma-separated names, `heuristics`, `published` (the heuristic of the problem's papers),"
         " `exact`, or custom heuristics as in --with; default: every heuristic.",
+        read=method_names,
+        metavar="NAME[,NAME]",
     )
-    time_limit: str | None = option(
-        None, "Seconds for each solve; default: 60, or none with --work-limit.", metavar="S[,S]"
+    time_limits_s: tuple[float, ...] | None = option(
+        None,
+        "Seconds for each solve; default: 60, or none with --work-limit.",
+        read=numbers("--time-limit", float),
+        flag="--time-limit",
+        metavar="S[,S]",
     )
-    work_limit: str | None = option(
+    work_limits: tuple[float, ...] | None = option(
         None,
         "Units of work for each solve, each about a second of one core: the same table on every"
         " machine.",
+        read=numbers("--work-limit", float),
+        flag="--work-limit",
         metavar="W[,W]",
     )
-    seed: str = option("0", "Seeds; every method runs with each.", metavar="N[,N]")
+    seeds: tuple[int, ...] = option(
+        (0,),
+        "Seeds; every method runs with each.",
+        read=numbers("--seed", int),
+        flag="--seed",
+        metavar="N[,N]",
+    )
     workers: int = option(1, "Threads; --work-limit needs 1.", metavar="N")
 
 
@@ -91,12 +130,6 @@ class GapOptions(CampaignOptions):
         False, "Print also what decisions cost on test loads, where train instances have some."
     )
     as_json: bool = option(False, "Print one JSON object per solve (docs/json.md).", flag="--json")
-
-
-REPORT = (
-    "Folder for gap.csv and, with the extra `report`, index.html; without the extra a note on"
-    " stderr says so, and the exit code stays."
-)
 
 
 @command
@@ -143,14 +176,7 @@ def campaign_of(paths: Sequence[Path], options: CampaignOptions) -> "Campaign":
         _refuse(given(options, SolvesOptions), f"{files[0]}: the campaign decides that")
         campaign = read_campaign(files[0]).beside(rules)
     else:
-        settings = make_settings(
-            methods=method_names(options.methods),
-            time_limits_s=numbers("--time-limit", options.time_limit),
-            work_limits=numbers("--work-limit", options.work_limit),
-            seeds=_numbers("--seed", options.seed, int),
-            workers=options.workers,
-            rules=rules,
-        )
+        settings = make_settings(**arguments_of(options, make_settings) | {"rules": rules})
         campaign = Campaign([Part(paths, settings)])
     return campaign.proving_again() if options.prove_again else campaign
 
@@ -165,26 +191,11 @@ def command_line(name: str, paths: Sequence[Path] | None, options: Options) -> s
     """Return the command line that makes the same report; a store is used instead of solving."""
     words = ["moeopt", name, *map(str, paths or ())]
     for flag, value in given(options).items():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [flag] if one is True else [flag, str(one)]
+        for one in value if isinstance(value, list) else [value]:
+            words += [flag] if one is True else [flag, in_words(one)]
     if paths and getattr(options, "store", None) and "--resume" not in words:
         words.append("--resume")
     return shlex.join(words)
-
-
-def numbers(flag: str, text: str | None) -> list[float] | None:
-    """Return the numbers of an option that takes several, None if it is not given."""
-    return None if text is None else _numbers(flag, text, float)
-
-
-def _numbers(flag: str, text: str, number: Callable[[str], T]) -> list[T]:
-    from moeopt.core.wording import shown
-
-    try:
-        return [number(part) for part in text.split(",")]
-    except ValueError:
-        reason = f"must be numbers, separated by commas, not {shown(text)}"
-        raise InputError(f"{flag}: {reason}") from None
 
 
 def solved(
@@ -195,19 +206,12 @@ def solved(
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign
 
-    jobs, executor = options.jobs, options.executor
-    warning = None if executor else oversubscribed(jobs, campaign.workers)
+    warning = None if options.executor else oversubscribed(options.jobs, campaign.workers)
     if warning:
         warn(warning)
     with showing() as shown, redirect_stdout(sys.stderr):  # a heuristic may print
-        rows = run_campaign(
-            campaign,
-            store=store,
-            resume=options.resume,
-            jobs=jobs,
-            executor=executor,
-            watch=shown,
-        )
+        given = arguments_of(options, run_campaign) | {"store": store, "watch": shown}
+        rows = run_campaign(campaign, **given)
     return rows, shown.exit_code
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from moeopt.cli.options import (
+    FUTURES,
     OWN_RULES,
     Json,
     command,
+    futures,
     method_names,
     print_json,
     print_lines,
@@ -17,9 +19,10 @@ from moeopt.cli.options import (
     shown,
 )
 from moeopt.core.errors import InputError
-from moeopt.core.options import Options, option
+from moeopt.core.options import Options, arguments_of, option
 
 if TYPE_CHECKING:
+    from moeopt.core.futures import Futures
     from moeopt.study.holdout import Bracket, HeldOut, Row
 
 SCHEDULES: dict[str, tuple[str, ...]] = {
@@ -36,16 +39,18 @@ CLOSE = 0.005
 class HoldoutOptions(Options):
     """Options of ``moeopt holdout``."""
 
-    methods: str | None = option(
+    methods: tuple[str, ...] | None = option(
         None,
-        "Comma-separated names, or rules as in --with; default: the exact method, and robust where"
-        " there is one. The sample rule always stands beside them.",
+        "Comma-separated names, or heuristics as in --with; default: the exact method, and robust"
+        " where there is one. The sample rule always stands beside them.",
+        read=method_names,
+        metavar="NAME[,NAME]",
     )
-    rules: list[str] | None = option(None, OWN_RULES, flag="--with", metavar="RULE")
+    beside: list[str] | None = option(None, OWN_RULES, flag="--with", metavar="HEURISTIC")
     schedule: str = option("both", "Who schedules a layout.", metavar="exact|trimoe|both")
     sample_rule: str | None = option(None, "Heuristic from which shares of hindsight's gain count.")
-    time_limit: float = option(10.0, "Seconds for each decision.", metavar="S")
-    reference_limit: float = option(
+    time_limit_s: float = option(10.0, "Seconds for each decision.", metavar="S")
+    reference_limit_s: float = option(
         30.0,
         "Seconds for each test batch's optimum, and for the best single decision.",
         metavar="S",
@@ -56,12 +61,12 @@ class HoldoutOptions(Options):
         metavar="W",
     )
     seed: int = option(0, "Seed of everything random.", metavar="N")
-    futures: str | None = option(
-        None,
-        "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
-        metavar="NAME=NUMBER,...",
+    futures: "Futures | None" = option(None, FUTURES, read=futures, metavar="NAME=NUMBER,...")
+    check: bool = option(
+        True,
+        "Whether the later files must be later loads of the same.",
+        flag="--check/--unchecked",
     )
-    unchecked: bool = option(False, "Take the later loads for such, whatever they say.")
 
 
 @command
@@ -81,19 +86,11 @@ def holdout_command(
 
     if options.schedule not in SCHEDULES:
         raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {options.schedule!r}")
+    own = {"schedule": SCHEDULES[options.schedule], "beside": options.beside or ()}
     found = moeopt.holdout(
         moeopt.load(observed),
         [moeopt.load(path) for path in later],
-        method_names(options.methods),
-        beside=options.rules or (),
-        schedule=SCHEDULES[options.schedule],
-        sample_rule=options.sample_rule,
-        time_limit_s=options.time_limit,
-        reference_limit_s=options.reference_limit,
-        work_limit=options.work_limit,
-        seed=options.seed,
-        futures=None if options.futures is None else moeopt.Futures.from_text(options.futures),
-        check=not options.unchecked,
+        **arguments_of(options, moeopt.holdout) | own,
     )
     if as_json:
         for line in found.to_dicts():

@@ -21,9 +21,9 @@ from moeopt.core.units import gib_of, whole_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from moeopt.core.futures import Futures
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
-    from moeopt.solvers.arguments import Asked
 
 
 HEADINGS = (
@@ -65,7 +65,7 @@ class LimitOptions(Options):
 
     group = "Limits"
 
-    time_limit: float | None = option(
+    time_limit_s: float | None = option(
         None,
         "Seconds for building and solving; default: 60, or none with --work-limit.",
         metavar="S",
@@ -75,11 +75,6 @@ class LimitOptions(Options):
         "Units of work, each about a second of one core: the same answer on every machine.",
         metavar="W",
     )
-
-    @property
-    def limits(self) -> "Asked":
-        """They as arguments of `moeopt.solve`."""
-        return {"time_limit_s": self.time_limit, "work_limit": self.work_limit}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +142,7 @@ def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
     """Return a field's option: text where the class of options reads it."""
     known, of, default = field.metadata, field.type, field.default
     if known["read"] is not None:
-        of, default = (str | None, None) if default is None else (str, str(default))
+        of, default = (str | None, None) if default is None else (str, in_words(default))
     homes = (one for one in kind.__mro__ if field.name in vars(one).get("__annotations__", {}))
     home = next(homes, kind)
     flag, _, negative = (known["flag"] or flag_of(field.name)).partition("/")
@@ -159,6 +154,13 @@ def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
         group=group(known["group"] or getattr(home, "group", kind.group)),
     )
     return keyword(field.name, of, asked, default)
+
+
+def in_words(value: object) -> str:
+    """Return a value of an option as one types it: several are separated by commas."""
+    if isinstance(value, tuple):
+        return ",".join(map(in_words, value))
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def flag_of(name: str) -> str:
@@ -216,11 +218,22 @@ def human(name: str, kind: object) -> Parameter:
     return Parameter(converter=lambda _, tokens: read(tokens[0].value))
 
 
-def method_names(methods: str | None) -> list[str] | None:
+def method_names(_: str, methods: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return the methods that an option names; a comma in a method's brackets is its own."""
-    if methods is None:
-        return None
-    return [name.strip() for name in re.split(r",(?![^\[]*\])", methods)]
+    if isinstance(methods, tuple):
+        return methods
+    return tuple(name.strip() for name in re.split(r",(?![^\[]*\])", methods))
+
+
+def futures(_: str, value: "str | Futures") -> "Futures":
+    """Return how method `robust` looks at later loads."""
+    from moeopt.core.futures import Futures
+
+    return Futures.from_text(value) if isinstance(value, str) else value
+
+
+FUTURES = "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8."
+"""Help of ``--futures``."""
 
 
 def labels(where: list[str] | None) -> dict[str, str]:

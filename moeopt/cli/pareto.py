@@ -47,7 +47,7 @@ def pareto_command(
     check_picture("--out", out)
     if tolerance is not None and not 0 <= tolerance < float("inf"):
         raise InputError(f"--tolerance: must be 0 or more, not {tolerance}")
-    limits = arguments.limits(options.time_limit, options.work_limit)
+    limits = arguments.limits(options.time_limit_s, options.work_limit)
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)
     with limits.clock(), about(instance):

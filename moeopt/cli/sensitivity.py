@@ -18,7 +18,7 @@ from moeopt.cli.options import (
 )
 from moeopt.cli.report import write_report
 from moeopt.core.errors import InputError
-from moeopt.core.options import option
+from moeopt.core.options import arguments_of, option
 
 if TYPE_CHECKING:
     from moeopt.study.attempt import Watch
@@ -32,8 +32,11 @@ class SensitivityOptions(LimitOptions):
 
     group = "Assumptions"
 
-    methods: str | None = option(
-        None, "Comma-separated heuristics; default: the heuristic of the problem's papers."
+    methods: tuple[str, ...] | None = option(
+        None,
+        "Comma-separated heuristics; default: the heuristic of the problem's papers.",
+        read=method_names,
+        metavar="NAME[,NAME]",
     )
     points: int | None = option(
         None,
@@ -86,7 +89,7 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
     from moeopt.study.settlements import sensitivity, sentences, spans, to_csv, to_markdown
 
     with showing() as watch:
-        readings = sensitivity(paths, method_names(options.methods), _running(options, kept, watch))
+        readings = sensitivity(paths, options.methods, _running(options, kept, watch))
     if options.csv is not None:
         write_bytes(to_csv(readings).encode(), options.csv)
     if options.as_json:
@@ -103,8 +106,8 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
     if options.report is not None:
         again = CampaignOptions(
             methods=options.methods,
-            time_limit=_text(options.time_limit),
-            work_limit=_text(options.work_limit),
+            time_limits_s=None if options.time_limit_s is None else (options.time_limit_s,),
+            work_limits=None if options.work_limit is None else (options.work_limit,),
             resume=True,
             jobs=options.jobs,
         )
@@ -112,10 +115,6 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
         line = command_line("sensitivity", paths, options)
         write_report(rows, kept, options.report, line, spans(readings))
     return watch.exit_code
-
-
-def _text(number: float | None) -> str | None:
-    return None if number is None else repr(number)
 
 
 def _record(reading: "Reading") -> dict[str, object]:
@@ -140,15 +139,7 @@ def _running(options: SensitivityOptions, kept: "Path | Store", watch: "Watch") 
     """Return how instances are solved under assumptions."""
     from moeopt.study.settlements import Running
 
-    return Running(
-        time_limit_s=options.time_limit,
-        work_limit=options.work_limit,
-        store=kept,
-        resume=options.resume,
-        jobs=options.jobs,
-        watch=watch,
-        traces=options.traces,
-    )
+    return Running(**arguments_of(options, Running) | {"store": kept, "watch": watch})
 
 
 def _jointly(
@@ -161,7 +152,7 @@ def _jointly(
 
     with showing() as watch:
         running = _running(options, kept, watch)
-        found, size = jointly(paths, method_names(options.methods), points=points, running=running)
+        found, size = jointly(paths, options.methods, points=points, running=running)
     if options.csv is not None:
         write_bytes(joint_to_csv(found).encode(), options.csv)
     if options.as_json:

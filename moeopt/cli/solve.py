@@ -12,22 +12,25 @@ from cyclopts import Parameter
 from moeopt.cli.options import (
     BAD_INPUT,
     DONE,
+    FUTURES,
     GRAVEST_FIRST,
     INFEASIBLE,
     NO_SOLUTION,
     Json,
     SolvingOptions,
     command,
+    futures,
     print_error,
     print_json,
     shown,
     stem,
 )
 from moeopt.core.errors import InputError, MoeoptError
-from moeopt.core.options import option
+from moeopt.core.options import arguments_of, option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.core.futures import Futures
     from moeopt.solvers.result import Result
 
 
@@ -46,11 +49,7 @@ class SolveOptions(SolvingOptions):
         "Confirm by a second reason what rests on one engine's word.",
         flag="--verify/--no-verify",
     )
-    futures: str | None = option(
-        None,
-        "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
-        metavar="NAME=NUMBER,...",
-    )
+    futures: "Futures | None" = option(None, FUTURES, read=futures, metavar="NAME=NUMBER,...")
     out: Path | None = option(None, "Save the solution to this file or folder.", group="Output")
 
 
@@ -63,30 +62,20 @@ def solve_command(
     as_json: Json = False,
 ) -> int:
     """Solve instances; exit 0 solved, 2 bad input, 3 infeasible, 4 nothing found, 5 a bug."""
-    from moeopt import Futures, load, solve
+    from moeopt import load, solve
     from moeopt.cli.progress import solving
     from moeopt.solvers.rules import load_rule
 
-    targets, method, futures = _targets(instances, options.out), options.method, options.futures
+    targets, method = _targets(instances, options.out), options.method
     chosen = load_rule(method) if ":" in method else method
-    outlook = None if futures is None else Futures.from_text(futures)
+    given = arguments_of(options, solve) | {"method": chosen}
     codes = []
     for path in instances:
         try:
             instance = load(path)
             title = f"{instance.name}  {method}"
             with solving(title, instance.problem) as on_progress, redirect_stdout(sys.stderr):
-                result = solve(
-                    instance,
-                    chosen,
-                    **options.limits,
-                    seed=options.seed,
-                    workers=options.workers,
-                    engine=options.engine,
-                    verify=options.verify,
-                    futures=outlook,
-                    on_progress=on_progress,
-                )
+                result = solve(instance, **given, on_progress=on_progress)
             unsaved = _save(result, targets.get(path))
             _print(result, instance, as_json)
             if unsaved:

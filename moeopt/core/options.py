@@ -94,6 +94,12 @@ def _check(
         raise InputError(f"{name}: must be {words}, not {value}")
 
 
+def arguments_of(options: Options, function: Callable[..., object]) -> dict[str, Any]:
+    """Return the options that a function takes, as its keyword arguments."""
+    taken = inspect.signature(function).parameters
+    return {one.name: getattr(options, one.name) for one in fields(options) if one.name in taken}
+
+
 def takes(kind: type[Options]) -> Callable[[F], F]:
     """Let the signature of a function with ``**given`` name the fields of its options."""
 

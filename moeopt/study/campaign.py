@@ -218,10 +218,10 @@ class Campaign:
 
 
 def make_settings(
-    methods: Sequence[Choice] | None,
-    time_limits_s: Sequence[float] | None,
-    seeds: Sequence[int],
-    workers: int,
+    methods: Sequence[Choice] | None = None,
+    time_limits_s: Sequence[float] | None = None,
+    seeds: Sequence[int] = (0,),
+    workers: int = 1,
     rules: Sequence[Choice] = (),
     prove_again: bool = False,
     work_limits: Sequence[float] | None = None,
