@@ -156,7 +156,7 @@ def gap_command(
             with Store(options.store, create=False) as store:
                 rows, code = store.rows(), 0
         else:
-            raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
+            raise InputError("PATHS: is missing: instances, a campaign, or --store FILE")
         if options.report is not None:
             write_report(rows, kept, options.report, command_line("gap", paths, options))
         _write(rows, options)

@@ -199,10 +199,9 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
     if isinstance(error, MissingArgumentError) and asked is not None:
         if asked.has_tokens or error.keyword:
             return f"{error.keyword or asked.name}: needs a value ({command} --help)"
-        said = f": {asked.parameter.help.removesuffix('.')}" if asked.parameter.help else ""
-        option = asked.name.startswith("-")
-        what = f"option '{asked.name}'" if option else f"argument '{asked.name.lower()}'"
-        return f"Missing {what}{said} ({command} --help)"
+        said = (asked.parameter.help or "").removesuffix(".")
+        name = asked.name if asked.name.startswith("-") else asked.name.upper()
+        return f"{name}: is missing{': ' * bool(said)}{said} ({command} --help)"
     if isinstance(error, CoercionError | ValidationError) and asked is not None:
         token = getattr(error, "token", None) or next(iter(asked.tokens), None)
         flag = asked.name if token is None else token.keyword or asked.name

@@ -103,7 +103,7 @@ def test_too_many_jobs_are_warned_of(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gap"], "Missing argument 'PATHS'"),
+        (["gap"], "PATHS: is missing"),
         (
             ["gap", "small.json", "family"],
             "small.json: a campaign cannot be combined with other",

@@ -118,7 +118,7 @@ def test_options_that_cannot_be_used(pair: list[str], capsys: Capture) -> None:
         (["--futures", "samples=0"], "futures: samples: must be from 1"),
     ):
         assert reason in refused_command(capsys, ["holdout", *pair, *options])
-    assert "Missing argument" in refused_command(capsys, ["holdout", pair[0]])
+    assert "LATER: is missing" in refused_command(capsys, ["holdout", pair[0]])
 
 
 def test_pairs_that_cannot_be_made(
