@@ -7,6 +7,7 @@ methods that use them.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
@@ -203,6 +204,10 @@ class Phases:
         return frozenset({self.option})
 
 
+_imported = cache(import_module)
+"""Brute force asks for the module of a checker hundreds of thousands of times."""
+
+
 class Problem(Generic[InstanceT, SolutionT]):
     """Base class of a problem.
 
@@ -290,7 +295,7 @@ class Problem(Generic[InstanceT, SolutionT]):
 
     def module(self, part: str) -> Any:
         """Import and return one of `MODULES`."""
-        return import_module(self.MODULES[part], type(self).__module__)
+        return _imported(self.MODULES[part], type(self).__module__)
 
     def _in_later(self, function: str) -> Any:
         """Return a function that ``later.py`` may have; None without it."""

@@ -127,6 +127,7 @@ FEW = pytest.param(["prompts-batch"], 6)
 ALL = pytest.param(None, 18, marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("families", "instances"), [FEW, ALL])
 def test_knowing_less_costs_more(families: list[str] | None, instances: int) -> None:
     """Each rule is near the optimum in hindsight, and far above it with what it may know.

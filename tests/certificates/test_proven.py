@@ -22,7 +22,7 @@ from tests.rooms.problems import PROBLEMS, get_problem
 LARGE = "replication/v3-windows/v3-windows8-nodes4-seed0.json.gz"
 """Its model takes 20 s to build."""
 
-TO_PROVE = dict.fromkeys(PROBLEMS, 0) | {"joint": 2}
+TO_PROVE = dict.fromkeys(PROBLEMS, 0) | {"joint": 2, "placement": 8}
 """Numbers of random instances that a unit of work is enough for."""
 
 

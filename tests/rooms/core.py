@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazily(
             "compile_all",
             "compiled",
             "inner",
+            "kernel_folder",
             "short",
         ),
         "moeopt.core.cores": ("available_cores",),

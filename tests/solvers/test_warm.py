@@ -6,29 +6,37 @@ from pathlib import Path
 import pytest
 
 from tests.rooms.cli import run
-from tests.rooms.core import KERNELS, PACKAGE, compiled
+from tests.rooms.core import KERNELS, PACKAGE, compiled, kernel_folder
 from tests.rooms.problems import PROBLEMS
 from tests.rooms.replication import annealing
 from tests.rooms.solvers import warm
 from tests.rooms.solvers import warm_module as module
 
 
+def missing(names: set[str], folder: Path) -> list[str]:
+    """Return the kernels that a folder lacks."""
+    kept = {index.name.partition("-")[0] for index in folder.rglob("*.nbi")}
+    return sorted(name for name in names if name.replace("<locals>", "_locals_") not in kept)
+
+
 def test_every_kernel_is_in_the_cache() -> None:
     """Whatever is compiled anywhere in the package, for one combination of types at least."""
-    folder = warm().folder
     for path in PACKAGE.rglob("*.py"):
         if f"from {compiled.__module__} import" in path.read_text(encoding="utf-8"):
             parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
             import_module(".".join(parts).removesuffix(".__init__"))
-    kept = {index.name.partition("-")[0] for index in folder.rglob("*.nbi")}
     ours = {
         ".".join([kernel.py_func.__module__.rpartition(".")[2], kernel.py_func.__qualname__])
         for kernel in KERNELS
         if kernel.py_func.__module__.startswith("moeopt.")
     }
     assert len(ours) > 90
-    missing = sorted(name for name in ours if name.replace("<locals>", "_locals_") not in kept)
-    assert not missing, "python -m tests.warm_instances finds instances for them, or says so"
+    folder = Path(kernel_folder())
+    if missing(ours, folder):  # else several workers have begun with all of them
+        folder = warm().folder
+    assert not missing(ours, folder), (
+        "python -m tests.warm_instances finds instances for them, or says so"
+    )
 
 
 def test_it_comes_to_exchanges_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,7 @@ def test_prefetching_alone_leaves_the_rest_to_the_units() -> None:
     )
 
 
+@pytest.mark.slow
 def test_sweeps_have_the_figures_at_their_defaults() -> None:
     """E1 to E4 and E6; a transfer that takes longer makes every gain smaller."""
     figures = [value_of(f"E{n}") for n in range(1, 5)] + [value_of("E6", 1)]

@@ -46,6 +46,7 @@ def test_the_engine_agrees_with_the_checker(system: str) -> None:
     assert run(system, SMALL).makespan_ns.ravel().tolist() == judged
 
 
+@pytest.mark.slow
 def test_the_optimum_is_below_every_system() -> None:
     """Step by step, and it is the objective that bound-and-pack proves."""
     best = run("optimum", SMALL).makespan_ns

@@ -168,7 +168,7 @@ def test_the_largest_losses_are_summed_exactly() -> None:
         moeopt.solve(Instance(**(DATA | wide)), "cp-sat", warm_start=False)
 
 
-@pytest.mark.parametrize("method", ["cp-sat", "milp"])
+@pytest.mark.parametrize("method", ["cp-sat", pytest.param("milp", marks=pytest.mark.slow)])
 def test_sums_beyond_exact_doubles(method: str) -> None:
     """Losses that sum to an odd number above 2**53: exact from CP-SAT, nothing false from HiGHS."""
     top = 2**42 - 1

@@ -105,6 +105,7 @@ def test_a_large_instance_ends_with_a_bracket(monkeypatch: pytest.MonkeyPatch) -
     assert (result.status, result.objective) == ("optimal", optimum(instance))
 
 
+@pytest.mark.slow
 def test_an_undecided_subproblem_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hardly any time per subproblem the bracket stays open, and holds the optimum."""
     instance = _paper_scale(batch=256, model="qwen3-235b-a22b")

@@ -33,8 +33,8 @@ from tests.rooms.tri_domain import trimoe
 
 
 def instances(experts: int | None = None) -> list[Instance]:
-    """Return 25 random instances of every kind."""
-    return [random_instance(seed, kind, experts) for kind in KINDS for seed in range(25)]
+    """Return ten random instances of every kind."""
+    return [random_instance(seed, kind, experts) for kind in KINDS for seed in range(10)]
 
 
 def moves_of(solution: Solution) -> list[tuple[Any, ...]]:

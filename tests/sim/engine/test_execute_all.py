@@ -52,7 +52,7 @@ def runs(problem: str, every: int) -> Iterator[tuple[str, Any, Any]]:
                     yield f"{file}, {name}", instance, solution
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_library_runs_as_checked(problem: str, every: int) -> None:
     """Best-known solutions and those of rules take as long as the checker says."""
