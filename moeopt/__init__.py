@@ -39,19 +39,25 @@ plan, load_plan, simulate, export  plans for a machine and a model, executed and
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
 get_machine, detect_machine, set_machine    machines: others' and your own
 
-Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
-their base `MoeoptError`; a `MoeoptWarning` is of input that may mislead. Every name is imported
-when first used: ``import moeopt`` costs nothing.
+Errors are `InputError` (what you gave cannot be used), `HeuristicError` (a heuristic raised),
+`InfeasibleError` and `LimitError` (no plan exists, or none was found), `StoreError` (a campaign's
+store cannot be used), `ContradictionError` (a bug) and their base `MoeoptError`; a `MoeoptWarning`
+is of input that may mislead. Every name is imported when first used: ``import moeopt`` costs
+nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from moeopt.core.errors import ContradictionError as ContradictionError
+    from moeopt.core.errors import HeuristicError as HeuristicError
+    from moeopt.core.errors import InfeasibleError as InfeasibleError
     from moeopt.core.errors import InputError as InputError
-    from moeopt.core.errors import ModelMismatchError as ModelMismatchError
+    from moeopt.core.errors import LimitError as LimitError
     from moeopt.core.errors import MoeoptError as MoeoptError
     from moeopt.core.errors import MoeoptWarning as MoeoptWarning
+    from moeopt.core.errors import StoreError as StoreError
     from moeopt.core.futures import Futures as Futures
     from moeopt.core.json_files import save as save
     from moeopt.exporters.run import export as export
@@ -123,7 +129,16 @@ _PUBLIC = {
     "moeopt.sim.machines.runtimes.calibration": ("calibrate",),
     "moeopt.sim.machines.runtimes.measurements": ("read_measurements",),
     "moeopt.sim.plan": ("Plan", "load_plan"),
-    "moeopt.core.errors": ("MoeoptError", "InputError", "MoeoptWarning", "ModelMismatchError"),
+    "moeopt.core.errors": (
+        "MoeoptError",
+        "InputError",
+        "HeuristicError",
+        "InfeasibleError",
+        "LimitError",
+        "ContradictionError",
+        "StoreError",
+        "MoeoptWarning",
+    ),
 }
 """Module -> its public names; problems are listed in `moeopt.problems.registry`."""
 

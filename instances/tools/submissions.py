@@ -26,7 +26,7 @@ from instances.tools.entries import (
     today,
     write_best,
 )
-from moeopt import InputError, ModelMismatchError, check, load, load_solution, save
+from moeopt import ContradictionError, InputError, check, load, load_solution, save
 
 LONGEST_NAME = 100
 """Most characters of the name that an entry is credited to."""
@@ -75,7 +75,7 @@ def submitted(library: Path, file: Path, instance: Path | None = None) -> Submit
     ------
     InputError
         If file or instance cannot be used, or the solution breaks a constraint.
-    ModelMismatchError
+    ContradictionError
         If it costs less than what is recorded as proven.
     """
     answer = file.name.removesuffix(".gz").endswith(".sol")
@@ -97,7 +97,7 @@ def submitted(library: Path, file: Path, instance: Path | None = None) -> Submit
     if entry.bound is not None and below(verdict.objective, entry.bound):
         costs = with_unit(entry.problem, verdict.objective)
         proven = with_unit(entry.problem, entry.bound)
-        raise ModelMismatchError(f"{file}: costs {costs}, below the bound {proven} on record")
+        raise ContradictionError(f"{file}: costs {costs}, below the bound {proven} on record")
     return Submitted(entry, solution, verdict.objective)
 
 
@@ -187,7 +187,7 @@ def certified(library: Path, file: Path, instance: Path | None = None) -> Certif
     ------
     InputError
         If the file is no certificate, its instance is unknown, or it does not prove its bound.
-    ModelMismatchError
+    ContradictionError
         If it proves more than the best known solution costs.
     """
     try:
@@ -200,7 +200,7 @@ def certified(library: Path, file: Path, instance: Path | None = None) -> Certif
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     if below(entry.objective, bound):
-        raise ModelMismatchError(f"{file}: proves more than the best known solution costs")
+        raise ContradictionError(f"{file}: proves more than the best known solution costs")
     return Certified(entry, data, bound)
 
 
@@ -254,6 +254,6 @@ def certificate_faults(folder: Path, share: tuple[int, int] = (0, 1)) -> list[st
             found = certified(folder.parent, folder / fields["certificate"])
             if entries(found.bound) != entries(of_json(fields["bound"])):
                 wrong.append(f"{key}: its certificate proves {found.bound}")
-        except (InputError, ModelMismatchError) as error:
+        except (InputError, ContradictionError) as error:
             wrong.append(f"{key}: {error}")
     return wrong

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from moeopt.cli.options import Json, command, print_json
-from moeopt.core.errors import InputError, ModelMismatchError, about
+from moeopt.core.errors import ContradictionError, InputError, about
 
 InstanceFile = Annotated[Path, Parameter(help="Instance file.")]
 
@@ -78,7 +78,7 @@ def check_command(
         bound = proven_bound(given, read_certificate(certificate))
     best = best_known(instance, given)
     if best is not None and below(best, bound):
-        raise ModelMismatchError(f"{certificate}: proves more than the best known solution costs")
+        raise ContradictionError(f"{certificate}: proves more than the best known solution costs")
     if as_json:
         names = {"file": str(certificate), "problem": given.problem, "instance": given.name}
         print_json(names | {"bound": bound})

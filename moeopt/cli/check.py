@@ -41,7 +41,7 @@ def check_command(
     decision = moeopt.load_solution(solution) if answer is None else answer.solution
     if out is not None:
         if answer is None:
-            raise InputError(f"--out: {solution} is no .sol file")
+            raise InputError(f"{solution} is no .sol file", field="--out")
         moeopt.save(decision, out)
     with about(solution):
         verdict = moeopt.check(problem, decision)

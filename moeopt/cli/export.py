@@ -99,7 +99,7 @@ def _loaded(
 
     if "instance" not in read_object(source):
         if instance is not None:
-            raise InputError(f"--instance: {source} is an instance itself")
+            raise InputError(f"{source} is an instance itself", field="--instance")
         found = moeopt.load(source)
         return found, found
     solution = moeopt.load_solution(source)
@@ -153,12 +153,12 @@ def _find_instance(solution: "SolutionEnvelope", file: Path) -> "InstanceEnvelop
         found = [path for path in sorted(below) if _holds(path, solution)]
     if not found:
         places = f"neither {folder} nor {LIBRARY / solution.problem} holds it"
-        raise InputError(f"{file}: instance {solution.instance!r} is not found: {places}; "
-                         "give --instance")  # fmt: skip
+        raise InputError(f"instance {solution.instance!r} is not found: {places}; "
+                         "give --instance", where=file)  # fmt: skip
     if len(found) > 1:
         both = " and ".join(map(str, found[:2]))
-        raise InputError(f"{file}: instance {solution.instance!r} stands in {both}: "
-                         "give --instance")  # fmt: skip
+        raise InputError(f"instance {solution.instance!r} stands in {both}: "
+                         "give --instance", where=file)  # fmt: skip
     return load(found[0])
 
 

@@ -132,9 +132,9 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
         verdict = moeopt.check(problem, solution)
     if not verdict.valid:
         constraint, sentence = verdict.violations[0]
-        raise InputError(f"{path}: {constraint}: {sentence}")
+        raise InputError(f"{constraint}: {sentence}", where=path)
     if (drawn := critical_lanes(problem, solution)) is None:
-        raise InputError(f"{path}: solutions of {problem.problem} are not schedules")
+        raise InputError(f"solutions of {problem.problem} are not schedules", where=path)
     objective = get_problem(problem.problem).objective(problem, solution)
     return f"{path.name}: {in_ms(problem.problem, objective)}", drawn
 

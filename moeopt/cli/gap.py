@@ -50,7 +50,7 @@ def numbers(flag: str, number: Callable[[str], T]) -> Callable[[str, Any], tuple
             return tuple(number(part) for part in value.split(","))
         except ValueError:
             reason = f"must be numbers, separated by commas, not {shown(value)}"
-            raise InputError(f"{flag}: {reason}") from None
+            raise InputError(reason, field=flag) from None
 
     return read
 
@@ -146,7 +146,7 @@ def gap_command(
     from moeopt.study.store import Store
 
     if options.resume and options.store is None:
-        raise InputError("--resume: needs --store, the file to go on with")
+        raise InputError("needs --store, the file to go on with", field="--resume")
     with Store() as memory:
         kept = options.store or memory
         if paths:
@@ -184,7 +184,7 @@ def campaign_of(paths: Sequence[Path], options: CampaignOptions) -> "Campaign":
 def _refuse(asked: Mapping[str, object], why: str) -> None:
     """Refuse options that would be overruled."""
     for flag in asked:
-        raise InputError(f"{flag}: {why}")
+        raise InputError(f"{why}", field=flag)
 
 
 def command_line(name: str, paths: Sequence[Path] | None, options: Options) -> str:

@@ -111,11 +111,13 @@ def _generate(
     given |= {"seed": options.seed, "quantum_ns": options.quantum_ns, "name": options.name}
     if later_out is not None:
         if counts is not None:
-            raise InputError("--later-out: counts have no order, of which something comes later")
+            raise InputError(
+                "counts have no order, of which something comes later", field="--later-out"
+            )
         instance, following = _twins(problem, trace, later, given)
         _save(following, later_out)
     elif later is not None:
-        raise InputError("--later: needs --later-out, the file for these loads")
+        raise InputError("needs --later-out, the file for these loads", field="--later")
     else:
         instance = moeopt.generate(problem, trace=trace, counts=counts, **given)
     if counts is not None:

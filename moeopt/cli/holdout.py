@@ -85,7 +85,9 @@ def holdout_command(
     import moeopt
 
     if options.schedule not in SCHEDULES:
-        raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {options.schedule!r}")
+        raise InputError(
+            f"must be {', '.join(SCHEDULES)}, not {options.schedule!r}", field="--schedule"
+        )
     own = {"schedule": SCHEDULES[options.schedule], "beside": options.beside or ()}
     found = moeopt.holdout(
         moeopt.load(observed),

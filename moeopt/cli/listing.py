@@ -45,9 +45,9 @@ def _rows(kind: str | None, path: Path) -> Iterable[dict[str, object]]:
     if kind in KINDS:
         own = {"gpus": parts.gpu_names, "hosts": parts.host_names}
         return ({"name": name} for name in (own[kind]() if kind in own else names(kind)))
-    from moeopt.core.wording import unknown
+    from moeopt.core.wording import unknown_name
 
-    raise InputError(f"list: {unknown(kind, KINDS)}")
+    raise unknown_name("list", kind, KINDS)
 
 
 def _problems() -> Iterator[dict[str, object]]:
@@ -109,7 +109,9 @@ def _instances(path: Path) -> Iterator[dict[str, object]]:
 
     indexes = sorted(path.glob("*/index.json"))
     if not indexes:
-        raise InputError(f"--path: {path} has no */index.json; it is not an instance library")
+        raise InputError(
+            f"{path} has no */index.json; it is not an instance library", field="--path"
+        )
     for index in indexes:
         best = read_object(index.with_name("best_known.json"))
         for file in read_object(index):

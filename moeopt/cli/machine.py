@@ -120,7 +120,9 @@ def _place(machine: str, out: Path | None) -> Path:
     """Return the file to write: the machine's own unless told, which a preset does not have."""
     place = Path(machine) if out is None else out
     if out is None and not place.is_file():
-        raise InputError(f"--out: is missing: {machine!r} is not a file that could be changed")
+        raise InputError(
+            f"is missing: {machine!r} is not a file that could be changed", field="--out"
+        )
     check_place(place)
     return place
 
@@ -129,11 +131,11 @@ def check_place(out: Path) -> None:
     """Raise InputError unless a machine file can be written there."""
     try:
         if out.is_dir():
-            raise InputError(f"--out: {out} is a folder; name a file")
+            raise InputError(f"{out} is a folder; name a file", field="--out")
         if not out.absolute().parent.is_dir():
-            raise InputError(f"--out: {out}: there is no folder {out.absolute().parent}")
+            raise InputError(f"{out}: there is no folder {out.absolute().parent}", field="--out")
     except OSError as error:  # a name too long, a folder closed to us
-        raise InputError(f"--out: cannot be written: {error.strerror}") from None
+        raise InputError(f"cannot be written: {error.strerror}", field="--out") from None
 
 
 def _name(machine: "Machine", place: Path, out: Path | None) -> str:
@@ -218,7 +220,7 @@ def _tokens(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InputError(
-            f"--tokens: must be whole numbers with commas between, not {text!r}"
+            f"must be whole numbers with commas between, not {text!r}", field="--tokens"
         ) from None
 
 

@@ -26,10 +26,10 @@ from cyclopts import (
 from moeopt.cli.commands import COMMANDS, GROUPS, HEADINGS
 from moeopt.cli.help import PlainHelp
 from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, group, print_error
-from moeopt.core.errors import MoeoptError, MoeoptWarning
+from moeopt.core.errors import InputError, MoeoptError, MoeoptWarning
 from moeopt.core.native_output import drop_native_stdout
 from moeopt.core.signals import STOPPING
-from moeopt.core.wording import TerminalStream, meant
+from moeopt.core.wording import TerminalStream, meant, shown, suggested
 
 TESTED_ORTOOLS = ("9.15",)
 """The releases of OR-tools on which all tests have run: what it proves differs between them.
@@ -44,6 +44,9 @@ SHOWN = ("numpy", "pulp", "pydantic", "scipy")
 Shell = Literal["bash", "zsh", "fish"]
 SHELLS: tuple[Shell, ...] = get_args(Shell)
 """Shells that completion can be installed for."""
+
+LOG_LEVEL = "MOEOPT_LOG"
+"""Environment variable: INFO or DEBUG writes the library's log to stderr."""
 
 RENAMED = {
     ("gap", "--settlements"): "moeopt sensitivity",
@@ -148,9 +151,34 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
             continue
         with suppress(ValueError):  # only the main thread may
             signal.signal(number, end)
+    try:
+        log_to_stderr(os.environ.get(LOG_LEVEL, ""))
+    except InputError as error:
+        sys.exit(_fail(str(error), BAD_INPUT))
     code = run(sys.argv[1:] if argv is None else argv)
     stopped = received and code in (DONE, NO_SOLUTION, INTERRUPTED)
     sys.exit(128 + received[0] if stopped else code)
+
+
+def log_to_stderr(level: str) -> None:
+    """Write the library's log to stderr from a level on, a line each; nothing without a level.
+
+    Raises
+    ------
+    InputError
+        If it is neither INFO nor DEBUG.
+    """
+    if not level:
+        return
+    if level.upper() not in ("INFO", "DEBUG"):
+        raise InputError(f"must be INFO or DEBUG, not {shown(level)}", field=LOG_LEVEL)
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    logger = logging.getLogger("moeopt")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
 
 
 def run_app(app: App, argv: Sequence[str]) -> int:
@@ -162,7 +190,7 @@ def run_app(app: App, argv: Sequence[str]) -> int:
     except MoeoptError as error:
         return _fail(str(error), error.exit_code)
     except CycloptsError as error:
-        return _fail(_in_words(app, error, words), BAD_INPUT)
+        return _fail(str(usage_error(app, error, words)), BAD_INPUT)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
@@ -181,7 +209,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
+def usage_error(app: App, error: CycloptsError, argv: list[str]) -> InputError:
     """Return what is wrong with a command line, and what would be right."""
     names, apps, rest = app.parse_commands(argv)
     command = " ".join([app.name[0], *names])
@@ -194,30 +222,36 @@ def _in_words(app: App, error: CycloptsError, argv: list[str]) -> str:
         asked_for = (word.partition("=")[0] for word in words if word.startswith("-"))
         for flag in (one for one in asked_for if one not in flags):
             if (now := RENAMED.get((" ".join(names), flag))) is not None:
-                return f"{flag}: is now `{now}`"
-            return f"{flag}: is no option of {command}{meant(flag, flags)} ({command} --help)"
+                return InputError(f"is now `{now}`", field=flag, suggestion=now)
+            reason = f"is no option of {command}{meant(flag, flags)} ({command} --help)"
+            return InputError(reason, field=flag, suggestion=suggested(flag, flags))
     if isinstance(error, MissingArgumentError) and asked is not None:
         if asked.has_tokens or error.keyword:
-            return f"{error.keyword or asked.name}: needs a value ({command} --help)"
+            reason = f"needs a value ({command} --help)"
+            return InputError(reason, field=error.keyword or asked.name)
         said = (asked.parameter.help or "").removesuffix(".")
         name = asked.name if asked.name.startswith("-") else asked.name.upper()
-        return f"{name}: is missing{': ' * bool(said)}{said} ({command} --help)"
+        reason = f"is missing{': ' * bool(said)}{said} ({command} --help)"
+        return InputError(reason, field=name)
     if isinstance(error, CoercionError | ValidationError) and asked is not None:
         token = getattr(error, "token", None) or next(iter(asked.tokens), None)
         flag = asked.name if token is None else token.keyword or asked.name
         choices = asked.get_choices()
         if choices and token is not None:
             wrong = f"must be one of {', '.join(choices)}, not {token.value!r}"
-            return f"{flag}: {wrong}{meant(token.value, choices)}"
-        reason = getattr(error, "exception_message", None) or error.msg or "cannot be read"
-        said = str(reason).replace("Value error, ", "").removesuffix(".")
-        return f"{flag}: {said[:1].lower()}{said[1:]}"
+            reason = f"{wrong}{meant(token.value, choices)}"
+            return InputError(reason, field=flag, suggestion=suggested(token.value, choices))
+        raised = getattr(error, "exception_message", None) or error.msg or "cannot be read"
+        said = str(raised).replace("Value error, ", "").removesuffix(".")
+        return InputError(f"{said[:1].lower()}{said[1:]}", field=flag)
     if rest and [one for one in apps[-1] if not one.startswith("-")]:
         commands = [one for one in apps[-1] if not one.startswith("-")]
-        return f"{rest[0]}: is no command of {command}{meant(rest[0], commands)} ({command} --help)"
+        reason = f"is no command of {command}{meant(rest[0], commands)} ({command} --help)"
+        return InputError(reason, field=rest[0], suggestion=suggested(rest[0], commands))
     if error.unused_tokens:
-        return f"{error.unused_tokens[0]}: is one argument too many ({command} --help)"
-    return str(error)
+        reason = f"is one argument too many ({command} --help)"
+        return InputError(reason, field=error.unused_tokens[0])
+    return InputError(str(error))
 
 
 def _fail(message: str, code: int) -> int:

@@ -241,7 +241,7 @@ def labels(where: list[str] | None) -> dict[str, str]:
     pairs = [entry.partition("=") for entry in where or []]
     for entry, (label, sign, _) in zip(where or [], pairs, strict=True):
         if not label or not sign:
-            raise InputError(f"--where: must be LABEL=VALUE, not {entry!r}")
+            raise InputError(f"must be LABEL=VALUE, not {entry!r}", field="--where")
     return {label: value for label, _, value in pairs}
 
 
@@ -251,7 +251,9 @@ def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
 
     if file is None:
         if where:
-            raise InputError("--where: chooses rows of a file of --counts, which is missing")
+            raise InputError(
+                "chooses rows of a file of --counts, which is missing", field="--where"
+            )
         return None
     return load_counts(file, where=labels(where))
 
@@ -379,7 +381,7 @@ PICTURES = (".svg", ".png", ".pdf")
 def check_picture(flag: str, file: Path | None) -> None:
     """Raise InputError unless a picture's suffix says how to write it."""
     if file is not None and file.suffix not in PICTURES:
-        raise InputError(f"{flag}: {file}: the suffix must be one of {', '.join(PICTURES)}")
+        raise InputError(f"{file}: the suffix must be one of {', '.join(PICTURES)}", field=flag)
 
 
 @contextmanager
@@ -388,9 +390,11 @@ def drawing(file: Path) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
-        raise InputError(f"--out: {file}: pictures need matplotlib, the extra 'report'") from None
+        raise InputError(
+            f"{file}: pictures need matplotlib, the extra 'report'", field="--out"
+        ) from None
     except OSError as error:
-        raise InputError(f"--out: {file}: {error.strerror}") from None
+        raise InputError(f"{file}: {error.strerror}", field="--out") from None
 
 
 def stem(path: Path) -> str:

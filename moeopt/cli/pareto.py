@@ -46,7 +46,7 @@ def pareto_command(
 
     check_picture("--out", out)
     if tolerance is not None and not 0 <= tolerance < float("inf"):
-        raise InputError(f"--tolerance: must be 0 or more, not {tolerance}")
+        raise InputError(f"must be 0 or more, not {tolerance}", field="--tolerance")
     limits = arguments.limits(options.time_limit_s, options.work_limit)
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)

@@ -192,12 +192,12 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
     check_points(points)
     if not pareto and (picture is not None or points != POINTS):
         flag = "--points" if picture is None else "--picture"
-        raise InputError(f"{flag}: needs --pareto: a single plan has no front")
+        raise InputError("needs --pareto: a single plan has no front", field=flag)
     if picture is None:
         return
     check_picture("--picture", picture)
     if not installed("matplotlib"):
-        raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
+        raise InputError(f"{picture}: needs matplotlib, the extra 'report'", field="--picture")
     check_file("--picture", picture)
 
 

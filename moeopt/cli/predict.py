@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from moeopt.cli.options import Json, Model, command, print_json, warn
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def predict_command(
     from moeopt.sim.plan import load_plan
 
     if counts is not None and plan is None:
-        raise InputError("--counts: needs --plan")
+        raise InputError("needs --plan", field="--counts")
     placed, popularity = None if plan is None else load_plan(plan), None
     if counts is not None:
         from moeopt.sim.traces.files import load_counts
@@ -87,7 +87,7 @@ def _one(
     several = len(owned.every_gpu) > 1 or len(owned.nodes) > 1
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
-        raise InputError("--flags: not with --plan or --gpu-experts")
+        raise InputError("not with --plan or --gpu-experts", field="--flags")
     if flags is None and (by_experts or not several or wanted.runtime not in WITH_GRAPH):
         return predict(owned, model, options=replace(wanted, gpus=None))
     return predict_wanted(owned, model, wanted, None if flags is None else shlex.split(flags))
@@ -102,8 +102,6 @@ def _table(
     as_json: bool,
 ) -> int:
     """Print a row for every machine and quantisation; 3 if none of them fits."""
-    from moeopt.sim.machines.runtimes.memory import NoRoomError
-
     fitting, prompts = 0, wanted.prompt is not None
     if not as_json:
         more = f" {'prompt/s':>9}" if prompts else ""
@@ -113,7 +111,7 @@ def _table(
         data: dict[str, object]
         try:
             found = _one(machine, model, replace(wanted, bits=bits), flags)
-        except NoRoomError as error:
+        except InfeasibleError as error:
             data, text = {"error": str(error)}, f"does not fit: {error}"
         else:
             fitting += 1

@@ -72,11 +72,11 @@ def write_report(
     from moeopt.study.report.write import write_report as write_html
 
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"--report: {folder} is a file: must be a folder")
+        raise InputError(f"{folder} is a file: must be a folder", field="--report")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--report: {folder}: {error.strerror}") from None
+        raise InputError(f"{folder}: {error.strerror}", field="--report") from None
     write_bytes(to_csv(rows).encode(), folder / "gap.csv")
     if absent := missing():
         print(

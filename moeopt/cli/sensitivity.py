@@ -72,13 +72,13 @@ def sensitivity_command(
     from moeopt.study.store import Store
 
     if options.resume and options.store is None:
-        raise InputError("--resume: needs --store, the file to go on with")
+        raise InputError("needs --store, the file to go on with", field="--resume")
     with Store() as memory:
         if options.points is None:
             return _one_at_a_time(paths, options, options.store or memory)
         for flag, value in {"--markdown": options.markdown, "--report": options.report}.items():
             if value:
-                raise InputError(f"{flag}: cannot be combined with --points")
+                raise InputError("cannot be combined with --points", field=flag)
         return _jointly(paths, options.points, options, options.store or memory)
 
 

@@ -128,7 +128,7 @@ def _widths(
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
     if not isinstance(problem, Instance) or not isinstance(decision, Solution):
-        raise InputError("--machine: with --instance and --solution for bitwidth only")
+        raise InputError("with --instance and --solution for bitwidth only", field="--machine")
     with about(solution):
         compare(problem, decision)
         return plan_of_widths(problem, decision, machine, model, layers)

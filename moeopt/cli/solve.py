@@ -25,7 +25,7 @@ from moeopt.cli.options import (
     shown,
     stem,
 )
-from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.errors import HeuristicError, InputError, MoeoptError
 from moeopt.core.options import arguments_of, option
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def solve_command(
     """Solve instances; exit 0 solved, 2 bad input, 3 infeasible, 4 nothing found, 5 a bug."""
     from moeopt import load, solve
     from moeopt.cli.progress import solving
+    from moeopt.solvers.result import failed_result
     from moeopt.solvers.rules import load_rule
 
     targets, method = _targets(instances, options.out), options.method
@@ -81,12 +82,17 @@ def solve_command(
             if unsaved:
                 print_error(f"--out: {unsaved}")
                 codes.append(BAD_INPUT)
-            if result.status == "failed":
-                print_error(f"{path}: {result.method}: {result.raw_status}")
             codes.append(_exit_code(result))
             if result.termination == "interrupted":
                 _warn_skipped(instances[len(codes) :])
                 break
+        except HeuristicError as error:
+            print_error(f"{path}: {error}")
+            if as_json:
+                known = (instance.problem, instance.name), error.heuristic or method
+                failed = failed_result(*known, options.seed, options.workers, error.reason)
+                print_json(failed.to_dict())
+            codes.append(error.exit_code)
         except MoeoptError as error:
             message = str(error) if str(error).startswith(str(path)) else f"{path}: {error}"
             print_error(message)
@@ -95,8 +101,6 @@ def solve_command(
 
 
 def _exit_code(result: "Result") -> int:
-    if result.status == "failed":
-        return BAD_INPUT
     if result.objective is not None:
         return DONE
     return INFEASIBLE if result.status == "infeasible" else NO_SOLUTION
@@ -108,15 +112,17 @@ def _targets(instances: list[Path], out: Path | None) -> dict[Path, Path]:
         return {}
     if len(instances) == 1 and not out.is_dir():
         if not out.parent.is_dir():
-            raise InputError(f"--out: {out.parent} is not a folder")
+            raise InputError(f"{out.parent} is not a folder", field="--out")
         return {instances[0]: out}
     if out.exists() and not out.is_dir():
-        raise InputError(f"--out: {out} must be a folder for several instances")
+        raise InputError(f"{out} must be a folder for several instances", field="--out")
     if len(instances) > 1 and out.suffix in (".json", ".gz"):
-        raise InputError(f"--out: {out} must be a folder for several instances, not a file's name")
+        raise InputError(
+            f"{out} must be a folder for several instances, not a file's name", field="--out"
+        )
     targets = {path: out / f"{stem(path)}.solution.json" for path in instances}
     if len(set(targets.values())) < len(targets):
-        raise InputError("--out: several instance files have the same name")
+        raise InputError("several instance files have the same name", field="--out")
     return targets
 
 
@@ -142,8 +148,6 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
         return
     from moeopt.solvers.result import compiling
 
-    if result.status == "failed":  # one line on stderr tells it
-        return
     gap = "-" if result.gap is None else f"{100 * result.gap:.3f} %"
     engine = f" ({result.engine})" if result.engine else ""
     print(f"{result.instance}: {result.problem}, {result.method}{engine}")

@@ -95,7 +95,7 @@ def _of_counts(
     uses = found.counts.sum(axis=0)
     if layer is not None:
         if not 0 <= layer < len(uses):
-            raise InputError(f"layer: must be from 0 to {len(uses) - 1}, not {layer}")
+            raise InputError(f"must be from 0 to {len(uses) - 1}, not {layer}", field="layer")
         uses = uses[[layer]]
     sizes: dict[str, str | int] = {"name": found.name, "layers": len(uses)}
     sizes |= {"experts": uses.shape[1], "accesses": int(uses.sum())}
@@ -211,7 +211,7 @@ def _save(trace: "Trace", out: Path) -> str:
     from moeopt.sim.traces.readers.topk_npz import save_trace
 
     if out.suffix != ".npz":
-        raise InputError(f"--out: {out} must end in .npz")
+        raise InputError(f"{out} must end in .npz", field="--out")
     save_trace(trace, out)
     _, _, top_k = trace.topk_ids.shape
     sequences = "" if trace.seq_len is None else f", {len(trace.seq_len)} sequences"

@@ -142,7 +142,7 @@ def _column(name: str, values: object, form: _Form, leading: tuple[int, ...], ax
         return flags(name, values, leading[:1], axes)
     if form.kind is not int:  # objects
         if not isinstance(values, Sequence) or len(values) != leading[0]:
-            raise InputError(f"{name}: must have {leading[0]} entries, shape {axes}")
+            raise InputError(f"must have {leading[0]} entries, shape {axes}", field=name)
         return list(values)
     if not form.depth and isinstance(values, int | np.integer) and not isinstance(values, bool):
         return np.full(leading[:1], int(values))
@@ -217,9 +217,11 @@ def _array(name: str, values: object, kind: str) -> NDArray[np.generic]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name}: must be an array of {kind}, all rows of one length") from None
+        raise InputError(
+            f"must be an array of {kind}, all rows of one length", field=name
+        ) from None
     if array.dtype.kind in "USVMm" or (array.ndim == 0 and array.dtype == object):
-        raise InputError(f"{name}: must be an array of {kind}, not {_shown(values)}")
+        raise InputError(f"must be an array of {kind}, not {_shown(values)}", field=name)
     return array
 
 
@@ -233,7 +235,7 @@ def _check_shape(
     )
     if not fits:
         means = f" {axes}" if axes else ""
-        raise InputError(f"{name}: must have shape ({due}){means}, not {array.shape}")
+        raise InputError(f"must have shape ({due}){means}, not {array.shape}", field=name)
 
 
 def _has_flags(values: object) -> bool:

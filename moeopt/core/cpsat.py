@@ -13,12 +13,16 @@ proof which rests on CP-SAT's word is never mistaken for one of the package's ow
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from logging import DEBUG
 from typing import Any, Literal
 
 from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.formulation import IntVar, cp_model
+from moeopt.core.logs import logger_of, one_line
 from moeopt.core.search import Refutation, record
 from moeopt.core.signals import signals_stop
+
+logger = logger_of(__name__)
 
 Parameters = Mapping[str, object]
 
@@ -169,6 +173,8 @@ class Run:
         solver = self._solver
         if on_bound is not None:
             solver.best_bound_callback = on_bound
+        if logger.isEnabledFor(DEBUG):
+            logger.debug("CP-SAT (%s): parameters %s", self.way.name, one_line(solver.parameters))
         with signals_stop(self.stop) as hand_over:
             status = _STATUS[solver.solve(self.model, callback)]
         response = solver.response_proto
@@ -181,6 +187,8 @@ class Run:
         if refuted and proves != "nothing":
             record(lambda: Refutation(self.model.clone(), bound))
         solution = list(response.solution)
+        claims = status, bound, response.objective_value if solution else None
+        logger.debug("CP-SAT (%s) claims: %s, bound %s, objective %s", self.way.name, *claims)
         answer = Answer(status, bound, solution, solver.value, response.deterministic_time)
         try:
             hand_over()

@@ -25,7 +25,7 @@ from moeopt.core.arrays import MAX_NUMBER as MAX_NUMBER
 from moeopt.core.arrays import Table, as_argument
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
-from moeopt.core.wording import describe, kind_of, shown
+from moeopt.core.wording import input_error, kind_of, shown
 
 MAX_BITS, MAX_WIDTHS = 64, 16
 """Widest expert, and most widths of a table of losses."""
@@ -113,7 +113,7 @@ class Data(Frozen):
             try:
                 super().__init__(**plain(data))
             except ValidationError as error:
-                raise InputError(describe(error)) from None
+                raise input_error(error, model=type(self)) from None
 
     # Only direct construction comes here: pydantic makes the parts of a larger object by itself.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -127,16 +127,28 @@ class Data(Frozen):
             try:
                 return super().model_validate(plain(obj), **options)
             except ValidationError as error:
-                raise InputError(describe(error)) from None
+                raise input_error(error, model=cls) from None
 
 
 @contextmanager
-def validated(where: str = "") -> Iterator[None]:
-    """Turn a failed validation into an error of input; `where` stands before the field."""
+def validated(
+    where: object = None, model: type[BaseModel] | None = None, before: str = ""
+) -> Iterator[None]:
+    """Turn a failed validation into an error of input.
+
+    Parameters
+    ----------
+    where
+        File or command; None: nothing stands before the field.
+    model
+        Class that is validated; see `moeopt.core.wording.input_error`.
+    before
+        Path to what is validated, e.g. ``part[0].``.
+    """
     try:
         yield
     except ValidationError as error:
-        raise InputError(f"{where}{describe(error)}") from None
+        raise input_error(error, where, model, before) from None
 
 
 def plain(value: object, depth: int = 0) -> Any:
@@ -243,8 +255,8 @@ class InstanceEnvelope(Data):
         try:
             return cls(**fields)
         except InputError as error:
-            field, colon, reason = str(error).partition(": ")
-            raise InputError(f"{as_argument(field)}{colon}{reason}") from None
+            field = None if error.field is None else as_argument(error.field)
+            raise InputError(error.reason, field=field, suggestion=error.suggestion) from None
 
     @classmethod
     def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
@@ -375,7 +387,9 @@ def _in_short(decision: object) -> str:
     return f"{first}, ... ({len(decision)} in all)"
 
 
-def field_error(at: Sequence[str | int], reason: str) -> PydanticCustomError:
+def field_error(
+    at: Sequence[str | int], reason: str, suggestion: str | None = None
+) -> PydanticCustomError:
     """Return the error for a rule between fields, pointing at a field below the validated one.
 
     Parameters
@@ -384,8 +398,10 @@ def field_error(at: Sequence[str | int], reason: str) -> PydanticCustomError:
         Path from the field being validated to the culprit, e.g. ``[3, "dimm"]``.
     reason
         What is wrong and what would be right. Braces are not allowed.
+    suggestion
+        What was probably meant, for `InputError.suggestion`.
     """
-    context = {"at": list(at), "reason": reason}
+    context = {"at": list(at), "reason": reason, "suggestion": suggestion}
     return PydanticCustomError("field", "{reason}", context)
 
 
@@ -410,4 +426,4 @@ def check_pair(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:
         ("instance", solution.instance, instance.name),
     ):
         if theirs != ours:
-            raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
+            raise InputError(f"the solution is for {theirs!r}, not for {ours!r}", field=field)

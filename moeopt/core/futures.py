@@ -83,10 +83,12 @@ class Futures:
         for name, most in (("samples", MAX_SAMPLES), ("horizon", MAX_HORIZON)):
             number = getattr(self, name)
             if not isinstance(number, int | np.integer) or not 1 <= number <= most:
-                raise InputError(f"futures: {name}: must be from 1 to {most}, not {number}")
+                raise InputError(f"{name}: must be from 1 to {most}, not {number}", field="futures")
         share = self.quantile
         if share is not None and not (isinstance(share, float | int) and 0 < share <= 1):
-            raise InputError(f"futures: quantile: must be above 0 and at most 1, not {share}")
+            raise InputError(
+                f"quantile: must be above 0 and at most 1, not {share}", field="futures"
+            )
 
     def value(self, costs: ArrayLike) -> int:
         """Return what is minimised: the sum of the futures' costs, or their quantile.
@@ -116,9 +118,13 @@ class Futures:
         for entry in text.split(","):
             name, _, number = (part.strip() for part in entry.partition("="))
             if name not in known or name in given:
-                raise InputError(f"futures: {entry!r}: must be NAME=NUMBER, of {', '.join(known)}")
+                raise InputError(
+                    f"{entry!r}: must be NAME=NUMBER, of {', '.join(known)}", field="futures"
+                )
             try:
                 given[name] = float(number) if name == "quantile" else int(number)
             except ValueError:
-                raise InputError(f"futures: {name}: must be a number, not {number!r}") from None
+                raise InputError(
+                    f"{name}: must be a number, not {number!r}", field="futures"
+                ) from None
         return cls(**given)

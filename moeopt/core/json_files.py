@@ -42,7 +42,7 @@ def read_object(path: Path) -> JsonObject:
     """Read a file that holds one JSON object; see `read_json`."""
     data = read_json(path)
     if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold one JSON object, not {kind_of(data)}")
+        raise InputError(f"must hold one JSON object, not {kind_of(data)}", where=path)
     return data
 
 
@@ -77,14 +77,14 @@ def parse(text: str, where: str) -> Any:
         data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise InputError(f"{where}: not valid JSON at {place}: {error.msg}") from None
+        raise InputError(f"not valid JSON at {place}: {error.msg}", where=where) from None
     except RecursionError:
-        raise InputError(f"{where}: not usable: nested too deeply") from None
+        raise InputError("not usable: nested too deeply", where=where) from None
     except ValueError as error:  # a duplicate key
-        raise InputError(f"{where}: not usable: {error}") from None
+        raise InputError(f"not usable: {error}", where=where) from None
     if refused:
         field, number = field_path(_place(refused[0], data)), shortened(refused[0])
-        raise InputError(f"{where}: {field}: must be a number of usable size, not {number}")
+        raise InputError(f"must be a number of usable size, not {number}", where=where, field=field)
     return data
 
 
@@ -133,14 +133,14 @@ def save(obj: BaseModel | Mapping[str, object], path: str | Path) -> None:
             payload = gzip.compress(payload, mtime=0)
         write_bytes(payload, path)
     except (TypeError, ValueError, RecursionError) as error:  # not JSON: NaN, too deep, a set
-        raise InputError(f"{path}: cannot be written: {error}") from None
+        raise InputError(f"cannot be written: {error}", where=path) from None
 
 
 def check_file(option: str, path: Path) -> None:
     """Raise InputError unless a file can be written to its folder."""
     _check_writable(option, path, path.parent)
     if path.is_dir():
-        raise InputError(f"{option}: {path}: is a folder")
+        raise InputError(f"{path}: is a folder", field=option)
 
 
 def check_folder(option: str, folder: Path) -> None:
@@ -148,7 +148,7 @@ def check_folder(option: str, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{option}: {folder}: {error.strerror}") from None
+        raise InputError(f"{folder}: {error.strerror}", field=option) from None
     _check_writable(option, folder, folder)
 
 
@@ -157,7 +157,7 @@ def _check_writable(option: str, path: Path, folder: Path) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
     except OSError as error:
-        raise InputError(f"{option}: {path}: {error.strerror}") from None
+        raise InputError(f"{path}: {error.strerror}", field=option) from None
     os.close(handle)
     Path(name).unlink()
 
@@ -182,7 +182,7 @@ def write_bytes(payload: bytes, path: Path, mode: int = 0o644) -> None:
         else:
             _replace(payload, path, mode)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        raise InputError(f"cannot be written: {error.strerror}", where=path) from None
 
 
 def _replace(payload: bytes, path: Path, mode: int) -> None:

@@ -211,8 +211,9 @@ class IntegerProgram:
         if most > LARGEST_SUM:
             constraint = "-".join(row.name.split("_")[:-1])
             raise InputError(
-                f"milp: {constraint} has sums up to {most}; floats hold whole"
-                f" numbers up to {LARGEST_SUM} only. Method cp-sat computes in integers"
+                f"{constraint} has sums up to {most}; floats hold whole"
+                f" numbers up to {LARGEST_SUM} only. Method cp-sat computes in integers",
+                field="milp",
             )
 
     def name_the_rest(self) -> None:

@@ -5,13 +5,16 @@ whole, or field by field (`takes`); `moeopt.cli.options.command` makes a command
 """
 
 import inspect
-from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, ClassVar, TypeVar, get_args
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 
 T = TypeVar("T")
+OptionsT = TypeVar("OptionsT", bound="Options")
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -67,12 +70,49 @@ class Options:
         """Raise InputError unless every value is in its range."""
         for one in fields(self):
             value, known = getattr(self, one.name), one.metadata
-            if value is None or not known:
+            if not known:
+                continue
+            if value is None:
+                _check_type(one.name, value, one.type)
                 continue
             if known["read"] is not None:
                 value = known["read"](one.name, value)
                 object.__setattr__(self, one.name, value)
+            _check_type(one.name, value, one.type)
             _check(one.name, value, known["least"], known["above"], known["most"])
+
+
+_KINDS: dict[object, tuple[type, str]] = {
+    int: (Integral, "an integer"),
+    float: (Real, "a number"),
+    str: (str, "text"),
+    bool: (bool, "True or False"),
+    NoneType: (NoneType, "None"),
+}
+"""Type of an option -> what is taken for one, and in words; NumPy's numbers are numbers, too."""
+
+
+def _check_type(name: str, value: object, declared: object) -> None:
+    """Raise InputError unless a value is of a type that the option is declared with."""
+    kinds = get_args(declared) if isinstance(declared, UnionType) else (declared,)
+    if all(kind in _KINDS for kind in kinds):
+        taken = [_KINDS[kind] for kind in kinds]
+        words = " or ".join(text for kind, text in taken if kind is not NoneType)
+        expect(name, value, *(kind for kind, _ in taken), what=words)
+
+
+def with_given(
+    kind: type[OptionsT], options: OptionsT | None, given: Mapping[str, object]
+) -> OptionsT:
+    """Return options, by default those of a class, with the fields changed that are given.
+
+    Raises
+    ------
+    InputError
+        If they are of another class, or a value is not allowed.
+    """
+    expect("options", options, kind, NoneType, what=f"moeopt's {kind.__name__}")
+    return replace(options or kind(), **given)
 
 
 def _check(
@@ -91,7 +131,7 @@ def _check(
     inside = number and float("-inf" if least is None else least) <= value < float("inf")  # type: ignore[operator]
     inside = inside and (above is None or value > above) and (most is None or value <= most)  # type: ignore[operator]
     if not inside:
-        raise InputError(f"{name}: must be {words}, not {value}")
+        raise InputError(f"must be {words}, not {value}", field=name)
 
 
 def arguments_of(options: Options, function: Callable[..., object]) -> dict[str, Any]:

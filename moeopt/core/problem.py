@@ -518,12 +518,14 @@ class Problem(Generic[InstanceT, SolutionT]):
         own = self._in_later("joined")
         if own is None:
             raise InputError(
-                f"{self.name}: one later instance at most: several cannot be joined to one"
+                "one later instance at most: several cannot be joined to one", where=self.name
             )
         try:
             whole: InstanceT = own(instances)
         except InputError as error:
-            raise InputError(f"{self.name}: later instances cannot be joined: {error}") from None
+            raise InputError(
+                f"later instances cannot be joined: {error}", where=self.name
+            ) from None
         return whole
 
     def separated(self, instance: InstanceT, decision: SolutionT) -> SolutionT:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .errors import InputError
-from .wording import meant, shown
+from .wording import meant, shown, suggested
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
         key, equals, value = (text.strip() for text in part.partition("="))
         if not (key and equals and value) or key in settled:
             raise InputError(
-                f"method: {shown(name)}: settlements are written METHOD[name=value,name=value], "
-                "each once"
+                f"{shown(name)}: settlements are written METHOD[name=value,name=value], each once",
+                field="method",
             )
         settled[key] = value
     return method, settled
@@ -122,9 +122,13 @@ def check_settled(
     for name, value in settled.items():
         if name not in taken:
             known = f"{meant(name, taken) or ';'} known: {', '.join(taken) or 'none'}"
-            raise InputError(f"method: {method} takes no settlement {shown(name)}{known}")
+            raise InputError(
+                f"{method} takes no settlement {shown(name)}{known}",
+                field="method",
+                suggestion=suggested(name, taken),
+            )
         if value not in taken[name].values:
             values = ", ".join(taken[name].values)
             raise InputError(
-                f"method: {method}: {name}: must be one of {values}, not {shown(value)}"
+                f"{method}: {name}: must be one of {values}, not {shown(value)}", field="method"
             )

@@ -26,7 +26,7 @@ def tokens_of(name: str, text: str | int) -> int:
     """
     found = whole_of(name, text, "tokens")
     if not 0 <= found <= MOST_TOKENS:
-        raise InputError(f"{name}: must be from 0 to {MOST_TOKENS}, not {text!s:.40}")
+        raise InputError(f"must be from 0 to {MOST_TOKENS}, not {text!s:.40}", field=name)
     return found
 
 
@@ -34,7 +34,7 @@ def whole_of(name: str, text: str | int, what: str = "a whole number") -> int:
     """Return a whole number from a number or text such as 8k; errors as in `tokens_of`."""
     found = _split(text, _TOKENS)
     if found is None or found != int(found):
-        raise InputError(f"{name}: must be {what}, e.g. 8192 or 8k, not {str(text)!r:.40}")
+        raise InputError(f"must be {what}, e.g. 8192 or 8k, not {str(text)!r:.40}", field=name)
     return int(found)
 
 
@@ -42,14 +42,14 @@ def gib_of(name: str, text: str | float) -> float:
     """Return GiB from a number or text such as 24GiB, 512MiB, 24GB; errors as in `tokens_of`."""
     found = _split(text, _GIB)
     if found is None:
-        raise InputError(f"{name}: must be GiB, e.g. 24 or 512MiB, not {str(text)!r:.40}")
+        raise InputError(f"must be GiB, e.g. 24 or 512MiB, not {str(text)!r:.40}", field=name)
     return found
 
 
 def _split(text: str | float, units: dict[str, float] | dict[str, int]) -> float | None:
     """Return the number times its unit; None if it is no number, or the unit is unknown."""
     if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
+        return float(text) if abs(text) < float("inf") else None
     said = str(text).strip()
     match = _NUMBER.fullmatch(said) if len(said) < 60 else None
     factor = units.get(match[2].lower()) if match else None

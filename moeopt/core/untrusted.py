@@ -46,20 +46,20 @@ def reading(path: Path) -> Iterator[None]:
     """
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
-            raise InputError(f"{path}: cannot be read: is no regular file")
+            raise InputError("cannot be read: is no regular file", where=path)
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise InputError(f"{path}: not a complete gzip file") from None
+        raise InputError("not a complete gzip file", where=path) from None
     except FileNotFoundError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}{_like(path)}") from None
+        raise InputError(f"cannot be read: {error.strerror}{_like(path)}", where=path) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text at byte {error.start}") from None
+        raise InputError(f"not UTF-8 text at byte {error.start}", where=path) from None
     except MemoryError:
-        raise InputError(f"{path}: too large for this machine's memory") from None
+        raise InputError("too large for this machine's memory", where=path) from None
     except ValueError as error:  # a NUL in the path
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"cannot be read: {error}", where=path) from None
 
 
 def _like(path: Path) -> str:
@@ -93,10 +93,10 @@ def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
     """
     with reading(path):
         if path.is_dir():
-            raise InputError(f"{path}: cannot be read: Is a directory: name its files")
+            raise InputError("cannot be read: Is a directory: name its files", where=path)
         is_packed, size = path.suffix == ".gz", path.stat().st_size
         if size > most:
-            raise InputError(f"{path}: larger than {max(1, most // MIB)} MiB")
+            raise InputError(f"larger than {max(1, most // MIB)} MiB", where=path)
         with cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb") as stream:
             yield stream, expanded_limit(size, most) if is_packed else most
 
@@ -111,7 +111,7 @@ def digest(path: Path, most: int) -> str:
     """Return the SHA-256 of a file of at most `most` bytes, in hexadecimal."""
     with reading(path):
         if path.stat().st_size > most:
-            raise InputError(f"{path}: larger than {max(1, most // MIB)} MiB")
+            raise InputError(f"larger than {max(1, most // MIB)} MiB", where=path)
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -122,7 +122,7 @@ def expanded(blob: bytes, most: int, where: str) -> bytes:
         with gzip.open(BytesIO(blob)) as stream:
             return _bounded(cast(BinaryIO, stream), expanded_limit(len(blob), most), where)
     except (OSError, EOFError, zlib.error):
-        raise InputError(f"{where}: not a complete gzip stream") from None
+        raise InputError("not a complete gzip stream", where=where) from None
 
 
 LIST_BYTES, OBJECT_BYTES, MAX_GROWTH = 96, 232, 16
@@ -133,14 +133,16 @@ def check_growth(text: str, where: str) -> None:
     """Refuse a JSON text whose lists and objects take many times what the text does."""
     grown = LIST_BYTES * text.count("[") + OBJECT_BYTES * text.count("{")
     if grown > max(FREE_BYTES, MAX_GROWTH * len(text)):
-        raise InputError(f"{where}: has too many lists and objects for its size")
+        raise InputError("has too many lists and objects for its size", where=where)
 
 
 def check_toml(text: str, where: str) -> None:
     """Refuse a TOML text whose keys have many parts."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.partition("=")[0].count(".") > MAX_TOML_DEPTH:
-            raise InputError(f"{where}: line {number}: a key of more than {MAX_TOML_DEPTH} parts")
+            raise InputError(
+                f"line {number}: a key of more than {MAX_TOML_DEPTH} parts", where=where
+            )
 
 
 def _bounded(stream: BinaryIO, limit: int, where: str) -> bytes:
@@ -148,5 +150,5 @@ def _bounded(stream: BinaryIO, limit: int, where: str) -> bytes:
     while part := stream.read(min(CHUNK_BYTES, limit + 1 - len(payload))):
         payload += part
         if len(payload) > limit:
-            raise InputError(f"{where}: larger than {max(1, limit // MIB)} MiB")
+            raise InputError(f"larger than {max(1, limit // MIB)} MiB", where=where)
     return bytes(payload)

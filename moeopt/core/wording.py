@@ -8,14 +8,16 @@ escaped by jinja2's templates.
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, get_args
+
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
 
 
 LONGEST = 60
@@ -39,19 +41,84 @@ _PLAIN_REASONS = {
 }
 
 
-def describe(error: "ValidationError") -> str:
-    """Return the first error of a failed validation as ``field: reason``, and how many more."""
-    errors = error.errors(include_url=False)
-    first = errors[0]
-    like = ""
-    if first["type"] == "missing":  # under another name?
-        where = first["loc"][:-1]
-        others = [one for one in errors if one["type"] == "extra_forbidden"]
-        beside = [str(one["loc"][-1]) for one in others if one["loc"][:-1] == where]
-        like = meant(first["loc"][-1], beside).replace("did you mean", "is it")
-    field = field_path([*first["loc"], *first.get("ctx", {}).get("at", ())])
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{field}: {_reason(first)}{like}{more}"
+def input_error(
+    error: "ValidationError",
+    where: object = None,
+    model: "type[BaseModel] | None" = None,
+    before: str = "",
+) -> InputError:
+    """Return the first error of a failed validation as an error of input, and how many more.
+
+    Parameters
+    ----------
+    where
+        File or command.
+    model
+        Class that was validated, whose keys a misspelled one is compared with.
+    before
+        Path to what was validated, e.g. ``part[0].``.
+    """
+    found = _with_misspelled(error)
+    first, suggestion = found[0]
+    if first["type"] == "extra_forbidden" and suggestion is None and model is not None:
+        suggestion = suggested(first["loc"][-1], _keys(model, first["loc"][:-1]))
+    context = first.get("ctx", {})
+    suggestion = suggestion or context.get("suggestion")
+    field = before + field_path([*first["loc"], *context.get("at", ())])
+    reason = _reason(first)
+    if first["type"] == "extra_forbidden" and suggestion is not None:
+        reason += f"; did you mean {shortened(suggestion)}?"
+    reason += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return InputError(reason, where=where, field=field, suggestion=suggestion)
+
+
+def _with_misspelled(error: "ValidationError") -> list[tuple[Mapping[str, Any], str | None]]:
+    """Return the errors of a failed validation; of misspelled keys with what was meant.
+
+    Such a key is two errors, as it is not known and the right one is missing: the first stands for
+    both, in the place of the second.
+    """
+    errors: list[Mapping[str, Any]] = [*error.errors(include_url=False)]
+    extra = [one for one in errors if one["type"] == "extra_forbidden"][:MOST_FAULTS]
+    found: list[tuple[Mapping[str, Any], str | None]] = []
+    for one in errors:
+        pair = None
+        if one["type"] == "missing":
+            key, place = str(one["loc"][-1]), one["loc"][:-1]
+            beside = [other for other in extra if other["loc"][:-1] == place]
+            pair = next((other for other in beside if closest(other["loc"][-1], [key])), None)
+        if pair is None:
+            found.append((one, None))
+        else:
+            extra.remove(pair)
+            found.append((pair, key))
+    twice = [id(pair) for pair, key in found if key is not None]
+    return [(one, key) for one, key in found if key is not None or id(one) not in twice]
+
+
+def _keys(model: "type[BaseModel]", place: Sequence[str | int]) -> list[str]:
+    """Return the keys that a model's data have at a place; none where that is not one object."""
+    for part in place:
+        if isinstance(part, int):
+            continue
+        if part not in model.model_fields:
+            return []
+        inner = [one for one in _parts(model.model_fields[part].annotation) if _is_model(one)]
+        if len(inner) != 1:
+            return []
+        model = inner[0]
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """Yield a type and the types that it is made of."""
+    yield annotation
+    for one in get_args(annotation):
+        yield from _parts(one)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and hasattr(kind, "model_fields")
 
 
 def faults(error: "ValidationError") -> list[tuple[str, str, str]]:
@@ -62,7 +129,7 @@ def faults(error: "ValidationError") -> list[tuple[str, str, str]]:
             found["type"],
             _reason(found),
         )
-        for found in error.errors(include_url=False)[:MOST_FAULTS]
+        for found, _ in _with_misspelled(error)[:MOST_FAULTS]
     ]
 
 
@@ -126,8 +193,8 @@ def field_path(parts: Sequence[str | int]) -> str:
     return path or "the object"
 
 
-def meant(name: object, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" with the known names that are most like a name, or nothing."""
+def closest(name: object, known: Iterable[str]) -> list[str]:
+    """Return the known names that are most like a name, the best one first; at most three."""
     plain = {re.sub(r"[\W_]", "", one.lower()): one for one in known}
     asked = re.sub(r"[\W_]", "", str(name)[:LONGEST].lower())
     close = get_close_matches(asked, plain, n=3, cutoff=0.6)
@@ -135,8 +202,18 @@ def meant(name: object, known: Iterable[str]) -> str:
         close = [asked]
     elif not close and len(asked) > 2:
         close = [one for one in plain if one.startswith(asked)][:3]
-    words = " or ".join(shortened(plain[one]) for one in close)
-    return f"; did you mean {words}?" if close else ""
+    return [plain[one] for one in close]
+
+
+def suggested(name: object, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a name; None if none is."""
+    return next(iter(closest(name, known)), None)
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" with the known names that are most like a name, or nothing."""
+    words = " or ".join(shortened(one) for one in closest(name, known))
+    return f"; did you mean {words}?" if words else ""
 
 
 def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = "") -> str:
@@ -144,6 +221,15 @@ def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = 
     there = list(known)
     said = shortened(name)
     return f"{said!r} is unknown{whose}{meant(name, there) or ';'} {words}: {', '.join(there)}"
+
+
+def unknown_name(
+    field: str, name: str, known: Iterable[str], words: str = "known", whose: str = ""
+) -> InputError:
+    """Return the error of an unknown name in a field, with what was meant; see `unknown`."""
+    there = list(known)
+    reason = unknown(name, there, words, whose)
+    return InputError(reason, field=field, suggestion=suggested(name, there))
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -29,11 +29,11 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
     file = Path(path)
     rows = rows_by_layer(file)
     if layer not in rows:
-        raise InputError(f"{file}: has no layer {layer}")
+        raise InputError(f"has no layer {layer}", where=file)
     row = rows[layer]
     if len(row) % devices:
-        raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
+        raise InputError(f"layer {layer}: {len(row)} slots for {devices} devices", where=file)
     if wrong := [expert for expert in row if expert >= experts]:
         said = f"there is no expert {shown(wrong[0])} of {experts}"
-        raise InputError(f"{file}: layer {layer}: {said}")
+        raise InputError(f"layer {layer}: {said}", where=file)
     return copies_of(by_device(row, devices), experts)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.errors import InputError
 from moeopt.core.json_files import file_stem, save, write_bytes
 from moeopt.core.objective import Objective, relative
 from moeopt.sim.models.model_shape import ModelShape
@@ -24,14 +24,6 @@ OptionValue = int | str | tuple[SolutionEnvelope, InstanceEnvelope]
 
 G = TypeVar("G", bound=InstanceEnvelope)
 S = TypeVar("S", bound=SolutionEnvelope)
-
-
-class NoPlanError(MoeoptError):
-    """A plan, or one of a runtime's form, was looked for, and none was found."""
-
-    def __init__(self, message: str, infeasible: bool) -> None:
-        super().__init__(message)
-        self.exit_code = 3 if infeasible else 4
 
 
 @dataclass(frozen=True)
@@ -164,7 +156,7 @@ class Exported:
         try:
             return self.payload.decode()
         except UnicodeDecodeError:
-            raise InputError("--out: is missing: the file is no text") from None
+            raise InputError("is missing: the file is no text", field="--out") from None
 
     def all_notes(self, path: Path | None = None) -> dict[str, object]:
         """Return the notes with flags and loss, which name the file if it lies somewhere."""
@@ -208,7 +200,7 @@ def destination(out: Path, name: str, suffix: str, strict: bool) -> Path:
     if out.is_dir():
         return out / (file_stem(name) + suffix)
     if not out.parent.is_dir():
-        raise InputError(f"--out: {out.parent} is not a folder")
+        raise InputError(f"{out.parent} is not a folder", field="--out")
     if strict and not out.name.endswith(suffix):
-        raise InputError(f"--out: {out} must end in {suffix}, which the runtime asks for")
+        raise InputError(f"{out} must end in {suffix}, which the runtime asks for", field="--out")
     return out

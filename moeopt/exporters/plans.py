@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, ModelMismatchError
+from moeopt.core.errors import ContradictionError, InfeasibleError, InputError, LimitError
 from moeopt.core.objective import Objective
-from moeopt.exporters.exported import Job, Loss, NoPlanError
+from moeopt.exporters.exported import Job, Loss
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.instance import Solution as Residents
@@ -41,7 +41,9 @@ def known_shape(job: Job) -> ModelShape:
         If it is not known.
     """
     if job.shape is None:
-        raise InputError("--model: is missing, and the instance's provenance names no preset")
+        raise InputError(
+            "is missing, and the instance's provenance names no preset", field="--model"
+        )
     return job.shape
 
 
@@ -67,10 +69,10 @@ def hidden_layers(job: Job, layers: int, experts: int) -> tuple[int, ...]:
     found = shape.moe_layers
     if len(found) != layers:
         reason = f"{shape.name} has {len(found)} layers with experts, the plan {layers}"
-        raise InputError(f"--model: {reason}")
+        raise InputError(f"{reason}", field="--model")
     if shape.routed_experts != experts:
         reason = f"{shape.name} has {shape.routed_experts} experts per layer, the plan {experts}"
-        raise InputError(f"--model: {reason}")
+        raise InputError(f"{reason}", field="--model")
     return found
 
 
@@ -95,12 +97,12 @@ def compared(
 
     Raises
     ------
-    ModelMismatchError
+    ContradictionError
         If the checker does not take it for a solution of that instance.
     """
     exported = check(instance, solution).objective
     if exported is None or job.objective is None:
-        raise ModelMismatchError(f"{job.instance.name}: {form}: the checker rejects the plan")
+        raise ContradictionError(f"{job.instance.name}: {form}: the checker rejects the plan")
     return Loss(job.instance.problem, form, job.objective, exported, proven)
 
 
@@ -196,8 +198,10 @@ def restricted(job: Job, restriction: str, form: str) -> tuple[Placed, Loss]:
 
     Raises
     ------
-    NoPlanError
-        If there is no such plan, or none was found within the limit.
+    InfeasibleError
+        If there is no such plan.
+    LimitError
+        If none was found within the limit.
     """
     instance = job.given(Placement).model_dump() | {"restriction": restriction}
     changed = Placement.model_validate(instance)
@@ -205,7 +209,9 @@ def restricted(job: Job, restriction: str, form: str) -> tuple[Placed, Loss]:
     result = solve(changed, method, **job.limits.asked)
     solution = result.solution
     if not isinstance(solution, Residents):
-        reason = "infeasible" if result.status == "infeasible" else "none found within the limit"
-        raise NoPlanError(f"{changed.name}: {form}: {reason}", result.status == "infeasible")
+        said = f"{changed.name}: {form}"
+        if result.status == "infeasible":
+            raise InfeasibleError(f"{said}: infeasible")
+        raise LimitError(f"{said}: none found within the limit")
     loss = compared(job, changed, solution, form, result.status == "optimal")
     return placed(job, solution), loss

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import NoneType
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.exporters.exported import Exported, Job, OptionValue
 from moeopt.exporters.plans import checked_objective, shape_of
 from moeopt.exporters.target import Target
@@ -56,8 +57,10 @@ def export(
     InputError
         If the target does not take the problem or an option, the plan is invalid, or the model is
         unknown.
-    MoeoptError
-        With exit code 3 or 4 if there is no plan of the runtime's form, or none was found.
+    InfeasibleError
+        If there is no plan of the runtime's form.
+    LimitError
+        If none was found within the limit.
 
     Examples
     --------
@@ -72,10 +75,12 @@ def export(
     if isinstance(source, InstanceEnvelope):
         instance = source
     if instance is None:
-        raise InputError("instance: is missing")
+        raise InputError("is missing", field="instance")
+    expect("to", to, str, what="the name of a target")
+    expect("options", options, Mapping, NoneType, what="a mapping from options to values")
     target = get_target(to, instance.problem)
     if target.plan and solution is None:
-        raise InputError(f"--to: {to} holds a plan: give a solution, not an instance")
+        raise InputError(f"{to} holds a plan: give a solution, not an instance", field="--to")
     job = Job(
         instance,
         solution,

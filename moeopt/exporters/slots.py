@@ -94,7 +94,7 @@ def by_load(
     solution = found.solution or eplb(layer)  # nothing yet: the kernel is being compiled, say
     bound = found.bound if isinstance(found.bound, int) else lower_bound(layer)
     if not isinstance(solution, Solution):
-        raise InputError(f"--ep-size: no placement on {devices} devices of {slots} slots")
+        raise InputError(f"no placement on {devices} devices of {slots} slots", field="--ep-size")
     held = full_slots(layer, solution)
     copies = copies_of(held, len(tokens))
     peak = objective(layer, Solution(instance="layer", copies=copies))
@@ -123,7 +123,9 @@ def _filled(instance: Instance, rows: list[list[int]], device: int) -> list[list
         if best is None or value < best[0]:
             best = value, more
     if best is None:
-        raise InputError(f"copies: device {device} has a slot that no further copy may fill")
+        raise InputError(
+            f"device {device} has a slot that no further copy may fill", field="copies"
+        )
     return best[1]
 
 
@@ -221,7 +223,7 @@ def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
     if job.instance.problem == "replication":
         return _slots_of_copies(job, rows_of)
     if job.text("onto") is not None:
-        raise InputError("--onto: is for plans of copies; a placement has all layers")
+        raise InputError("is for plans of copies; a placement has all layers", field="--onto")
     plan = placed(job)
     devices = job.number("ep_size") or 1
     copies = _copies(job, plan.experts, devices)
@@ -248,9 +250,11 @@ def _copies(job: Job, experts: int, devices: int) -> int:
         return redundant(experts, devices)
     if (experts + asked) % devices:
         total = f"{experts} experts and {asked} copies"
-        raise InputError(f"--redundant-experts: {total} do not divide evenly over {devices}")
+        raise InputError(
+            f"{total} do not divide evenly over {devices}", field="--redundant-experts"
+        )
     if experts + asked > experts * devices:
-        raise InputError(f"--redundant-experts: must be at most {experts * (devices - 1)}")
+        raise InputError(f"must be at most {experts * (devices - 1)}", field="--redundant-experts")
     return asked
 
 
@@ -277,14 +281,16 @@ def _rows_by_load(
 def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
     instance, solution = job.given(Instance), job.plan(Solution)
     if job.number("ep_size") not in (None, instance.devices):
-        raise InputError(f"--ep-size: the plan is for {instance.devices} devices")
+        raise InputError(f"the plan is for {instance.devices} devices", field="--ep-size")
     if job.number("redundant_experts") is not None:
-        raise InputError("--redundant-experts: the plan says how many slots there are")
+        raise InputError("the plan says how many slots there are", field="--redundant-experts")
     shape, experts = known_shape(job), instance.experts
     hidden = hidden_layers(job, len(shape.moe_layers), experts)
     chosen = ((instance.provenance or {}).get("options") or {}).get("layer", 0)
     if type(chosen) is not int or not 0 <= chosen < len(hidden):
-        raise InputError(f"layer: {shown(chosen)} of the provenance is none of {shape.name}'s")
+        raise InputError(
+            f"{shown(chosen)} of the provenance is none of {shape.name}'s", field="layer"
+        )
     own = [expert for held in full_slots(instance, solution) for expert in held]
     rows = {layer: [slot % experts for slot in range(len(own))] for layer in hidden}
     if (onto := job.text("onto")) is not None:
@@ -344,7 +350,7 @@ def _kept(file: Path, rows_of: RowsOf, rows: Mapping[int, Row], experts: int) ->
         kept = found.get(layer)
         if kept is None or len(kept) != len(row) or set(kept) != set(range(experts)):
             need = f"{len(row)} slots with all of {experts} experts"
-            raise InputError(f"--onto: {file}: layer {layer}: must have {need}")
+            raise InputError(f"{file}: layer {layer}: must have {need}", field="--onto")
     return {layer: found[layer] for layer in rows}
 
 
@@ -379,9 +385,9 @@ def not_followed(name: str, found: SlotMap) -> tuple[str, ...]:
 def read_rows(data: object, where: str) -> list[Row]:
     """Return a list of equally long lists of integers as it stands in a file."""
     if not isinstance(data, list) or not data or not all(map(experts_in, data)):
-        raise InputError(f"{where}: must be lists of experts")
+        raise InputError("must be lists of experts", where=where)
     if len(set(map(len, data))) > 1:
-        raise InputError(f"{where}: must have equally many slots in every layer")
+        raise InputError("must have equally many slots in every layer", where=where)
     return data
 
 

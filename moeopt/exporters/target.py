@@ -184,7 +184,7 @@ class Target:
             if name not in known:
                 has = ", ".join(option.flag for option in self.options) or "none"
                 flag = "--" + str(name).replace("_", "-")
-                raise InputError(f"{flag}: {self.name} has no such option; it has: {has}")
+                raise InputError(f"{self.name} has no such option; it has: {has}", field=flag)
         return {
             name: option.checked(given[name]) if name in given else option.default
             for name, option in known.items()

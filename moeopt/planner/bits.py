@@ -59,7 +59,7 @@ def widths_of(bits: str | None) -> tuple[int, ...]:
     parts = [part.strip() for part in (bits or WIDTHS).split(",")]
     if not all(part.isascii() and part.isdigit() and 1 <= int(part[:3]) <= 64 for part in parts):
         reason = "must be whole numbers from 1 to 64, comma-separated, with average_bits"
-        raise InputError(f"bits: {reason}, not {shown(bits)}")
+        raise InputError(f"{reason}, not {shown(bits)}", field="bits")
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -82,13 +82,15 @@ def check_average(
         if budget:
             widths_of(bits)
         elif loss_table is not None:
-            raise InputError("loss_table: needs average_bits: without it no width is decided")
+            raise InputError(
+                "needs average_bits: without it no width is decided", field="loss_table"
+            )
         return
     widths = widths_of(bits)
     if average_bits < widths[0]:
         listed = ", ".join(map(str, widths))
         least = f"{widths[0]}, the least of the widths {listed}"
-        raise InputError(f"average_bits: must be at least {least}, not {average_bits:g}")
+        raise InputError(f"must be at least {least}, not {average_bits:g}", field="average_bits")
 
 
 def model_at(
@@ -131,11 +133,11 @@ def model_at(
     if average_bits is None:
         if "," in str(bits):
             reason = "a width or a quantisation's name, or widths of experts with average_bits"
-            raise InputError(f"bits: must be {reason}, not {shown(bits)}")
+            raise InputError(f"must be {reason}, not {shown(bits)}", field="bits")
         model = model if bits is None else at_bits(model, bits)
     elif bits is not None and is_name(bits):
         reason = "widths of experts beside average_bits, not the name of a quantisation"
-        raise InputError(f"bits: must be {reason}, {shown(bits)}")
+        raise InputError(f"must be {reason}, {shown(bits)}", field="bits")
     elif others is None:
         others = min(average_bits, float(widths_of(None if bits is None else str(bits))[-1]))
     if others is not None:  # with an average the experts get widths of their own later

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 
+from moeopt.core.errors import InfeasibleError
 from moeopt.core.units import GIB, MIB
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.machines.runtimes.memory import NoRoomError, host_gib
+from moeopt.sim.machines.runtimes.memory import host_gib
 
 from .bits import widths_of
 from .request import Request
@@ -90,7 +91,7 @@ def host_memory(request: Request) -> HostMemory:
 
 
 def check_memory(request: Request) -> None:
-    """Raise NoRoomError with what is missing, in MiB, and what would make it fit.
+    """Raise InfeasibleError with what is missing, in MiB, and what would make it fit.
 
     Whatever is proposed fits by the same sums.
     """
@@ -104,7 +105,9 @@ def check_memory(request: Request) -> None:
             if name != "experts"
         )
         needed = f"GPU memory: {used} MiB, {_mib(missing)} MiB more than the {_mib(total)} MiB"
-        raise NoRoomError(f"{needed} of {request.machine.name}; {_remedies(request, gpu_deficit)}")
+        raise InfeasibleError(
+            f"{needed} of {request.machine.name}; {_remedies(request, gpu_deficit)}"
+        )
     missing = host_deficit(request)
     if missing > 0:
         host = host_memory(request)
@@ -114,7 +117,9 @@ def check_memory(request: Request) -> None:
             f" + reserved {_mib(host.reserved)} MiB, {_mib(missing)} MiB more than the"
             f" {_mib(host.total)} MiB"
         )
-        raise NoRoomError(f"{needed} of {request.machine.name}; {_remedies(request, host_deficit)}")
+        raise InfeasibleError(
+            f"{needed} of {request.machine.name}; {_remedies(request, host_deficit)}"
+        )
 
 
 def gpu_deficit(request: Request) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import MoeoptError
+from moeopt.core.errors import InfeasibleError, LimitError
 from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.cache.instance import Instance as Caches
@@ -131,7 +131,7 @@ class Search:
                 cached = ways(
                     r, self.part, available(r, self.part), residents.gpu, total - slots, limit
                 )
-            except MoeoptError:  # not solved in time: a plan less
+            except (InfeasibleError, LimitError):  # not solved in time: a plan less
                 return
             made.append(cached)
             plan = plan.model_copy(update={"cache_ways": _ways(cached)})
@@ -139,7 +139,7 @@ class Search:
         if share == 1:
             try:
                 chosen = deferral(r, self.whole, residents, self.times, 0.05)
-            except MoeoptError:  # not solved in time: every count is tried anyway
+            except (InfeasibleError, LimitError):  # not solved in time: every count is tried anyway
                 chosen = None
             if chosen is not None and (
                 r.runs.deferral == "by layer" or len({*_deferred(chosen)}) == 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.exporters.exported import NoPlanError
+from moeopt.core.errors import InfeasibleError, LimitError
 from moeopt.problems.generate import Option, generate
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.result import Result
@@ -128,13 +128,15 @@ def decided(
 
     Raises
     ------
-    MoeoptError
-        With exit code 3 or 4 if nothing is feasible or nothing was found.
+    InfeasibleError
+        If nothing is feasible.
+    LimitError
+        If nothing was found.
     """
     found = solve(instance, method, **request.limits(share), enough_gap=enough_gap)
     if found.solution is None and found.status != "infeasible":
         found = solve(instance, QUICK[instance.problem], seed=request.seed)
     if found.solution is None:
         said = f"{instance.name}: {found.status}: no solution"
-        raise NoPlanError(said, found.status == "infeasible")
+        raise InfeasibleError(said) if found.status == "infeasible" else LimitError(said)
     return found

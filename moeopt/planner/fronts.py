@@ -9,9 +9,8 @@ proven of plans between the points.
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.units import GIB, MIB
-from moeopt.sim.machines.runtimes.memory import NoRoomError
 
 from .bits import WIDTHS, widths_of
 from .budget import gpu_deficit, host_memory
@@ -136,7 +135,7 @@ def fronts(planned: Planned, points: int = 6) -> tuple[Front, Front]:
 def check_points(points: int) -> None:
     """Raise InputError if there are not 2 to 64 points."""
     if not 2 <= points <= MOST_POINTS:
-        raise InputError(f"points: must be from 2 to {MOST_POINTS}, not {points}")
+        raise InputError(f"must be from 2 to {MOST_POINTS}, not {points}", field="points")
 
 
 def _front(axis: str, requests: Iterator[Request]) -> Front:
@@ -145,7 +144,7 @@ def _front(axis: str, requests: Iterator[Request]) -> Front:
         average = request.average_bits or request.model.bits
         try:
             made = carried_out(request)
-        except NoRoomError as error:
+        except InfeasibleError as error:
             left_out.append(f"{average:g} bits: {error}")
             continue
         lost = made.losses
@@ -160,7 +159,9 @@ def _by_width(base: Request, points: int) -> Iterator[Request]:
     if base.average_bits is None:
         widths = tuple(width for width in widths if width <= base.model.bits)
     if len(widths) < 2:
-        raise InputError(f"bits: a front takes two widths at least, of {WIDTHS} or as given")
+        raise InputError(
+            f"a front takes two widths at least, of {WIDTHS} or as given", field="bits"
+        )
     ratio = (widths[-1] / widths[0]) ** (1 / (points - 1))
     averages = sorted({round(4 * widths[0] * ratio**step) / 4 for step in range(points)})
     for average in averages:

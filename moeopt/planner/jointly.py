@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import HeuristicError
 from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.joint.check import loss
@@ -18,6 +20,7 @@ from moeopt.problems.joint.instance import Instance, Solution
 from moeopt.problems.placement.instance import Solution as Residents
 from moeopt.sim.plan import Plan, Times
 from moeopt.sim.traces.trace import Trace
+from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
 
 from .bits import WIDTHS
@@ -131,15 +134,23 @@ def _for_runtimes(
         bits = tuple(tuple(int(width) for width in layer) for layer in plan.bits)
         chosen = Bits(instance="jointly" if widths is None else widths.instance.name, bits=bits)
     if widths is not None and chosen is not None:
-        found = solve(widths.instance, lambda _: chosen)
-        if found.solution is not None:
+        found = _checked(widths.instance, chosen)
+        if found is not None:
             yield Decision("bits", widths.instance, found, "decided jointly")
     whole = whole_instance(request, part, available(request, part), chosen, times)
     whole = within_host(request, whole)
     residents = Residents(instance=whole.name, gpu=plan.resident or ())
-    found = solve(whole, lambda _: residents)
-    if found.solution is not None:
+    found = _checked(whole, residents)
+    if found is not None:
         yield Decision("residency", whole, found, "decided jointly")
+
+
+def _checked(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Result | None:
+    """Return a solution as a result of its problem; None if the checker refuses it."""
+    try:
+        return solve(instance, lambda _: solution)
+    except HeuristicError:
+        return None
 
 
 def total_ms(kept: Predicted) -> float:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InfeasibleError, InputError
+from moeopt.core.logs import logger_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
     UBATCH,
     WITH_GRAPH,
-    NoRoomError,
     kv_bits_of,
 )
 from moeopt.sim.machines.runtimes.predict import Prediction, of_setting, predict
@@ -30,6 +30,8 @@ from moeopt.sim.traces.workload import Workload
 
 from .options import PlanOptions
 from .request import ORDERLESS
+
+logger = logger_of(__name__)
 
 CACHES = (16.0, 8.5)
 """Bits of caches that are tried where none are asked for: f16, and q8_0, which costs little."""
@@ -97,12 +99,14 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
 
     Raises
     ------
-    MoeoptError
-        Exit code 2 if an option is wrong, 3 if nothing fits.
+    InputError
+        If an option is wrong.
+    InfeasibleError
+        If nothing fits.
     """
     name, bits = options.runtime or "llama.cpp", options.bits
     if name not in WITH_GRAPH:
-        raise InputError(f"runtime: without counts plans are for {', '.join(WITH_GRAPH)}")
+        raise InputError(f"without counts plans are for {', '.join(WITH_GRAPH)}", field="runtime")
     sized = model if bits is None else at_bits(model, bits)
     cache = None if options.kv_bits is None else kv_bits_of(options.kv_bits)
     asked = () if cache is None else (PLAIN_WIDTHS.get(cache, cache),)
@@ -120,10 +124,11 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
                     ubatch=ubatch,
                     prompt=8192,
                 )
-            except NoRoomError as error:
+            except InfeasibleError as error:
                 missing = error
                 continue
             found.append((width, ubatch, made))
+    logger.info("plan for %s on %s: %d settings fit", sized.name, machine.name, len(found))
     if not found:
         raise missing
     counting: tuple[float, float] | None = None

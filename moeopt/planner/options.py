@@ -120,20 +120,24 @@ class PlanOptions(Options):
         group="Limits",
     )
     workers: int = option(1, "Threads; --work-limit needs 1.", least=1, metavar="N", group="Limits")
-    seed: int = option(0, "Seed of everything random.", metavar="N", group="Limits")
+    seed: int = option(0, "Seed of everything random.", least=0, metavar="N", group="Limits")
 
     def __post_init__(self) -> None:
         """Raise InputError unless the options make sense together."""
         super().__post_init__()
         if self.work_limit is not None and self.workers != 1:
-            raise InputError(f"work_limit: needs one worker, not {self.workers}")
+            raise InputError(f"needs one worker, not {self.workers}", field="work_limit")
         if self.quality_loss is not None and self.average_bits is not None:
-            raise InputError("quality_loss: not with average_bits: one budget of widths is enough")
+            raise InputError(
+                "not with average_bits: one budget of widths is enough", field="quality_loss"
+            )
         if self.quality_loss is not None and self.joint_time_s == 0:
-            raise InputError("quality_loss: is for all decisions at once; joint_time_s is 0")
+            raise InputError(
+                "is for all decisions at once; joint_time_s is 0", field="quality_loss"
+            )
         if not 0 <= self.joint_limit_s < self.time_limit_s:
             most = f"from 0 to below the time limit, {self.time_limit_s:g}"
-            raise InputError(f"joint_time_s: must be {most}, not {self.joint_time_s}")
+            raise InputError(f"must be {most}, not {self.joint_time_s}", field="joint_time_s")
 
     @property
     def joint_limit_s(self) -> float:

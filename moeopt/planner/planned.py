@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.options import takes
+from moeopt.core.logs import logger_of
+from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.machine import Machine
@@ -34,6 +35,8 @@ from .request import Request, Routing, counts_known, notes, routing_of
 from .residency import memory
 from .verdict import Verdict, verdict
 
+logger = logger_of(__name__)
+
 ENOUGH_CHOICES = 20
 """Choices per expert from which on it is certain that some fall on the upper half of the numbers:
 numbers of experts say nothing of how popular they are."""
@@ -46,7 +49,7 @@ def check(request: Request) -> None:
     ------
     InputError
         If the trace is of another model, or options contradict each other.
-    NoRoomError
+    InfeasibleError
         If something does not fit into memory, whatever is decided.
     """
     check_average(
@@ -71,7 +74,9 @@ def check_trace(trace: Trace, model: ModelShape) -> None:
     few = 2 * seen <= experts and trace.topk_ids.size >= ENOUGH_CHOICES * experts
     if trace.layers != layers or seen > experts or few:
         own = f"{trace.layers} layers x {seen} experts (the highest number that occurs, plus one)"
-        raise InputError(f"{trace.name}: {own} are not those of {model.name}: {layers} x {experts}")
+        raise InputError(
+            f"{own} are not those of {model.name}: {layers} x {experts}", where=trace.name
+        )
     trace.check_fits(experts, model.top_k, layers)
 
 
@@ -213,11 +218,14 @@ def plan(
 
     Raises
     ------
-    MoeoptError
-        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or an
-        option is wrong; 3 if something does not fit into the memory of GPU and host, whatever is
-        decided: the message says how much is missing, and which options would make it fit. Both
-        are checked before anything is solved.
+    InputError
+        If trace, model and machine do not fit each other, or an option is wrong.
+    InfeasibleError
+        If something does not fit into the memory of GPU and host, whatever is decided: the message
+        says how much is missing, and which options would make it fit. Both are checked before
+        anything is solved.
+    LimitError
+        If nothing was found within the limit.
 
     Examples
     --------
@@ -231,7 +239,7 @@ def plan(
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
     """
-    asked = replace(options or PlanOptions(), **given)  # type: ignore[arg-type]
+    asked = with_given(PlanOptions, options, given)
     known, shape = get_machine(machine), get_model(model)
     routing, default = routing_of(trace, counts, workload, shape)
     return carried_out(_request(known, shape, routing, asked), default)
@@ -288,6 +296,8 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         As `plan`.
     """
     check(request)
+    name = f"plan for {request.model.name} on {request.machine.name}"
+    logger.info("%s: it can fit; %s tells the routing", name, request.trace.name)
     deadline = Deadline(request.time_limit_s)
     kept, rest = request.parts()
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
@@ -306,9 +316,12 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         if late and request.work_limit is None:
             break
     in_turn = found[0]
+    best = best_of(found).kept.mean_ms
+    logger.info("%s: %d candidates decided one by one, the best %.4g ms", name, len(found), best)
     together = None
     if joint_s > 0:
         together = jointly(request, kept, loads, search.times, search.widths)
+        logger.info("%s: decided jointly: %s", name, together.decision.says)
         found += [together.candidate] if together.candidate is not None else []
     chosen = best_of(found)
     widths = next((one for one in chosen.decisions if one.name == "bits"), search.widths)
@@ -325,6 +338,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     used = counts_known(request.trace, kept, request.model.routed_experts)
     plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
     plans += [(one.plan, one) for one in defaults(whole, chosen.plan, request.model, used)]
+    logger.info("%s: %d plans executed on held-out steps", name, len(plans))
     return Planned(
         request=request,
         chosen=chosen,

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Literal, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.applied import priced, quantum_ns
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
@@ -54,6 +55,8 @@ def routing_of(
     InputError
         If several are given, or the counts are not of this model.
     """
+    expect("trace", trace, str, Path, Trace, Counts, NoneType, what="a trace, counts or a file")
+    expect("counts", counts, str, Path, Counts, NoneType, what="counts or a file")
     given = {"trace": trace, "counts": counts, "workload": workload}
     if len(named := [name for name, value in given.items() if value is not None]) > 1:
         raise InputError(f"{', '.join(named)}: at most one of them may be given")
@@ -196,15 +199,19 @@ class Request(PlanOptions):
             raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
         if self.max_deferred and self.runs.deferral == "nothing":
             reason = f"{self.runtime} defers nothing; --runtime ktransformers does"
-            raise InputError(f"max_deferred: {reason}")
+            raise InputError(f"{reason}", field="max_deferred")
         if isinstance(self.trace, Trace):
             return
         what = "a file of counts" if isinstance(self.trace, Counts) else "a workload"
         if self.held_out is not None or self.keep_repeats:
             name = "keep_repeats" if self.held_out is None else "held_out"
-            raise InputError(f"{name}: needs a trace: {what} has no tokens in order to leave out")
+            raise InputError(
+                f"needs a trace: {what} has no tokens in order to leave out", field=name
+            )
         if isinstance(self.trace, Counts) and self.max_deferred:
-            raise InputError("max_deferred: needs a trace: counts have no scores to defer by")
+            raise InputError(
+                "needs a trace: counts have no scores to defer by", field="max_deferred"
+            )
 
     def limits(self, share: float) -> Limits:
         """Return what `moeopt.solve` is given of the limits: so large a share."""

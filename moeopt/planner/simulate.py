@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from moeopt.core.envelope import validated
 from moeopt.core.errors import InputError
-from moeopt.core.options import takes
+from moeopt.core.options import takes, with_given
 from moeopt.planner.decode.costs import cost_table
 from moeopt.planner.decode.decide import widths_of
 from moeopt.planner.decode.loads import Loads, loads_of_counts, loads_of_trace
@@ -86,7 +86,7 @@ def simulate(
     1
     """
     given |= {} if steps is None else {"steps": steps}
-    how = replace(options or ExecutionOptions(), **given)  # type: ignore[arg-type]
+    how = with_given(ExecutionOptions, options, given)
     if not isinstance(plan, Plan):
         plan = Plan() if plan is None else load_plan(plan)
     machine, model, quantum_ns = get_machine(machine), get_model(model), how.quantum_ns
@@ -136,7 +136,7 @@ def _with_times(plan: Plan, **given: int | Sequence[int] | None) -> Plan:
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         return plan
-    with validated():
+    with validated(model=Times):
         times = Times.model_validate(plan.times.model_dump() | named)
     return plan.model_copy(update={"times": times})
 
@@ -171,9 +171,11 @@ def plan_of_widths(
     """
     there = len(model.moe_layers)
     if len(instance.layers) > there:
-        raise InputError(f"layers: {len(instance.layers)} where {model.name} has {there}")
+        raise InputError(f"{len(instance.layers)} where {model.name} has {there}", field="layers")
     if layers is not None and not 1 <= layers <= len(instance.layers):
-        raise InputError(f"layers: {instance.name} has {len(instance.layers)}, not {layers}")
+        raise InputError(
+            f"{instance.name} has {len(instance.layers)}, not {layers}", field="layers"
+        )
     resident, layout, bits, assigned = [], [], [], []
     for number, layer in enumerate(instance.layers[:layers]):
         width = {

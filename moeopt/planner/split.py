@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from moeopt.core.envelope import validated
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InfeasibleError, InputError, LimitError
+from moeopt.core.logs import logger_of
 from moeopt.core.units import MIB, tokens_of
 from moeopt.exporters.targets.llama_cpp import (
     BACKENDS,
@@ -26,7 +27,6 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.memory import (
     LEAST_CONTEXT,
-    NoRoomError,
     ik_buffer_bytes,
     kv_bits_of,
     unstated,
@@ -41,6 +41,8 @@ from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
 from .options import PlanOptions, SeveralOptions
+
+logger = logger_of(__name__)
 
 S = 1e9
 
@@ -136,20 +138,27 @@ def plan_split(
 
     Raises
     ------
-    NoRoomError
+    InfeasibleError
         If nothing fits: one line with MiB by device.
+    LimitError
+        If the limit passed before a split was found.
     """
     if backend not in BACKENDS:
-        raise InputError(f"--backend: must be one of {', '.join(BACKENDS)}, not {backend!r:.40}")
+        raise InputError(
+            f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
+        )
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
     parts = 2 * len(gpus) + 1
     result = solve(instance, "labels", **limits.part(1 / 2 if gpus else 1).asked)
     chosen = result.solution
+    logger.info("%s: split over %d devices: %s", instance.name, len(instance.devices), result.said)
     if not isinstance(chosen, Solution):
+        if result.termination in ("time_limit", "work_limit"):
+            raise LimitError(f"{instance.name}: no split was found within the limit")
         hint = _nearest(machine, model, options, None)
-        raise NoRoomError(f"{_no_room(instance)}; {hint}")
+        raise InfeasibleError(f"{_no_room(instance)}; {hint}")
     best = objective(instance, chosen)
     others: dict[str, float | None] = {}
     for name, rule in PROBLEM.functions().items():
@@ -172,6 +181,13 @@ def plan_split(
         better = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
         compared[kind][name] = better
     larger = {name: less for name, less in compared["larger"].items() if less is not None}
+    logger.info(
+        "%s: beside it %d heuristics, %d machines less a GPU, %d larger",
+        instance.name,
+        len(others),
+        len(compared["without"]),
+        len(larger),
+    )
     made = _made(machine, model, options, instance, chosen, path, backend)
     gap = (best - result.bound) / best if isinstance(result.bound, int) else None
     notes = made.notes + ((CUT_SHORT,) if interrupted else ())
@@ -198,8 +214,10 @@ def predict_split(
 
     Raises
     ------
-    MoeoptError
-        Exit code 2 if a flag is none, 3 if a device has too little memory: MiB by device.
+    InputError
+        If a flag is none.
+    InfeasibleError
+        If a device has too little memory: MiB by device.
     """
     instance = _instance(machine, model, options)
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
@@ -207,7 +225,7 @@ def predict_split(
         rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
         found = PROBLEM.functions()[rule](instance)
         if found is None:
-            raise NoRoomError(_no_room(instance))
+            raise InfeasibleError(_no_room(instance))
     else:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
         shared = _shared(instance, model, options)
@@ -226,7 +244,7 @@ def predict_split(
             experts.append(home if row.experts_ns is not None else -1)
         found = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
         if wrong := [said for rule, said in violations(instance, found) if rule != "SP-C4"]:
-            raise NoRoomError(_too_full(instance, found) or wrong[0])
+            raise InfeasibleError(_too_full(instance, found) or wrong[0])
     said = " ".join(words or ())
     backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", said)), CUDA)
     return _made(machine, model, options, instance, found, path, backend)
@@ -255,14 +273,14 @@ def predict_wanted(
     }
     if wanted.n_cpu_moe is not None:
         words = [*(words or ()), "--n-cpu-moe", str(wanted.n_cpu_moe)]
-    with validated():
+    with validated(model=Options):
         options = Options.model_validate(asked | told(words or ()))
     path, shape = (model if model.endswith(".gguf") else None), get_model(model)
     try:
         return predict_split(machine, shape, options, words, path)
-    except NoRoomError as error:
+    except InfeasibleError as error:
         said = str(error)
-    raise NoRoomError(f"{said}; {_nearest(machine, shape, options, words)}")
+    raise InfeasibleError(f"{said}; {_nearest(machine, shape, options, words)}")
 
 
 def _nearest(
@@ -272,7 +290,7 @@ def _nearest(
     for name in narrower(model, options.bits, options.runtime):
         try:
             predict_split(machine, model, options.model_copy(update={"bits": name}), words)
-        except NoRoomError:
+        except InfeasibleError:
             continue
         return f"it fits with --bits {name}"
     return "no quantisation fits"
@@ -392,7 +410,7 @@ def wished(options: PlanOptions, several: SeveralOptions) -> Options:
         "runtime": options.runtime or "llama.cpp",
     }
     named = ("ubatch", "numa", "prompt_tokens", "reply_tokens", "granularity")
-    with validated():
+    with validated(model=Options):
         return Options.model_validate(asked | {name: getattr(several, name) for name in named})
 
 

@@ -70,7 +70,7 @@ def execute(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Executed:
     """
     problem = get_problem(instance.problem)
     if reason := problem.absent.get("execute"):
-        raise InputError(f"problem: {instance.problem} cannot be executed: {reason}")
+        raise InputError(f"{instance.problem} cannot be executed: {reason}", field="problem")
     executed: Executed = problem.execute(instance, solution)
     return executed
 

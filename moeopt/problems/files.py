@@ -1,15 +1,19 @@
 """Reading instance and solution files of any problem."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from moeopt.core.envelope import Data, InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import describe, shown
+from moeopt.core.logs import logger_of
+from moeopt.core.wording import field_path, input_error, shown, suggested
 from moeopt.problems.registry import PROBLEMS, get_problem
+
+logger = logger_of(__name__)
 
 LONG = 1024
 """From so many items on a list is given up while it is checked."""
@@ -79,29 +83,42 @@ def _validated(path: str | Path, *, is_solution: bool) -> Any:
     expect("path", path, str, Path, what="a path")
     path = Path(path)
     if path.suffix in (".npz", ".npy"):
-        raise InputError(f"{path}: is a NumPy file, not JSON: moeopt trace info describes traces")
+        raise InputError(
+            "is a NumPy file, not JSON: moeopt trace info describes traces", where=path
+        )
     data = read_object(path)
     if "problem" not in data:
-        raise InputError(f"{path}: problem: is missing: must be one of {', '.join(PROBLEMS)}")
+        reason = f"is missing: must be one of {', '.join(PROBLEMS)}"
+        raise InputError(reason, where=path, field="problem")
     try:
         problem = get_problem(data["problem"])
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise error.within(path) from None
     if is_solution and "instance" not in data and "schema_version" in data:
-        raise InputError(f"{path}: is an instance, not a solution (moeopt solve makes one)")
+        raise InputError("is an instance, not a solution (moeopt solve makes one)", where=path)
     if not is_solution and "instance" in data and "schema_version" not in data:
         name = shown(data["instance"])
-        raise InputError(f"{path}: is a solution of {name}, not an instance (see moeopt check)")
+        raise InputError(f"is a solution of {name}, not an instance (see moeopt check)", where=path)
     for key in () if is_solution else ("schema_version", "name"):
         if key not in data:
-            raise InputError(f"{path}: {key}: is missing")
+            raise _missing(key, data, problem.Instance()).within(path)
     try:
         # Not the class's own, which looks for NumPy in what is wrong: a file has none.
         model = problem.Solution() if is_solution else problem.Instance()
         data = {key: _given_up(value) for key, value in data.items()}
-        return super(Data, model).model_validate(data)
+        found = super(Data, model).model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
+        raise input_error(error, path, model) from None
+    logger.info("%s: read, %s %s", path, problem.name, "solution" if is_solution else "instance")
+    return found
+
+
+def _missing(key: str, data: Mapping[str, object], model: type[BaseModel]) -> InputError:
+    """Return the error of a key that is missing, or misspelled."""
+    if (extra := suggested(key, (name for name in data if name not in model.model_fields))) is None:
+        return InputError("is missing", field=key)
+    field = field_path([extra])
+    return InputError(f"is not a known key; did you mean {key}?", field=field, suggestion=key)
 
 
 def _given_up(value: object) -> object:

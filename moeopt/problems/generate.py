@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.problem import Phases
-from moeopt.core.wording import describe, meant
+from moeopt.core.wording import input_error, meant, suggested
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
@@ -152,7 +152,9 @@ def generate_twins(
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
         if later is not None:
-            raise InputError(f"later: {problem} has {' and '.join(holdout.order)} loads, no number")
+            raise InputError(
+                f"{problem} has {' and '.join(holdout.order)} loads, no number", field="later"
+            )
         if holdout.option in options:
             order = ", then ".join(holdout.order)
             raise InputError(f"{holdout.option}: is not to be given: it is {order}")
@@ -164,7 +166,7 @@ def generate_twins(
         raise InputError(f"{holdout.length}: must say how many loads are observed")
     expect("later", count := observed if later is None else later, int, what="an integer")
     if count < 1:
-        raise InputError(f"later: must be at least 1, not {count}")
+        raise InputError(f"must be at least 1, not {count}", field="later")
     whole = options | {holdout.length: observed + count}
     drawn = None
     if workload is not None:
@@ -191,7 +193,7 @@ def _quantum(problem: str, quantum_ns: int | None) -> int:
         return get_problem(problem).quantum_ns() or DEFAULT_QUANTUM_NS
     expect("quantum_ns", quantum_ns, int, np.integer, what="an integer")
     if not 1 <= quantum_ns <= MAX_NUMBER:
-        raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
+        raise InputError(f"must be from 1 to {MAX_NUMBER}, not {quantum_ns}", field="quantum_ns")
     return quantum_ns
 
 
@@ -199,7 +201,7 @@ def _checked(problem: str, source: Source) -> Source:
     """Return what a problem's generator starts from, with the model's counts; see `generate`."""
     expect("seed", source.seed, int, np.integer, what="an integer")
     if source.seed < 0:
-        raise InputError(f"seed: must not be negative, not {source.seed}")
+        raise InputError(f"must not be negative, not {source.seed}", field="seed")
     if source.trace is not None:
         expect("trace", source.trace, Trace, what="a trace, from moeopt.load_trace")
     taken_as_one = source.machine.taken_as_one
@@ -220,13 +222,15 @@ def _options(problem: str, options: Mapping[str, object]) -> Any:
     fields = get_problem(problem).Options().model_fields
     if unknown := [name for name in options if name not in fields]:
         raise InputError(
-            f"generate {problem}: {unknown[0]}: is not a known key"
-            f"{meant(unknown[0], fields) or ';'} known: {', '.join(fields)}"
+            f"is not a known key{meant(unknown[0], fields) or ';'} known: {', '.join(fields)}",
+            where=f"generate {problem}",
+            field=unknown[0],
+            suggestion=suggested(unknown[0], fields),
         )
     try:
         return get_problem(problem).Options()(**options)
     except ValidationError as error:
-        raise InputError(f"generate {problem}: {describe(error)}") from None
+        raise input_error(error, f"generate {problem}") from None
 
 
 def _made(problem: str, source: Source, options: Mapping[str, object]) -> InstanceEnvelope:
@@ -234,7 +238,7 @@ def _made(problem: str, source: Source, options: Mapping[str, object]) -> Instan
     try:
         made: InstanceEnvelope = get_problem(problem).generate(source, _options(problem, options))
     except ValidationError as error:
-        raise InputError(f"generate {problem}: {describe(error)}") from None
+        raise input_error(error, f"generate {problem}") from None
     return made
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from warnings import warn
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, MoeoptWarning
+from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.objective import Objective
 from moeopt.core.problem import EXACT, Run, Schedule
 from moeopt.core.wording import shown
@@ -63,8 +63,12 @@ def run_on(
 def executed_on(instance: InstanceEnvelope, decision: SolutionEnvelope, schedule: Schedule) -> Run:
     """Return what `run_on` does, and how much of it is proven."""
     schedule_name(schedule)
+    expect("instance", instance, InstanceEnvelope, what="an instance")
+    expect("decision", decision, SolutionEnvelope, what="a solution")
     if instance.problem != decision.problem:
-        raise InputError(f"decision: must be for {instance.problem}, not {decision.problem}")
+        raise InputError(
+            f"must be for {instance.problem}, not {decision.problem}", field="decision"
+        )
     problem = get_problem(instance.problem)
     if problem.holdout is None:
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
@@ -82,9 +86,9 @@ def schedule_name(schedule: Schedule) -> str:
     if callable(schedule):
         return str(getattr(schedule, "__name__", type(schedule).__name__))
     known = dict.fromkeys(name for problem in PROBLEMS.values() for name in problem.schedulers)
-    if schedule not in known:
+    if not isinstance(schedule, str) or schedule not in known:
         names = ", ".join(known)
-        raise InputError(f"schedule: must be {names} or a function, not {shown(schedule)}")
+        raise InputError(f"must be {names} or a function, not {shown(schedule)}", field="schedule")
     return schedule
 
 

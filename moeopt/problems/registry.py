@@ -4,7 +4,7 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.problem import Problem
-from moeopt.core.wording import meant, shown
+from moeopt.core.wording import meant, shown, suggested
 from moeopt.problems import (
     balance,
     bitwidth,
@@ -49,5 +49,9 @@ def get_problem(name: object) -> AnyProblem:
     if not isinstance(name, str) or name not in PROBLEMS:
         hint = meant(name, PROBLEMS) or ";"
         known = ", ".join(PROBLEMS)
-        raise InputError(f"problem: {shown(name)} is unknown{hint} known problems: {known}")
+        raise InputError(
+            f"{shown(name)} is unknown{hint} known problems: {known}",
+            field="problem",
+            suggestion=suggested(name, PROBLEMS),
+        )
     return PROBLEMS[name]

@@ -187,7 +187,7 @@ def load_plan(path: str | Path) -> Plan:
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)
-    with validated(f"{path}: "):
+    with validated(path, Plan):
         return Plan.model_validate(read_object(path))
 
 
@@ -231,12 +231,16 @@ def check_fits(plan: Plan, extent: Extent) -> None:
 
 def _check_layers(name: str, value: Sequence[object] | None, extent: Extent) -> None:
     if value is not None and len(value) not in (1, extent.layers):
-        raise InputError(f"plan: {name}: has {len(value)} entries for {extent.layers} layers")
+        raise InputError(
+            f"{name}: has {len(value)} entries for {extent.layers} layers", field="plan"
+        )
 
 
 def _check_row(field: str, row: Sequence[object], extent: Extent) -> None:
     if len(row) != extent.experts:
-        raise InputError(f"plan: {field}: has {len(row)} entries for {extent.experts} experts")
+        raise InputError(
+            f"{field}: has {len(row)} entries for {extent.experts} experts", field="plan"
+        )
 
 
 def _check_ids(field: str, ids: Iterable[int], extent: Extent) -> None:
@@ -244,7 +248,7 @@ def _check_ids(field: str, ids: Iterable[int], extent: Extent) -> None:
     for expert in ids:
         _below(field, expert, extent.experts, "experts")
         if expert in seen:
-            raise InputError(f"plan: {field}: expert {expert} stands there twice")
+            raise InputError(f"{field}: expert {expert} stands there twice", field="plan")
         seen.add(expert)
 
 
@@ -256,7 +260,7 @@ def _check_when(field: str, step: int | None, layer: int, extent: Extent) -> Non
 
 def _below(field: str, value: int, limit: int, what: str) -> None:
     if value >= limit:
-        raise InputError(f"plan: {field}: must be below {what} = {limit}, not {value}")
+        raise InputError(f"{field}: must be below {what} = {limit}, not {value}", field="plan")
 
 
 def times_of_model(

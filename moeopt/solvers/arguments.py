@@ -11,7 +11,7 @@ from typing import TypedDict
 from moeopt.core.clock import SolvingClock, by_work, solving_clock
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
-from moeopt.core.wording import unknown
+from moeopt.core.wording import unknown_name
 from moeopt.solvers.backends import ENGINES
 
 MAX_SEED = 2**31 - 1
@@ -80,7 +80,7 @@ def limits(time_limit_s: float | None, work_limit: float | None, workers: int = 
         limit = DEFAULT_TIME_LIMIT_S if time_limit_s is None else time_limit_s
         return Limits(seconds(limit))
     if workers > 1:
-        raise InputError(f"work_limit: needs one worker, not {workers}")
+        raise InputError(f"needs one worker, not {workers}", field="work_limit")
     work = _positive("work_limit", "work limit", work_limit, "units of work")
     return Limits(float("inf") if time_limit_s is None else seconds(time_limit_s), work)
 
@@ -103,7 +103,7 @@ def share(name: str, value: float) -> float:
     expect(name, value, float, int, Real, what="a number from 0 to 1")
     number = float(value)
     if not 0 <= number <= 1:
-        raise InputError(f"{name}: must be from 0 to 1, not {number:g}")
+        raise InputError(f"must be from 0 to 1, not {number:g}", field=name)
     return number
 
 
@@ -112,7 +112,7 @@ def integer(name: str, value: int, least: int, most: int) -> int:
     expect(name, value, int, Integral, what="an integer")
     number = int(value)
     if not least <= number <= most:
-        raise InputError(f"{name}: must be from {least} to {most}, not {number}")
+        raise InputError(f"must be from {least} to {most}, not {number}", field=name)
     return number
 
 
@@ -126,7 +126,7 @@ def engine_name(value: str | None) -> str | None:
     """Return the argument `engine`, the name of one of `ENGINES` or None."""
     expect("engine", value, str, NoneType, what="the name of a MILP engine")
     if value is not None and value not in ENGINES:
-        raise InputError(f"engine: {unknown(value, ENGINES, 'known engines')}")
+        raise unknown_name("engine", value, ENGINES, "known engines")
     return value
 
 
@@ -134,7 +134,7 @@ def constraint_ids(value: Collection[str]) -> frozenset[str]:
     """Return the argument `without`: a collection of strings, which a string is not meant to be."""
     what = "a list of constraint IDs"
     if isinstance(value, str):
-        raise InputError(f"without: must be {what}, not one: write [{value!r}]")
+        raise InputError(f"must be {what}, not one: write [{value!r}]", field="without")
     expect("without", value, Collection, what=what)
     for constraint in value:
         expect("without", constraint, str, what=what)

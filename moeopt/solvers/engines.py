@@ -19,6 +19,7 @@ from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers import highs_pb2
 from ortools.math_opt.solvers.gscip import gscip_pb2
 
+from moeopt.core.logs import one_line
 from moeopt.core.safe_bound import Program
 from moeopt.solvers.milp_messages import MilpAnswer, MilpRequest, unpacked
 from moeopt.solvers.process import Words, serve_pipes
@@ -91,6 +92,7 @@ def _by_mathopt(
         raw_status=words,
         status=STATUS.get(ended.reason, "limit" if at_limit else "other"),
         nodes=found.solve_stats.node_count,
+        parameters=one_line(chosen.to_proto()),
     )
     if found.has_primal_feasible_solution():
         said["objective"] = found.objective_value()
@@ -164,6 +166,7 @@ def _by_pulp(
     model.solve(solver)
     words = f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}"
     said = MilpAnswer(raw_status=words, status="limit", tolerance=tolerance)
+    said["parameters"] = one_line(options)
     if model.status == pulp.LpStatusInfeasible:  # at "Integer infeasible" `sol_status` says less
         said["status"] = "infeasible"
     elif model.sol_status == pulp.LpSolutionOptimal:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST, Engine, ExactMethod
 from moeopt.core.settlements import check_settled, settled_name, split_name
-from moeopt.core.wording import shown, unknown
+from moeopt.core.wording import shown, unknown_name
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT as EXACT
 from moeopt.solvers.rules import AUTO, Function, Rule, get_rule, own_names, rule_names, rule_of
@@ -80,7 +80,9 @@ def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
     if callable(name):
         return _rule(problem, rule_of(name))
     if not isinstance(name, str):
-        raise InputError(f"method: must be a method's name or a function, not {shown(name)}")
+        raise InputError(
+            f"must be a method's name or a function, not {shown(name)}", field="method"
+        )
     if name == AUTO:
         return automatic(problem)
     if (one := _one_of(problem, name)) is not None:
@@ -94,14 +96,16 @@ def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
         check_settled(plain, settled, problem.settlements())
         return replace(found[plain], name=settled_name(plain, settled), settled=settled)
     if name.endswith(".py"):
-        raise InputError(f"method: {shown(name)}: a function of a file is {name}:FUNCTION")
+        raise InputError(f"{shown(name)}: a function of a file is {name}:FUNCTION", field="method")
     known = [AUTO, *found, *rule_names(problem.name)]
-    raise InputError(f"method: {unknown(name, known, whose=f' for {problem.name}')}")
+    raise unknown_name("method", name, known, whose=f" for {problem.name}")
 
 
 def _rule(problem: AnyProblem, rule: Rule) -> Method:
     if rule.problem not in (None, problem.name):
-        raise InputError(f"method: {rule.name!r} is for {rule.problem}, not for {problem.name}")
+        raise InputError(
+            f"{rule.name!r} is for {rule.problem}, not for {problem.name}", field="method"
+        )
     return Method(rule.name, "heuristic", "rule", rule=rule)
 
 

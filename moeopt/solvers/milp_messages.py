@@ -51,6 +51,8 @@ class MilpAnswer(TypedDict, total=False):
         How many nodes it took.
     refused
         Why it cannot be used here.
+    parameters
+        What it was asked with, in its own words.
     """
 
     raw_status: str
@@ -61,6 +63,7 @@ class MilpAnswer(TypedDict, total=False):
     bound: float
     nodes: int
     refused: str
+    parameters: str
 
 
 def packed(program: Program) -> bytes:

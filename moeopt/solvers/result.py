@@ -30,7 +30,7 @@ class Result:
         How it was solved; `engine` is None where the method has none.
     status
         What is known about the problem. A heuristic's answer is "feasible" however good it is;
-        "failed" is a user's rule that gave no valid solution, and `raw_status` says why. "optimal"
+        "failed" stands in campaigns for a solve that raised, and `raw_status` says why. "optimal"
         and "infeasible" are said only where `proof` is more than one engine's word.
     termination
         Why the method stopped.
@@ -128,6 +128,25 @@ class Result:
         data["gap"] = self.gap
         data["solution"] = None if self.solution is None else self.solution.model_dump(mode="json")
         return data
+
+
+def failed_result(
+    instance: tuple[str, str], method: str, seed: int, workers: int, reason: str
+) -> Result:
+    """Return what stands for a solve that raised: nothing but its status and the reason.
+
+    `instance` is the names of the problem and of the instance.
+    """
+    return Result(
+        *instance,
+        method,
+        None,
+        seed,
+        workers,
+        status="failed",
+        termination="completed",
+        raw_status=reason,
+    )
 
 
 def compiling(compile_s: float | None) -> str:

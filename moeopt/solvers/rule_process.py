@@ -7,8 +7,10 @@ for the next instance (`moeopt.solvers.process`).
 
 import os
 from contextlib import suppress
+from traceback import format_exception
 
 from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import HeuristicError, HeuristicTraceback
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.process import (
     Answering,
@@ -18,7 +20,7 @@ from moeopt.solvers.process import (
     kept,
     serve_pipes,
 )
-from moeopt.solvers.rules import Proposed, Rule, RuleFailedError, apply_rule, load_rule, proposed
+from moeopt.solvers.rules import Proposed, Rule, apply_rule, load_rule, proposed
 
 MEMORY_BYTES = 4 * 2**30
 """What a rule may allocate, where the system can limit it."""
@@ -37,7 +39,7 @@ def apply_apart(rule: Rule, instance: InstanceEnvelope, seconds: float) -> Propo
 
     Raises
     ------
-    RuleFailedError
+    HeuristicError
         If it raises, returns no solution of the instance, or its process ended.
     KeyboardInterrupt
         At Ctrl-C, after which the process is ended.
@@ -47,7 +49,7 @@ def apply_apart(rule: Rule, instance: InstanceEnvelope, seconds: float) -> Propo
         with kept((rule.spec, rule.source_sha256), lambda: _started(rule)) as process:
             heard = process.ask(said, limit_s=seconds)
     except ProcessEndedError as error:
-        raise RuleFailedError(f"crashed: {error}") from None
+        raise HeuristicError(f"crashed: {error}") from error
     if heard is None:
         return None
     _refuse_failed(heard)
@@ -56,7 +58,9 @@ def apply_apart(rule: Rule, instance: InstanceEnvelope, seconds: float) -> Propo
 
 def _refuse_failed(answer: Words | None) -> None:
     if answer is not None and "failed" in answer:
-        raise RuleFailedError(str(answer["failed"]))
+        raised = answer.get("raised")
+        cause = None if raised is None else HeuristicTraceback(str(raised))
+        raise HeuristicError(str(answer["failed"])) from cause
 
 
 def _started(rule: Rule) -> Process:
@@ -80,7 +84,10 @@ def answering() -> Answering:
             found = apply_rule(rule, model.model_validate(request["instance"]))
             return {"solution": found.solution.model_dump(mode="json"), "bound": found.bound}
         except Exception as error:  # whatever goes wrong is told in one line
-            return {"failed": str(error) or type(error).__name__}
+            told = {"failed": str(error) or type(error).__name__}
+            if error.__cause__ is not None:
+                told["raised"] = "".join(format_exception(error.__cause__))
+            return told
 
     return answer
 

@@ -22,7 +22,7 @@ A function of this process, as in the first two ways, runs in the caller's threa
 it. One that was named by file or module runs in a child process, which is killed at the limit.
 
 Nothing that a rule returns is taken on trust: `apply_rule` converts it, and the problem's checker
-decides. Whatever goes wrong in a rule is told in one line (`RuleFailedError`).
+decides. Whatever goes wrong in a rule is told in one line (`moeopt.HeuristicError`).
 """
 
 import hashlib
@@ -43,10 +43,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.errors import HeuristicError, InputError
 from moeopt.core.objective import Objective
 from moeopt.core.plugins import entries, in_words, loaded
-from moeopt.core.wording import meant, shortened
+from moeopt.core.wording import meant, shortened, suggested
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT
 
@@ -60,12 +60,6 @@ LONGEST_REASON = 200
 
 Function = Callable[[Any], Any]
 F = TypeVar("F", bound=Function)
-
-
-class RuleFailedError(MoeoptError):
-    """A rule raised, or returned no solution of the instance; the message is one line."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -134,13 +128,13 @@ def heuristic(problem: str, name: str) -> Callable[[F], F]:
     """
     home = get_problem(problem)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InputError(f"name: must be a name for a method, not {shortened(repr(name))}")
+        raise InputError(f"must be a name for a method, not {shortened(repr(name))}", field="name")
     if name in own_names(home):
-        raise InputError(f"name: {name!r} is a method of {problem} already; choose another")
+        raise InputError(f"{name!r} is a method of {problem} already; choose another", field="name")
 
     def register(function: F) -> F:
         if not callable(function):
-            raise InputError(f"heuristic: must decorate a function, not {_kind(function)}")
+            raise InputError(f"must decorate a function, not {_kind(function)}", field="heuristic")
         rule = Rule(name, problem, function, *source_of(function))
         _registered.setdefault(problem, {})[name] = rule
         return function
@@ -223,24 +217,30 @@ def load_rule(spec: str) -> Rule:
     source, separator, name = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
     if not (separator and source and name.isidentifier()):
         shown = shortened(repr(spec))
-        raise InputError(f"rule: must be FILE.py:function or package.module:function, not {shown}")
+        raise InputError(
+            f"must be FILE.py:function or package.module:function, not {shown}", field="rule"
+        )
     path = Path(source)
     is_file = path.suffix == ".py"
     if is_file and not path.is_file():
-        raise InputError(f"{spec}: there is no file {source}")
+        raise InputError(f"there is no file {source}", where=spec)
     try:
         module = _run_file(path) if is_file else import_module(source)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise InputError(f"{spec}: cannot be loaded: {because(error, source)}") from None
+        raise InputError(f"cannot be loaded: {because(error, source)}", where=spec) from None
     function = getattr(module, name, None)
     if function is None:
         there = [key for key, one in vars(module).items() if callable(one) and key[0] != "_"]
         known = f"{meant(name, there) or ';'} there are: {', '.join(there) or 'none'}"
-        raise InputError(f"{spec}: there is no {name!r} in {source}{known}")
+        raise InputError(
+            f"there is no {name!r} in {source}{known}",
+            where=spec,
+            suggestion=suggested(name, there),
+        )
     if not callable(function):
-        raise InputError(f"{spec}: {name!r} is {_kind(function)}, not a function")
+        raise InputError(f"{name!r} is {_kind(function)}, not a function", where=spec)
     rule = rule_of(function)
     again = f"{path.resolve()}:{name}" if is_file else spec
     label = f"{path.name}:{name}" if is_file else spec
@@ -308,7 +308,7 @@ def apply_rule(rule: Rule, instance: InstanceEnvelope) -> Proposed:
 
     Raises
     ------
-    RuleFailedError
+    HeuristicError
         If the rule raises, or what it returns is not a solution of this instance.
     KeyboardInterrupt
         At Ctrl-C.
@@ -318,7 +318,7 @@ def apply_rule(rule: Rule, instance: InstanceEnvelope) -> Proposed:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise RuleFailedError(f"raised {because(error, str(rule.source_path))}") from None
+        raise HeuristicError(f"raised {because(error, str(rule.source_path))}") from error
     return proposed(instance, returned)
 
 
@@ -327,7 +327,7 @@ def proposed(instance: InstanceEnvelope, returned: object) -> Proposed:
 
     Raises
     ------
-    RuleFailedError
+    HeuristicError
         If it is neither; the message says why.
     """
     if isinstance(returned, tuple) and len(returned) == 2 and _is_pair(*returned):
@@ -351,7 +351,7 @@ def _bound(instance: InstanceEnvelope, bound: object) -> Objective | None:
         return None
     if len(entries) != len(names) or not all(_is_whole(one) for one in entries):
         wanted = "an integer" if len(names) == 1 else f"{len(names)} integers"
-        raise RuleFailedError(f"returned the bound {shortened(repr(bound))}, not {wanted}")
+        raise HeuristicError(f"returned the bound {shortened(repr(bound))}, not {wanted}")
     whole = tuple(int(one) for one in entries)
     return whole if len(names) > 1 else whole[0]
 
@@ -365,7 +365,7 @@ def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelop
 
     Raises
     ------
-    RuleFailedError
+    HeuristicError
         If it is not one; the message says why.
     """
     solution: type[SolutionEnvelope] = get_problem(instance.problem).Solution()
@@ -377,13 +377,13 @@ def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelop
     if isinstance(returned, SolutionEnvelope):
         if not isinstance(returned, solution):
             theirs = shortened(repr(returned.problem))
-            raise RuleFailedError(f"returned a solution of {theirs}, not of {instance.problem!r}")
+            raise HeuristicError(f"returned a solution of {theirs}, not of {instance.problem!r}")
         found = returned
     else:
         found = _validated(solution, fields, instance, returned)
     if found.instance != instance.name:
         theirs = shortened(repr(found.instance))
-        raise RuleFailedError(f"returned a solution of instance {theirs}, not of {instance.name!r}")
+        raise HeuristicError(f"returned a solution of instance {theirs}, not of {instance.name!r}")
     return found
 
 
@@ -401,11 +401,11 @@ def _validated(
         wanted = f"a Solution or a mapping of {', '.join(fields)}"
         if len(fields) == 1:
             wanted = f"a Solution or its {fields[0]}"
-        raise RuleFailedError(f"returned {_kind(returned)}, not {wanted}")
+        raise HeuristicError(f"returned {_kind(returned)}, not {wanted}")
     try:
         return solution.model_validate(decision)
     except InputError as error:
-        raise RuleFailedError(f"returned what is no solution: {error}") from None
+        raise HeuristicError(f"returned what is no solution: {error}") from error
 
 
 def because(error: BaseException, source: str | None = None) -> str:

@@ -8,8 +8,9 @@ from platform import python_version
 
 from moeopt.core.clock import TimeLimitError
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError, ModelMismatchError, expect
+from moeopt.core.errors import ContradictionError, InputError, expect
 from moeopt.core.futures import Futures
+from moeopt.core.logs import logger_of, one_line
 from moeopt.core.objective import Objective
 from moeopt.core.problem import Violation
 from moeopt.problems.registry import get_problem
@@ -22,6 +23,8 @@ from moeopt.solvers.result import Result, Status, Termination
 from moeopt.solvers.rules import AUTO, Function, Rule
 from moeopt.solvers.task import MODELS, Method, Outcome, Progress, Task, Trace
 from moeopt.solvers.verification import RESERVED, verified, wrong
+
+logger = logger_of(__name__)
 
 SOFTWARE = {
     "cpsat": ["ortools"],
@@ -101,14 +104,16 @@ def solve(
     Returns
     -------
     Result
-        With a solution that passed the checker, or none. A user's rule that raises, or whose
-        solution the checker refuses, has status "failed" and the reason in `raw_status`.
+        With a solution that passed the checker, or none.
 
     Raises
     ------
     InputError
         If an argument is of a wrong type or out of range; the message names it.
-    ModelMismatchError
+    HeuristicError
+        If a heuristic raises, which is the error's cause, or a user's returns no solution, or one
+        that the checker refuses.
+    ContradictionError
         If the checker refuses what a method returns, and neither another solution nor a proof
         stands. A claim that something contradicts is told in `raw_status` and `evidence`.
 
@@ -179,6 +184,8 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
         outcome = Outcome(None, "INTERRUPTED_BEFORE_SOLVING", "interrupted", engine=task.engine)
     outcome.build_s += prepared_s
     result = _result(task, verified(task, outcome))
+    known = result.said, result.objective, result.bound, result.proof
+    logger.info("%s: verified: %s, objective %s, bound %s, proof %s", result.instance, *known)
     if is_auto and outcome.went_on_with is not None:
         return replace(result, method=f"{chosen.name}, then {outcome.went_on_with}")
     return result
@@ -186,7 +193,19 @@ def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
 
 def run_method(task: Task) -> Outcome:
     """Run a task's method, importing its solver now."""
-    return _backend(task.method.backend)(task)
+    name, method = task.instance.name, task.method.name
+    unit = "units" if task.deadline.counts_work else "s"
+    logger.info("%s: %s starts, %.3g %s left", name, method, task.deadline.remaining_s, unit)
+    outcome = _backend(task.method.backend)(task)
+    known = _unpacked(task, outcome.claim), _unpacked(task, outcome.bound)
+    took = outcome.build_s + outcome.solve_s
+    said = one_line(outcome.raw_status)
+    if task.method.kind == "heuristic":
+        logger.info("%s: %s ends: %s, %.3f s", name, method, said, took)
+    else:
+        told = name, method, outcome.engine or outcome.by or "own", *known, said, took
+        logger.info("%s: %s ends (%s): incumbent %s, bound %s, %s, %.3f s", *told)
+    return outcome
 
 
 def _backend(name: str) -> Callable[[Task], Outcome]:
@@ -218,7 +237,7 @@ def _engine(engine: str | None, chosen: Method) -> str | None:
     name = arguments.engine_name(engine)
     if name is not None and chosen.backend != "milp":
         only = f"can be used with method 'milp' only, not with {chosen.name!r}"
-        raise InputError(f"engine: {name!r} {only}")
+        raise InputError(f"{name!r} {only}", field="engine")
     return name
 
 
@@ -228,7 +247,7 @@ def _futures(futures: Futures | None, chosen: Method) -> Futures:
     expect("futures", futures, Futures, what="moeopt.Futures(...)")
     if chosen.backend != "robust":
         raise InputError(
-            f"futures: can be used with method 'robust' only, not with {chosen.name!r}"
+            f"can be used with method 'robust' only, not with {chosen.name!r}", field="futures"
         )
     return futures
 
@@ -237,9 +256,9 @@ def _left_out(without: frozenset[str], known: Collection[str], method: Method) -
     for constraint in without:
         if constraint not in known:
             names = ", ".join(known)
-            raise InputError(f"without: {constraint!r} is not a constraint; known: {names}")
+            raise InputError(f"{constraint!r} is not a constraint; known: {names}", field="without")
     if without and method.backend not in MODELS:
-        raise InputError(f"without: method {method.name!r} has no constraints to leave out")
+        raise InputError(f"method {method.name!r} has no constraints to leave out", field="without")
     return without
 
 
@@ -264,7 +283,7 @@ def _result(task: Task, outcome: Outcome) -> Result:
         violations = task.problem.violations(task.instance, outcome.solution, claimed)
     if method.kind == "heuristic" and outcome.solution is not None:
         if (reason := wrong(task, outcome)) is not None:
-            raise ModelMismatchError(f"{task.instance.name}, method {method.name}: {reason}")
+            raise ContradictionError(f"{task.instance.name}, method {method.name}: {reason}")
         objective = task.checked_objective(outcome.solution)
     task.trace.close(objective, bound)
     return Result(
@@ -305,8 +324,6 @@ def _unpacked(task: Task, value: int | None) -> Objective | None:
 
 
 def _status(outcome: Outcome, objective: int | None, bound: int | None) -> Status:
-    if outcome.failed:
-        return "failed"
     proven = outcome.proof in ("certificate", "own", "confirmed")
     if objective is not None:
         return "optimal" if proven and objective == bound else "feasible"

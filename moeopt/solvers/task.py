@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.futures import Futures
+from moeopt.core.logs import logger_of
 from moeopt.core.objective import Objective, Packing
 from moeopt.core.problem import Engine, ExactMethod
 from moeopt.core.search import Refutation
@@ -17,6 +18,8 @@ from moeopt.solvers.rules import Rule
 
 if TYPE_CHECKING:
     from moeopt.core.formulation import Formulation
+
+logger = logger_of(__name__)
 
 Progress = Callable[[float, Objective | None, Objective | None], None]
 """Called with (seconds, objective, bound) at each improvement, possibly from another thread."""
@@ -152,6 +155,7 @@ class Task:
         TimeLimitError
             If the limit passes meanwhile.
         """
+        logger.info("%s: starting heuristic starts", self.instance.name)
         with self.deadline.told():
             try:
                 self.deadline.checkpoint()
@@ -161,6 +165,13 @@ class Task:
                     self.lower = self._combinatorial_bound()
             finally:
                 self.trace.record(self.upper, self.lower)
+                self._log_start()
+
+    def _log_start(self) -> None:
+        values = self.upper, self.lower
+        known = [None if value is None else self.packing.unpack(value) for value in values]
+        told = "%s: starting heuristic ends: objective %s, combinatorial bound %s"
+        logger.info(told, self.instance.name, *known)
 
     def _start(self) -> tuple[SolutionEnvelope | None, int | None]:
         """Return the heuristic's solution and its objective, if it is one."""
@@ -226,8 +237,6 @@ class Outcome:
         What verification found: see `moeopt.solvers.verification`.
     went_on_with
         The exact method that went on from what this one left open; None if none did.
-    failed
-        Whether the method broke down, `raw_status` saying how: a user's rule can.
     """
 
     solution: SolutionEnvelope | None
@@ -248,4 +257,3 @@ class Outcome:
     solve_s: float = 0.0
     engine: str | None = None
     went_on_with: str | None = None
-    failed: bool = False

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moeopt.core.clock import TimeLimitError
-from moeopt.core.errors import InputError, ModelMismatchError
+from moeopt.core.errors import ContradictionError, InputError
+from moeopt.core.logs import logger_of
 from moeopt.core.search import Refutation
 from moeopt.core.wording import shown
 from moeopt.solvers.evidence import Claim, Kind, Proof
@@ -28,6 +29,8 @@ from moeopt.solvers.task import Outcome, Task, Trace
 
 if TYPE_CHECKING:
     from moeopt.core.cpsat import Way
+
+logger = logger_of(__name__)
 
 BY = "cp-sat"
 
@@ -49,7 +52,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
 
     Raises
     ------
-    ModelMismatchError
+    ContradictionError
         If the checker refuses the solution, and neither a solution nor a proof stands.
     """
     if outcome.proof is not None or task.method.kind != "exact":
@@ -345,7 +348,7 @@ class _Verification:
         nothing = self.objective is None and outcome.proven is None
         if self.refused is not None and nothing:
             where = f"{self.task.instance.name}, method {self.task.method.name}"
-            raise ModelMismatchError(f"{where}: {self.refused}")
+            raise ContradictionError(f"{where}: {self.refused}")
         return outcome
 
     def _note(self, engine: str, way: str, kind: Kind, value: int | None, reason: str = "") -> None:
@@ -356,6 +359,7 @@ class _Verification:
         self._say(str(claim))
 
     def _say(self, words: str) -> None:
+        logger.debug("%s: claim: %s", self.task.instance.name, words)
         self.outcome.raw_status += f"; {words}"
 
 

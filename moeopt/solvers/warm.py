@@ -85,7 +85,9 @@ def warm(
     count = os.cpu_count() or 1 if jobs is None else arguments.integer("jobs", jobs, 1, 1024)
     begin = perf_counter()
     if not kernel_folder():
-        raise InputError("warm: no folder for kernels can be written to; set MOEOPT_CACHE_DIR")
+        raise InputError(
+            "no folder for kernels can be written to; set MOEOPT_CACHE_DIR", field="warm"
+        )
     folder = Path(kernel_folder())
     mark = folder / f"warm-{llvm.get_host_cpu_name()}"
     if mark.exists() and mark.read_text() == _sizes(folder):

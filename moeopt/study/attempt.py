@@ -25,10 +25,17 @@ from time import monotonic
 from typing import Literal, Protocol
 
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError, ModelMismatchError, MoeoptError
+from moeopt.core.errors import (
+    ContradictionError,
+    HeuristicError,
+    InputError,
+    LimitError,
+    MoeoptError,
+)
 from moeopt.core.objective import Objective
+from moeopt.core.settlements import split_name
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.result import Result
+from moeopt.solvers.result import Result, failed_result
 from moeopt.solvers.rules import Rule, load_rule
 from moeopt.solvers.run import solve
 from moeopt.solvers.task import Progress
@@ -98,18 +105,6 @@ _ONE_AT_A_TIME = Lock()
 """Dask may run several tasks in one process; the clock wants the process for itself."""
 
 
-class SolveFailedError(MoeoptError):
-    """A solve that gave no result: its method or its process broke down."""
-
-    exit_code = 5
-
-
-class WorkerDiedError(SolveFailedError):
-    """A worker process ended during its solve: killed, or out of memory."""
-
-    exit_code = 4
-
-
 @dataclass(frozen=True)
 class Solved:
     """A result, and what else is kept of the solve.
@@ -145,10 +140,10 @@ class Failure:
         """Return the error that stands for it."""
         kinds: dict[str, type[MoeoptError]] = {
             "input": InputError,
-            "rule": InputError,
-            "mismatch": ModelMismatchError,
-            "crash": SolveFailedError,
-            "died": WorkerDiedError,
+            "rule": HeuristicError,
+            "mismatch": ContradictionError,
+            "crash": ContradictionError,
+            "died": LimitError,
         }
         return kinds[self.kind](self.message)
 
@@ -159,18 +154,8 @@ Ended = Solved | Failure
 
 def failed_solve(problem: str, instance: str, key: Key, failure: Failure) -> Solved:
     """Return what stands for a failure among results: nothing but its status and its reason."""
-    result = Result(
-        problem=problem,
-        instance=instance,
-        method=key.method,
-        engine=None,
-        seed=key.seed,
-        workers=key.workers,
-        status="failed",
-        termination="completed",
-        raw_status=failure.message,
-    )
-    return Solved(result)
+    known = (problem, instance), key.method, key.seed, key.workers
+    return Solved(failed_result(*known, failure.message))
 
 
 def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
@@ -190,17 +175,16 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
                 on_progress=on_progress,
                 **json.loads(key.options),
             )
-        if result.status == "failed":
-            return Failure("rule", result.raw_status)
         result = replace(result, method=key.method)
         return Solved(result, _facts(job, result), machine())
+    except HeuristicError as error:
+        return _of_heuristic(job, error)
     except InputError as error:
         return Failure("input", str(error))
-    except ModelMismatchError as error:
+    except ContradictionError as error:
         return Failure("mismatch", str(error))
     except Exception as error:  # a bug in one method must not end a campaign of hours
-        text = f"{type(error).__name__}: {error}"
-        return Failure("crash", text, traceback.format_exc())
+        return _crash(error)
 
 
 def _rule(job: Job) -> Rule | None:
@@ -235,6 +219,20 @@ def _facts(job: Job, result: Result) -> Facts:
     if (knew := problem.information(result.method, job.instance)) is not None:
         facts["knew"] = knew
     return facts
+
+
+def _of_heuristic(job: Job, error: HeuristicError) -> Failure:
+    """Return a heuristic's failure; that one of the problem's own raises is a bug of ours."""
+    known = get_problem(job.instance.problem).known_heuristic(split_name(job.key.method)[0])
+    cause = error.__cause__
+    if job.rule is not None or known is None or cause is None:
+        return Failure("rule", error.reason)
+    return _crash(cause)
+
+
+def _crash(error: BaseException) -> Failure:
+    text = f"{type(error).__name__}: {error}"
+    return Failure("crash", text, "".join(traceback.format_exception(error)))
 
 
 @cache

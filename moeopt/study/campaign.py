@@ -15,7 +15,7 @@ from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name, field_err
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.untrusted import MAX_TOML_BYTES, check_toml, read_bytes, reading
-from moeopt.core.wording import unknown
+from moeopt.core.wording import suggested, unknown
 from moeopt.problems.files import load
 from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, MAX_SEED
 from moeopt.solvers.backends import ENGINES
@@ -65,7 +65,7 @@ def load_all(source: Source) -> list[Loaded]:
         return [_with_family(path)]
     files = instance_files(path)
     if not files:
-        raise InputError(f"{path}: holds no instance files (*.json, *.json.gz)")
+        raise InputError("holds no instance files (*.json, *.json.gz)", where=path)
     return [_with_family(file) for file in files]
 
 
@@ -115,7 +115,7 @@ _Choice = Annotated[Choice, PlainValidator(_choice)]
 
 def _engine(name: str) -> str:
     if name not in ENGINES:
-        raise field_error([], unknown(name, ENGINES, "known engines"))
+        raise field_error([], unknown(name, ENGINES, "known engines"), suggested(name, ENGINES))
     return name
 
 
@@ -242,7 +242,7 @@ def make_settings(
         "with": rules,
         "prove_again": prove_again,
     }
-    with validated():
+    with validated(model=Settings):
         return Settings.model_validate(values)
 
 
@@ -267,19 +267,19 @@ def read_campaign(path: Path) -> Campaign:
     """
     data = _read_toml(path) if path.suffix == ".toml" else read_object(path)
     given = {key: data.pop(key) for key in ("campaign", "part") if key in data}
-    with validated(f"{path}: "):
+    with validated(path, _Head):
         head = _Head.model_validate(given)
     parts = (
         [("", {})] if head.part is None else [(f"part[{i}].", p) for i, p in enumerate(head.part)]
     )
     shared = max((len(of) for of in data.values() if isinstance(of, list)), default=0)
     if len(parts) * shared > MOST_SOLVES:
-        raise InputError(f"{path}: part: {len(parts)} parts that share {shared} values")
+        raise InputError(f"{len(parts)} parts that share {shared} values", where=path, field="part")
     return Campaign([_part(path, where, data | own) for where, own in parts], head.campaign)
 
 
 def _part(path: Path, where: str, data: dict[str, object]) -> Part:
-    with validated(f"{path}: {where}"):
+    with validated(path, _PartOfFile, where):
         part = _PartOfFile.model_validate(data)
     settings = Settings.model_validate(part.model_dump(by_alias=True, exclude={"instances"}))
     methods, rules = (
@@ -304,4 +304,4 @@ def _read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+        raise InputError(f"not valid TOML: {error}", where=path) from None

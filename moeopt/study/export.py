@@ -93,7 +93,7 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     try:
         pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise InputError(f"{path}: Parquet needs pyarrow, the extra 'parquet'") from None
+        raise InputError("Parquet needs pyarrow, the extra 'parquet'", where=path) from None
     types = {"objective": pa.list_(pa.int64())}
     types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])

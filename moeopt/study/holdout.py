@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.errors import InputError, expect
+from moeopt.core.errors import HeuristicError, InputError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import first_key
@@ -332,10 +332,12 @@ def holdout(
     observed = arguments.an_instance(observed)
     instances = _instances(later)
     problem = observed.problem
-    distance = check_later(observed, instances) if check else 0
+    distance = check_later(observed, instances) if arguments.flag("check", check) else 0
     rule = sample_rule or get_problem(problem).sample_rule
     if rule is None or any(one.problem != problem for one in instances):
-        raise InputError(f"later: must be of {problem}, whose decisions must outlast their loads")
+        raise InputError(
+            f"must be of {problem}, whose decisions must outlast their loads", field="later"
+        )
     limit, reference_limit = (
         arguments.limits(seconds, None) for seconds in (time_limit_s, reference_limit_s)
     )
@@ -379,7 +381,7 @@ def _instances(later: InstanceEnvelope | Sequence[InstanceEnvelope]) -> list[Ins
     for number, one in enumerate(later):
         expect(f"later[{number}]", one, InstanceEnvelope, what="an instance")
     if not later:
-        raise InputError("later: must be one instance at least")
+        raise InputError("must be one instance at least", field="later")
     return list(later)
 
 
@@ -388,7 +390,7 @@ def _schedules(problem: str, given: Schedule | Sequence[Schedule]) -> list[Sched
     for one in found:
         schedule_name(one)
     if not found:
-        raise InputError("schedule: must be one at least")
+        raise InputError("must be one at least", field="schedule")
     return found if get_problem(problem).schedulers else found[:1]
 
 
@@ -398,7 +400,7 @@ def _methods(
     """Return the methods, the sample rule first, every one once."""
     home = get_problem(problem)
     if isinstance(given, str):
-        raise InputError(f"methods: must be a list of names, not one: write [{given!r}]")
+        raise InputError(f"must be a list of names, not one: write [{given!r}]", field="methods")
     usual = [home.exact[0].name, *[ROBUST] * home.has(ROBUST)]
     chosen: dict[str, Method] = {}
     for one in [rule, *(usual if given is None else given), *beside]:
@@ -414,7 +416,11 @@ def _decide(
     found = get_method(get_problem(observed.problem), method)
     begin = perf_counter()
     later = futures if found.backend == "robust" else None
-    result = solve(observed, method, **limit.asked, seed=seed, futures=later)
+    try:
+        result = solve(observed, method, **limit.asked, seed=seed, futures=later)
+    except HeuristicError as error:
+        said = f"failed: {error.reason}"
+        return Row(found.name, NONE, seconds=perf_counter() - begin, reason=said), None
     seconds = perf_counter() - begin
     reason = "" if result.solution is not None else f"{result.status}: {result.raw_status}"
     row = Row(result.method, NONE, seconds=seconds, status=result.status, reason=reason)

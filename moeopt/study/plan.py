@@ -198,7 +198,7 @@ def make_plan(campaign: Campaign) -> Solves:
             chosen = list(_chosen(instance, part.settings, own, digest in observed, known))
             solves += len(chosen) * part.settings.times
             if solves > MOST_SOLVES:
-                raise InputError(f"campaign: asks for more than {MOST_SOLVES:,} solves")
+                raise InputError(f"asks for more than {MOST_SOLVES:,} solves", field="campaign")
             for key, one in _solves(digest, part.settings, chosen):
                 if one.spared:
                     spared.add(key)
@@ -323,7 +323,9 @@ def _chosen(
             try:
                 meant = [get_method(problem, choice)]
             except InputError as error:
-                raise InputError(f"{error}; and {', '.join(GROUPS)} for several") from None
+                reason = f"{error.reason}; and {', '.join(GROUPS)} for several"
+                parts = {"field": error.field, "suggestion": error.suggestion}
+                raise InputError(reason, where=error.where, **parts) from None
         for method in meant:
             proves |= method.kind == "exact"
             name = AUTO if choice == AUTO else method.name

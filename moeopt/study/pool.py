@@ -98,8 +98,6 @@ class Pool:
     """
 
     def __init__(self, jobs: int, watch: Watch) -> None:
-        if not 1 <= jobs <= 1024:
-            raise InputError(f"jobs: must be from 1 to 1024, not {jobs}")
         self._watch = watch
         self._waiting: deque[Job] = deque()
         self._mean_s = inf

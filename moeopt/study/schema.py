@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import StoreError
 from moeopt.core.wording import shortened, shown
 
 APPLICATION_ID = 0x6D6F656F
@@ -93,15 +93,15 @@ CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
 
 @contextmanager
 def readable_errors(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into an InputError that names the file."""
+    """Turn SQLite's errors into a StoreError that names the file."""
     try:
         yield
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-            raise InputError(f"{path}: not a store of moeopt") from None
-        raise InputError(f"{path}: the store cannot be used: {shortened(str(error))}") from None
+            raise StoreError(f"{path}: not a store of moeopt") from None
+        raise StoreError(f"{path}: the store cannot be used: {shortened(str(error))}") from None
     except (UnicodeDecodeError, OverflowError):
-        raise InputError(f"{path}: the store cannot be used: it is damaged") from None
+        raise StoreError(f"{path}: the store cannot be used: it is damaged") from None
 
 
 def connect(path: str, create: bool) -> sqlite3.Connection:
@@ -115,11 +115,13 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
 
     Raises
     ------
-    InputError
+    StoreError
         If the file cannot be opened, is not a store, or was made by another moeopt.
     """
     if not create and path != MEMORY:
         _need_file(path)
+    if "\0" in path:
+        raise StoreError(f"{shortened(path)}: the store cannot be used: no path has a null byte")
     with readable_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
@@ -135,7 +137,7 @@ def to_read(path: str) -> sqlite3.Connection:
 
     Raises
     ------
-    InputError
+    StoreError
         If the file cannot be opened, or is no store of this version.
     """
     _need_file(path)
@@ -145,7 +147,7 @@ def to_read(path: str) -> sqlite3.Connection:
         try:
             connection.execute("PRAGMA query_only = ON")
             if not _recognised(connection, path):
-                raise InputError(f"{path}: is no store")
+                raise StoreError(f"{path}: is no store")
         except BaseException:
             connection.close()
             raise
@@ -159,9 +161,9 @@ def is_writable(path: str | Path) -> bool:
 
 def _need_file(path: str) -> None:
     if not Path(path).is_file():
-        raise InputError(f"{path}: cannot be read: there is no such store")
+        raise StoreError(f"{path}: cannot be read: there is no such store")
     if Path(path).stat().st_size == 0:
-        raise InputError(f"{path}: is empty, and no store")
+        raise StoreError(f"{path}: is empty, and no store")
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
@@ -185,14 +187,14 @@ def _recognised(connection: sqlite3.Connection, path: str) -> bool:
     if application == APPLICATION_ID:
         [version] = connection.execute("PRAGMA user_version").fetchone()
         if version != SCHEMA_VERSION:
-            raise InputError(
+            raise StoreError(
                 f"{path}: the store has schema {version}, this moeopt knows {SCHEMA_VERSION}: "
                 "another moeopt made it"
             )
         _refuse_what_computes(connection, path)
         return True
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-        raise InputError(f"{path}: an SQLite database, but not a store of moeopt")
+        raise StoreError(f"{path}: an SQLite database, but not a store of moeopt")
     return False
 
 
@@ -204,7 +206,7 @@ def _refuse_what_computes(connection: sqlite3.Connection, path: str) -> None:
     """Refuse a store in which reading a row may take for ever, or do something: views, triggers."""
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         if kind not in ("table", "index") or COMPUTES.search(str(sql)):
-            raise InputError(f"{path}: has a {kind} {shown(name)} that computes, and is refused")
+            raise StoreError(f"{path}: has a {kind} {shown(name)} that computes, and is refused")
 
 
 def _to_write_ahead_log(connection: sqlite3.Connection) -> None:

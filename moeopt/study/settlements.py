@@ -168,7 +168,7 @@ def _check_heuristics(problem: AnyProblem, methods: Sequence[str] | None) -> Non
         if name not in known or known[name].kind != "heuristic":
             heuristics = ", ".join(n for n, method in known.items() if method.kind == "heuristic")
             raise InputError(
-                f"method: {name!r} is no heuristic of {problem.name}; known: {heuristics}"
+                f"{name!r} is no heuristic of {problem.name}; known: {heuristics}", field="method"
             )
 
 
@@ -256,7 +256,7 @@ def _made_anew(
         if file is None or not file.is_file() or "deduped" in trace:
             return None
         if digest(file, MAX_FILE_BYTES) != trace.get("sha256"):
-            raise InputError(f"{file}: is not the trace that {instance.name} is from")
+            raise InputError(f"is not the trace that {instance.name} is from", where=file)
         arguments["trace"] = read_trace(file)
     known = fields.keys() - (WHERE if settlement == BATCH else ())
     options = {name: of for name, of in record.options.items() if name in known}
@@ -327,7 +327,7 @@ def jointly(
     problem = get_problem(name)
     _check_heuristics(problem, methods)
     if others or not problem.settlements():
-        raise InputError("--points: needs instances of one problem that has assumptions")
+        raise InputError("needs instances of one problem that has assumptions", field="--points")
     chosen = list(methods or [problem.published])
     grid = [s for s in problem.settlements() if not s.methods or {*s.methods} & {*chosen}]
     size = prod(len(s.values) for s in grid)

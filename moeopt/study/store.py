@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, TypeAdapter
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, validated
-from moeopt.core.errors import InputError, about
+from moeopt.core.errors import InputError, StoreError
 from moeopt.core.json_files import MAX_FILE_BYTES, JsonObject
 from moeopt.core.objective import Objective
 from moeopt.core.problem import Violation
@@ -67,7 +67,7 @@ class Store:
 
     Raises
     ------
-    InputError
+    StoreError
         Here and in every method: if the file is not a store, was made by another moeopt, or can
         not be read or written.
     """
@@ -188,7 +188,7 @@ class Store:
             cost, low = _objective(objective), _objective(bound)
             solution = unpacked_solution(problem, blob)
         if cost is None or solution is None:
-            raise InputError(f"{self.path}: what is known of {content_hash} is not readable")
+            raise StoreError(f"{self.path}: what is known of {content_hash} is not readable")
         return Known(str(method), cost, low, solution)
 
     def rows(self) -> list[Row]:
@@ -234,7 +234,7 @@ class Store:
         with readable_errors(self.path):
             found = self._connection.execute(query, (content_hash,)).fetchone()
         if found is None:
-            raise InputError(f"{self.path}: the store has no instance {content_hash}")
+            raise StoreError(f"{self.path}: the store has no instance {content_hash}")
         with _row_of(self.path):
             return unpacked_instance(*found)
 
@@ -352,9 +352,12 @@ def _failure(columns: Sequence[object]) -> Failure:
 
 @contextmanager
 def _row_of(path: str) -> Iterator[None]:
-    """Turn what is wrong with a row into an InputError; rows are data from strangers, too."""
-    with about(path), validated("a row of the store: "):
-        yield
+    """Turn what is wrong with a row into a StoreError; rows are data from strangers, too."""
+    try:
+        with validated("a row of the store"):
+            yield
+    except InputError as error:
+        raise StoreError(f"{path}: {error}") from None
 
 
 def key_from(columns: Sequence[Any]) -> Key:

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
+from types import NoneType
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
+from moeopt.core.logs import logger_of
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.arguments import MAX_WORKERS, a_function, integer
 from moeopt.solvers.methods import method_kind
 from moeopt.study.attempt import Ended, Executor, Failure, Here, Watch, execute
 from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
@@ -16,6 +19,8 @@ from moeopt.study.rows import Row as Row  # these two are imported from here as 
 from moeopt.study.rows import compare
 from moeopt.study.schema import MEMORY
 from moeopt.study.store import Store
+
+logger = logger_of(__name__)
 
 
 def gap(
@@ -146,6 +151,11 @@ def run_campaign(
         As in `gap`; or if the store cannot be used, or holds some of the solves and `resume` is
         False.
     """
+    expect("store", store, str, Path, Store, NoneType, what="a path or a store")
+    expect("executor", executor, str, NoneType, what="dask://HOST:PORT")
+    expect("watch", watch, Watch, NoneType, what="a Watch")
+    jobs = integer("jobs", jobs, 1, MAX_WORKERS)
+    a_function("on_start", on_start)
     plan = make_plan(campaign)
     watch = watch or Watch()
     opened = nullcontext(store) if isinstance(store, Store) else Store(store or MEMORY)
@@ -159,6 +169,7 @@ def run_campaign(
                 f"{results.path}: holds {run.done} of these {run.total} solves already; "
                 "--resume (resume=True) goes on with the others"
             )
+        logger.info("campaign: %d solves, of which %d are stored", run.total, run.done)
         results.enroll(plan.entries)
         watch.planned(run.total, run.done)
         watch.spared(plan.spared, plan.doubts)
@@ -247,12 +258,24 @@ class _Run:
     def _tell(self, job: Job, ended: Ended) -> None:
         self._kept = None
         self.done += 1
+        self._log(job, ended)
         if isinstance(ended, Failure):
             self._watch.failed(job, ended)
             return
         self._watch.solved(job, ended.result)
         if ended.result.termination == "interrupted":
             raise KeyboardInterrupt
+
+    def _log(self, job: Job, ended: Ended) -> None:
+        """Write how a solve ended to the log."""
+        if isinstance(ended, Failure):
+            said = f"failed: {ended.message}"
+        else:
+            r = ended.result
+            seconds = r.build_s + r.solve_s
+            said = f"{r.said}, objective {r.objective}, bound {r.bound}, {seconds:.3f} s"
+        cell = self.done, self.total, job.instance.name, job.key.method
+        logger.info("%d of %d: %s, %s: %s", *cell, said)
 
 
 def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Executor:

@@ -13,9 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
 from moeopt.core.problem import NOTHING, THIS_STEP
-from moeopt.core.wording import markdown_code, markdown_table, markdown_text, unknown
+from moeopt.core.wording import markdown_code, markdown_table, markdown_text, unknown_name
 from moeopt.study.attempt import LAW
 from moeopt.study.rows import Row, each_once, grouped, named
 
@@ -124,7 +123,7 @@ def split_by(rows: Iterable[Row], fact: str) -> list[Row]:
     found = list(rows)
     known = sorted({name for row in found for name in row.facts})
     if found and fact not in known:
-        raise InputError(f"--by: {unknown(fact, known, 'facts of these rows')}")
+        raise unknown_name("--by", fact, known, "facts of these rows")
     order = {family: number for number, family in enumerate(dict.fromkeys(r.family for r in found))}
 
     def place(row: Row) -> tuple[int, float, str]:

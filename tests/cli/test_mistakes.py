@@ -106,7 +106,7 @@ MISTAKES = {
     "machine set trimoe dram.capacity_gb=much --out m.json": "e.g. 24 or 512MiB",
     "solve negative.json": "experts[0].gpu_ns: must be at least 0, not -5",
     "solve fraction.json": "experts[0].gpu_ns: must be an integer, not 0.5",
-    "solve unit.json": "experts[0].gpu_ns: is missing; is it gpu_ms?",
+    "solve unit.json": "experts[0].gpu_ms: is not a known key; did you mean gpu_ns?",
     # missing files and arguments
     "solve": "INSTANCES: is missing: Instance files (moeopt solve --help)",
     "solve a.jsn": "did you mean a.json",

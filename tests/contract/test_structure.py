@@ -80,6 +80,27 @@ def test_no_private_interface_of_a_dependency(sources: dict[Path, str]) -> None:
     assert [str(path) for path, text in sources.items() if PRIVATE.search(text)] == []
 
 
+def calls(text: str, name: str) -> int:
+    """Return how often a function is called by its plain or last name."""
+    found = (one.func for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Call))
+    names = (getattr(one, "id", None) or getattr(one, "attr", None) for one in found)
+    return sum(one == name for one in names)
+
+
+def test_the_library_never_prints(sources: dict[Path, str]) -> None:
+    """The command line does, and the checker of certificates where it is a program of its own."""
+    programs = {Path("certificates", "certificate.py")}
+    library = {p: text for p, text in sources.items() if p.parts[0] != "cli" and p not in programs}
+    assert [str(path) for path, text in library.items() if calls(text, "print")] == []
+    assert calls("print(1)", "print") == 1
+
+
+def test_loggers_are_made_in_one_place(sources: dict[Path, str]) -> None:
+    """With the null handler; the command line adds one that writes, a cluster silences Dask's."""
+    made = {path.as_posix() for path, text in sources.items() if calls(text, "getLogger")}
+    assert made == {"core/logs.py", "cli/main.py", "study/cluster.py"}
+
+
 def test_a_model_is_written_in_integers() -> None:
     """As rows of CP-SAT's; `moeopt.core.linear` alone turns them into a MILP."""
     for name in PROBLEMS:

@@ -141,6 +141,7 @@ for line in sys.stdin:
             os.chdir(folder)
             os.environ.update(variables)
             if "MOST_BYTES" in variables:
+                sys.dont_write_bytecode = True  # Python does not notice that its own is cut short
                 resource.setrlimit(resource.RLIMIT_FSIZE, (int(variables["MOST_BYTES"]),) * 2)
             exec(source, {})
             sys.stdout.flush()

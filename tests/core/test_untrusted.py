@@ -164,7 +164,7 @@ def test_a_store_that_computes_is_refused(statement: str, tmp_path: Path) -> Non
         database.execute(statement)
         database.commit()
     for store in (partial(Store, file), partial(Store, file, read_only=True)):
-        with pytest.raises(InputError, match="that computes, and is refused"):
+        with pytest.raises(moeopt.StoreError, match="that computes, and is refused"):
             store()
 
 
@@ -172,7 +172,7 @@ def test_an_empty_file_is_no_store(tmp_path: Path) -> None:
     """And stays empty."""
     file = tmp_path / "empty.db"
     file.touch()
-    with pytest.raises(InputError, match="is empty, and no store"):
+    with pytest.raises(moeopt.StoreError, match="is empty, and no store"):
         Store(file, create=False)
     assert file.stat().st_size == 0
 

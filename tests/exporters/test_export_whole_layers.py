@@ -12,7 +12,7 @@ import pytest
 import moeopt
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
-from tests.rooms.exporters import NoPlanError, OptionValue
+from tests.rooms.exporters import OptionValue
 from tests.rooms.placement import Instance
 from tests.rooms.sim import override
 
@@ -157,7 +157,9 @@ def test_where_no_whole_layers_fit_it_is_said() -> None:
     """All slots must be used, and no whole layers use them all: exit code 3."""
     given = instance(0, 7, fill=True)
     solution = plan(given, [[0, 1], [0, 1], [0, 1], [0]])
-    with pytest.raises(NoPlanError, match="whole layers on the GPU or off it: infeasible") as error:
+    with pytest.raises(
+        moeopt.InfeasibleError, match="whole layers on the GPU or off it: infeasible"
+    ) as error:
         moeopt.export(solution, given, to="llama.cpp", model=shape())
     assert error.value.exit_code == 3
 

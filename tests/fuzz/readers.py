@@ -18,7 +18,7 @@ import moeopt
 from benchmarks.traces.formats import read_published
 from instances.tools.entries import open_table, problem_table, short_table, stem
 from instances.tools.submissions import certificate_faults, certified, submitted
-from moeopt import InputError, ModelMismatchError, get_machine
+from moeopt import ContradictionError, InputError, StoreError, get_machine
 from tests.gguf_files import F32, header, write_gguf
 from tests.interop.torch_files import saved
 from tests.rooms.certificates import certificate
@@ -29,7 +29,7 @@ from tests.rooms.study import Libraries, Store, read_campaign, resettled
 
 ROOT = Path(__file__).parents[2]
 
-REFUSALS = (InputError, certificate.RefusedError)
+REFUSALS = (InputError, StoreError, certificate.RefusedError)
 """What a reader may raise, whatever the file holds."""
 
 
@@ -100,7 +100,7 @@ def _read_store(path: Path) -> Any:
     with Store(path, create=False) as store:
         try:
             rows = store.rows()
-        except ModelMismatchError as error:  # numbers that contradict each other: exit code 5
+        except ContradictionError as error:  # numbers that contradict each other: exit code 5
             raise InputError(str(error)) from None
         return rows, [store.instance(one.content_hash) for one in store.instances()]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moeopt import InfeasibleError
 from tests.planner.small_plans import (
     GIB,
     MODEL,
@@ -26,14 +27,13 @@ from tests.rooms.planner import (
     page,
 )
 from tests.rooms.planner import planned as planned_module
-from tests.rooms.sim import NoRoomError
 
 MIB = 2**20
 
 
 def refused(**options: Any) -> str:
     """Return what is said where nothing fits; it is said before anything is solved."""
-    with pytest.raises(NoRoomError) as error:
+    with pytest.raises(InfeasibleError) as error:
         planned_for(**options)
     assert error.value.exit_code == 3
     assert "\n" not in str(error.value)
@@ -119,7 +119,7 @@ def test_what_just_fits() -> None:
     parts = memory(asked)
     exact = (parts["total"] - parts["dense"] - parts["kv_cache"]) / GIB
     check_memory(request(reserved_gib=exact))
-    with pytest.raises(NoRoomError):
+    with pytest.raises(InfeasibleError):
         check_memory(request(reserved_gib=exact + 1e-6))
 
 
@@ -186,7 +186,7 @@ def _stop(*_: object) -> None:
 def test_an_unstated_host_is_not_checked() -> None:
     """A machine that does not say how much it has holds anything."""
     check_memory(request(machine=machine_of(host_gib=None)))
-    with pytest.raises(NoRoomError):
+    with pytest.raises(InfeasibleError):
         check_memory(request(machine=machine_of(2.0, host_gib=1.5)))
 
 

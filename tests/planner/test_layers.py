@@ -9,7 +9,7 @@ from moeopt import InputError, get_machine
 from tests.rooms.cli import run
 from tests.rooms.planner import PlanOptions, plan_layers
 from tests.rooms.planner import layers_page as page
-from tests.rooms.sim import NoRoomError, get_model
+from tests.rooms.sim import get_model
 
 COMMAND = "plan --machine rtx4090+ryzen-am5 --model glm-4.5-air --bits Q4_K_M --context 16k"
 
@@ -39,7 +39,7 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(capsys.readouterr().out)
     assert {one["kv_bits"] for one in data["settings"]} == {4.5}
     machine, model = get_machine("rtx4090+ryzen-am5"), get_model("deepseek-v3")
-    with pytest.raises(NoRoomError):
+    with pytest.raises(moeopt.InfeasibleError):
         plan_layers(
             moeopt.set_machine(machine, {"dram.capacity_gb": 64}),
             model,

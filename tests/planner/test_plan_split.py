@@ -13,7 +13,7 @@ from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
 from tests.rooms.planner import plan_split, split_page
-from tests.rooms.sim import NoRoomError, get_model, plain_machine
+from tests.rooms.sim import get_model, plain_machine
 from tests.rooms.split import Instance, Options, Solution
 
 
@@ -206,7 +206,9 @@ def test_what_cannot_fit_names_every_device() -> None:
     machine = moeopt.set_machine(
         moeopt.get_machine("2xrtx3090+epyc-7002"), {"dram.capacity_gb": 64}
     )
-    with pytest.raises(NoRoomError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB") as caught:
+    with pytest.raises(
+        moeopt.InfeasibleError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB"
+    ) as caught:
         plan_split(machine, get_model("deepseek-v3"), Options(bits="Q4_K_M"))
     assert caught.value.exit_code == 3
 

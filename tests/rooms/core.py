@@ -26,6 +26,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.cores": ("available_cores",),
         "moeopt.core.cpsat as cpsat": (),
         "moeopt.core.envelope": ("InstanceEnvelope", "LARGEST_SUM", "SolutionEnvelope"),
+        "moeopt.core.errors": ("about",),
         "moeopt.core.formulation": ("Formulation",),
         "moeopt.core.json_files as json_files": ("check_file", "check_folder", "read_object"),
         "moeopt.core.lazy as lazy": ("EVERY_PROBLEM", "HEURISTICS", "lazy_names"),
@@ -73,7 +74,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.view": ("Bar", "Lane", "longest_first"),
         "moeopt.core.wording": (
             "csv_text",
-            "describe",
+            "input_error",
             "markdown_code",
             "markdown_text",
             "meant",

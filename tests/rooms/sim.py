@@ -46,7 +46,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.sim.machines.runtimes.command": ("override", "ratio_of"),
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
-        "moeopt.sim.machines.runtimes.memory": ("CACHE_TYPES", "NoRoomError"),
+        "moeopt.sim.machines.runtimes.memory": ("CACHE_TYPES",),
         "moeopt.sim.machines.runtimes.options": ("PredictOptions",),
         "moeopt.sim.machines.runtimes.predict": ("PARTS", "fewest_cpu_blocks"),
         "moeopt.sim.machines.runtimes.profile": ("as_vector", "get_runtime", "runtimes"),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from moeopt import get_machine
 from tests.refusals import refused
-from tests.rooms.core import describe
+from tests.rooms.core import input_error
 from tests.rooms.sim import Cpu, Curve, Machine, Numa, TimeTable, get_model
 
 RISING = Curve(scale="linear", points=((0, 0.0), (256, 0.3), (512, 0.6)))
@@ -21,7 +21,7 @@ def fault(model: type[Any], data: Any) -> str:
     """Return the one line that says what is wrong with the data of a machine or curve."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(data)
-    return describe(caught.value)
+    return str(input_error(caught.value))
 
 
 def test_a_linear_curve_is_straight_between_points() -> None:

@@ -111,7 +111,7 @@ def test_a_solution_of_another_instance_is_refused() -> None:
         moeopt.check(INSTANCE, solution)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heuristics, "greedy", lambda instance: solution)
-        with pytest.raises(moeopt.ModelMismatchError, match="its solution is of instance"):
+        with pytest.raises(moeopt.ContradictionError, match="its solution is of instance"):
             moeopt.solve(INSTANCE, "greedy")
 
 

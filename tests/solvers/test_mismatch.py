@@ -32,7 +32,7 @@ def reasons(method: str, rule: str) -> str:
     for seed in range(6):
         try:
             result = moeopt.solve(random_instance_for(rule, seed), method, warm_start=False)
-        except moeopt.ModelMismatchError as error:
+        except moeopt.ContradictionError as error:
             found.append(str(error))
         else:
             found += [claim.reason for claim in result.evidence.refuted]
@@ -53,7 +53,7 @@ def test_a_decoder_that_reads_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -
     """The decoded solution is checked, not the solver's variables."""
     nowhere = Solution(instance=INSTANCE.name, assignment=(None,) * 7)
     monkeypatch.setattr(cpsat.Model, "decode", lambda self, value: nowhere)
-    with pytest.raises(moeopt.ModelMismatchError, match="TD-C1"):
+    with pytest.raises(moeopt.ContradictionError, match="TD-C1"):
         moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
     kept = moeopt.solve(INSTANCE, "cp-sat")  # the starting solution stands
     assert kept.objective == moeopt.solve(INSTANCE, "trimoe").objective
@@ -64,7 +64,7 @@ def test_a_heuristic_with_an_invalid_solution(monkeypatch: pytest.MonkeyPatch) -
     """Heuristics are checked, too."""
     nowhere = Solution(instance=INSTANCE.name, assignment=(None,) * 7)
     monkeypatch.setattr(heuristics, "greedy", lambda instance: nowhere)
-    with pytest.raises(moeopt.ModelMismatchError, match="TD-C1"):
+    with pytest.raises(moeopt.ContradictionError, match="TD-C1"):
         moeopt.solve(INSTANCE, "greedy")
 
 
@@ -102,5 +102,5 @@ def test_a_model_that_cpsat_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
         self.model.add(2**62 * huge + 2**62 * self.makespan <= 5)
 
     monkeypatch.setattr(cpsat.Model, "td_c3_gpu_is_serial", overflow)
-    with pytest.raises(moeopt.ModelMismatchError, match=r"CP-SAT rejects the model: .*huge"):
+    with pytest.raises(moeopt.ContradictionError, match=r"CP-SAT rejects the model: .*huge"):
         moeopt.solve(INSTANCE, "cp-sat", warm_start=False)

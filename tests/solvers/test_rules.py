@@ -20,7 +20,7 @@ from tests.refusals import refused
 from tests.rooms.cli import run
 from tests.rooms.layout import Solution as LayoutSolution
 from tests.rooms.solvers import Rule, load_rule, rules
-from tests.rooms.tri_domain import Instance, Solution
+from tests.rooms.tri_domain import Instance, Solution, heuristics
 
 INSTANCE = random_instance(4, experts=7)
 ON_GPU = ["gpu"] * 7
@@ -100,7 +100,10 @@ def exits(instance: Instance) -> None:
         (lambda i: 5, "returned an int, not a Solution or its assignment"),
         (lambda i: "gpu", "returned a str, not a Solution or its assignment"),
         (lambda i: ["gpu", "tpu"], "returned what is no solution: assignment[1]: "),
-        (lambda i: {"assigment": ON_GPU}, "returned what is no solution: assignment: is missing"),
+        (
+            lambda i: {"assigment": ON_GPU},
+            "returned what is no solution: assigment: is not a known key",
+        ),
         (
             lambda i: Solution(instance="another", assignment=ON_GPU),
             "returned a solution of instance 'another', not of ",
@@ -117,16 +120,32 @@ def exits(instance: Instance) -> None:
     ],
 )
 def test_what_goes_wrong_is_one_line(rule: Callable[[Any], Any], reason: str) -> None:
-    """Status "failed", nothing accepted, nothing claimed, and the result still becomes JSON."""
-    result = moeopt.solve(INSTANCE, rule)
-    assert result.raw_status.startswith(reason)
-    assert "\n" not in result.raw_status
-    assert (result.status, result.objective, result.bound, result.solution) == (
-        "failed",
-        *[None] * 3,
-    )
-    assert json.loads(json.dumps(result.to_dict()))["status"] == "failed"
-    assert repr(result).count(result.raw_status) == 1
+    """The error begins with the method's name; what the rule raised is its cause."""
+    with pytest.raises(moeopt.HeuristicError) as caught:
+        moeopt.solve(INSTANCE, rule)
+    error = caught.value
+    assert error.reason.startswith(reason)
+    assert str(error) == f"{error.heuristic}: {error.reason}"
+    assert "\n" not in str(error)
+    kind = reason.removeprefix("raised ").partition(":")[0]
+    if reason.startswith("raised"):
+        assert type(error.__cause__).__name__ == kind
+
+
+def test_an_own_heuristic_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exception is the cause, too."""
+    monkeypatch.setattr(heuristics, "greedy", lambda instance: 1 // 0)
+    with pytest.raises(moeopt.HeuristicError, match="greedy: raised ZeroDivisionError") as caught:
+        moeopt.solve(INSTANCE, "greedy")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_the_cause_in_another_process_is_its_traceback(tmp_path: Path) -> None:
+    """The exception itself stays where it was raised."""
+    (tmp_path / "mine.py").write_text("def mine(instance):\n    return 1 // 0\n")
+    with pytest.raises(moeopt.HeuristicError, match=r"mine\.py:mine: raised Zero") as caught:
+        moeopt.solve(INSTANCE, load_rule(f"{tmp_path / 'mine.py'}:mine"))
+    assert "return 1 // 0" in str(caught.value.__cause__)
 
 
 def test_the_checkers_instance_is_not_the_rules() -> None:
@@ -181,9 +200,8 @@ def test_a_bound_above_the_solution_is_a_contradiction() -> None:
 @pytest.mark.parametrize("bound", [1.5, (1, 2), True, "3"])
 def test_a_bound_is_an_integer(bound: object) -> None:
     """Or one for each entry of the objective."""
-    result = moeopt.solve(INSTANCE, lambda i: ({"assignment": ON_GPU}, bound))
-    assert (result.status, result.solution) == ("failed", None)
-    assert result.raw_status.endswith(", not an integer")
+    with pytest.raises(moeopt.HeuristicError, match=r", not an integer$"):
+        moeopt.solve(INSTANCE, lambda i: ({"assignment": ON_GPU}, bound))
 
 
 def test_a_bound_of_a_lexicographic_objective() -> None:
@@ -201,7 +219,8 @@ def test_a_bound_of_a_lexicographic_objective() -> None:
         assert bound[1] not in (second, 0) or result.bound == bound
     refuted = moeopt.solve(instance, lambda i: (best.solution, (first, second + 1)))
     assert (refuted.bound, len(refuted.evidence.refuted)) == (None, 1)
-    assert moeopt.solve(instance, lambda i: (best.solution, 3)).status == "failed"
+    with pytest.raises(moeopt.HeuristicError, match=r"not 2 integers$"):
+        moeopt.solve(instance, lambda i: (best.solution, 3))
 
 
 def test_a_bound_from_a_process_of_its_own(tmp_path: Path) -> None:
@@ -447,5 +466,11 @@ def test_what_a_rule_does_in_its_process_stays_there(
     """Its end, a crash, memory, endless loops, output, a changed name."""
     (tmp_path / "hostile.py").write_text(HOSTILE)
     rule = load_rule(f"{tmp_path / 'hostile.py'}:{name}")
-    result = moeopt.solve(INSTANCE, rule, time_limit_s=0.5 if name == "stalls" else 60)
+    limit = 0.5 if name == "stalls" else 60
+    if status == "failed":
+        with pytest.raises(moeopt.HeuristicError) as caught:
+            moeopt.solve(INSTANCE, rule, time_limit_s=limit)
+        assert caught.value.reason == reason
+        return
+    result = moeopt.solve(INSTANCE, rule, time_limit_s=limit)
     assert (result.status, result.raw_status) == (status, reason)

@@ -181,7 +181,7 @@ def test_another_schema_is_refused(path: Path, version: int, read_only: bool) ->
     connection.close()
     before = path.read_bytes()
     words = f"schema {version}, this moeopt knows {SCHEMA_VERSION}: another moeopt"
-    with pytest.raises(moeopt.InputError, match=words):
+    with pytest.raises(moeopt.StoreError, match=words):
         Store(path, read_only=read_only)
     assert path.read_bytes() == before
 
@@ -189,7 +189,7 @@ def test_another_schema_is_refused(path: Path, version: int, read_only: bool) ->
 def test_other_files_are_refused(path: Path, tmp_path: Path) -> None:
     """Text, another program's database, a folder, a missing file: named, and not touched."""
     path.write_text("campaign = 'x'\n" * 100)
-    with pytest.raises(moeopt.InputError, match=r"results\.db: not a store of moeopt"):
+    with pytest.raises(moeopt.StoreError, match=r"results\.db: not a store of moeopt"):
         Store(path)
     assert path.read_text().startswith("campaign")
     other = tmp_path / "other.db"
@@ -197,12 +197,12 @@ def test_other_files_are_refused(path: Path, tmp_path: Path) -> None:
     connection.execute("CREATE TABLE mine (x)")
     connection.close()
     before = other.read_bytes()
-    with pytest.raises(moeopt.InputError, match="an SQLite database, but not a store"):
+    with pytest.raises(moeopt.StoreError, match="an SQLite database, but not a store"):
         Store(other)
     assert other.read_bytes() == before
-    with pytest.raises(moeopt.InputError, match="cannot be used: unable to open"):
+    with pytest.raises(moeopt.StoreError, match="cannot be used: unable to open"):
         Store(tmp_path)
-    with pytest.raises(moeopt.InputError, match="there is no such store"):
+    with pytest.raises(moeopt.StoreError, match="there is no such store"):
         Store(tmp_path / "missing.db", create=False)
 
 
@@ -318,5 +318,5 @@ def test_a_column_that_somebody_edited_is_one_line(path: Path, change: str) -> N
     store.close()
     with sqlite3.connect(path) as connection:
         connection.execute(f"UPDATE solve SET {change}")
-    with Store(path) as edited, pytest.raises(moeopt.InputError, match="a row of the store: "):
+    with Store(path) as edited, pytest.raises(moeopt.StoreError, match="a row of the store: "):
         edited.rows()

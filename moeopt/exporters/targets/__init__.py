@@ -4,7 +4,7 @@ from functools import cache
 
 from moeopt.core.errors import InputError
 from moeopt.core.plugins import entries, loaded
-from moeopt.core.wording import meant, unknown
+from moeopt.core.wording import meant, unknown_name
 from moeopt.exporters.target import Target
 
 GROUP = "moeopt.exporters"
@@ -41,7 +41,7 @@ def targets_of(problem: str) -> tuple[Target, ...]:
 def known_target(name: str) -> None:
     """Raise an InputError if there is no target of that name, but one much like it."""
     if name not in all_targets() and meant(name, all_targets()):
-        raise InputError(f"--to: {unknown(name, all_targets())}")
+        raise unknown_name("--to", name, all_targets())
 
 
 def get_target(name: str, problem: str) -> Target:
@@ -56,7 +56,9 @@ def get_target(name: str, problem: str) -> Target:
     fitting = [target.name for target in known.values() if target.fits(problem)]
     there = f"for {problem} there are"
     if name not in known:
-        raise InputError(f"--to: {unknown(name, fitting, there)}")
+        raise unknown_name("--to", name, fitting, there)
     if name not in fitting:
-        raise InputError(f"--to: {name} does not take {problem}; {there}: {', '.join(fitting)}")
+        raise InputError(
+            f"{name} does not take {problem}; {there}: {', '.join(fitting)}", field="--to"
+        )
     return known[name]

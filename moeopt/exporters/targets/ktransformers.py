@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
-from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
+from moeopt.core.errors import InputError, LimitError
+from moeopt.exporters.exported import Exported, Job, Loss
 from moeopt.exporters.plans import checked_objective, compared, known_shape, placed
 from moeopt.exporters.target import Option, Target
 from moeopt.problems.deferral.instance import Solution as Deferred
@@ -146,7 +146,7 @@ def _uniform_count(job: Job) -> tuple[int, Loss | None]:
     result = solve(job.instance, "uniform-d", **job.limits.asked)
     found = result.solution
     if not isinstance(found, Deferred):
-        raise NoPlanError(f"{job.instance.name}: {UNIFORM}: none found", infeasible=False)
+        raise LimitError(f"{job.instance.name}: {UNIFORM}: none found")
     return found.deferred[0] or 0, compared(job, job.instance, found, UNIFORM, proven=True)
 
 

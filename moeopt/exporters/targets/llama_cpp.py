@@ -323,7 +323,9 @@ def read_split_flags(
             and flag not in KNOWN
             and (like := get_close_matches(flag, KNOWN, 1, 0.9))
         ):
-            raise InputError(f"{flag:.40}: is not known; did you mean {like[0]}?")
+            raise InputError(
+                f"is not known; did you mean {like[0]}?", field=f"{flag:.40}", suggestion=like[0]
+            )
     own = re.compile(rf"\b({'|'.join(BACKENDS)})(?=\d+\b)")
     flags = [(name, own.sub(CUDA, said)) for name, said in flags]
     given = dict(flags)

@@ -13,7 +13,7 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.core.settlements import check_settled, split_name
-from moeopt.core.wording import unknown
+from moeopt.core.wording import unknown_name
 from moeopt.planner.decode import batched
 from moeopt.problems.cache.online import ABSENT, look_up
 from moeopt.problems.tri_domain.layout_rule import STRIPED
@@ -54,7 +54,7 @@ def get_policy(name: str) -> Policy:
     if plain in HEURISTICS:
         check_settled(plain, settled, SETTLEMENTS)
         return partial(HEURISTICS[plain], **settled)
-    raise InputError(f"policy: {unknown(name, policy_names(), 'known policies')}")
+    raise unknown_name("policy", name, policy_names(), "known policies")
 
 
 def policy_names() -> list[str]:

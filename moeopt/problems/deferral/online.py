@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from moeopt.core.compiled import compile_all
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
-from moeopt.core.wording import unknown
+from moeopt.core.wording import unknown_name
 
 from .bounds import lower_bound
 from .check import objective
@@ -57,7 +57,7 @@ class Scheduler:
         max_total_penalty: int | None = None,
     ) -> None:
         if method not in METHODS:
-            raise InputError(f"method: {unknown(method, METHODS)}")
+            raise unknown_name("method", method, METHODS)
         self.method, self.layers, self.top_k = method, layers, top_k
         self.penalty = np.asarray(penalty)
         self.min_immediate, self.max_total_penalty = min_immediate, max_total_penalty

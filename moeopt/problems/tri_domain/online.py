@@ -18,7 +18,7 @@ from moeopt.core.arrays import NOT_THERE, flags, integers
 from moeopt.core.compiled import compile_all, compiled
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.errors import InputError
-from moeopt.core.wording import unknown
+from moeopt.core.wording import unknown_name
 from moeopt.problems.device_loads import (
     CPU,
     DRAM,
@@ -298,7 +298,7 @@ class Scheduler:
         self, path_ns: Ints, read_ns: Ints, dimm: Ints, resident: Ints, dimms: int, method: str
     ) -> None:
         if method not in METHODS:
-            raise InputError(f"method: {unknown(method, METHODS)}")
+            raise unknown_name("method", method, METHODS)
         self.method, self.dimms, self.experts = method, dimms, len(dimm)
         self._path_ns, self._read_ns = path_ns, read_ns
         self._dimm, self._resident = dimm, resident

@@ -3,9 +3,10 @@
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 
 from moeopt.core.cores import available_cores
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
 from moeopt.core.units import GIB
 from moeopt.sim.machines import profile as measuring
@@ -89,6 +90,10 @@ def detect_machine(
     >>> machine.dram.striped_gb_s, machine.sources["dram.striped_gb_s"]
     (83.2, 'given by the user (moeopt machine detect --set)')
     """
+    expect("system", system, System, NoneType, what="a System")
+    expect("name", name, str, what="a name")
+    expect("changes", changes, Mapping, NoneType, what="a mapping from field paths to values")
+    expect("measure", measure, bool, what="True or False")
     asked = this_system() if system is None else system
     draft = _Draft()
     called = name or socket.gethostname() or "this machine"
@@ -104,7 +109,9 @@ def detect_machine(
     try:
         return with_changes(data, changes or {}, source=by, where="machine detect")
     except InputError as error:
-        raise InputError(f"{error}; what cannot be found out is given with --set") from None
+        reason = f"{error.reason}; what cannot be found out is given with --set"
+        parts_of = {"field": error.field, "suggestion": error.suggestion}
+        raise InputError(reason, where=error.where, **parts_of) from None
 
 
 def _describe_cpu(draft: _Draft, cpu: CpuFacts, measure: bool) -> None:

@@ -9,7 +9,7 @@ from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
 from moeopt.sim.presets import parts
 
-from .fields import FieldFacts, describe_fields, fields_of, nearest, without_rows
+from .fields import FieldFacts, describe_fields, fields_of, nearest, nearest_path, without_rows
 from .machine import Machine
 
 BY_USER = "given by the user (moeopt machine set)"
@@ -106,7 +106,8 @@ def with_changes(
     except ValidationError as error:
         wrong = [*wrong, describe_fields(Machine, error)]
     if wrong:
-        raise InputError(f"{where}: {'; '.join(wrong)}")
+        field, _, reason = "; ".join(wrong).partition(": ")
+        raise InputError(reason, where=where, field=field, suggestion=nearest_path(Machine, field))
     return machine
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from moeopt.core.errors import InputError
 from moeopt.core.wording import faults, shortened
 
 EXPLAINED, NAMED = 760, 900
@@ -146,15 +147,34 @@ def without_rows(path: str) -> str:
     return re.sub(r"\[\d+\]", "[]", path)
 
 
-def nearest(model: type[BaseModel], path: str) -> str:
-    """Return what an unknown path was perhaps meant to be, as a clause, or nothing."""
+def fields_error(model: type[BaseModel], error: ValidationError, where: object) -> InputError:
+    """Return a failed validation as an error of input, which names the first field."""
+    path, _, _ = faults(error)[0]
+    reason = describe_fields(model, error).removeprefix(f"{path}: ")
+    return InputError(reason, where=where, field=path, suggestion=nearest_path(model, path))
+
+
+def nearest_path(model: type[BaseModel], path: str) -> str | None:
+    """Return the path that an unknown one is most like; None if it is known, or like none."""
+    if without_rows(path) in fields_of(model):
+        return None
+    return next(iter(_close(model, path)), None)
+
+
+def _close(model: type[BaseModel], path: str) -> list[str]:
+    """Return the paths that an unknown one is most like."""
     known = [name for name in fields_of(model) if "[]" not in name]
-    here = path.rpartition(".")[0]
     last = [name for name in known if name.rpartition(".")[2] == path.rpartition(".")[2]]
     words = [name for name in known if path in name.rpartition(".")[2].split("_")]
-    close = last or words or difflib.get_close_matches(path, known, n=3, cutoff=0.75)
-    if close:
+    return last or words or difflib.get_close_matches(path, known, n=3, cutoff=0.75)
+
+
+def nearest(model: type[BaseModel], path: str) -> str:
+    """Return what an unknown path was perhaps meant to be, as a clause, or nothing."""
+    if close := _close(model, path):
         return f"; did you mean {' or '.join(close)}?"
+    known = [name for name in fields_of(model) if "[]" not in name]
+    here = path.rpartition(".")[0]
     beside = [name for name in known if name.rpartition(".")[0] == here]
     return f"; there are {', '.join(beside)}" if beside else ""
 

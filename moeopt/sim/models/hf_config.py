@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import describe, shown
+from moeopt.core.wording import input_error, shown
 
 from .attention import Attention, GroupedQuery, HybridAttention, LatentAttention
 from .model_shape import ModelShape, TensorKind
@@ -169,7 +169,7 @@ class Keys:
 
     def fail(self, names: Sequence[str], reason: str) -> NoReturn:
         """Raise InputError for a key: file, key and reason on one line."""
-        raise InputError(f"{self.path}: {self.prefix}{self.found(names)}: {reason}")
+        raise InputError(f"{self.prefix}{self.found(names)}: {reason}", where=self.path)
 
     def number(self, names: Sequence[str], least: int = 1) -> int:
         """Return a whole number that must be there."""
@@ -266,8 +266,9 @@ def attention(keys: Keys) -> Attention | None:
             return _hybrid(keys, sizes)
         return GroupedQuery(**sizes, **_window(keys))
     except ValidationError as error:
-        field, _, reason = describe(error).partition(": ")
-        keys.fail((FIELDS.get(field, field),), reason)
+        found = input_error(error)
+        field = found.field or ""
+        keys.fail((FIELDS.get(field, field),), found.reason)
 
 
 def _window(keys: Keys) -> dict[str, int]:
@@ -392,8 +393,9 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
             **_widths(path, quantization, 8.0 * own_bytes, layers),
         )
     except ValidationError as error:
-        field, _, reason = describe(error).partition(": ")
-        keys.fail((FIELDS.get(field, field),), reason)
+        found = input_error(error)
+        field = found.field or ""
+        keys.fail((FIELDS.get(field, field),), found.reason)
 
 
 def _widths(path: Path, config: Any, own: float, layers: int) -> dict[str, float]:

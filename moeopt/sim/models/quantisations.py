@@ -144,7 +144,7 @@ def at_bits(model: ModelShape, bits: str | float) -> ModelShape:
         return quantised(model, bits)
     try:
         width = float(bits)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InputError(
             f"bits: must be a width or a quantisation's name, not {bits!r:.40}"
         ) from None

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import meant
-from moeopt.sim.machines.fields import describe_fields
+from moeopt.core.wording import meant, suggested
+from moeopt.sim.machines.fields import fields_error
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.gguf.file import is_gguf
 from moeopt.sim.models.gguf.model import model_from_gguf
@@ -109,30 +109,33 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
     path = Path(name_or_file)
     if not _is_file(path):
         asked = repr(str(path) if len(str(path)) <= LONGEST else f"{str(path)[:LONGEST]}...")
-        said = f"{kind[:-1]}: {asked} is neither a file nor"
-        if hint := _hint(kind, str(path), known):
-            raise InputError(f"{said} a preset{hint} (moeopt list {kind})")
-        raise InputError(f"{said} one of {', '.join(known)}")
+        said = f"{asked} is neither a file nor"
+        hint, suggestion = _hint(kind, str(path), known)
+        if hint:
+            reason = f"{said} a preset{hint} (moeopt list {kind})"
+            raise InputError(reason, field=kind[:-1], suggestion=suggestion)
+        raise InputError(f"{said} one of {', '.join(known)}", field=kind[:-1])
     return path
 
 
-def _hint(kind: str, asked: str, known: list[str]) -> str:
-    """Return what was meant, if anything is like it; of machines the parts, too."""
+def _hint(kind: str, asked: str, known: list[str]) -> tuple[str, str | None]:
+    """Return what was meant, in words and by name, if anything is; of machines parts, too."""
     if kind != "machines":
-        return meant(asked, known)
+        return meant(asked, known), suggested(asked, known)
     from moeopt.sim.presets import parts
 
     gpus, hosts = parts.gpu_names(), parts.host_names()
     if asked.lower() in gpus:
-        return f"; it is a GPU: name the host, too, as in {asked.lower()}+{hosts[0]}"
-    return meant(asked, [*known, *hosts])
+        whole = f"{asked.lower()}+{hosts[0]}"
+        return f"; it is a GPU: name the host, too, as in {whole}", whole
+    return meant(asked, [*known, *hosts]), suggested(asked, [*known, *hosts])
 
 
 def _validated(model: type[M], path: Path, data: dict[str, object]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{path}: {describe_fields(model, error)}") from None
+        raise fields_error(model, error, path) from None
 
 
 def _is_file(path: Path) -> bool:

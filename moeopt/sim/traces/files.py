@@ -6,13 +6,15 @@ Which formats are known, and which one a file is in.
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
+from types import NoneType
 from typing import TypeVar
 
 from moeopt.core.errors import InputError, MoeoptWarning, about, expect
 from moeopt.core.plugins import entries, loaded
 from moeopt.core.untrusted import reading
-from moeopt.core.wording import unknown
+from moeopt.core.wording import unknown_name
 from moeopt.sim.traces.readers.checked import CountsOnlyError, read_head
 from moeopt.sim.traces.readers.count_csv import read_count_csv
 from moeopt.sim.traces.readers.route_jsonl import read_route_jsonl
@@ -89,11 +91,12 @@ def get_format(name: str) -> Format:
     InputError
         If there is none of that name; the message lists the known ones.
     """
+    expect("format", name, str, what="the name of a format")
     if name in FORMATS:
         return FORMATS[name]
     others = entries(GROUP)
     if name not in others:
-        raise InputError(f"format: {unknown(name, [*FORMATS, *others])}")
+        raise unknown_name("format", name, [*FORMATS, *others])
     return loaded(others[name], Format)
 
 
@@ -114,7 +117,9 @@ def format_of(path: Path, given: str | None) -> str:
     found = _of_folder(path) if path.is_dir() else _of_file(path)
     if found is None:
         known = ", ".join(FORMATS)
-        raise InputError(f"{path}: format: cannot be told from the file; known: {known}")
+        raise InputError(
+            f"cannot be told from the file; known: {known}", where=path, field="format"
+        )
     return found
 
 
@@ -209,8 +214,9 @@ def read_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     """Read a routing trace like `load_trace`, for callers that look for repeats themselves."""
     expect("path", path, str, Path, what="a path")
     path = Path(path)
+    expect("top_k", top_k, int, Integral, NoneType, what="an integer")
     if top_k is not None and top_k < 1:
-        raise InputError(f"top_k: must be at least 1, not {top_k}")
+        raise InputError(f"must be at least 1, not {top_k}", field="top_k")
     name = format_of(path, format)
     reader = get_format(name).trace
     if reader is None:
@@ -295,10 +301,11 @@ def load_counts(
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)
+    expect("where", where, Mapping, NoneType, what="a mapping from labels to values")
     name = format_of(path, format)
     reader = get_format(name).counts
     if where and name != "count-csv":
-        raise InputError(f"{path}: where: only a CSV of counts has labels to choose by")
+        raise InputError("only a CSV of counts has labels to choose by", where=path, field="where")
     if reader is None or (batch is not None and get_format(name).trace):
         trace = read_trace(path, format, top_k)
         return trace.step_counts(trace.tokens if batch is None else batch, batching, experts)
@@ -310,4 +317,4 @@ def _read(reader: Callable[..., Read], path: Path, *options: object) -> Read:
     try:
         return reader(path, *options)
     except MemoryError:
-        raise InputError(f"{path}: too large for this machine's memory") from None
+        raise InputError("too large for this machine's memory", where=path) from None

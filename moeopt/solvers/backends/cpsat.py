@@ -4,7 +4,7 @@ from math import ceil, ulp
 from typing import Literal
 
 from moeopt.core import cpsat
-from moeopt.core.errors import ModelMismatchError
+from moeopt.core.errors import ContradictionError
 from moeopt.core.formulation import cp_model
 from moeopt.solvers.result import Termination
 from moeopt.solvers.task import Outcome, Task, Trace
@@ -34,7 +34,7 @@ def solved(task: Task, way: cpsat.Way, below: int | None = None) -> Outcome:
 
     Raises
     ------
-    ModelMismatchError
+    ContradictionError
         If CP-SAT rejects the model; the message is its own.
     """
     deadline = task.deadline
@@ -63,7 +63,7 @@ def solved(task: Task, way: cpsat.Way, below: int | None = None) -> Outcome:
     except cpsat.StoppedError as stopped:
         answer, termination = stopped.answer, "interrupted"
     if answer.status == "invalid":
-        raise ModelMismatchError(f"CP-SAT rejects the model: {built.model.validate()}")
+        raise ContradictionError(f"CP-SAT rejects the model: {built.model.validate()}")
     outcome = Outcome(None, answer.status.upper(), by=NAME, parameters=way.name)
     outcome.proven = PROVEN.get(answer.status)
     outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end

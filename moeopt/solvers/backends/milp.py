@@ -5,12 +5,15 @@ from math import inf
 from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.errors import InputError
 from moeopt.core.lazy import installed
+from moeopt.core.logs import logger_of
 from moeopt.core.safe_bound import Program, claim_tolerance, is_fine, safe_bound
 from moeopt.solvers.backends import ENGINES
 from moeopt.solvers.limits import late_s
 from moeopt.solvers.milp_messages import MilpAnswer, MilpRequest, packed
 from moeopt.solvers.process import Process, ProcessEndedError, kept
 from moeopt.solvers.task import Outcome, Task
+
+logger = logger_of(__name__)
 
 TOLERANCE = 1e-9
 """To which HiGHS keeps the signs of reduced costs."""
@@ -118,7 +121,7 @@ def answer(
     package = PACKAGES.get(engine)
     if package is not None and not installed(package):
         how = f"needs its own package and a licence: pip install {package}"
-        raise InputError(f"engine: {engine} is not installed here; it {how}")
+        raise InputError(f"{engine} is not installed here; it {how}", field="engine")
     by_nodes = counts_work() and engine != "gurobi"  # which has a work limit itself
     if counts_work() and work_of(program, 0) > limit:
         return MilpAnswer(raw_status="its root may take longer than the work limit", status="limit")
@@ -133,9 +136,13 @@ def answer(
         workers=workers,
         attempts=list(ATTEMPTS),
     )
+    logger.debug("%s: asked %s", engine, asked)
     said = _asked(asked, program, late_s(limit))
+    logger.debug("%s: parameters %s", engine, said.get("parameters"))
+    claims = said.get("status"), said.get("bound"), said.get("objective")
+    logger.debug("%s claims: %s, bound %s, objective %s", engine, *claims)
     if "refused" in said:
-        raise InputError(f"engine: {engine} {said['refused']}")
+        raise InputError(f"{engine} {said['refused']}", field="engine")
     spend(work_of(program, said["nodes"]) if "nodes" in said else limit / 2)  # others do not say
     return said
 

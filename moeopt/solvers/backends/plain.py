@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from moeopt.core.clock import TimeLimitError, spend
-from moeopt.core.errors import InputError
+from moeopt.core.errors import HeuristicError, InputError, MoeoptError
 from moeopt.core.objective import Objective, below
 from moeopt.core.problem import EXACT, ROBUST
 from moeopt.core.search import Search
@@ -11,7 +11,7 @@ from moeopt.core.settlements import split_name
 from moeopt.solvers.evidence import Claim
 from moeopt.solvers.limits import late_s
 from moeopt.solvers.rule_process import apply_apart, runs_apart
-from moeopt.solvers.rules import RuleFailedError, apply_rule
+from moeopt.solvers.rules import apply_rule, because
 from moeopt.solvers.task import Outcome, Task
 
 CANDIDATES_PER_CLOCK_READING = 256
@@ -20,15 +20,26 @@ CANDIDATES_PER_UNIT = 30_000
 
 
 def run_heuristic(task: Task) -> Outcome:
-    """Return the heuristic's solution; it claims no objective and no bound."""
+    """Return the heuristic's solution; it claims no objective and no bound.
+
+    Raises
+    ------
+    HeuristicError
+        If the heuristic raises what is meant for nobody's eyes; that is its cause.
+    """
     name, _ = split_name(task.method.name)
     known = task.problem.known_heuristic(name)
     if known is None:
         raise ValueError(f"{name} is no heuristic of {task.problem.name}")
     heuristic = task.problem.function(known)
     begin = task.deadline.elapsed_s
-    with task.deadline.told():
-        solution = heuristic(task.instance, **task.method.settled)
+    try:
+        with task.deadline.told():
+            solution = heuristic(task.instance, **task.method.settled)
+    except (MoeoptError, TimeLimitError):
+        raise
+    except Exception as error:
+        raise HeuristicError(f"raised {because(error)}", task.method.name) from error
     outcome = Outcome(solution, "HEURISTIC", solve_s=task.deadline.elapsed_s - begin)
     if task.deadline.remaining_s == 0:
         outcome.termination = "time_limit"
@@ -44,7 +55,7 @@ def run_robust(task: Task) -> Outcome:
     begin = task.deadline.elapsed_s
     futures = task.futures
     if not task.problem.has(ROBUST):
-        raise InputError(f"method: {task.problem.name} has no {ROBUST!r}")
+        raise InputError(f"{task.problem.name} has no {ROBUST!r}", field="method")
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
     interrupted = False
@@ -76,6 +87,11 @@ def run_rule(task: Task) -> Outcome:
 
     A function of this process runs in this thread, and no limit ends it. A bound that it returns is
     noted as its claim, and stays unless it is above its own solution.
+
+    Raises
+    ------
+    HeuristicError
+        If the rule raises, or returns no solution of the instance.
     """
     rule = task.method.rule
     if rule is None:
@@ -87,15 +103,16 @@ def run_rule(task: Task) -> Outcome:
                 found = apply_apart(rule, task.instance, late_s(task.deadline.remaining_s))
             else:
                 found = apply_rule(rule, task.instance)
-    except RuleFailedError as error:
-        return _failed(task, str(error), begin)
+    except HeuristicError as error:
+        raise HeuristicError(error.reason, task.method.name) from error.__cause__
     except KeyboardInterrupt:
         outcome = Outcome(None, "INTERRUPTED", "interrupted")
     else:
         outcome = Outcome(None, "ENDED AT THE LIMIT", "time_limit")
         if found is not None:
             for constraint, sentence in task.problem.violations(task.instance, found.solution):
-                return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
+                reason = f"its solution violates {constraint}: {sentence}"
+                raise HeuristicError(reason, task.method.name)
             outcome = Outcome(found.solution, "HEURISTIC")
             _claim_bound(task, outcome, found.bound)
             if task.deadline.remaining_s == 0:
@@ -116,10 +133,6 @@ def _claim_bound(task: Task, outcome: Outcome, bound: Objective | None) -> None:
     claim = Claim(task.method.name, "bound", bound, stands=not reason, reason=reason)
     outcome.claims.append(claim)
     outcome.raw_status += f"; {claim}"
-
-
-def _failed(task: Task, reason: str, begin: float) -> Outcome:
-    return Outcome(None, reason, failed=True, solve_s=task.deadline.elapsed_s - begin)
 
 
 def run_brute_force(task: Task) -> Outcome:

@@ -197,12 +197,17 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
     'calibrated on this model'
     """
     expect("machine", machine, Machine, what="a machine")
+    expect("points", points, list, tuple, what="a list of measurements")
+    for number, point in enumerate(points):
+        expect(f"points[{number}]", point, Measurement, what="a measurement")
     points = _of_one_number_of_threads(machine, points)
     found, residuals = [], []
     for runtime in dict.fromkeys(point.runtime for point in points):
         own = [point for point in points if point.runtime == runtime]
         if len(own) < 2:
-            raise InputError(f"points: at least two of a runtime are needed, {runtime} has one")
+            raise InputError(
+                f"at least two of a runtime are needed, {runtime} has one", field="points"
+            )
         known = get_runtime(runtime)
         costs = machine_costs(
             as_vector(known.costs),
@@ -225,7 +230,7 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
             )
         )
     if not found:
-        raise InputError("points: there are none")
+        raise InputError("there are none", field="points")
     anew = {one.runtime for one in found}
     kept = tuple(one for one in machine.runtimes if one.runtime not in anew)
     said = f"fitted to {len(points)} measured speeds (moeopt calibrate)"
@@ -246,8 +251,9 @@ def _of_one_number_of_threads(
     if own not in measured:
         said = ", ".join(map(str, sorted(measured)))
         raise InputError(
-            f"points: measured with {said} threads, machine {machine.name} has"
-            f" {'no number of them' if own is None else own} (cpu.threads)"
+            f"measured with {said} threads, machine {machine.name} has"
+            f" {'no number of them' if own is None else own} (cpu.threads)",
+            field="points",
         )
     return [point for point in points if point.threads in (own, None)]
 

@@ -115,28 +115,28 @@ def read_measurements(path: str | Path, *, model: str = "", bits: str = "") -> l
         return _of_llama_bench(path, text, model, bits)
     for number, words in enumerate(io.StringIO(text), 1):
         if len(words) > LONGEST_LINE:
-            raise InputError(f"{path}: line {number}: longer than {LONGEST_LINE} characters")
+            raise InputError(f"line {number}: longer than {LONGEST_LINE} characters", where=path)
     found = []
     table = csv.DictReader(io.StringIO(text))
     try:
         columns = [name.strip() for name in table.fieldnames or ()]
     except csv.Error as error:
-        raise InputError(f"{path}: line 1: {error}") from None
+        raise InputError(f"line 1: {error}", where=path) from None
     table.fieldnames = columns
     for name in ("tokens_per_s", *(() if model else ("model",))):
         if name not in columns:
             raise InputError(
-                f"{path}: {name}: this column is missing (columns: {', '.join(COLUMNS)})"
+                f"this column is missing (columns: {', '.join(COLUMNS)})", where=path, field=name
             )
     try:
         for line, row in enumerate(table, start=2):
             if line > MOST_POINTS:
-                raise InputError(f"{path}: has more than {MOST_POINTS} lines")
+                raise InputError(f"has more than {MOST_POINTS} lines", where=path)
             found.append(_point(f"{path}: line {line}", row, model, bits))
     except csv.Error as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{error}", where=path) from None
     if not found:
-        raise InputError(f"{path}: there are no points")
+        raise InputError("there are no points", where=path)
     return found
 
 
@@ -177,10 +177,10 @@ def _point(at: str, row: dict[str, str | None], model: str, bits: str) -> Measur
 def _of_llama_bench(path: Path, text: str, model: str, bits: str) -> list[Measurement]:
     tests = parse(text, str(path))
     if not isinstance(tests, list) or len(tests) > MOST_POINTS:
-        raise InputError(f"{path}: must be a list of tests, as llama-bench -o json writes")
+        raise InputError("must be a list of tests, as llama-bench -o json writes", where=path)
     files = {str(test.get("model_filename")) for test in tests if isinstance(test, dict)}
     if model and len(files) > 1:
-        raise InputError(f"{path}: has {len(files)} models; --model can name one only")
+        raise InputError(f"has {len(files)} models; --model can name one only", where=path)
     found = []
     for row, test in enumerate(tests):
         at = f"{path}: [{row}]"
@@ -209,7 +209,7 @@ def _of_llama_bench(path: Path, text: str, model: str, bits: str) -> list[Measur
             )
         )
     if not found:
-        raise InputError(f"{path}: no test generates tokens only (llama-bench -p 0 -n 128)")
+        raise InputError("no test generates tokens only (llama-bench -p 0 -n 128)", where=path)
     return found
 
 
@@ -220,7 +220,9 @@ def _beside(path: Path, name: str) -> str:
     """
     if not name.endswith(".gguf") or len(name) > LONGEST_PLACE:
         raise InputError(
-            f"{path}: model_filename: {name!r:.80} is no .gguf; --model says which it is"
+            f"{name!r:.80} is no .gguf; --model says which it is",
+            where=path,
+            field="model_filename",
         )
     return name if Path(name).is_file() else str(path.parent / name)
 

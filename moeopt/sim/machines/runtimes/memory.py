@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
@@ -29,12 +29,6 @@ IK_LATENT_MIB = 256
 
 WITH_GRAPH = ("llama.cpp", "ik_llama.cpp")
 """Runtimes whose compute buffers are those of a graph of ggml."""
-
-
-class NoRoomError(MoeoptError):
-    """Something does not fit, whatever is decided."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -237,7 +231,7 @@ def kv_bits_of(text: str | float) -> float:
         return {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0}.get(name) or CACHE_TYPES[name]
     try:
         width = float(text)
-    except ValueError:
+    except (TypeError, ValueError):
         known = ", ".join(CACHE_TYPES)
         raise InputError(f"kv_bits: must be a width or one of {known}, not {text!r:.40}") from None
     if not 0.5 <= width <= 64:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from moeopt.core.errors import expect
-from moeopt.core.options import takes
+from moeopt.core.errors import InfeasibleError, expect
+from moeopt.core.logs import logger_of
+from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import (
@@ -21,7 +22,6 @@ from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
     UBATCH,
     WITH_GRAPH,
-    NoRoomError,
     Use,
     kv_bits_of,
     unstated,
@@ -43,6 +43,8 @@ from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_machine, get_model
+
+logger = logger_of(__name__)
 
 PARTS = {
     "gpu_memory": ("gpu_read", "gpu_decode"),
@@ -142,9 +144,11 @@ def predict(
 
     Raises
     ------
-    MoeoptError
-        Exit code 2 if a name is unknown or the machine cannot run the setting; 3 if it does not
-        fit: the message says how many MiB are missing, and the nearest quantisation that fits.
+    InputError
+        If a name is unknown, or the machine cannot run the setting.
+    InfeasibleError
+        If it does not fit: the message says how many MiB are missing, and the nearest quantisation
+        that fits.
 
     Notes
     -----
@@ -160,7 +164,7 @@ def predict(
     >>> found.low < found.tokens_per_s < found.high, found.certainty
     (True, 'not calibrated')
     """
-    options = replace(options or PredictOptions(), **given)  # type: ignore[arg-type]
+    options = with_given(PredictOptions, options, given)
     machine = get_machine(machine) if isinstance(machine, str | Path) else machine
     if isinstance(model, str | Path) and options.path is None and str(model).endswith(".gguf"):
         options = replace(options, path=str(model))
@@ -176,10 +180,12 @@ def predict(
     setting, notes = _setting(machine, sized, options)
     notes += not_read(sized.quantisation, options.runtime)
     uses = setting.uses(options.runtime, options.ubatch)
+    name = f"{sized.name} on {machine.name}, {options.runtime}"
+    logger.info("%s: memory: %s", name, "; ".join(use.in_words() for use in uses))
     hopeless = [use for use in uses if _least_missing(use)]
     if hopeless or (options.places_itself and uses[0].missing and machine.gpu is not None):
         bad = hopeless[0] if hopeless else uses[0]
-        raise NoRoomError(_does_not_fit(machine, model, options, bad))
+        raise InfeasibleError(_does_not_fit(machine, model, options, bad))
     notes += tuple(
         f"{use.in_words()}, {-(-use.missing // MIB):,} more than the machine has: close other"
         " programs or choose a smaller setting"
@@ -188,7 +194,10 @@ def predict(
     )
     if machine.dram.capacity_gb is None and max(setting.host_calls) > 0:
         notes += (unstated(machine, uses[-1].needed),)
-    return of_setting(setting, get_runtime(options.runtime), options, notes)
+    found = of_setting(setting, get_runtime(options.runtime), options, notes)
+    speeds = found.tokens_per_s, found.low, found.high
+    logger.info("%s: predicted: %.4g tokens/s, %.4g to %.4g", name, *speeds)
+    return found
 
 
 def with_gpus(machine: Machine, gpus: int | None) -> Machine:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.core.wording import meant
+from moeopt.core.wording import meant, suggested
 from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
@@ -100,6 +100,9 @@ def get_runtime(name: str) -> RuntimeProfile:
 
     known = runtimes()
     if name not in known:
-        hint = meant(name, known)
-        raise InputError(f"runtime: must be one of {', '.join(known)}, not {name!r:.60}{hint}")
+        raise InputError(
+            f"must be one of {', '.join(known)}, not {name!r:.60}{meant(name, known)}",
+            field="runtime",
+            suggestion=suggested(name, known),
+        )
     return find("runtimes", RuntimeProfile, name)

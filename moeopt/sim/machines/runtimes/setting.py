@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.sim.machines.machine import Gpu, Machine
 from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
 from moeopt.sim.machines.runtimes.profile import Kind
@@ -51,12 +51,14 @@ class Setting:
         if len(self.host_calls) != layers:
             got = len(self.host_calls)
             raise InputError(
-                f"host_calls: must have {layers} entries, one per MoE layer, not {got}"
+                f"must have {layers} entries, one per MoE layer, not {got}", field="host_calls"
             )
         if not all(0.0 <= share <= 1.0 for share in self.host_calls):
-            raise InputError("host_calls: must be shares from 0 to 1")
+            raise InputError("must be shares from 0 to 1", field="host_calls")
         if not 0 <= self.context <= MOST_CONTEXT:
-            raise InputError(f"context: must be from 0 to {MOST_CONTEXT}, not {self.context}")
+            raise InputError(
+                f"must be from 0 to {MOST_CONTEXT}, not {self.context}", field="context"
+            )
         if self.machine.gpu is None and min(self.host_calls) < 1.0:
             raise InputError(
                 f"machine {self.machine.name}: gpu: is missing; experts on it are asked for"
@@ -82,7 +84,7 @@ class Setting:
         to move.
         """
         if not 0 <= n_cpu_moe <= 4096:
-            raise InputError(f"n_cpu_moe: must be from 0 to 4096, not {n_cpu_moe}")
+            raise InputError(f"must be from 0 to 4096, not {n_cpu_moe}", field="n_cpu_moe")
         if machine.gpu is None:
             n_cpu_moe = model.layers
         shares = tuple(float(layer < n_cpu_moe) for layer in model.moe_layers)
@@ -104,7 +106,7 @@ class Setting:
         """
         if not 0 <= gpu_experts <= model.routed_experts:
             most = model.routed_experts
-            raise InputError(f"gpu_experts: must be from 0 to {most}, not {gpu_experts}")
+            raise InputError(f"must be from 0 to {most}, not {gpu_experts}", field="gpu_experts")
         share = 1.0 - gpu_experts / model.routed_experts
         return cls(machine, model, (share,) * len(model.moe_layers), context, numa_aware)
 
@@ -126,6 +128,7 @@ class Setting:
         popularity
             MoE layers x experts: how often each is called, in any unit; by default all equally.
         """
+        expect("plan", plan, Plan, what="a plan, from moeopt.load_plan")
         layers, experts = len(model.moe_layers), model.routed_experts
         placed = plan.resident
         if placed is None or len(placed) != layers:
@@ -136,7 +139,7 @@ class Setting:
         weights = np.ones((layers, experts)) if popularity is None else popularity
         if weights.shape != (layers, experts):
             shape = " x ".join(map(str, weights.shape))
-            raise InputError(f"popularity: must be {layers} x {experts}, not {shape}")
+            raise InputError(f"must be {layers} x {experts}, not {shape}", field="popularity")
         totals = weights.sum(axis=1)
         shares = [
             1.0 - float(weights[row, list(residents)].sum() / totals[row]) if totals[row] else 1.0

@@ -10,7 +10,7 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import describe, shown
+from moeopt.core.wording import input_error, shown
 from moeopt.sim.models.attention import Attention, GroupedQuery, HybridAttention, LatentAttention
 from moeopt.sim.models.gguf.file import SHARD, Gguf, Tensor, read_gguf
 from moeopt.sim.models.model_shape import KINDS, ModelShape, TensorKind
@@ -177,7 +177,7 @@ class _Reader:
                 **self._other_bits(),
             )
         except ValidationError as error:
-            raise InputError(f"{self.path}: {describe(error)}") from None
+            raise input_error(error, self.path) from None
 
     def _name(self) -> str:
         shard = SHARD.fullmatch(self.path.name)

@@ -11,7 +11,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject, read_object
-from moeopt.core.wording import meant, shortened
+from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.cpu import Cpu, Numa, Positive
 from moeopt.sim.machines.machine import Dram, Gpu, Machine, Node
 
@@ -100,6 +100,19 @@ def is_composed(name: str) -> bool:
     return alone or re.fullmatch(r"[\w.-]+(\+[\w.-]+)+", name) is not None
 
 
+def _probably(name: str) -> str | None:
+    """Return the machine whose parts are most like those of a name; None if one is like none."""
+    *gpus, host = name.split("+")
+    found = []
+    for part, known in ((host, host_names()), *((gpu, ["none", *gpu_names()]) for gpu in gpus)):
+        count, plain = _counted(part)
+        close = plain if plain in known else suggested(plain, known)
+        if close is None:
+            return None
+        found.append(close if count == 1 else f"{count}x{close}")
+    return "+".join([*found[1:], found[0]])
+
+
 def compose(name: str) -> Machine:
     """Return the machine called ``GPU+HOST``, ``2xGPU+GPU+HOST``, or ``HOST`` without a GPU.
 
@@ -135,7 +148,8 @@ def compose(name: str) -> Machine:
     if sockets not in range(1, MOST_SOCKETS + 1):
         wrong.append(f"from 1 to {MOST_SOCKETS} sockets, please")
     if wrong:
-        raise InputError(f"machine: {shortened(name)!r}: {'; '.join(wrong)}")
+        reason = f"{shortened(name)!r}: {'; '.join(wrong)}"
+        raise InputError(reason, field="machine", suggestion=_probably(name))
     host = host_part(host_name)
     data: dict[str, object] = {"name": name, "cpu": host.cpu, "dram": host.dram}
     sources = {"name": "of its parts"} | host.sources
