@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazily(
             "serve",
             "violations",
         ),
-        "moeopt.problems.cache.dynamic_program as dynamic_program": ("within",),
+        "moeopt.problems.cache.dynamic_program as dynamic_program": ("Answer", "within"),
         "moeopt.problems.cache.generate": ("slots_of",),
         "moeopt.problems.cache.heuristics": (
             "best_uniform",

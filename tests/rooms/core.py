@@ -11,6 +11,7 @@ __getattr__, __dir__ = lazily(
             "by_work",
             "out_of_time",
             "solving_clock",
+            "spend",
         ),
         "moeopt.core.compiled": (
             "KEPT",

@@ -73,12 +73,20 @@ def solve(instance: Instance, search: Search) -> None:
     _close(instance, search, sides, weights, grid)
 
 
+OF_THE_REST = 0.5
+"""Share of what is left of the limit that labels may take: what they leave open goes to CP-SAT.
+
+Instances are easy for one of the two, and hard for the other.
+"""
+
+
 def _close(
     instance: Instance, search: Search, sides: Sides, weights: list[DualValue], grid: int
 ) -> None:
-    """Raise the target until it is met, or proves the incumbent."""
+    """Raise the target until it is met, or proves the incumbent; at most a share of what is left."""
+    least = search.remaining_s * (1 - OF_THE_REST)
     for target in _targets(search, grid):
-        answer = within(sides, weights, target, lambda: search.stopped)
+        answer = within(sides, weights, target, lambda: search.remaining_s <= least)
         if answer.feasibility == Feasibility.INFEASIBLE:
             search.prove(target + grid)
             continue

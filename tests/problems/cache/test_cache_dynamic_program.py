@@ -9,6 +9,7 @@ import pytest
 from moeopt import solve
 from tests.problems.cache.cache_random_instances import random_accesses
 from tests.rooms.cache import (
+    Answer,
     Instance,
     Sides,
     bisect,
@@ -19,7 +20,7 @@ from tests.rooms.cache import (
     dynamic_program,
     within,
 )
-from tests.rooms.core import Feasibility, Search
+from tests.rooms.core import Feasibility, Search, spend
 
 CASES = 80
 
@@ -136,3 +137,22 @@ def test_it_stops_when_told() -> None:
     sides = random_sides(5)
     answer = within(sides, [dual_function(sides, 0)], 2**50, lambda: True)
     assert answer.feasibility == Feasibility.UNKNOWN
+
+
+def test_labels_leave_half_of_the_limit_to_cp_sat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they come to no end, what they leave open is solved all the same."""
+    asked: list[float] = []
+
+    def no_end(sides: Sides, weights: Any, target_ns: int, stopped: Any) -> Answer:
+        while not stopped():
+            spend(0.01)
+            asked.append(0.01)
+        return Answer(Feasibility.UNKNOWN, note="STOPPED")
+
+    monkeypatch.setattr(dynamic_program, "within", no_end)
+    monkeypatch.setattr(dynamic_program, "_targets", lambda search, grid: iter([0]))
+    instance = kinked()
+    result = solve(instance, "auto", work_limit=1.0)
+    assert 0.3 < sum(asked) < 0.5  # of nine tenths: the rest is kept for a second reason
+    assert result.status == "optimal"
+    assert "cp-sat" in result.raw_status
