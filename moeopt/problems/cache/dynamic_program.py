@@ -83,7 +83,7 @@ Instances are easy for one of the two, and hard for the other.
 def _close(
     instance: Instance, search: Search, sides: Sides, weights: list[DualValue], grid: int
 ) -> None:
-    """Raise the target until it is met, or proves the incumbent; at most a share of what is left."""
+    """Raise the target until it is met or proves the incumbent, by a share of what is left."""
     least = search.remaining_s * (1 - OF_THE_REST)
     for target in _targets(search, grid):
         answer = within(sides, weights, target, lambda: search.remaining_s <= least)
