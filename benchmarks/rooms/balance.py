@@ -17,6 +17,6 @@ __getattr__, __dir__ = lazily(
             "whole_experts",
         ),
         "moeopt.problems.balance.instance": ("Instance", "Solution"),
-        "moeopt.problems.balance.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.balance.assumptions": ("ASSUMPTIONS",),
     }
 )

@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.relayout.generate": ("Options", "on_layout"),
         "moeopt.problems.relayout.instance": ("Instance", "Migration"),
         "moeopt.problems.relayout.later": ("Layouts", "decide", "draw", "draw_from", "execute"),
-        "moeopt.problems.relayout.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.relayout.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.relayout.striped_reads as striped_reads": (),
         "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (),
         "moeopt.problems.relayout.striped_reads.plans as plans": (),

@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.split": ("HEURISTICS",),
-        "moeopt.problems.split.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.split.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.split.check": ("objective",),
         "moeopt.problems.split.instance": ("Instance", "Solution"),
         "moeopt.problems.split.labels as labels": (),

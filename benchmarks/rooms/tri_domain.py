@@ -12,7 +12,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.tri_domain.instance": ("DOMAINS", "Domain", "Instance", "Solution"),
         "moeopt.problems.tri_domain.layout_rule": ("cold_localized",),
         "moeopt.problems.tri_domain.online": ("Scheduler",),
-        "moeopt.problems.tri_domain.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.tri_domain.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.tri_domain.threshold.search": ("Bracket", "FIRST_WORK", "NO_CUTOFF"),
     }
 )

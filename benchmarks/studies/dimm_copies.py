@@ -36,7 +36,7 @@ from benchmarks.rooms.tri_domain import Instance as OnLayout
 LIBRARY = Path(__file__).parents[2] / "instances"
 FIXED = ("deepseek-v2-fair", "esft-fair")
 OTHERS = ("deepseek-v2", "qwen3-235b-a22b", "esft-window", "esft-streams")
-"""Families on the layout of the settlements' defaults (offline trace, the experts with 8 % of the
+"""Families on the layout of the assumptions' defaults (offline trace, the experts with 8 % of the
 tokens localized, balanced), and on that of the last step with 70 % of the experts, in turn."""
 WINDOWS = ("esft-windows", "windows")
 MEMORY = (1.0, 1.25, 1.5, 2.0, 3.0)

@@ -8,7 +8,7 @@ trace is cut into stretches; what was decided on one is used on every later one:
 
 layout     a window of 256 tokens in one layer of DeepSeek-V2-Lite on TriMoE's machine, as in
            instances/layout/esft-first-later. Mixtral's eight experts leave nothing to decide there.
-           TriMoE's rule as its settlement reads it, and with 70 % of the experts localized.
+           TriMoE's rule as its assumption reads it, and with 70 % of the experts localized.
 placement  100 steps of one token of DeepSeek-V2-Lite with room for a quarter of the experts, and
            200 of Mixtral-8x7B on 24 GB, on the CPU-GPU collaborative paper's machine.
 cache      300 and 400 tokens of the two on that machine, as in instances/cache.

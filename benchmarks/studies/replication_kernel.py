@@ -346,7 +346,7 @@ def best_of(one: dict[str, int]) -> int:
 
 
 def pays_from() -> None:
-    """Print the least tokens per rank from which EPLB's copies pay, by GPU: the settlement."""
+    """Print the least tokens per rank from which EPLB's copies pay, by GPU: the assumption."""
     print("\n| kernel | an expert read is as much as | " + " | ".join(map(str, MAP_RANKS)) + " |")
     print("|---|---:|" + "---:|" * len(MAP_RANKS))
     for gpu, kernel in KERNELS.items():

@@ -28,7 +28,7 @@ import moeopt
 from benchmarks.rooms.core import Search, SolvingClock
 from benchmarks.rooms.sim import at_bits, get_model
 from benchmarks.rooms.sim import split_times as times
-from benchmarks.rooms.split import HEURISTICS, SETTLEMENTS, Instance, Solution, labels, objective
+from benchmarks.rooms.split import ASSUMPTIONS, HEURISTICS, Instance, Solution, labels, objective
 from benchmarks.rooms.study import interval, place
 from moeopt import get_machine
 
@@ -189,13 +189,13 @@ def measured(points: Path) -> None:
 def rules() -> None:
     """Print each rule's excess over the best known, by number of GPUs, where it finds a split.
 
-    Median, largest and the median's interval over machines with a model. Under the settlements'
+    Median, largest and the median's interval over machines with a model. Under the assumptions'
     defaults, and under each other value of those that it takes.
     """
     ways: dict[str, Callable[[Instance], Solution | None]] = {}
     for rule, function in HEURISTICS.items():
         ways[rule] = function
-        for one in SETTLEMENTS:
+        for one in ASSUMPTIONS:
             for value in one.alternatives if rule in one.methods else ():
                 ways[f"{rule}[{one.name}={value}]"] = partial(function, **{one.name: value})
     table: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

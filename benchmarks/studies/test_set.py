@@ -3,7 +3,7 @@
     moeopt gap instances --methods published --work-limit 60 --store FILE
     python benchmarks/studies/test_set.py FILE
 
-Defaults of settlements, constants of methods and laws are chosen on the other traces; findings.md
+Defaults of assumptions, constants of methods and laws are chosen on the other traces; findings.md
 says since when, and when this was run last. Instances of laws are in neither part.
 """
 

@@ -91,7 +91,7 @@ def _overview(summaries: Sequence[Summary]) -> Table:
     families = by_family(summaries)
     known = ""
     if len(families) == 1:
-        parts = {s.settled: (s.instances, s.proven, s.cells) for s in summaries}
+        parts = {s.assumed: (s.instances, s.proven, s.cells) for s in summaries}
         instances, proven, cells = (sum(counts) for counts in zip(*parts.values(), strict=True))
         sure = "all proven" if proven == instances else f"{proven} of them proven"
         if single := max(s.single for s in summaries):
@@ -106,13 +106,13 @@ def _overview(summaries: Sequence[Summary]) -> Table:
     table.padding = (0, 1, 0, 0)  # as many columns as a page has, and no name broken
     for family, group in families.items():
         for s in sorted(group, key=rank):
-            name = f"{s.method} *" if s.settled else s.method
+            name = f"{s.method} *" if s.assumed else s.method
             row = [name, SHORT.get(s.kind, ""), percent(s.optimal), percent(s.excess_median)]
             row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
             if len(families) > 1:
                 row = [family.removesuffix(f"/{ALL}"), f"{s.proven} of {s.instances}", *row]
             table.add_row(*map(rich_text, row))
-    if any(s.settled for s in summaries):
+    if any(s.assumed for s in summaries):
         table.caption = f"* {OTHER_SAID}"
     return table
 
@@ -168,9 +168,9 @@ def _families(summaries: Sequence[Summary]) -> Table:
             seconds = "-" if s.seconds_median is None else f"{s.seconds_median:.4f}"
             cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
             cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
-            name = f"{s.method} *" if s.settled else s.method
+            name = f"{s.method} *" if s.assumed else s.method
             table.add_row(rich_text(family), rich_text(name), MEANING.get(s.kind, ""), *cells)
-    if any(s.settled for s in summaries):
+    if any(s.assumed for s in summaries):
         table.caption = f"* {OTHER_SAID}"
     return table
 

@@ -70,7 +70,7 @@ def _assumptions() -> Iterator[dict[str, object]]:
     from moeopt.problems.registry import PROBLEMS, get_problem
 
     for name in PROBLEMS:
-        for one in get_problem(name).settlements():
+        for one in get_problem(name).assumptions():
             yield {
                 "problem": name,
                 "name": one.name,

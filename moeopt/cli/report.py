@@ -48,7 +48,7 @@ def write_report(
     kept: "Path | Store",
     folder: Path,
     command: str,
-    settled: "Mapping[tuple[str, str], str] | None" = None,
+    assumed: "Mapping[tuple[str, str], str] | None" = None,
 ) -> None:
     """Write a report on rows into a folder, which is made if need be.
 
@@ -58,8 +58,8 @@ def write_report(
         The store that the rows come from.
     command
         What makes the report again, which it names.
-    settled
-        Median excess over settlements, if it is known.
+    assumed
+        Median excess over assumptions, if it is known.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def write_report(
         )
         return
     with opened(kept) as store:
-        write_html(rows, store, folder, command, settled)
+        write_html(rows, store, folder, command, assumed)
 
 
 def opened(kept: "Path | Store") -> "AbstractContextManager[Store]":

@@ -21,8 +21,8 @@ from moeopt.core.errors import InputError
 from moeopt.core.options import arguments_of, option
 
 if TYPE_CHECKING:
+    from moeopt.study.assumptions import Reading, Running
     from moeopt.study.attempt import Watch
-    from moeopt.study.settlements import Reading, Running
     from moeopt.study.store import Store
 
 
@@ -86,7 +86,7 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
     """Solve under every value, print the table and write what is asked for."""
     from moeopt.cli.campaign_progress import showing
     from moeopt.core.json_files import write_bytes
-    from moeopt.study.settlements import sensitivity, sentences, spans, to_csv, to_markdown
+    from moeopt.study.assumptions import sensitivity, sentences, spans, to_csv, to_markdown
 
     with showing() as watch:
         readings = sensitivity(paths, options.methods, _running(options, kept, watch))
@@ -98,7 +98,7 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
     elif options.markdown:
         print(to_markdown(readings), end="")
     else:
-        from moeopt.study.settlements import HEADS, cells
+        from moeopt.study.assumptions import HEADS, cells
 
         title = "excess over the optimum, one assumption at a time"
         print_table((*HEADS, "optimal"), map(cells, readings), title)
@@ -122,9 +122,9 @@ def _record(reading: "Reading") -> dict[str, object]:
     found = reading.summary
     return {
         "problem": found.problem,
-        "assumption": reading.settlement.name,
+        "assumption": reading.assumption.name,
         "value": reading.value,
-        "default": reading.settlement.default,
+        "default": reading.assumption.default,
         "method": reading.method,
         "instances": found.instances,
         "skipped": reading.skipped,
@@ -137,7 +137,7 @@ def _record(reading: "Reading") -> dict[str, object]:
 
 def _running(options: SensitivityOptions, kept: "Path | Store", watch: "Watch") -> "Running":
     """Return how instances are solved under assumptions."""
-    from moeopt.study.settlements import Running
+    from moeopt.study.assumptions import Running
 
     return Running(**arguments_of(options, Running) | {"store": kept, "watch": watch})
 
@@ -148,7 +148,7 @@ def _jointly(
     """Solve at points of the grid of all assumptions; print each heuristic's range and its ends."""
     from moeopt.cli.campaign_progress import showing
     from moeopt.core.json_files import write_bytes
-    from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
+    from moeopt.study.assumptions import joint_sentences, joint_to_csv, jointly
 
     with showing() as watch:
         running = _running(options, kept, watch)

@@ -11,9 +11,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
+from moeopt.core.assumptions import Assumption, split_name
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective, Packing
-from moeopt.core.settlements import Settlement, split_name
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -75,7 +75,7 @@ class Heuristic(NamedTuple):
         Name of the method.
     where
         Module and function, relative to the problem's package: ``".heuristics:greedy"``. Keyword
-        arguments of the function are settlements.
+        arguments of the function are assumptions.
     information
         Loads that it decides by.
     note
@@ -275,7 +275,7 @@ class Problem(Generic[InstanceT, SolutionT]):
         "check": ".check",
         "bounds": ".bounds",
         "heuristics": ".heuristics",
-        "settlements": ".settlements",
+        "assumptions": ".assumptions",
         "model": ".cpsat",
         "view": ".view",
         "generate": ".generate",
@@ -446,13 +446,13 @@ class Problem(Generic[InstanceT, SolutionT]):
         own: int | None = getattr(self.module("generate"), "QUANTUM_NS", None)
         return own
 
-    def settlements(self) -> tuple[Settlement, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """Return the questions that the papers leave open, with the ways to read them."""
-        found: tuple[Settlement, ...] = self.module("settlements").SETTLEMENTS
+        found: tuple[Assumption, ...] = self.module("assumptions").ASSUMPTIONS
         return found
 
     def assume(self, instance: InstanceT, name: str, value: str) -> InstanceT | None:
-        """Return the same instance under another value of a settlement.
+        """Return the same instance under another value of an assumption.
 
         None if the instance does not carry what that takes, or ``generate.py`` has no ``assume``.
         """
@@ -582,7 +582,7 @@ class Problem(Generic[InstanceT, SolutionT]):
         Parameters
         ----------
         method
-            The heuristic's name; settlements in brackets change nothing.
+            The heuristic's name; assumptions in brackets change nothing.
 
         Returns
         -------

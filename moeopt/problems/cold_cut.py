@@ -1,4 +1,4 @@
-"""Cold experts by TriMoE's settlement ``cold_cut``.
+"""Cold experts by TriMoE's assumption ``cold_cut``.
 
 TriMoE 3.1 says that the cold experts are "over 70% of all experts" and process "only 8% of tokens".
 Where popularity is as skewed as in the paper both cuts are the same; where it is flatter they are
@@ -33,7 +33,7 @@ class ColdCut:
 
     @classmethod
     def parse(cls, text: str) -> "ColdCut":
-        """Return the cut that a settlement's value means, e.g. ``"tokens 0.08"``.
+        """Return the cut that an assumption's value means, e.g. ``"tokens 0.08"``.
 
         Raises
         ------

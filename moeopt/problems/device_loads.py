@@ -180,7 +180,7 @@ def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool
     The bottleneck device's costliest expert is the candidate. Of the other devices it moves to the
     one that gives the least makespan, at a tie to the one whose own total grows least, as long as
     the makespan falls (TriMoE 4.2). `moeopt.problems.tri_domain.heuristics.trimoe` says what is
-    settled where the paper is silent; of equally costly experts the first row comes first.
+    assumed where the paper is silent; of equally costly experts the first row comes first.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What every generator starts from: machine, model, trace or workload, seed and quantum.
 
-An instance is made again under another settlement from what it says of its making. A provenance is
+An instance is made again under another assumption from what it says of its making. A provenance is
 free form and may come from a stranger: whatever is missing or odd in it means that the instance
 cannot be made again, never an error.
 """
@@ -143,22 +143,22 @@ class Record(Frozen, extra="ignore"):
 
 def made_again(
     instance: Made,
-    settlement: str,
+    assumption: str,
     value: str,
     *,
-    settled: Collection[str],
+    assumed: Collection[str],
     options: type[Options],
     make: Callable[[Made, Record, Options], Made | None],
     younger: Mapping[str, object] | None = None,
 ) -> Made | None:
-    """Return the same loads on the same machine under another value of one settlement.
+    """Return the same loads on the same machine under another value of one assumption.
 
     Parameters
     ----------
-    settlement, value
-        An option of the generator that is a settlement, e.g. ``"cold_cut"``, and its value.
-    settled
-        The generator's options that are settlements.
+    assumption, value
+        An option of the generator that is an assumption, e.g. ``"cold_cut"``, and its value.
+    assumed
+        The generator's options that are assumptions.
     options
         The generator's ``Options``.
     make
@@ -170,17 +170,17 @@ def made_again(
     -------
     Instance or None
         With the same name, and the value in its provenance's options. None if the generator has no
-        such settlement, or the instance does not say what it was made from: the provenance lacks
+        such assumption, or the instance does not say what it was made from: the provenance lacks
         machine, model, seed, options or what `make` needs besides, the two are no presets, or what
         they give is another instance.
 
     Raises
     ------
     InputError
-        If the settlement has no such value.
+        If the assumption has no such value.
     """
     record = Record.of(instance)
-    if settlement not in settled or record is None or record.source(instance) is None:
+    if assumption not in assumed or record is None or record.source(instance) is None:
         return None
     stated = {**(younger or {}), **record.options}
     known = {name: stated[name] for name in options.model_fields if name in stated}
@@ -192,5 +192,5 @@ def made_again(
     if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
         return None
     with validated():
-        after = options(**before.model_dump() | {settlement: value})
+        after = options(**before.model_dump() | {assumption: value})
     return make(instance, record, after)

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from moeopt.core.assumptions import assumed_name, check_assumed, split_name
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST, Engine, ExactMethod
-from moeopt.core.settlements import check_settled, settled_name, split_name
 from moeopt.core.wording import shown, unknown_name
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT as EXACT
@@ -67,13 +67,13 @@ def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
     ----------
     name
         ``auto``, one of `problem_methods`, a registered rule's or a plugin's name; or the rule
-        itself. A heuristic's name may carry settlements: ``trimoe[tie_order=gpu]``.
+        itself. A heuristic's name may carry assumptions: ``trimoe[tie_order=gpu]``.
 
     Raises
     ------
     InputError
         If the problem has no such method, the message listing those it has; if it takes no such
-        settlement; if the rule is for another problem, or a plugin cannot be loaded.
+        assumption; if the rule is for another problem, or a plugin cannot be loaded.
     """
     if isinstance(name, Rule):
         return _rule(problem, name)
@@ -91,10 +91,10 @@ def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
     rule = get_rule(problem.name, name)
     if rule is not None:
         return _rule(problem, rule)
-    plain, settled = split_name(name)
-    if settled and plain in found:
-        check_settled(plain, settled, problem.settlements())
-        return replace(found[plain], name=settled_name(plain, settled), settled=settled)
+    plain, assumed = split_name(name)
+    if assumed and plain in found:
+        check_assumed(plain, assumed, problem.assumptions())
+        return replace(found[plain], name=assumed_name(plain, assumed), assumed=assumed)
     if name.endswith(".py"):
         raise InputError(f"{shown(name)}: a function of a file is {name}:FUNCTION", field="method")
     known = [AUTO, *found, *rule_names(problem.name)]

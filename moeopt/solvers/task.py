@@ -89,8 +89,8 @@ class Method:
         The exact method that goes on from what this one leaves open; None if there is none.
     rule
         The user's rule that it is, if it is one.
-    settled
-        Settlements that a heuristic is to take, other than its defaults.
+    assumed
+        Assumptions that a heuristic is to take, other than its defaults.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Method:
     own: ExactMethod | None = None
     then: str | None = None
     rule: Rule | None = None
-    settled: Mapping[str, str] = field(default_factory=dict)
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def warm_starts(self) -> bool:

@@ -114,7 +114,7 @@ class _Verification:
         except KeyboardInterrupt:
             proof, outcome.termination = None, "interrupted"
         self._drop_contradicted()
-        return self._settled(proof)
+        return self._assumed(proof)
 
     def _reason(self) -> Proof | None:
         """Return what the answer that stands in the end rests on; None: on one engine's word."""
@@ -322,7 +322,7 @@ class _Verification:
         if infeasible or bound is not None:
             self._note(BY, way.name, *_claim(None if infeasible else bound))
 
-    def _settled(self, proof: Proof | None) -> Outcome:
+    def _assumed(self, proof: Proof | None) -> Outcome:
         """Return the outcome with what stands."""
         outcome, word = self.outcome, self.word
         known = [bound for bound in (self.own, self.task.lower) if bound is not None]

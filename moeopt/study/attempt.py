@@ -24,6 +24,7 @@ from threading import Lock
 from time import monotonic
 from typing import Literal, Protocol
 
+from moeopt.core.assumptions import split_name
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import (
     ContradictionError,
@@ -33,7 +34,6 @@ from moeopt.core.errors import (
     MoeoptError,
 )
 from moeopt.core.objective import Objective
-from moeopt.core.settlements import split_name
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import Result, failed_result
 from moeopt.solvers.rules import Rule, load_rule
@@ -44,7 +44,7 @@ from .campaign import repeats
 from .plan import Job, Key, version
 
 DEFAULTS = ""
-"""What `origin` says of an instance that is made under every settlement's default."""
+"""What `origin` says of an instance that is made under every assumption's default."""
 
 NO_LOADS = "none: "
 """How the name of a trace begins that is none."""
@@ -56,7 +56,7 @@ LAW = "workload "
 def origin(instance: InstanceEnvelope) -> dict[str, str]:
     """Return ``cell``, ``cluster`` and ``settled``; ``repeats`` where it repeats another one.
 
-    ``settled`` are the settlements of instances that are not at their default, ``name=value``.
+    ``settled`` are the assumptions of instances that are not at their default, ``name=value``.
     ``batch`` is there where the instance has one: rules change places over it.
     """
     provenance = instance.provenance or {}
@@ -65,10 +65,10 @@ def origin(instance: InstanceEnvelope) -> dict[str, str]:
     cell, cluster = place(instance.name, provenance)
     original = repeats(instance)
     again = {} if original is None else {"repeats": original}
-    settled = _settled(instance.problem, options)
+    assumed = _assumed(instance.problem, options)
     batch = options.get("batch")
     sizes = {"batch": str(batch)} if isinstance(batch, int) else {}
-    return {"cell": cell, "cluster": cluster, "settled": settled} | sizes | again
+    return {"cell": cell, "cluster": cluster, "settled": assumed} | sizes | again
 
 
 def place(instance: str, provenance: Mapping[str, object]) -> tuple[str, str]:
@@ -91,10 +91,10 @@ def place(instance: str, provenance: Mapping[str, object]) -> tuple[str, str]:
     return f"{name}{where}", name
 
 
-def _settled(problem: str, options: Mapping[str, object]) -> str:
+def _assumed(problem: str, options: Mapping[str, object]) -> str:
     if not options:
         return DEFAULTS
-    readings = [one for one in get_problem(problem).settlements() if not one.is_setting]
+    readings = [one for one in get_problem(problem).assumptions() if not one.is_setting]
     values = {one.name: one.not_default(options) for one in readings}
     return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from warnings import warn
 
+from moeopt.core.assumptions import split_name
 from moeopt.core.errors import MoeoptWarning
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective, entries, relative
-from moeopt.core.settlements import split_name
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Facts, Solved

@@ -1,7 +1,7 @@
 """Excess statistics per family and method, and tables of them in Markdown.
 
 A number is never over rules that knew different things of the loads, nor over instances made under
-the settlements' defaults and others: `summarise` is the one place that groups solves.
+the assumptions' defaults and others: `summarise` is the one place that groups solves.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,8 +50,8 @@ class Summary:
     median with 95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the
     bottleneck devices of its solutions. `failed` counts the solves that have no result;
     `seconds_median` is of the others. `knew` says in words by which information about loads the
-    method decided, and `kind` which kind that is. `settled` says whether the instances are made
-    under settlements other than the defaults.
+    method decided, and `kind` which kind that is. `assumed` says whether the instances are made
+    under assumptions other than the defaults.
     """
 
     problem: str
@@ -69,7 +69,7 @@ class Summary:
     failed: int = 0
     knew: str = ""
     kind: Knew = ""
-    settled: bool = False
+    assumed: bool = False
     cells: int = 0
     laws: int = 0
     interval: tuple[float, float] | None = None
@@ -81,12 +81,12 @@ def rank(s: Summary) -> tuple[int, bool, float]:
     return ["", *MEANING].index(s.kind), s.excess_median is None, s.excess_median or 0.0
 
 
-def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summary]:
-    """Return one summary per family, method, kind of information and settlement.
+def summarise(rows: Iterable[Row], *, by_assumption: bool = True) -> list[Summary]:
+    """Return one summary per family, method, kind of information and assumption.
 
     Parameters
     ----------
-    by_settlement
+    by_assumption
         False where the caller has one reading of everything in each group.
 
     Returns
@@ -98,9 +98,9 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
     found = list(rows)
     made = {row.key.instance: row.facts["settled"] for row in found if "settled" in row.facts}
     for label, row in named(found):
-        settled = by_settlement and bool(made.get(row.key.instance))
+        assumed = by_assumption and bool(made.get(row.key.instance))
         kind = kind_of(str(row.facts.get("knew", "")))
-        which = (row.result.problem, row.family, label, kind, settled)
+        which = (row.result.problem, row.family, label, kind, assumed)
         groups.setdefault(which, []).append(row)
     # a solve that failed knew nothing that could be said: it counts where its method's others do
     for several in grouped(groups, lambda which: which[:3]).values():
@@ -151,7 +151,7 @@ def kind_of(words: str) -> Knew:
 
 
 def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> Summary:
-    problem, family, method, kind, settled = which
+    problem, family, method, kind, assumed = which
     known = [row for row in group if row.excess is not None]
     excesses = [row.excess for row in known if row.excess is not None]
     seconds = [row.seconds for row in group if not row.failed]
@@ -177,7 +177,7 @@ def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> S
         failed=len(group) - len(seconds),
         knew=", or ".join(dict.fromkeys(str(r.facts["knew"]) for r in group if "knew" in r.facts)),
         kind=kind,
-        settled=settled,
+        assumed=assumed,
         cells=len(cells),
         laws=sum(cell.startswith(LAW) for cell in cells),
         interval=interval(excesses, [_of(row, "cluster") for row in known]),
@@ -234,7 +234,7 @@ def _tables(summaries: Sequence[Summary]) -> str:
     tables = [_pivot(part, _excess_cell, knew=True) for part in _regimes(summaries)]
     if any(s.bottlenecks for s in summaries):
         tables += [_pivot(part, _bottleneck_cell) for part in _regimes(summaries)]
-    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.settled for s in summaries) else ""
+    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.assumed for s in summaries) else ""
     return "\n".join(tables) + said
 
 
@@ -249,9 +249,9 @@ def _regimes(summaries: Sequence[Summary]) -> list[list[_Line]]:
     lines: dict[tuple[str, bool, int], _Line] = {}
     for s in summaries:
         number = 0
-        while s.method in lines.get((s.family, s.settled, number), {}):
+        while s.method in lines.get((s.family, s.assumed, number), {}):
             number += 1
-        lines.setdefault((s.family, s.settled, number), {})[s.method] = s
+        lines.setdefault((s.family, s.assumed, number), {})[s.method] = s
     tables: list[tuple[dict[str, Knew], list[_Line]]] = []
     for line in lines.values():
         kinds: dict[str, Knew] = {method: s.kind for method, s in line.items() if s.kind}
@@ -279,7 +279,7 @@ def _pivot(lines: Sequence[_Line], cell: Callable[[Summary], str], *, knew: bool
         of = list(line.values())
         count, proven = max(s.instances for s in of), max(s.proven for s in of)
         shown = f"{count}" if proven == count else f"{count}, {proven} proven"
-        name = markdown_text(first.family) + f" {OTHER}" * first.settled
+        name = markdown_text(first.family) + f" {OTHER}" * first.assumed
         cells = [cell(line[m]) if m in line else "" for m in methods]
         counted = shown_cells(max(of, key=lambda s: s.cells))
         text.append(f"| {name} | {shown} | {counted} | {' | '.join(cells)} |")
@@ -296,7 +296,7 @@ def _words(summaries: Sequence[Summary]) -> str:
 class Standing:
     """A rule on all instances of its problem, of one kind of information.
 
-    `defaults` are its numbers on instances made under every settlement's default, `others` those on
+    `defaults` are its numbers on instances made under every assumption's default, `others` those on
     the others; None where there is none.
     """
 
@@ -312,7 +312,7 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
     once = each_once(rows, lambda row: "repeats" in row.facts)
     found: dict[tuple[str, str, Knew], list[Summary | None]] = {}
     for s in summarise(as_one_family(row for of in once.values() for row in of)):
-        found.setdefault((s.problem, s.method, s.kind), [None, None])[s.settled] = s
+        found.setdefault((s.problem, s.method, s.kind), [None, None])[s.assumed] = s
     return [Standing(*which, *pair) for which, pair in found.items()]
 
 

@@ -20,7 +20,7 @@ MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)
 MIN_INSTANCES = 3
 
 REQUIRED_MODULES = (
-    *("instance", "check", "bounds", "heuristics", "settlements", "cpsat", "view", "generate"),
+    *("instance", "check", "bounds", "heuristics", "assumptions", "cpsat", "view", "generate"),
 )
 """The modules every problem package has."""
 
@@ -32,7 +32,7 @@ NAMES = {
     ),
     "bounds": ("lower_bound", "objective_grid"),
     "heuristics": ("WARM_START",),
-    "settlements": ("SETTLEMENTS",),
+    "assumptions": ("ASSUMPTIONS",),
     "model": ("Model",),
     "view": ("facts", "differences", "changes"),
     "generate": ("Options", "generate"),

@@ -25,7 +25,7 @@ from tests.rooms.certificates import certificate
 from tests.rooms.exporters import read_answer, read_copies, read_sol
 from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.sim import Workload, find, get_model, load_loss_table
-from tests.rooms.study import Libraries, Store, read_campaign, resettled
+from tests.rooms.study import Libraries, Store, assume, read_campaign
 
 ROOT = Path(__file__).parents[2]
 
@@ -209,10 +209,10 @@ def _read_answer(path: Path) -> Any:
 
 
 def _read_provenance(path: Path) -> Any:
-    """Make an instance again under other settlements and another batch."""
+    """Make an instance again under other assumptions and another batch."""
     instance = moeopt.load(path)
-    for settlement, value in (("cold_cut", "experts 0.5"), ("dimms", "4"), ("batch", "8")):
-        resettled(instance, settlement, value, path.parent)
+    for assumption, value in (("cold_cut", "experts 0.5"), ("dimms", "4"), ("batch", "8")):
+        assume(instance, assumption, value, path.parent)
     return instance
 
 

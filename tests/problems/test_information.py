@@ -24,7 +24,7 @@ from tests.rooms.problems import get_problem
 def test_a_heuristic_knows_what_its_problem_says(
     problem: str, method: str, words: str | None
 ) -> None:
-    """Exact methods and users' rules have no entry; settlements in brackets change nothing."""
+    """Exact methods and users' rules have no entry; assumptions in brackets change nothing."""
     assert get_problem(problem).information(method, None) == words
 
 

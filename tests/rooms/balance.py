@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.balance.cpsat": ("Model",),
         "moeopt.problems.balance.dynamic_program": ("solve",),
-        "moeopt.problems.balance.generate": ("assume as resettled",),
+        "moeopt.problems.balance.generate": ("assume as assume",),
         "moeopt.problems.balance.heuristics": (
             "Symbols",
             "balance_equation",
@@ -37,7 +37,7 @@ __getattr__, __dir__ = lazily(
             "whole_experts",
         ),
         "moeopt.problems.balance.instance": ("Expert", "Instance", "Solution"),
-        "moeopt.problems.balance.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.balance.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.balance.view": ("facts", "lanes"),
     }
 )

@@ -17,7 +17,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.bitwidth.generate as generate_module": (
             "Options",
             "generate",
-            "assume as resettled",
+            "assume as assume",
         ),
         "moeopt.problems.bitwidth.heuristics as heuristics": (
             "WARM_START",

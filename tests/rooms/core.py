@@ -55,10 +55,10 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.rows": ("divided", "take_out_divisor"),
         "moeopt.core.safe_bound": ("Program", "claim_tolerance", "distance", "safe_bound"),
         "moeopt.core.search": ("Feasibility", "Refutation", "Search"),
-        "moeopt.core.settlements": (
-            "Settlement",
-            "check_settled",
-            "settled_name",
+        "moeopt.core.assumptions": (
+            "Assumption",
+            "check_assumed",
+            "assumed_name",
             "split_name",
         ),
         "moeopt.core.stack_distance as stack_distance": ("stack_distances",),

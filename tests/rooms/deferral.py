@@ -14,7 +14,7 @@ __getattr__, __dir__ = lazily(
             "violations",
         ),
         "moeopt.problems.deferral.dynamic_program": ("front", "solve"),
-        "moeopt.problems.deferral.generate": ("BITS", "assume as resettled"),
+        "moeopt.problems.deferral.generate": ("BITS", "assume as assume"),
         "moeopt.problems.deferral.heuristics": (
             "none",
             "period_ns",

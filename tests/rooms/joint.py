@@ -16,7 +16,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.joint.cpsat": ("Model",),
         "moeopt.problems.joint.execute": ("execute",),
-        "moeopt.problems.joint.generate": ("UNIT", "assume as resettled"),
+        "moeopt.problems.joint.generate": ("UNIT", "assume as assume"),
         "moeopt.problems.joint.instance": ("Instance", "Solution"),
         "moeopt.problems.joint.lagrangian": ("Ascent", "first_multipliers"),
         "moeopt.problems.joint.lagrangian.arrays": ("Arrays", "cost", "plan_of", "solution_of"),

@@ -37,7 +37,7 @@ __getattr__, __dir__ = lazily(
             "within_memory",
         ),
         "moeopt.problems.layout.execute": ("execute",),
-        "moeopt.problems.layout.generate": ("assume as resettled",),
+        "moeopt.problems.layout.generate": ("assume as assume",),
         "moeopt.problems.layout.heuristics": (
             "local_search",
             "lpt",

@@ -21,7 +21,7 @@ __getattr__, __dir__ = lazily(
             "violations",
         ),
         "moeopt.problems.placement.fields": ("Known", "expert_ns"),
-        "moeopt.problems.placement.generate": ("memory_of", "assume as resettled"),
+        "moeopt.problems.placement.generate": ("memory_of", "assume as assume"),
         "moeopt.problems.placement.heuristics": (
             "fiddler",
             "frequency",
@@ -70,7 +70,7 @@ __getattr__, __dir__ = lazily(
             "filled",
             "layer_by_layer",
         ),
-        "moeopt.problems.placement.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.placement.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.placement.view as view": ("facts",),
     }
 )

@@ -23,7 +23,7 @@ __getattr__, __dir__ = lazily(
             "refined_ns",
             "schedule_of",
         ),
-        "moeopt.problems.relayout.generate": ("assume as resettled",),
+        "moeopt.problems.relayout.generate": ("assume as assume",),
         "moeopt.problems.relayout.heuristics": (
             "WARM_START",
             "benefit_greedy",

@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.replication": ("HEURISTICS",),
-        "moeopt.problems.replication.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.replication.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.replication.anneal_and_refute": ("LARGEST", "joint_bound"),
         "moeopt.problems.replication.annealing as annealing": (),
         "moeopt.problems.replication.bounds": ("has_room", "objective_limit"),
@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.replication.cpsat": ("Model",),
         "moeopt.problems.replication.eplb": ("placed", "rebalance"),
-        "moeopt.problems.replication.generate": ("KERNELS", "Options", "assume as resettled"),
+        "moeopt.problems.replication.generate": ("KERNELS", "Options", "assume as assume"),
         "moeopt.problems.replication.heuristics": (
             "biased",
             "eplb",

@@ -24,7 +24,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.tri_domain.cpsat as cpsat": (),
         "moeopt.problems.tri_domain.execute": ("execute",),
         "moeopt.problems.tri_domain.expert": ("Copy", "Expert", "Layout", "STRIPED"),
-        "moeopt.problems.tri_domain.generate": ("Options", "of_load", "assume as resettled"),
+        "moeopt.problems.tri_domain.generate": ("Options", "of_load", "assume as assume"),
         "moeopt.problems.tri_domain.heuristics as heuristics": (
             "fiddler",
             "fiddler_as_coded",
@@ -38,7 +38,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.tri_domain.instance as instance": ("DOMAINS", "Instance", "Solution"),
         "moeopt.problems.tri_domain.layout_rule": ("cold_localized", "expected_ndp_ns"),
         "moeopt.problems.tri_domain.online as online": (),
-        "moeopt.problems.tri_domain.settlements": ("SETTLEMENTS",),
+        "moeopt.problems.tri_domain.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.tri_domain.threshold as threshold": (),
         "moeopt.problems.tri_domain.threshold.feasibility": ("decide",),
         "moeopt.problems.tri_domain.threshold.incumbent": ("first_schedule", "simple_bound"),

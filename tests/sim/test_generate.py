@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from tests.refusals import refused
 from tests.rooms.problems import get_problem
-from tests.rooms.study import resettled
+from tests.rooms.study import assume
 from tests.sim.traces_drawn import skewed_trace
 
 ROOT = Path(__file__).parents[2]
@@ -99,19 +99,19 @@ SOURCES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("problem", ["tri_domain", "relayout", "layout"])
-def test_an_instance_can_be_made_again_under_another_settlement(problem: str, source: str) -> None:
+def test_an_instance_can_be_made_again_under_another_assumption(problem: str, source: str) -> None:
     """From the instance alone, what the generator makes of the same source with that option."""
     more = {"layout": {"first_window": 1}, "relayout": {"history": 4}}.get(problem, {})
     asked = LITE | SOURCES[source] | more
     instance = moeopt.generate(problem, **asked)
-    settlements = [s for s in get_problem(problem).settlements() if not (s.methods or s.is_setting)]
-    assert len(settlements) > 2
-    for settlement in settlements:
-        name = settlement.name
-        for value in settlement.values:
-            again = resettled(instance, name, value)
+    assumptions = [s for s in get_problem(problem).assumptions() if not (s.methods or s.is_setting)]
+    assert len(assumptions) > 2
+    for assumption in assumptions:
+        name = assumption.name
+        for value in assumption.values:
+            again = assume(instance, name, value)
             assert again == moeopt.generate(problem, **asked | {name: value}, name=instance.name)
-            assert (again == instance) == (value == settlement.default), (name, value)
-        value = next(value for value in settlement.values if value != settlement.default)
+            assert (again == instance) == (value == assumption.default), (name, value)
+        value = next(value for value in assumption.values if value != assumption.default)
         for change in ({"dimms": 20}, {"provenance": None}):
-            assert resettled(instance.model_copy(update=change), name, value) is None, name
+            assert assume(instance.model_copy(update=change), name, value) is None, name

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
-from tests.rooms.balance import Expert, Instance, resettled
+from tests.rooms.balance import Expert, Instance, assume
 from tests.rooms.sim import get_model
 from tests.sim.traces_drawn import skewed_trace
 
@@ -181,22 +181,22 @@ def test_the_machines_units_are_the_instances() -> None:
     assert widths[0] == 2 * widths[1] > widths[2]
 
 
-def test_an_instance_is_made_again_under_another_settlement(root: Path) -> None:
+def test_an_instance_is_made_again_under_another_assumption(root: Path) -> None:
     """From its own tokens and its provenance: what the generator would have made at once."""
     slow = made(stage="prefill", layer=1, slices_per_unit=4, seed=2, name="p")
     fast = made(stage="prefill", layer=1, slices_per_unit=4, seed=2, name="p", ndp_speedup=64.0)
-    assert resettled(slow, "ndp_speedup", "64") == fast
-    assert resettled(fast, "ndp_speedup", "1") == slow
+    assert assume(slow, "ndp_speedup", "64") == fast
+    assert assume(fast, "ndp_speedup", "1") == slow
     single = made(
         stage="prefill", layer=1, slices_per_unit=4, seed=2, name="p", activations="single"
     )
-    assert resettled(slow, "activations", "single") == single
-    assert resettled(single, "activations", "streamed") == slow
-    assert resettled(slow, "slices_per_unit", "2") is None
-    assert resettled(slow.model_copy(update={"activation_ns": 7}), "ndp_speedup", "64") is None
+    assert assume(slow, "activations", "single") == single
+    assert assume(single, "activations", "streamed") == slow
+    assert assume(slow, "slices_per_unit", "2") is None
+    assert assume(slow.model_copy(update={"activation_ns": 7}), "ndp_speedup", "64") is None
     with pytest.raises(InputError, match="activations"):
-        resettled(slow, "activations", "both")
+        assume(slow, "activations", "both")
     folder = root / "instances" / "balance" / "prefill-synthetic"
     old = moeopt.load(folder / "prefill-phi-3.5-moe-edge-gpu-ndp-2-slices1.json")
-    assert resettled(old, "ndp_speedup", "16") == old
-    assert resettled(old, "activations", "streamed") != old
+    assert assume(old, "ndp_speedup", "16") == old
+    assert assume(old, "activations", "streamed") != old

@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
-from tests.rooms.bitwidth import Instance, Options, Solution, generate, objective, resettled, view
+from tests.rooms.bitwidth import Instance, Options, Solution, assume, generate, objective, view
 from tests.rooms.cli import run
 from tests.rooms.core import rounded
 from tests.rooms.sim import (
@@ -273,25 +273,25 @@ def test_a_budget_is_rounded_down_and_importance_has_shares_of_the_layer() -> No
     assert importance[7] == round(1e6 * (4 / 8 + 1 / 3) / 2)
 
 
-def test_a_workloads_instance_is_made_again_under_another_settlement() -> None:
+def test_a_workloads_instance_is_made_again_under_another_assumption() -> None:
     """From its provenance alone; one of a real trace is not."""
     common = {"machine": "cxl-ndp", "model": "mixtral-8x7b", "losses": "convex", "layers": 2}
     first = moeopt.generate("bitwidth", workload="hdmoe-mixtral", name="x", **common)
     other = moeopt.generate("bitwidth", workload="hdmoe-mixtral", weight="none", name="x", **common)
-    assert resettled(first, "weight", "none") == other
-    assert resettled(first, "weight", "usage") == first
-    assert resettled(first, "seed", "1") is None
-    assert resettled(made(), "weight", "none") is None
+    assert assume(first, "weight", "none") == other
+    assert assume(first, "weight", "usage") == first
+    assert assume(first, "seed", "1") is None
+    assert assume(made(), "weight", "none") is None
     with pytest.raises(InputError, match="weight"):
-        resettled(first, "weight", "some")
+        assume(first, "weight", "some")
 
 
 @pytest.mark.slow
-def test_the_librarys_are_made_again_under_another_settlement(root: Path) -> None:
+def test_the_librarys_are_made_again_under_another_assumption(root: Path) -> None:
     """From what their provenance says."""
     file = root / "instances" / "bitwidth" / "convex" / "convex-deepseek-v2-lite-per-layer.json.gz"
     instance = moeopt.load(file)
-    found = resettled(instance, "weight", "none")
+    found = assume(instance, "weight", "none")
     assert found.schema_version == instance.schema_version
     assert found != instance
 

@@ -10,7 +10,7 @@ from benchmarks.papers.ktransformers.cycle import cycle_ns
 from benchmarks.papers.ktransformers.step import PUBLISHED, Configuration
 from moeopt import get_machine
 from tests.refusals import refused
-from tests.rooms.deferral import BITS, Instance, resettled, saturate
+from tests.rooms.deferral import BITS, Instance, assume, saturate
 from tests.rooms.sim import Trace, get_model, layer_costs, path_cost
 
 V3: dict[str, Any] = {"machine": "ktransformers-a100", "model": "deepseek-v3"}
@@ -78,15 +78,13 @@ def test_penalties_and_their_limit() -> None:
     assert (instance.layers, instance.max_total_penalty) == (10, 32)
     assert made().max_total_penalty is None
     linear = made(penalty="linear", penalty_share=0.1, layers=10)
-    again = resettled(linear, "penalty", "quadratic")
+    again = assume(linear, "penalty", "quadratic")
     assert again.model_copy(update={"provenance": instance.provenance}) == instance.model_copy(
         update={"name": again.name}
     )
-    assert resettled(linear, "penalty", "linear") == linear
-    assert (
-        resettled(linear.model_copy(update={"max_total_penalty": 1}), "penalty", "linear") is None
-    )
-    assert resettled(linear.model_copy(update={"provenance": None}), "penalty", "linear") is None
+    assert assume(linear, "penalty", "linear") == linear
+    assert assume(linear.model_copy(update={"max_total_penalty": 1}), "penalty", "linear") is None
+    assert assume(linear.model_copy(update={"provenance": None}), "penalty", "linear") is None
 
 
 def test_the_batch_rule_by_hand() -> None:

@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from moeopt import InputError, get_machine, run_on
 from tests.rooms.core import GIB
-from tests.rooms.joint import HEURISTICS, UNIT, Instance, objective, resettled, violations
+from tests.rooms.joint import HEURISTICS, UNIT, Instance, assume, objective, violations
 from tests.rooms.sim import Trace, get_model, layer_costs, path_cost
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
@@ -120,10 +120,10 @@ def test_every_rule_finds_a_plan_and_it_outlasts_its_steps() -> None:
 def test_another_price_of_deferral_without_the_trace() -> None:
     """Nothing can be made of what is there; other prices need the trace."""
     instance = made()
-    free = resettled(instance, "deferral_price", "0")
+    free = assume(instance, "deferral_price", "0")
     assert free == made(deferral_price="0").model_copy(update={"provenance": instance.provenance})
-    assert resettled(instance, "deferral_price", "0.04") is instance
-    assert resettled(instance, "deferral_price", "1") is None
+    assert assume(instance, "deferral_price", "0.04") is instance
+    assert assume(instance, "deferral_price", "1") is None
 
 
 @pytest.mark.parametrize(

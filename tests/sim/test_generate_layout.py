@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
-from tests.rooms.layout import COSTS, Instance, resettled
+from tests.rooms.layout import COSTS, Instance, assume
 from tests.rooms.sim import DEVICES, computation_s, expert_costs, get_model, with_table_noise
 from tests.sim.traces_drawn import skewed_trace
 
@@ -255,13 +255,13 @@ def test_a_forecast_needs_another_window() -> None:
 
 def test_schema_2_is_what_the_options_say() -> None:
     """By hand for DeepSeek-V2-Lite: 17.3 MB per expert, two shared ones, 64 tokens."""
-    settled = made(dimm_share="1/2", channels="two DIMMs each", gpu_base="shared experts", dimms=5)
-    assert (settled.dimm_share, settled.channels) == ((1, 2), (0, 0, 1, 1, 2))
+    assumed = made(dimm_share="1/2", channels="two DIMMs each", gpu_base="shared experts", dimms=5)
+    assert (assumed.dimm_share, assumed.channels) == ((1, 2), (0, 0, 1, 1, 2))
     size = 2 * 3 * 2048 * 1408 * 2  # both shared experts' bytes
     calc = size * 64 / (0.3 * 64 / 256 * 819.6e12)  # 2 operations per weight of 2 bytes
-    assert settled.gpu_base_ns == 5000 * -(-max(calc, size / 2040e9) * 1e9 // 5000)
+    assert assumed.gpu_base_ns == 5000 * -(-max(calc, size / 2040e9) * 1e9 // 5000)
     plain = made(layout_from="none", dimms=5)
-    assert settled.scenarios == plain.scenarios
+    assert assumed.scenarios == plain.scenarios
     parts = made(gpu_work="two parts", quantum_ns=1, layout_from="none").scenarios[0]
     whole = made(quantum_ns=1, layout_from="none").scenarios[0]
     assert parts.gpu_calc_ns == whole.gpu_hit_ns
@@ -271,12 +271,12 @@ def test_schema_2_is_what_the_options_say() -> None:
 
 
 def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
-    """None: no provenance, another machine's times, no such settlement, no such loads."""
+    """None: no provenance, another machine's times, no such assumption, no such loads."""
     instance = made(first_window=0)
-    assert resettled(instance, "dimm_share", "1/2") is not None
-    assert resettled(instance, "batch", "8") is None
-    assert resettled(instance, "layout_from", "last step") is None
-    assert resettled(instance.model_copy(update={"provenance": None}), "dimm_share", "1") is None
-    assert resettled(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
+    assert assume(instance, "dimm_share", "1/2") is not None
+    assert assume(instance, "batch", "8") is None
+    assert assume(instance, "layout_from", "last step") is None
+    assert assume(instance.model_copy(update={"provenance": None}), "dimm_share", "1") is None
+    assert assume(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
     with pytest.raises(InputError, match="dimm_share: must be '1' or '1/2'"):
-        resettled(instance, "dimm_share", "many")
+        assume(instance, "dimm_share", "many")

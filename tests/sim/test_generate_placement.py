@@ -10,7 +10,7 @@ import moeopt
 from moeopt import InputError, get_machine, run_on
 from tests.refusals import refused
 from tests.rooms.core import GIB
-from tests.rooms.placement import HEURISTICS, Instance, frequency, memory_of, objective, resettled
+from tests.rooms.placement import HEURISTICS, Instance, assume, frequency, memory_of, objective
 from tests.rooms.sim import Trace, get_model, hold_out, path_cost
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
@@ -123,7 +123,7 @@ def test_dispatch_is_free_if_asked_for() -> None:
     assert (free.dispatch, free.schema_version, plain.schema_version) == ("free", 2, 1)
     assert free.provenance["options"]["dispatch"] == "free"
     assert "dispatch" not in plain.provenance["options"]
-    assert plain == resettled(free, "dispatch", "resident").model_copy(  # type: ignore[union-attr]
+    assert plain == assume(free, "dispatch", "resident").model_copy(  # type: ignore[union-attr]
         update={"provenance": plain.provenance}
     )
 
@@ -251,10 +251,10 @@ def test_without_sequences_rules_know_the_earlier_steps() -> None:
     assert (hindsight.schema_version, hindsight.known) == (1, None)
     assert hindsight.steps == later.steps
     assert "rules_know" not in hindsight.provenance["options"]
-    again = resettled(later, "rules_know", "steps")
+    again = assume(later, "rules_know", "steps")
     assert again.model_copy(update={"provenance": hindsight.provenance}) == hindsight
-    assert resettled(later, "rules_know", "before") is later
-    assert resettled(hindsight, "rules_know", "before") is None
+    assert assume(later, "rules_know", "before") is later
+    assert assume(hindsight, "rules_know", "before") is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
-from tests.rooms.relayout import COSTS, Instance, resettled
+from tests.rooms.relayout import COSTS, Instance, assume
 from tests.rooms.sim import Source, Trace, expert_costs, get_model
 from tests.rooms.tri_domain import Layout, cold_localized, expected_ndp_ns
 
@@ -213,8 +213,8 @@ def test_four_moves_side_by_side_take_as_long_as_four_in_a_row() -> None:
 
 def test_memory_channels_and_work_in_two_parts() -> None:
     """Two DIMMs on each channel, half a striped read each; Eq. 2's parts beside their largest."""
-    settled = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_work": "two parts"}
-    instance = made(**settled, gpu_base="shared experts")
+    assumed = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_work": "two parts"}
+    instance = made(**assumed, gpu_base="shared experts")
     assert instance.gpu_base_ns
     assert instance.channels == (0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)
     assert instance.dimm_share == (1, 2)
@@ -282,5 +282,5 @@ def test_the_observed_steps_are_those_of_the_history() -> None:
     same = {"schema_version", "observed_tokens", "provenance"}
     assert seen.model_dump(exclude=same) == plain.model_dump(exclude=same)
     assert "observed" not in (plain.provenance or {})["options"]
-    again = resettled(seen, "cold_cut", "experts 0.7")
+    again = assume(seen, "cold_cut", "experts 0.7")
     assert again.observed_tokens == seen.observed_tokens

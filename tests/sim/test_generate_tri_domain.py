@@ -14,7 +14,7 @@ import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
 from tests.rooms.sim import Machine, Trace, all_step_tokens, get_model, layer_costs
-from tests.rooms.tri_domain import Expert, Instance, resettled
+from tests.rooms.tri_domain import Expert, Instance, assume
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
@@ -248,14 +248,14 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again(change: dict[str, A
     instance = made(seed=1)
     if not change.keys() & type(instance).model_fields.keys():
         change = {"provenance": (instance.provenance or {}) | change}
-    assert resettled(instance, "cold_cut", "tokens 0.1") is not None
-    assert resettled(instance.model_copy(update=change), "cold_cut", "tokens 0.1") is None
+    assert assume(instance, "cold_cut", "tokens 0.1") is not None
+    assert assume(instance.model_copy(update=change), "cold_cut", "tokens 0.1") is None
 
 
 def test_schema_2_is_what_the_options_say() -> None:
     """Channels and shares of the DIMMs, the shared experts' time, and Eq. 2 in its parts."""
-    settled = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_base": "shared experts"}
-    plain, memory = made(step=1, dimms=5), made(step=1, dimms=5, **settled)
+    assumed = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_base": "shared experts"}
+    plain, memory = made(step=1, dimms=5), made(step=1, dimms=5, **assumed)
     assert memory.experts == plain.experts
     assert (memory.channels, memory.dimm_share) == ((0, 0, 1, 1, 2), (1, 2))
     layer = layer_costs(get_machine("trimoe"), get_model("deepseek-v2-lite"), tokens=64)

@@ -18,7 +18,7 @@ def row(method: str, instance: str, objective: int, **facts: str) -> Row:
     return replace(made_row(method, instance, objective, 10), facts=dict(facts))
 
 
-def test_information_and_settlements_are_never_mixed() -> None:
+def test_information_and_assumptions_are_never_mixed() -> None:
     """One median each, and the table has a line for each."""
     rows = [
         row("trimoe", "a", 11, knew=THIS_STEP, cell="x", cluster="x"),
@@ -26,7 +26,7 @@ def test_information_and_settlements_are_never_mixed() -> None:
         row("trimoe", "c", 30, knew=THIS_STEP, cell="y", cluster="y", settled="cold_cut=0.7"),
         row("trimoe", "d", 40, knew=THIS_STEP, cell="y", cluster="y", settled="cold_cut=0.7"),
     ]
-    found = [(s.kind, s.settled, s.instances, s.cells, s.excess_median) for s in summarise(rows)]
+    found = [(s.kind, s.assumed, s.instances, s.cells, s.excess_median) for s in summarise(rows)]
     assert found == [
         ("step", False, 1, 1, pytest.approx(0.1)),
         ("hindsight", False, 1, 1, 1.0),

@@ -29,7 +29,7 @@ def pre_gated_token_ns(instance: Instance, top_k: int) -> int:
 
     Its gates choose a layer ahead, so that copies and computing overlap. The paper estimates it "by
     assuming perfect computation-communication overlap" (CPU-GPU collaborative IV-A), while copies
-    follow one another. Settled so, literally: the later of all copies and all computing.
+    follow one another. Assumed so, literally: the later of all copies and all computing.
     """
     copies = instance.layers * top_k * instance.fetch_ns
     return max(copies, instance.layers * (instance.other_ns + top_k * instance.gpu_ns))
@@ -50,7 +50,7 @@ def layer_split_plan(layers: int, experts: int, slots: int) -> Plan:
     llama.cpp's split by layers: all experts of some layers on the GPU, the others on the CPU.
 
     As `-ngl` and `-ncmoe` do it: `-ncmoe N` leaves the experts of the first N layers on the CPU.
-    Routing and popularity play no part. Settled: attention of all layers is on the GPU.
+    Routing and popularity play no part. Assumed: attention of all layers is on the GPU.
     """
     whole = min(layers, slots // experts)
     everything = tuple(range(experts))
@@ -73,7 +73,7 @@ def fiddler_plan(popularity: NDArray[np.int64], slots: int) -> Plan:
     Fiddler: the most popular experts on the GPU, the others computed by the CPU where they lie.
 
     Popularity is profiled offline, over all layers together (CPU-GPU collaborative II-A; Fiddler,
-    arXiv 2402.07033). Settled: with one token at a time the CPU computes every miss. Fiddler's rule
+    arXiv 2402.07033). Assumed: with one token at a time the CPU computes every miss. Fiddler's rule
     would copy an expert where that is faster, which it is for one thread only, and its published
     comparison is at 24. The time that its search for a split takes is left out.
     """

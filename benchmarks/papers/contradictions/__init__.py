@@ -15,11 +15,11 @@ class Contradiction:
         What is stated, or missing.
     arithmetic
         What follows, with numbers; empty where words suffice.
-    settlement
+    assumption
         What is done here.
     """
 
     where: str
     statement: str
     arithmetic: str
-    settlement: str
+    assumption: str

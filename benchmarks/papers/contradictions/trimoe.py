@@ -23,7 +23,7 @@ def contradictions() -> tuple[Contradiction, ...]:
             " that is not resident costs GPU and CPU the same read.",
             f"Both read {size / 1e6:.1f} MB at {single:g} GB/s = {size / single / 1e6:.2f} ms, more"
             " than PCIe and either computation need, so that the whole mid-load class ties.",
-            "the first of CPU, GPU, NDP, the default of the settlement tie_order; the other orders"
+            "the first of CPU, GPU, NDP, the default of the assumption tie_order; the other orders"
             " are swept; the product T5 x T6 x T7 is stated beside the split",
         ),
         Contradiction(

@@ -46,7 +46,7 @@ def monde(model: str) -> Plan:
 def hobbit(model: str) -> Plan:
     """Return a plan like HOBBIT's: the GPU alone, what it lacks is loaded in fewer bits.
 
-    HOBBIT (arXiv 2411.01433) loads missing experts of little weight in low precision. Settled: the
+    HOBBIT (arXiv 2411.01433) loads missing experts of little weight in low precision. Assumed: the
     GPU holds as many experts as in the paper's system, and every other one is loaded in 4 bits,
     which is the fastest that HOBBIT can be.
     """

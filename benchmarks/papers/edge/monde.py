@@ -5,7 +5,7 @@ The paper's baseline "distributes expert workloads cyclically" (IV-B) under expe
 
 - expert-parallel: none.
 - balanced: the whole experts whose transfers take as long as the NDP units need for the others if
-  these were spread evenly, rounded; they are taken from the fullest unit. Settled: this one.
+  these were spread evenly, rounded; they are taken from the fullest unit. Assumed: this one.
 - in hindsight: the number that is best for each token.
 """
 
@@ -57,7 +57,7 @@ def fullest_first(
 def prefill_ns(instance: Instance, reading: Reading = "expert-parallel") -> int:
     """Return the time of a layer of a prompt whose experts' tokens differ.
 
-    Experts with most tokens go to the GPU first. "balanced" is settled as "in hindsight" here: with
+    Experts with most tokens go to the GPU first. "balanced" is assumed as "in hindsight" here: with
     experts this different no rule for a number alone is stated.
     """
     times = _Times(instance)

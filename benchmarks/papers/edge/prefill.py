@@ -82,7 +82,7 @@ def speedups(
     seeds
         Each a prompt for every case.
     times
-        The settlement ``balance_times`` of `moeopt.problems.balance.settlements`, at its default.
+        The assumption ``balance_times`` of `moeopt.problems.balance.assumptions`, at its default.
     """
     tp, lb = [], []
     for model, units in cases():

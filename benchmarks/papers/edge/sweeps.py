@@ -5,7 +5,7 @@ from benchmarks.papers.edge.cases import Setting
 from benchmarks.papers.edge.figures import QWEN, over_monde
 from benchmarks.papers.edge.framework import System
 from benchmarks.papers.sweep import Sweep
-from benchmarks.rooms.balance import SETTLEMENTS
+from benchmarks.rooms.balance import ASSUMPTIONS
 
 SYSTEMS: tuple[System, ...] = ("TP", "TP+LB", "TP+PRE", "TP+LB+PRE")
 
@@ -67,15 +67,15 @@ def prefetched_use() -> Sweep:
 
 def balance_times() -> Sweep:
     """Return prefill by whose times stand in Eq. 2."""
-    settled = next(s for s in SETTLEMENTS if s.name == "balance_times")
+    assumed = next(s for s in ASSUMPTIONS if s.name == "balance_times")
     return Sweep(
         parameter="whose times T_n and T_g are in Eq. 2",
-        default=settled.default,
-        source=f"{settled.source}: {settled.why}",
+        default=assumed.default,
+        source=f"{assumed.source}: {assumed.why}",
         results=PREFILL,
         rows=tuple(
             (f"{value}: {words}", _prefill(prefill.SELECTED, value))
-            for value, words in settled.values.items()
+            for value, words in assumed.values.items()
         ),
     )
 

@@ -1,7 +1,7 @@
 """The layer of DeepSeek-V3 that KTransformers profiled, in thousandths of its own time (4.2).
 
 Stated: CPU busy 74 %, GPU 28 %, both 5 %, hand-overs 3 %; shared experts are 18 % of the GPU's time
-(4.1). Settled: the shared experts are the overlap, since nothing else runs on the GPU while the CPU
+(4.1). Assumed: the shared experts are the overlap, since nothing else runs on the GPU while the CPU
 computes; hand-overs are as long there as back. The figures agree with each other: 740 + 280 - 50 +
 30 = 1000, and 18 % of 280 is 50.
 """

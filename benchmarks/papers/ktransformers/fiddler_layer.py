@@ -13,7 +13,7 @@ ONE_SOCKET_MS = 6.9
 def two_sockets_ms(*, shared_link: bool = False) -> float:
     """Return the time of the layer on two sockets, in ms, from that on one.
 
-    Settled: what the layer takes beyond reading its eight experts is the framework's, and the same
+    Assumed: what the layer takes beyond reading its eight experts is the framework's, and the same
     on two sockets. Experts are read at the bandwidths that the paper measured, on one socket from
     its own memory, on two half from either, one half after the other.
 

@@ -131,6 +131,6 @@ def _contradictions(paper: str, found: Sequence[Contradiction]) -> str:
         arithmetic = f" {plain(one.arithmetic)}" if one.arithmetic else ""
         lines.append(
             f"- **{plain(one.where)}.** {plain(one.statement)}{arithmetic}"
-            f" *Settled:* {plain(one.settlement)}"
+            f" *Assumed:* {plain(one.assumption)}"
         )
     return "\n".join(lines) + "\n"

@@ -20,12 +20,12 @@ BASELINE = (
     " offline layout here"
 )
 SCHEDULER = (
-    "TriMoE's scheduler at its default settlements: of equal paths (a localized expert costs GPU"
+    "TriMoE's scheduler at its default assumptions: of equal paths (a localized expert costs GPU"
     " and CPU the same read) the first of CPU, GPU, NDP, and one candidate in each iteration"
 )
 COLD = "the share of localized experts is the best one for the mean loads of 8 earlier steps"
 MIGRATIONS = (
-    "relayout as it can be executed, at its default settlements: decided on the loads that Eq. 8"
+    "relayout as it can be executed, at its default assumptions: decided on the loads that Eq. 8"
     " predicts, four moves and what prefetches fit into the one window of 0.68 ms before a step, by"
     " how much each makes its expert's cheapest path cheaper"
 )

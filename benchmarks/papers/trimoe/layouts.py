@@ -40,7 +40,7 @@ def localized(setting: Setting, *, balanced: bool = True) -> Dimms:
 def offline(setting: Setting) -> Dimms:
     """TriMoE's "optimized initial layout" (4.3): cold experts localized, the rest striped.
 
-    The paper names no share of cold experts. Settled: the one of least makespan under TriMoE's own
+    The paper names no share of cold experts. Assumed: the one of least makespan under TriMoE's own
     scheduler on the mean loads, unless the setting gives one; cold experts to the DIMMs in turn.
     """
     if setting.cold_share is not None:

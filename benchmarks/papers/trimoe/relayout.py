@@ -17,7 +17,7 @@ def decided(setting: Setting) -> tuple[Dimms, tuple[tuple[int, ...], ...]]:
     """Return layout and experts in the GPU's memory, for every layer of a plan.
 
     Migrations are chosen on predicted loads (Eq. 8) by the setting's policy. Four moves over
-    DIMM-Link fit before a step (5.5), and as many prefetches as the settlement `windows` allows.
+    DIMM-Link fit before a step (5.5), and as many prefetches as the assumption `windows` allows.
     Moves stay, prefetched experts are dropped after their step.
     """
     runs = [_run(setting, sample, at) for sample, at in enumerate(layouts.offline(setting))]

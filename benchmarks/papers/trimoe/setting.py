@@ -35,7 +35,7 @@ Changes = Mapping[str, float | str]
 
 @dataclass(frozen=True)
 class Setting:
-    """A workload on a machine. The defaults are the paper's numbers, and settled where it has none.
+    """A workload on a machine. The defaults are the paper's numbers, and assumed where it has none.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Setting:
     seed
         Of the loads.
     tie_order, refinement
-        Settlements of TriMoE's scheduler (`moeopt.problems.tri_domain.settlements`), at their
+        Assumptions of TriMoE's scheduler (`moeopt.problems.tri_domain.assumptions`), at their
         defaults: of a localized expert's equal costs the CPU's is taken before the GPU's, and one
         candidate is tried in each iteration.
     migrations
         The heuristic of the problem `relayout` that stands for 4.3, by default the paper's at its
-        default settlements.
+        default assumptions.
     windows, link_sum
-        Settlements of what fits before a step (`moeopt.problems.relayout.settlements`).
+        Assumptions of what fits before a step (`moeopt.problems.relayout.assumptions`).
     """
 
     model: str

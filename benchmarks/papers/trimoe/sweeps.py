@@ -8,8 +8,8 @@ from benchmarks.papers.sweep import Sweep
 from benchmarks.papers.trimoe import relayout
 from benchmarks.papers.trimoe.executed import speedup
 from benchmarks.papers.trimoe.setting import MEASURED_HOST_EFFICIENCY, Changes, Setting
-from benchmarks.rooms.relayout import SETTLEMENTS as RELAYOUT
-from benchmarks.rooms.tri_domain import SETTLEMENTS as TRI_DOMAIN
+from benchmarks.rooms.relayout import ASSUMPTIONS as RELAYOUT
+from benchmarks.rooms.tri_domain import ASSUMPTIONS as TRI_DOMAIN
 
 MODELS = ("deepseek-v2", "qwen3-235b-a22b")
 
@@ -117,7 +117,7 @@ def cold_share() -> Sweep:
 
 def tie_order() -> Sweep:
     """Return which of several cheapest paths is taken first."""
-    return _settlement(
+    return _assumption(
         "tie_order",
         "Order in which ties between cheapest paths are broken",
         "the split between T5 and T6 is not identified, their product is",
@@ -126,7 +126,7 @@ def tie_order() -> Sweep:
 
 def refinement() -> Sweep:
     """Return which experts of the bottleneck device may move."""
-    return _settlement("refinement", "Candidates of the bottleneck-aware refinement")
+    return _assumption("refinement", "Candidates of the bottleneck-aware refinement")
 
 
 def relayout_policy() -> Sweep:
@@ -139,7 +139,7 @@ def relayout_policy() -> Sweep:
     return Sweep(
         "Policy of relayout and rebalancing",
         Setting.migrations,
-        "4.3 at its default settlements; benefit-makespan is the kinder reading of benefit",
+        "4.3 at its default assumptions; benefit-makespan is the kinder reading of benefit",
         ("T7 (1.16), one window", "T7 (1.16), two windows"),
         (*rows, ("known loads, no cost (T7u)", (known, known))),
         "the four policies see loads predicted by Eq. 8",
@@ -148,16 +148,16 @@ def relayout_policy() -> Sweep:
 
 def link_sum() -> Sweep:
     """Return whether moves between different DIMMs wait for each other."""
-    settled = next(s for s in RELAYOUT if s.name == "link_sum")
+    assumed = next(s for s in RELAYOUT if s.name == "link_sum")
     policies = ("rebalance-only", "benefit-greedy")
     return Sweep(
-        settled.question.rstrip("?"),
-        settled.default,
-        f"{settled.source}: {settled.why}".rstrip("."),
+        assumed.question.rstrip("?"),
+        assumed.default,
+        f"{assumed.source}: {assumed.why}".rstrip("."),
         tuple(f"T7 (1.16), {policy}" for policy in policies),
         tuple(
             (f"{value}: {words}", tuple(_relayout(p, {"link_sum": value}) for p in policies))
-            for value, words in settled.values.items()
+            for value, words in assumed.values.items()
         ),
     )
 
@@ -166,11 +166,11 @@ def _relayout(policy: str, changes: Changes) -> float:
     return _gain("trimoe-refined", "trimoe", {"migrations": policy, **changes})
 
 
-def _settlement(name: str, parameter: str, note: str = "") -> Sweep:
-    """Return a sweep over the values of a settlement of TriMoE's scheduler."""
-    settled = next(s for s in TRI_DOMAIN if s.name == name)
-    rows = ((f"{value}: {words}", {name: value}) for value, words in settled.values.items())
-    return _sweep(parameter, getattr(Setting, name), f"{settled.source}: {settled.why}", rows, note)
+def _assumption(name: str, parameter: str, note: str = "") -> Sweep:
+    """Return a sweep over the values of an assumption of TriMoE's scheduler."""
+    assumed = next(s for s in TRI_DOMAIN if s.name == name)
+    rows = ((f"{value}: {words}", {name: value}) for value, words in assumed.values.items())
+    return _sweep(parameter, getattr(Setting, name), f"{assumed.source}: {assumed.why}", rows, note)
 
 
 def _sweep(

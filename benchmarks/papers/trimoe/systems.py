@@ -32,7 +32,7 @@ def klotski(setting: Setting) -> Plan:
 def ktransformers(setting: Setting) -> Plan:
     """GPU and CPU (5.1.2 (2), "Enhanced"): the CPU has all routed experts, hot ones are loaded.
 
-    Settled: striped, as the CPU likes it; experts move from CPU to GPU by falling tokens while the
+    Assumed: striped, as the CPU likes it; experts move from CPU to GPU by falling tokens while the
     later of the two gets earlier.
     """
     return _static("ktransformers", setting, layouts.striped(setting), "ktransformers")
@@ -41,7 +41,7 @@ def ktransformers(setting: Setting) -> Plan:
 def monde(setting: Setting) -> Plan:
     """GPU and NDP (5.1.2 (3)): the hottest experts move their weights, the rest stay on NDP.
 
-    Settled: all localized, on the DIMMs in turn by falling mean load, the rule of TriMoE's own
+    Assumed: all localized, on the DIMMs in turn by falling mean load, the rule of TriMoE's own
     layout here; the number of hot experts is chosen at each step for the least makespan, knowing
     its loads.
     """

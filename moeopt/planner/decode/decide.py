@@ -11,13 +11,13 @@ from functools import partial
 
 import numpy as np
 
+from moeopt.core.assumptions import check_assumed, split_name
 from moeopt.core.errors import InputError
-from moeopt.core.settlements import check_settled, split_name
 from moeopt.core.wording import unknown_name
 from moeopt.planner.decode import batched
 from moeopt.problems.cache.online import ABSENT, look_up
+from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.problems.tri_domain.settlements import SETTLEMENTS
 from moeopt.sim.plan import Plan
 
 from .costs import UNAVAILABLE_NS, CostTable
@@ -40,20 +40,20 @@ from .work import (
 
 
 def get_policy(name: str) -> Policy:
-    """Return a policy by name; a heuristic's may carry settlements: ``trimoe[tie_order=gpu]``.
+    """Return a policy by name; a heuristic's may carry assumptions: ``trimoe[tie_order=gpu]``.
 
     Raises
     ------
     InputError
         If there is none of that name; the message lists those that exist. If it takes no such
-        settlement.
+        assumption.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    plain, settled = split_name(name)
+    plain, assumed = split_name(name)
     if plain in HEURISTICS:
-        check_settled(plain, settled, SETTLEMENTS)
-        return partial(HEURISTICS[plain], **settled)
+        check_assumed(plain, assumed, ASSUMPTIONS)
+        return partial(HEURISTICS[plain], **assumed)
     raise unknown_name("policy", name, policy_names(), "known policies")
 
 
@@ -95,7 +95,7 @@ HEURISTICS: dict[str, Callable[..., Integers]] = {
     "fiddler-as-coded": batched.fiddler_as_coded,
     "hybrimoe": batched.hybrimoe,
 }
-"""The heuristics of tri_domain by name, with their settlements as keyword arguments."""
+"""The heuristics of tri_domain by name, with their assumptions as keyword arguments."""
 
 
 DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}

@@ -140,26 +140,26 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same tokens under another value of a settlement; see `sim.source.made_again`."""
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same tokens under another value of an assumption; see `sim.source.made_again`."""
     return made_again(
         instance,
-        settlement,
+        assumption,
         value,
-        settled=SETTLED,
+        assumed=ASSUMED,
         options=Options,
         make=_with_times,
         younger=BEFORE,
     )
 
 
-SETTLED = ("ndp_speedup", "activations")
-"""The options that are settlements of instances."""
+ASSUMED = ("ndp_speedup", "activations")
+"""The options that are assumptions of instances."""
 
 
 def _with_times(instance: Instance, record: Record, options: Options) -> Instance:
     """Return an instance with the times that options give to its experts and tokens."""
-    stated = record.options | {name: getattr(options, name) for name in SETTLED}
+    stated = record.options | {name: getattr(options, name) for name in ASSUMED}
     tokens = np.array([expert.tokens for expert in instance.experts])
     machine, model = get_machine(record.machine), get_model(record.model)
     machine.require_ndp()

@@ -1,15 +1,15 @@
 """The paper's rules for how much the GPU takes, and the baselines.
 
-All of them move resident experts first, the others in one order (settlement `taken_first`). Part of
+All of them move resident experts first, the others in one order (assumption `taken_first`). Part of
 an expert is taken slice by slice from one unit after the other, so that the units stay as even as
-slices allow. Arguments other than the instance are settlements, see `settlements`.
+slices allow. Arguments other than the instance are assumptions, see `assumptions`.
 
 The paper's balance conditions, solved in exact fractions (edge GPU-NDP, Eq. 1-3).
 
 Their symbols are times of one whole expert: T_w to transfer it, T_g to compute it on the GPU, T_n
 on the NDP units that share it; TopK is the number of active experts. The equations have one T_g and
 one T_n. Where active experts differ (in prefill, by tokens) each counts with its own, or the mean
-over all of them stands for every one: the settlement `balance_times`.
+over all of them stands for every one: the assumption `balance_times`.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from .instance import Instance, Solution
 def taken_order(instance: Instance, taken_first: str = "hot") -> list[int]:
     """Return the rows of the experts in the order in which the GPU takes them over.
 
-    Residents come first. `taken_first` is the settlement of that name; ties go to the lowest
+    Residents come first. `taken_first` is the assumption of that name; ties go to the lowest
     number.
     """
     experts, sign = instance.experts, {"hot": -1, "cold": 1, "number": 0}[taken_first]
@@ -95,7 +95,7 @@ def balanced_experts(
     instance
         One layer.
     balance_times, taken_first
-        Settlements, see `settlements`.
+        Assumptions, see `assumptions`.
     """
     s = Symbols.of(instance, balance_times, taken_first)
     return _least_root(
@@ -182,7 +182,7 @@ def balance_equation(
 
 
 def _rounded(instance: Instance, slices: Fraction, rounding: str) -> list[int]:
-    """Return the numbers of slices that a settlement of `rounding` makes of a real number."""
+    """Return the numbers of slices that an assumption of `rounding` makes of a real number."""
     if rounding == "down":
         return [floor(slices)]
     if rounding == "nearest":

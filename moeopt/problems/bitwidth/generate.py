@@ -171,16 +171,16 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     )
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same experts under another value of a settlement; see `sim.source.made_again`.
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same experts under another value of an assumption; see `sim.source.made_again`.
 
     None as well where the loads were those of a real trace, which no provenance keeps.
     """
     return made_again(
         instance,
-        settlement,
+        assumption,
         value,
-        settled=SETTLED,
+        assumed=ASSUMED,
         options=Options,
         make=_from_record,
         younger=BEFORE,
@@ -204,8 +204,8 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     return generate(replace(source, workload=known, notes=notes), options)
 
 
-SETTLED = ("losses", "budget", "weight")
-"""The options that are settlements of instances."""
+ASSUMED = ("losses", "budget", "weight")
+"""The options that are assumptions of instances."""
 
 OWN_KEYS = ("machine", "model", "trace", "seed", "options", "rounding", "losses")
 """What `generate` itself writes into the provenance."""

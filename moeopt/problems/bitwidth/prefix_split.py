@@ -30,7 +30,7 @@ def prefix_split(instance: Instance, budget: str = "equality") -> Solution | Non
     instance
         Losses and importance.
     budget
-        The settlement of this name, see `settlements`.
+        The assumption of this name, see `assumptions`.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def best_split(
     share
         What the widths may sum to.
     budget
-        The settlement: how much of that they must use.
+        The assumption: how much of that they must use.
     """
     experts, widths = losses.shape
     steps = np.diff(instance.bits, prepend=instance.bits[0]).cumsum()

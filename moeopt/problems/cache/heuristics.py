@@ -41,7 +41,7 @@ def best_uniform(instance: Instance) -> Solution:
 def proportional(instance: Instance) -> Solution:
     """Slots in proportion to what each layer misses if all have the same share.
 
-    A common rule for partitioned caches, here with the layer's own trace. Settled: the share is
+    A common rule for partitioned caches, here with the layer's own trace. Assumed: the share is
     floor(S / layers); quotas are rounded by largest remainder (ties: the first layer), no layer
     gets more than it has experts, and what is left over is shared again in the same way.
     """

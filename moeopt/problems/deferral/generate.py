@@ -138,8 +138,8 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same layers under another value of a settlement of instances.
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same layers under another value of an assumption of instances.
 
     None if the instance does not say which penalties it has.
     """
@@ -153,7 +153,7 @@ def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
         for options in (before, after)
     )
     was, now = found
-    if settlement != "penalty" or was != (instance.penalty, instance.max_total_penalty):
+    if assumption != "penalty" or was != (instance.penalty, instance.max_total_penalty):
         return None
     return instance.model_copy(update={"penalty": now[0], "max_total_penalty": now[1]})
 

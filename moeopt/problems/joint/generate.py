@@ -171,11 +171,11 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same steps under another value of a settlement; None if that takes the trace."""
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same steps under another value of an assumption; None if that takes the trace."""
     options = (instance.provenance or {}).get("options")
     made = options.get("deferral_price") if isinstance(options, dict) else None
-    if settlement != "deferral_price":
+    if assumption != "deferral_price":
         return None
     if value == "0":
         steps = tuple(

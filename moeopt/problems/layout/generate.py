@@ -139,17 +139,17 @@ def of_loads(
     )
 
 
-SETTLED = (
+ASSUMED = (
     *("layout_from", "dimm_share", "gpu_work"),
     *("hbm_slots", "dimms", "ndp_rate"),
 )
-"""The options that are settlements of instances."""
+"""The options that are assumptions of instances."""
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same loads under another value of a settlement; see `sim.source.made_again`."""
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same loads under another value of an assumption; see `sim.source.made_again`."""
     return made_again(
-        instance, settlement, value, settled=SETTLED, options=Options, make=_from_record
+        instance, assumption, value, assumed=ASSUMED, options=Options, make=_from_record
     )
 
 

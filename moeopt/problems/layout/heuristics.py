@@ -42,7 +42,7 @@ def trimoe_layout(
     """Keep hot experts resident, stripe warm ones, localize cold ones (TriMoE 4.3 and 3.1).
 
     The paper only says "localizing cold experts onto single DIMMs": resident are the `hbm_slots`
-    experts with most tokens; cold are those that the settlement `cold_cut` says; they go to the
+    experts with most tokens; cold are those that the assumption `cold_cut` says; they go to the
     DIMMs in turn, by falling load. If `dimm_slots` is too small for all, the coldest are localized.
     A resident expert is never cold: its host copy is striped. An expert without tokens counts among
     the coldest and has no layout. The schedules are TriMoE's (4.2).

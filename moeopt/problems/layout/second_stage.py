@@ -59,7 +59,7 @@ def refined(
     """Schedule every scenario as `moeopt.problems.tri_domain.heuristics.trimoe` does.
 
     Each expert starts where it alone is cheapest; then TriMoE's refinement, both under its
-    settlements. A test holds the two together. The second result has the makespans, in ns.
+    assumptions. A test holds the two together. The second result has the makespans, in ns.
     """
     times = instance.path_times
     cost = times.under(times.alone, layout.resident, layout.dimm)

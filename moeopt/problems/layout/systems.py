@@ -8,7 +8,7 @@ hottest experts of the forecast are resident. A resident expert's host copy is s
 system localizes all experts. What TriMoE migrates at run time (4.3) is not part of it: that is the
 problem relayout.
 
-Keyword arguments are the settlements of `settlements`.
+Keyword arguments are the assumptions of `assumptions`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -160,7 +160,7 @@ def cold_localized(instance: Instance, cold_cut: str, dimm_choice: str) -> Layou
     Parameters
     ----------
     cold_cut
-        Which experts are cold; see `moeopt.core.settlements`, or `BEST_CUT`. Residents never are.
+        Which experts are cold; see `moeopt.core.assumptions`, or `BEST_CUT`. Residents never are.
     dimm_choice
         "in turn", by falling forecast, or "balanced" by the NDP work that is forecast.
     """

@@ -354,16 +354,16 @@ def _schema_2(
     return fields
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same steps under another value of a settlement; None if that takes the trace.
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same steps under another value of an assumption; None if that takes the trace.
 
     None too for free dispatch where the host has no copy.
     """
-    if settlement == "dispatch":
+    if assumption == "dispatch":
         if value == "free" and not instance.host_copy:
             return None
         return instance.restated(dispatch=value)
-    if settlement != "rules_know":
+    if assumption != "rules_know":
         return None
     if value == "steps":
         return instance.restated(known=None)

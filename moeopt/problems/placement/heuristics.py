@@ -4,7 +4,7 @@ Each rule decides by what its source gives it: counts of the prompts or of an of
 the instance has them (`moeopt.problems.placement.fields`), and else by the steps themselves. Rules
 called ``*-hindsight`` decide by the steps in any case, ``*-stop`` leave the habit of filling off.
 A rule returns None where it finds no placement that keeps the instance's rules, e.g. if not every
-slot can be filled. Keyword arguments are the settlements of ``settlements.py``.
+slot can be filled. Keyword arguments are the assumptions of ``assumptions.py``.
 """
 
 from collections.abc import Callable
@@ -117,8 +117,8 @@ def _in_hindsight(rule: Rule) -> Rule:
     """Return a rule that decides by the steps themselves, whatever is known from before."""
 
     @wraps(rule)
-    def by_steps(instance: Instance, **settled: str) -> Solution | None:
-        return rule(instance.model_copy(update={"known": None}), **settled)
+    def by_steps(instance: Instance, **assumed: str) -> Solution | None:
+        return rule(instance.model_copy(update={"known": None}), **assumed)
 
     name = rule.__name__.replace("_", "-")
     by_steps.__doc__ = f"As `{name}`, from the counts of the steps themselves."

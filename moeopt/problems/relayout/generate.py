@@ -104,12 +104,12 @@ class Options(MemoryOptions):
         return 157.5 if self.link_sum == "serial" else 630.0
 
 
-SETTLED = (
+ASSUMED = (
     *("windows", "link_sum", "cold_cut", "dimm_choice", "layout_from"),
     *("dimm_share", "channels", "gpu_base", "gpu_work"),
     *("residents", "dimms", "ndp_rate"),
 )
-"""The options that are settlements of instances."""
+"""The options that are assumptions of instances."""
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -160,10 +160,10 @@ def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
     return cold_localized(seen, dimms, options.cold_cut, options.residents, work)
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same loads under another value of a settlement; see `sim.source.made_again`."""
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same loads under another value of an assumption; see `sim.source.made_again`."""
     return made_again(
-        instance, settlement, value, settled=SETTLED, options=Options, make=_from_record
+        instance, assumption, value, assumed=ASSUMED, options=Options, make=_from_record
     )
 
 

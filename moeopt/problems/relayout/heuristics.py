@@ -2,7 +2,7 @@
 
 Each chooses migrations first; TriMoE's refined schedule of the layout that they leave (TriMoE 4.2)
 follows. `migrations` says which migration tasks there are; what the paper leaves open about them is
-in `settlements`.
+in `assumptions`.
 """
 
 from .check import objective
@@ -33,7 +33,7 @@ def benefit_greedy(instance: Instance, *, benefit_reading: str = "cheapest path"
 
     The paper ranks "all feasible migration tasks by their predicted benefit and greedily executes
     them in priority order until their cumulative estimated time fills this window budget", and
-    prefetching is "high-priority". By default of the settlement `benefit_reading`, benefit is what
+    prefetching is "high-priority". By default of the assumption `benefit_reading`, benefit is what
     each action is said to be for, in ns: a prefetch or a layout change makes its expert's cheapest
     path cheaper, a rebalancing lowers the load of the busier DIMM. Prefetches come first; the
     ranking is renewed after each task, since that changes which DIMM is busiest. A kind of task

@@ -191,13 +191,13 @@ def _kernel(source: Source, options: Options) -> dict[str, object]:
     return {"work": "kernel", "slot_cost": options.slot_cost, **times}
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
     """Return the same loads with the times of another GPU's kernels.
 
     None if the instance has no kernel times, or does not say which model's experts they are of.
     """
     record = Record.of(instance)
-    if settlement != "kernel" or value not in KERNELS or record is None:
+    if assumption != "kernel" or value not in KERNELS or record is None:
         return None
     if instance.work != "kernel" or record.model not in names("models"):
         return None

@@ -24,7 +24,7 @@ def eplb(instance: Instance, same_device: SameDevice = "exchange") -> Solution |
     """DeepSeek's global policy: copies to whoever has most per copy, then the lightest device.
 
     Source: github.com/deepseek-ai/EPLB, the policy for decoding. It may put two copies on one
-    device: settlement `same_device`. Knows no nodes: no solution where there are more than one.
+    device: assumption `same_device`. Knows no nodes: no solution where there are more than one.
     """
     if instance.nodes > 1 or not has_room(instance):
         return None

@@ -24,15 +24,15 @@ def of_layers(rule: Rule) -> Rule:
     """Return the rule for instances by tensor, too: all tensors of a layer lie as its experts."""
 
     @wraps(rule)
-    def found(instance: Instance, **settled: str) -> Solution | None:
+    def found(instance: Instance, **assumed: str) -> Solution | None:
         if not instance.by_tensor:
-            return rule(instance, **settled)
+            return rule(instance, **assumed)
         rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
         ends = [*rows[1:], len(instance.layers)]
         layers = tuple(
             _joined(instance.layers[row:end]) for row, end in zip(rows, ends, strict=True)
         )
-        solution = rule(instance.model_copy(update={"layers": layers}), **settled)
+        solution = rule(instance.model_copy(update={"layers": layers}), **assumed)
         if solution is None:
             return None
         attention, experts = [-1] * ends[-1], list[int]()

@@ -129,19 +129,19 @@ def of_load(
     )
 
 
-def assume(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same loads under another value of a settlement; see `sim.source.made_again`."""
+def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
+    """Return the same loads under another value of an assumption; see `sim.source.made_again`."""
     return made_again(
-        instance, settlement, value, settled=SETTLED, options=Options, make=_from_record
+        instance, assumption, value, assumed=ASSUMED, options=Options, make=_from_record
     )
 
 
-SETTLED = (
+ASSUMED = (
     *("cold_cut", "dimm_choice", "layout_from"),
     *("dimm_share", "gpu_work"),
     *("residents", "dimms", "ndp_rate"),
 )
-"""The options that are settlements of instances."""
+"""The options that are assumptions of instances."""
 
 
 def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:

@@ -7,20 +7,20 @@ baseline that overlaps transfers with computation inside one expert has that in 
 In schema 2 with two-part runs on the GPU one expert's transfer does overlap another's computation.
 `klotski` and `hybrimoe` are built on that; the cost models of the others know complete paths only.
 
-Keyword arguments are the settlements of `moeopt.problems.tri_domain.settlements`; a value that a
-settlement has not is an `InputError`.
+Keyword arguments are the assumptions of `moeopt.problems.tri_domain.assumptions`; a value that a
+assumption has not is an `InputError`.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.assumptions import check_assumed
 from moeopt.core.compiled import short
-from moeopt.core.settlements import check_settled
 from moeopt.problems import device_loads
 from moeopt.problems.device_loads import loads_of, makespan_of
 
+from .assumptions import ASSUMPTIONS
 from .instance import DOMAINS, STRIPED, Columns, Instance, Solution
-from .settlements import SETTLEMENTS
 
 GPU, CPU, NDP = range(3)
 
@@ -41,7 +41,7 @@ TIE_ORDERS: dict[str, tuple[int, ...]] = {
     "gpu": (GPU, CPU, NDP),
     "ndp": (NDP, CPU, GPU),
 }
-"""Value of the settlement ``tie_order`` -> which of several cheapest paths is taken first."""
+"""Value of the assumption ``tie_order`` -> which of several cheapest paths is taken first."""
 
 
 def cheapest_path(cost_ns: NDArray[np.int64], tie_order: str = "cpu") -> Choice:
@@ -60,7 +60,7 @@ def cheapest_path(cost_ns: NDArray[np.int64], tie_order: str = "cpu") -> Choice:
 
 def greedy(instance: Instance, *, tie_order: str = "cpu") -> Solution:
     """Each expert takes its cheapest path (TriMoE 4.2, initial assignment)."""
-    check_settled("greedy", {"tie_order": tie_order}, SETTLEMENTS)
+    check_assumed("greedy", {"tie_order": tie_order}, ASSUMPTIONS)
     return _solution(instance, cheapest_path(_path_costs(instance.columns), tie_order))
 
 
@@ -73,7 +73,7 @@ def trimoe(
     other devices it moves to the one that gives the smallest new makespan, at a tie to the one
     whose own total grows least; it ends when the makespan no longer falls.
 
-    The same under all settlements: the bottleneck is one device or one DIMM (ties: GPU, CPU,
+    The same under all assumptions: the bottleneck is one device or one DIMM (ties: GPU, CPU,
     lowest DIMM); on a DIMM the candidates are its NDP experts, and a bottleneck DIMM without NDP
     work ends the refinement; equally costly experts go by the lowest id; of moves that are equal in
     everything the first of gpu, cpu, ndp is made; there is no iteration limit, since the strict
@@ -81,8 +81,8 @@ def trimoe(
     link. The link belongs to the GPU; on a bottleneck channel (ties: after all devices) the
     candidates are the localized experts that a host reads through it.
     """
-    settled = {"tie_order": tie_order, "refinement": refinement, "delta": delta}
-    check_settled("trimoe", settled, SETTLEMENTS)
+    assumed = {"tie_order": tie_order, "refinement": refinement, "delta": delta}
+    check_assumed("trimoe", assumed, ASSUMPTIONS)
     start = cheapest_path(_path_costs(instance.columns), tie_order)
     return _solution(instance, refine(instance, start, refinement=refinement, delta=delta))
 
@@ -97,7 +97,7 @@ def refine(
     start
         The schedule to start from, int64 of shape (experts,): `GPU`, `CPU`, `NDP`.
     refinement, delta
-        The settlements of these names.
+        The assumptions of these names.
     """
     # Of equally costly experts the first is moved.
     order = np.argsort(instance.columns.expert, kind="stable")
@@ -129,7 +129,7 @@ def ktransformers(instance: Instance, *, hot_loading: str = "while it helps") ->
     CPU to the GPU in order of falling token count (ties: lowest id) as long as the later of the two
     totals gets strictly earlier. DIMM contention is not looked at, as in the original.
     """
-    check_settled("ktransformers", {"hot_loading": hot_loading}, SETTLEMENTS)
+    check_assumed("ktransformers", {"hot_loading": hot_loading}, ASSUMPTIONS)
     c = instance.columns
     choice = np.where(c.resident, GPU, CPU)
     if hot_loading == "none":
@@ -153,7 +153,7 @@ def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     `striped_experts` says otherwise; of the localized ones the H with most tokens (ties: lowest id)
     join them, with the H of least makespan, the smallest such H at a tie.
     """
-    check_settled("monde", {"striped_experts": striped_experts}, SETTLEMENTS)
+    check_assumed("monde", {"striped_experts": striped_experts}, ASSUMPTIONS)
     c, experts, dimms = instance.columns, instance.device_table, instance.dimms
     striped = c.dimm == STRIPED
     choice = np.where(striped & ~c.resident & (striped_experts == "cpu"), CPU, GPU)

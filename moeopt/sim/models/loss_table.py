@@ -21,7 +21,7 @@ beyond those that were measured count as the last one.
 bits (Mixture Compressor, arXiv:2410.06270; Euclidean error of a layer's output with one expert
 quantised by GPTQ): within a layer the largest loss is 1.2 times the least, 3 bits lose 2.5 times
 less than 2, and 2 bits 1.2 times less than 1. ``benchmarks/studies/loss_law.py FILE`` fits any
-table. Other quantisers, models and errors have other numbers: these are a settlement.
+table. Other quantisers, models and errors have other numbers: these are an assumption.
 
 Losses of a table as integers, and what their rounding can change.
 

@@ -1,7 +1,7 @@
 """The windows of one layer's trace: the loads that instances with several windows are made of.
 
 Splitting a trace in two: one part to decide on, one to see how the decision does later. And the
-fields of schema 2 of the TriMoE problems, by the settlements that it can express.
+fields of schema 2 of the TriMoE problems, by the assumptions that it can express.
 """
 
 from collections.abc import Collection

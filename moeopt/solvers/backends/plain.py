@@ -2,12 +2,12 @@
 
 from contextlib import suppress
 
+from moeopt.core.assumptions import split_name
 from moeopt.core.clock import TimeLimitError, spend
 from moeopt.core.errors import HeuristicError, InputError, MoeoptError
 from moeopt.core.objective import Objective, below
 from moeopt.core.problem import EXACT, ROBUST
 from moeopt.core.search import Search
-from moeopt.core.settlements import split_name
 from moeopt.solvers.evidence import Claim
 from moeopt.solvers.limits import late_s
 from moeopt.solvers.rule_process import apply_apart, runs_apart
@@ -35,7 +35,7 @@ def run_heuristic(task: Task) -> Outcome:
     begin = task.deadline.elapsed_s
     try:
         with task.deadline.told():
-            solution = heuristic(task.instance, **task.method.settled)
+            solution = heuristic(task.instance, **task.method.assumed)
     except (MoeoptError, TimeLimitError):
         raise
     except Exception as error:

@@ -155,9 +155,9 @@ class Line:
     """One rule's excess over the instances of a problem with a proven optimum.
 
     A rule that knew different things on different instances has a line for each kind, and one more
-    for those that are made under other settlements than the defaults.
+    for those that are made under other assumptions than the defaults.
 
-    `label` has an asterisk for other settlements than the defaults; `interval` is that of the
+    `label` has an asterisk for other assumptions than the defaults; `interval` is that of the
     median, None where there are too few traces; `optimal` is the share of its solves that reach the
     optimum; `is_published` marks the rule of the problem's paper, and rules of one's own.
     """
@@ -169,7 +169,7 @@ class Line:
     most: float
     optimal: float
     is_published: bool
-    is_settled: bool = False
+    is_assumed: bool = False
     interval: tuple[float, float] | None = None
 
     @property
@@ -179,14 +179,14 @@ class Line:
             f"{self.label}: median {percent(self.median)}, from {percent(self.least)} to "
             f"{percent(self.most)}, optimal on {percent(self.optimal)}, information: "
             f"{MEANING[self.knew]}"
-            f"{', other assumptions' * self.is_settled}"
+            f"{', other assumptions' * self.is_assumed}"
         )
 
 
 def range_chart(lines: Sequence[Line]) -> Figure:
     """Draw each rule's median excess with interval and range, and how often it is optimal.
 
-    Hollow markers are medians over instances under other settlements than the defaults.
+    Hollow markers are medians over instances under other assumptions than the defaults.
     The axis is linear up to 1 % and logarithmic above, and says so.
     """
     return overview_chart([("", lines)], columns=1)
@@ -238,7 +238,7 @@ def _ranges(axis: Axes, lines: Sequence[Line]) -> None:
         if line.interval is not None:
             axis.plot(line.interval, [row, row], color=colour, linewidth=3.5, alpha=0.5)
         axis.plot([line.most], [row], "|", color=colour, markersize=6)
-        inside = "white" if line.is_settled else colour
+        inside = "white" if line.is_assumed else colour
         marker = MARKERS[line.knew]
         axis.plot([line.median], [row], marker, color=colour, mfc=inside, markersize=5.5)
         share = f"{100 * line.optimal:.0f} %"
@@ -463,7 +463,7 @@ def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line
             continue
         if not is_exact(s.problem, s.method.partition(" ")[0]):
             name, bracket, said = s.method.partition(" (")
-            label = f"{name} *{bracket}{said}" if s.settled else s.method
+            label = f"{name} *{bracket}{said}" if s.assumed else s.method
             published = s.method in first
             shares = (least, middle, most, s.optimal)
-            yield Line(label, s.kind or "none", *shares, published, s.settled, s.interval)
+            yield Line(label, s.kind or "none", *shares, published, s.assumed, s.interval)

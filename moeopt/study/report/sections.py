@@ -135,7 +135,7 @@ class Section:
     closeups: Sequence[Closeup]
     prices: Sequence[Price]
     held_out: Sequence[HeldOutRow]
-    settled: Mapping[str, str] = field(default_factory=dict)
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_scheduled(self) -> bool:
@@ -212,7 +212,7 @@ def _section(
         list(_closeups(study, takeaway, rows)),
         prices(problem, rows, study.instances),
         held_out(problem, rows, study.instances, labels),
-        {label: text for (of, label), text in study.settled.items() if of == problem},
+        {label: text for (of, label), text in study.assumed.items() if of == problem},
     )
 
 

@@ -18,15 +18,15 @@ from moeopt.study.store import Store
 class Study:
     """All that a report shows: rows, their instances by content hash, and solves without a result.
 
-    `command` makes the report again; `settled` has (problem, method as tables call it) -> its
-    median excess over the papers' settlements.
+    `command` makes the report again; `assumed` has (problem, method as tables call it) -> its
+    median excess over the papers' assumptions.
     """
 
     rows: Sequence[Row]
     instances: dict[str, InstanceEnvelope] = field(default_factory=dict)
     failures: Sequence[tuple[Key, Failure]] = ()
     command: str = ""
-    settled: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    assumed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -34,7 +34,7 @@ class Study:
         rows: Sequence[Row],
         store: Store,
         command: str,
-        settled: Mapping[tuple[str, str], str] | None = None,
+        assumed: Mapping[tuple[str, str], str] | None = None,
     ) -> "Study":
         """Add to rows what their store knows about them; heuristics come before exact methods."""
         rows = sorted(rows, key=lambda row: is_exact(row.result.problem, row.key.method))
@@ -42,7 +42,7 @@ class Study:
         failures = store.failures()
         hashes |= dict.fromkeys(key.instance for key, _ in failures)
         instances = {digest: store.instance(digest) for digest in hashes}
-        return cls(rows, instances, failures, command, settled or {})
+        return cls(rows, instances, failures, command, assumed or {})
 
     @property
     def problems(self) -> dict[str, list[Row]]:

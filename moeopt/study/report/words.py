@@ -23,8 +23,8 @@ class Takeaway:
     `proven` counts the instances with a proven optimum, `compared` those on which the method can be
     compared and `optimal` those on which it is; `middle` and `worst` are median and largest excess.
     `method` is None where no heuristic ran, `paper` empty but for the published one. `knew` says by
-    which information it decided on the instances that are compared, and `settled` whether they are
-    made under other settlements than the defaults.
+    which information it decided on the instances that are compared, and `assumed` whether they are
+    made under other assumptions than the defaults.
     """
 
     problem: str
@@ -39,7 +39,7 @@ class Takeaway:
     worst: float | None = None
     worst_instance: str = ""
     knew: Knew = ""
-    settled: bool = False
+    assumed: bool = False
 
 
 def takeaways(study: Study) -> list[Takeaway]:
@@ -74,7 +74,7 @@ def takeaway_of(
 ) -> Takeaway:
     """Return what the numbers of one method come to; `mine` are its solves among `rows`.
 
-    Only solves of one kind of information are compared, under the settlements' defaults where there
+    Only solves of one kind of information are compared, under the assumptions' defaults where there
     are any: no hindsight where the rule has decided without, else where it has decided most often.
     """
     instances = {row.key.instance for row in rows}
@@ -87,9 +87,9 @@ def takeaway_of(
     )
     if not regimes:
         return start
-    settled, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
-    start = replace(start, knew=knew, settled=settled)
-    solves = grouped(regimes[settled, knew], lambda row: row.key.instance)
+    assumed, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
+    start = replace(start, knew=knew, assumed=assumed)
+    solves = grouped(regimes[assumed, knew], lambda row: row.key.instance)
     excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
     worst = max(excesses, key=lambda at: excesses[at])
     return replace(
@@ -148,7 +148,7 @@ def sentence(t: Takeaway) -> str:
 def _where(t: Takeaway) -> str:
     """Return in which regime a takeaway's numbers are."""
     knew = f" (information: {MEANING[t.knew]})" if t.knew else ""
-    return f"{knew} under assumptions other than the defaults" if t.settled else knew
+    return f"{knew} under assumptions other than the defaults" if t.assumed else knew
 
 
 def amount(problem: str, objective: Objective | None) -> str:

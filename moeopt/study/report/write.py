@@ -86,7 +86,7 @@ def write_report(
     store: Store,
     folder: Path,
     command: str = "",
-    settled: Mapping[tuple[str, str], str] | None = None,
+    assumed: Mapping[tuple[str, str], str] | None = None,
 ) -> Path:
     """Write ``index.html`` into a folder that exists, and return the file.
 
@@ -98,8 +98,8 @@ def write_report(
         Where the rows' instances are, and the solves that failed.
     command
         What makes the report again; it is shown at the end.
-    settled
-        Median excess over settlements, as `moeopt.study.settlements.spans` returns it.
+    assumed
+        Median excess over assumptions, as `moeopt.study.assumptions.spans` returns it.
 
     Raises
     ------
@@ -107,5 +107,5 @@ def write_report(
         If the file cannot be written.
     """
     file = folder / FILE
-    write_bytes(to_html(Study.of(rows, store, command, settled)).encode(), file)
+    write_bytes(to_html(Study.of(rows, store, command, assumed)).encode(), file)
     return file

@@ -53,11 +53,11 @@ def test_what_is_not_computable_has_its_reason(text: str) -> None:
 
 
 @pytest.mark.parametrize("paper", CONTRADICTIONS)
-def test_papers_contradictions_have_a_settlement(paper: str) -> None:
-    """Where, what, and how it is settled."""
+def test_papers_contradictions_have_a_assumption(paper: str) -> None:
+    """Where, what, and how it is assumed."""
     found: tuple[Contradiction, ...] = resolve(CONTRADICTIONS[paper])()
     assert found
-    assert all(one.where and one.statement and one.settlement for one in found)
+    assert all(one.where and one.statement and one.assumption for one in found)
 
 
 @pytest.mark.slow

@@ -161,4 +161,4 @@ def test_unknown_papers_are_no_reason_to_fail() -> None:
     document = Document.of([figure("1", 1.0)], {}, charts=False)
     assert document.charts == {}
     assert document.contradictions["trimoe"]
-    assert "Settled" in to_html(document, {})
+    assert "Assumed" in to_html(document, {})

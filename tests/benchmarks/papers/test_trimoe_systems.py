@@ -131,13 +131,13 @@ def test_relayout_keeps_what_is_resident() -> None:
         assert len(row) == len(set(row))
 
 
-def test_plans_name_their_settlements() -> None:
+def test_plans_name_their_assumptions() -> None:
     """The default reading is that of the heuristics; another one gives other schedules."""
     for system in ("trimoe-greedy", "trimoe-refined", "trimoe", "trimoe-known"):
         plan = SYSTEMS[system](SMALL)
-        name, settled = split_name(plan.policy)
-        assert settled["tie_order"] == "cpu"
-        assert settled.get("refinement", "one") == "one"
+        name, assumed = split_name(plan.policy)
+        assert assumed["tie_order"] == "cpu"
+        assert assumed.get("refinement", "one") == "one"
         bare = simulate(
             plan.model_copy(update={"policy": name}), SMALL.machine, SMALL.shape, rows(SMALL)[None]
         )

@@ -96,7 +96,7 @@ def difference(instance: Instance, share: Fraction, times: str) -> Fraction:
 @pytest.mark.parametrize("times", ["own", "mean"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_root_is_the_least_one(kind: str, times: str) -> None:
-    """Zero at the root, negative at a grid of shares before it; at both ends what is settled."""
+    """Zero at the root, negative at a grid of shares before it; at both ends what is assumed."""
     for seed in range(20):
         instance = random_instance(seed, kind)
         share = balanced_experts(instance, times)

@@ -140,18 +140,18 @@ def test_it_is_the_best_split_that_the_budget_allows(bits: tuple[int, ...]) -> N
             losses = [sorted(row, reverse=True) for row in losses]
         budget = rng.randint(len(losses) * bits[0], len(losses) * bits[-1])
         given, best = instance(layer(losses, budget), bits=bits), best_prefix(losses, bits, budget)
-        settled: dict[str, int] = {}
+        assumed: dict[str, int] = {}
         for value in ("equality", "at most", "largest sum"):
             solution = prefix_split(given, value)
             assert solution is not None
             assert violations(given, solution) == []
-            settled[value] = objective(given, solution)
-        assert settled["at most"] == best
+            assumed[value] = objective(given, solution)
+        assert assumed["at most"] == best
         if seed % 2 or not evenly_spaced(bits):
-            assert settled["equality"] == best
+            assert assumed["equality"] == best
         if evenly_spaced(bits):
-            assert settled["equality"] == settled["largest sum"]
-        worse += settled["largest sum"] > (best or 0)
+            assert assumed["equality"] == assumed["largest sum"]
+        worse += assumed["largest sum"] > (best or 0)
     assert worse > 0
 
 

@@ -80,7 +80,7 @@ def test_each_system_has_its_own_layout() -> None:
         assert layouts[name] == SYSTEMS[name](instance, cold_cut=BEST_CUT) != few
 
 
-def test_settlements_of_the_cut_and_the_dimm() -> None:
+def test_assumptions_of_the_cut_and_the_dimm() -> None:
     """Half of the experts; NDP work of 10 each is balanced as it comes."""
     instance = forecast(rows(10))
     half = trimoe(instance, cold_cut="experts 0.5", dimm_choice="in turn")

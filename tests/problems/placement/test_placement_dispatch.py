@@ -17,6 +17,7 @@ from tests.rooms.placement import (
     HEURISTICS,
     Instance,
     Solution,
+    assume,
     best_dispatch,
     capacity_of,
     facts,
@@ -24,7 +25,6 @@ from tests.rooms.placement import (
     layer_steps,
     lower_bound,
     objective,
-    resettled,
     total_ns,
     violations,
 )
@@ -233,15 +233,15 @@ def test_later_steps_are_dispatched_anew() -> None:
         run_on(later.model_copy(update={"experts": 2}), decision)
 
 
-def test_the_settlement_makes_it_again() -> None:
+def test_the_assumption_makes_it_again() -> None:
     """Either way, in the schema that it takes; not where the host has no copy."""
     instance = free()
-    plain = resettled(instance, "dispatch", "resident")
+    plain = assume(instance, "dispatch", "resident")
     assert isinstance(plain, Instance)
     assert (plain.dispatch, plain.schema_version) == ("resident", 1)
-    assert resettled(plain, "dispatch", "free") == instance
+    assert assume(plain, "dispatch", "free") == instance
     no_copy = plain.model_copy(update={"host_copy": False})
-    assert resettled(no_copy, "dispatch", "free") is None
+    assert assume(no_copy, "dispatch", "free") is None
 
 
 @pytest.mark.parametrize("suffix", [".json", ".json.gz"])

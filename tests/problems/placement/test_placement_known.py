@@ -9,7 +9,7 @@ from moeopt import save
 from tests.mathprog.solve import solve
 from tests.refusals import refused
 from tests.rooms.core import HINDSIGHT, NOTHING
-from tests.rooms.placement import HEURISTICS, SETTLEMENTS, Instance, Known, Solution
+from tests.rooms.placement import ASSUMPTIONS, HEURISTICS, Instance, Known, Solution
 from tests.rooms.problems import get_problem
 
 PROMPTS = {"prefill_counts": [[0, 4, 3, 1], [5, 0, 1, 2]]}
@@ -108,14 +108,14 @@ def test_ties_go_to_the_lower_layer_and_the_lower_expert() -> None:
     assert placed(instance, "per-layer-frequency") == ((0,), (0,))
 
 
-def test_every_settlement_of_a_method_can_be_chosen() -> None:
-    """Every value of every settlement gives a placement."""
+def test_every_assumption_of_a_method_can_be_chosen() -> None:
+    """Every value of every assumption gives a placement."""
     instance = informed(PROMPTS | SCORES | PROFILE)
-    for settlement in SETTLEMENTS:
-        for method in settlement.methods:
-            for value in settlement.values:
-                assert placed(instance, f"{method}[{settlement.name}={value}]")
-    assert {m for s in SETTLEMENTS for m in s.methods} <= set(HEURISTICS)
+    for assumption in ASSUMPTIONS:
+        for method in assumption.methods:
+            for value in assumption.values:
+                assert placed(instance, f"{method}[{assumption.name}={value}]")
+    assert {m for s in ASSUMPTIONS for m in s.methods} <= set(HEURISTICS)
 
 
 @pytest.mark.parametrize("method", ["price-and-swap", "cp-sat", "milp", "mathprog", "brute-force"])

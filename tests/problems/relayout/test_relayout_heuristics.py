@@ -43,7 +43,7 @@ def moves_of(solution: Solution) -> list[tuple[Any, ...]]:
 
 
 def plain_policy(instance: Instance, kinds: str, benefit: str = "") -> list[tuple[Any, ...]]:
-    """Transcribe the paper's words with the settlements of `spec.md`: everything from scratch.
+    """Transcribe the paper's words with the assumptions of `spec.md`: everything from scratch.
 
     With `benefit` "makespan" all kinds compete by how much the refined makespan falls.
     """

@@ -13,10 +13,11 @@ from tests.problems.replication.replication_random_instances import random_insta
 from tests.refusals import refused
 from tests.rooms.problems import compare
 from tests.rooms.replication import (
+    ASSUMPTIONS,
     KERNELS,
-    SETTLEMENTS,
     Instance,
     Solution,
+    assume,
     device_loads,
     differences,
     facts,
@@ -24,7 +25,6 @@ from tests.rooms.replication import (
     moves_units,
     objective,
     peaks_units,
-    resettled,
     violations,
 )
 from tests.rooms.sim import get_model
@@ -150,9 +150,9 @@ def test_sums_that_leave_64_bits_are_refused() -> None:
         Instance.from_arrays(loads=[2**40], devices=1, slots=1, max_copies=24)
 
 
-def test_the_gpus_settlement_says_what_its_times_come_to() -> None:
+def test_the_gpus_assumption_says_what_its_times_come_to() -> None:
     """Tokens that take as long as reading an expert of DeepSeek-V3; the generator has the times."""
-    [kernel] = [one for one in SETTLEMENTS if one.name == "kernel"]
+    [kernel] = [one for one in ASSUMPTIONS if one.name == "kernel"]
     assert set(kernel.values) == set(KERNELS)
     shape = get_model("deepseek-v2-lite")
     for gpu, times in KERNELS.items():
@@ -166,5 +166,5 @@ def test_the_gpus_settlement_says_what_its_times_come_to() -> None:
         own = times.of(shape.hidden_size, shape.expert_intermediate_size)
         assert {name: getattr(made, name) for name in own} == own
         assert kernel.not_default(made.provenance["options"]) in {None, gpu}
-        again = resettled(made, "kernel", "h100-fp8")
+        again = assume(made, "kernel", "h100-fp8")
         assert again.read_ns == KERNELS["h100-fp8"].of(2048, 1408)["read_ns"]

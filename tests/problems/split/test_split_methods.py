@@ -282,7 +282,7 @@ def test_seven_gpus_and_two_nodes_within_half_a_percent() -> None:
     assert result.objective - result.bound <= 0.005 * result.objective
 
 
-def test_settlements_of_the_rules() -> None:
+def test_assumptions_of_the_rules() -> None:
     """A margin keeps a fit from the last MiB; which layers' experts leave is either end's."""
     device = {"capacity": 3 * 1024 * MIB, "buffer": 500 * MIB}
     layer = {"attention_ns": [1, 9], "attention_bytes": 10 * MIB, "experts_ns": [2, 9]}

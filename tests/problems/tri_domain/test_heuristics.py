@@ -9,9 +9,9 @@ from moeopt import InputError
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 from tests.problems.tri_domain.test_oracle import expert
 from tests.rooms.tri_domain import (
+    ASSUMPTIONS,
     DOMAINS,
     HEURISTICS,
-    SETTLEMENTS,
     Instance,
     Solution,
     fiddler,
@@ -39,7 +39,7 @@ TIE_ORDERS = {"cpu": "cpu gpu ndp", "gpu": "gpu cpu ndp", "ndp": "ndp cpu gpu"}
 def plain_trimoe(
     instance: Instance, tie_order: str = "cpu", refinement: str = "one", delta: str = "growth"
 ) -> tuple[str, ...]:
-    """Transcribe the paper's words with the settlements: loads from scratch at every look."""
+    """Transcribe the paper's words with the assumptions: loads from scratch at every look."""
     experts = instance.experts
 
     def cost(row: int, domain: str) -> int | None:
@@ -94,23 +94,23 @@ def test_trimoe_is_the_paper_word_by_word(tie_order: str, refinement: str, delta
             assert found.assignment == expected, instance.name
 
 
-def test_every_settlement_of_a_heuristic_is_a_keyword_argument() -> None:
-    """Defaults agree with the settlement's, and every value is taken; some change a schedule."""
-    for settlement in SETTLEMENTS:
-        for name in settlement.methods:
+def test_every_assumption_of_a_heuristic_is_a_keyword_argument() -> None:
+    """Defaults agree with the assumption's, and every value is taken; some change a schedule."""
+    for assumption in ASSUMPTIONS:
+        for name in assumption.methods:
             heuristic = HEURISTICS[name]
-            default = signature(heuristic).parameters[settlement.name].default
-            assert default == settlement.default, settlement.name
+            default = signature(heuristic).parameters[assumption.name].default
+            assert default == assumption.default, assumption.name
             differs = set()
             for instance in [*instances()[::2], tied_moves()]:
-                for value in settlement.values:
-                    found = heuristic(instance, **{settlement.name: value})
+                for value in assumption.values:
+                    found = heuristic(instance, **{assumption.name: value})
                     assert violations(instance, found) == []
                     if found != heuristic(instance):
                         differs.add(value)
-            assert differs, (name, settlement.name)
-            with pytest.raises(InputError, match=f"{settlement.name}: must be one of"):
-                heuristic(tied_moves(), **{settlement.name: "neither"})
+            assert differs, (name, assumption.name)
+            with pytest.raises(InputError, match=f"{assumption.name}: must be one of"):
+                heuristic(tied_moves(), **{assumption.name: "neither"})
 
 
 def test_trimoe_never_worsens_greedy() -> None:
@@ -119,7 +119,7 @@ def test_trimoe_never_worsens_greedy() -> None:
         assert objective(instance, trimoe(instance)) <= objective(instance, greedy(instance))
 
 
-def test_greedy_breaks_ties_in_the_order_settled() -> None:
+def test_greedy_breaks_ties_in_the_order_assumed() -> None:
     """Equal costs: CPU before GPU before NDP, or as asked."""
     tied = expert(0, dimm=0, gpu_ns=5, cpu_ns=5, ndp_ns=5)
     later = expert(1, dimm=0, gpu_ns=6, cpu_ns=5, ndp_ns=5)

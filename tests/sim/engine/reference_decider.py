@@ -45,9 +45,9 @@ class Lru:
         return hits
 
 
-def heuristic_policy(name: str, settled: Mapping[str, str] | None = None) -> Policy:
-    """Return a tri_domain heuristic, with its settlements, as a policy: one instance per layer."""
-    heuristic = partial(HEURISTICS[name], **(settled or {}))
+def heuristic_policy(name: str, assumed: Mapping[str, str] | None = None) -> Policy:
+    """Return a tri_domain heuristic, with its assumptions, as a policy: one instance per layer."""
+    heuristic = partial(HEURISTICS[name], **(assumed or {}))
 
     def policy(offer: Offer) -> Integers:
         choice = np.full(offer.tokens.shape, GPU)
@@ -87,9 +87,9 @@ class SlowDecider(Decider):
 
     def __init__(self, plan: Any, costs: Any, loads: Loads, dimms: int, times: Any) -> None:
         super().__init__(plan, costs, loads, dimms, times)
-        name, settled = split_name(plan.policy)
+        name, assumed = split_name(plan.policy)
         if name in HEURISTICS:
-            self._policy = heuristic_policy(name, settled)
+            self._policy = heuristic_policy(name, assumed)
         self._lists = [Lru(ways) for ways in per_layer(plan.cache_ways, self._layers)]
 
     def _migrated(

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from moeopt.core.settlements import Settlement
-from moeopt.problems.tri_domain.settlements import SETTLEMENTS as FIXED_LAYOUT
+from moeopt.core.assumptions import Assumption
+from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS as FIXED_LAYOUT
 
 OWN = (
-    Settlement(
+    Assumption(
         name="benefit_reading",
         question="What is the benefit that migration tasks are ranked by?",
         words="ranks all feasible migration tasks by their predicted benefit and greedily executes "
@@ -26,7 +26,7 @@ OWN = (
         "of its own.",
         methods=("benefit-greedy",),
     ),
-    Settlement(
+    Assumption(
         name="windows",
         question="How long is each link free for migrations?",
         words="The overheads of these migrations are intended to be hidden within the overlap "
@@ -41,7 +41,7 @@ OWN = (
         why="The paper has one window. One prefetch of Qwen3-235B or GLM-4.5-Air fits into it, "
         "none of DeepSeek-V2 (0.74 ms).",
     ),
-    Settlement(
+    Assumption(
         name="link_sum",
         question="Do moves of experts between different DIMMs wait for each other?",
         words="Leveraging the DIMM-Link's host-free, parallel inter-dimm transfer capability, we "
@@ -60,7 +60,7 @@ OWN = (
         "which fits neither.",
     ),
 )
-"""The settlements of this problem alone: those of heuristics, then those of instances."""
+"""The assumptions of this problem alone: those of heuristics, then those of instances."""
 
 EARLIER = "earlier steps"
 """Value of ``layout_from`` of the first edition's instances."""
@@ -72,15 +72,15 @@ SHARED = (
 )
 
 
-def _as_here(settlement: Settlement) -> Settlement:
-    """Return a settlement of tri_domain's instances with this problem's rules and values."""
+def _as_here(assumption: Assumption) -> Assumption:
+    """Return an assumption of tri_domain's instances with this problem's rules and values."""
     values = {
-        value: meaning.replace("TD-C7", "RE-C12") for value, meaning in settlement.values.items()
+        value: meaning.replace("TD-C7", "RE-C12") for value, meaning in assumption.values.items()
     }
-    if settlement.name == "layout_from":
+    if assumption.name == "layout_from":
         values[EARLIER] = "the loads of the first of the steps that the predictor has seen"
-    return replace(settlement, values=values)
+    return replace(assumption, values=values)
 
 
-SETTLEMENTS = OWN + tuple(_as_here(s) for s in FIXED_LAYOUT if s.name in SHARED)
+ASSUMPTIONS = OWN + tuple(_as_here(s) for s in FIXED_LAYOUT if s.name in SHARED)
 """All of them; those after `OWN` are the ones of the layout that is given, as in tri_domain."""

@@ -1,9 +1,9 @@
 """Open questions about layers over several devices, and how they are read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
         name="margin",
         question="How much of each GPU does a fit leave free beside its buffers?",
         words="target margin per device for --fit",
@@ -16,7 +16,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="an instance's buffers have what drivers and displays take; the kinder reading",
         methods=("llama.cpp-fit", "ik-auto-fit"),
     ),
-    Settlement(
+    Assumption(
         name="leave",
         question="Which layers' experts leave the GPUs first?",
         words="keep the Mixture of Experts (MoE) weights of the first N layers in the CPU",

@@ -1,9 +1,9 @@
 """What the CXL-NDP paper leaves open about widths, and how it is read here."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS = (
-    Settlement(
+ASSUMPTIONS = (
+    Assumption(
         name="budget",
         question="Must a split use up the budget? Off consecutive widths not every sum can be met.",
         words="the bitwidth budget translates to 3 n_4 + 2 n_3 + n_2 = R",
@@ -20,7 +20,7 @@ SETTLEMENTS = (
         "the formula's purpose, the best split that the budget allows",
         methods=("prefix-split",),
     ),
-    Settlement(
+    Assumption(
         name="losses",
         question="What do experts lose at each width, where nobody has measured it?",
         words="",
@@ -35,7 +35,7 @@ SETTLEMENTS = (
         why="the only per-expert losses that are published; what a rule loses hangs on this more "
         "than on all else, so measured tables (`loss_table`) come first",
     ),
-    Settlement(
+    Assumption(
         name="budget",
         question="Has each layer a budget of its own, or would the model have one?",
         words="under a per-layer bit-width budget",
@@ -48,7 +48,7 @@ SETTLEMENTS = (
         why="the words; what a model gains by moving bits from layer to layer no rule that goes "
         "layer by layer can have",
     ),
-    Settlement(
+    Assumption(
         name="weight",
         question="Does an expert's loss count by how often it is used?",
         words="we measure a loss L_i(b), defined as the MSE between the quantized output and a "

@@ -1,4 +1,4 @@
-"""Instances made again under other settlements: whatever a provenance says, never a traceback."""
+"""Instances made again under other assumptions: whatever a provenance says, never a traceback."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from tests.rooms.core import Settlement
+from tests.rooms.core import Assumption
 from tests.rooms.problems import PROBLEMS, get_problem
-from tests.rooms.study import instance_files, resettled
+from tests.rooms.study import assume, instance_files
 
 ODD: dict[str, dict[str, Any]] = {
     "options": {"options": [1]},
@@ -28,18 +28,18 @@ DEAR = ("bitwidth", "relayout")
 QUICK_FIRST = [pytest.param(p, marks=pytest.mark.slow) if p in DEAR else p for p in PROBLEMS]
 
 
-def concerned(instance: Any, settlements: Sequence[Settlement]) -> bool:
-    """Tell whether a settlement has a meaning for an instance, by its options."""
+def concerned(instance: Any, assumptions: Sequence[Assumption]) -> bool:
+    """Tell whether an assumption has a meaning for an instance, by its options."""
     options = (instance.provenance or {}).get("options", {})
-    return any(all(options.get(k) == v for k, v in s.applies.items()) for s in settlements)
+    return any(all(options.get(k) == v for k, v in s.applies.items()) for s in assumptions)
 
 
 @pytest.mark.parametrize("problem", QUICK_FIRST)
 def test_an_odd_provenance_gives_no_instance_or_one(problem: str, root: Path) -> None:
     """Missing, of another type, out of range; and a file that it names is not opened."""
-    settlements = [s for s in get_problem(problem).settlements() if not s.methods]
+    assumptions = [s for s in get_problem(problem).assumptions() if not s.methods]
     made = map(moeopt.load, instance_files(root / "instances" / problem))
-    instance = next(one for one in made if not settlements or concerned(one, settlements))
+    instance = next(one for one in made if not assumptions or concerned(one, assumptions))
     usual = instance.provenance or {}
     options = usual["options"]
     odd = [None, *({k: v for k, v in usual.items() if k != gone} for gone in usual)]
@@ -48,9 +48,9 @@ def test_an_odd_provenance_gives_no_instance_or_one(problem: str, root: Path) ->
     again = 0
     for provenance in [usual, *odd]:
         other = instance.model_copy(update={"provenance": provenance})
-        for settlement in settlements:
-            for value in settlement.values:
-                found = resettled(other, settlement.name, value)
+        for assumption in assumptions:
+            for value in assumption.values:
+                found = assume(other, assumption.name, value)
                 assert found is None or found.problem == problem
                 again += found is not None
-    assert again >= bool(settlements)
+    assert again >= bool(assumptions)

@@ -1,7 +1,7 @@
-"""How much findings hang on what the papers leave open: excess for each value of each settlement.
+"""How much findings hang on what the papers leave open: excess for each value of each assumption.
 
-One settlement at a time leaves its default (`sensitivity`), or all of them together (`jointly`). A
-settlement of heuristics changes the method (``trimoe[tie_order=gpu]``), one of instances makes
+One assumption at a time leaves its default (`sensitivity`), or all of them together (`jointly`). A
+assumption of heuristics changes the method (``trimoe[tie_order=gpu]``), one of instances makes
 every instance again (`Problem.assume`) as far as it carries what that
 takes. Other batches are other loads: they are drawn anew from the instance's workload, or from its
 trace where the folder with the traces is given.
@@ -14,10 +14,10 @@ from math import prod
 from operator import itemgetter
 from pathlib import Path
 
+from moeopt.core.assumptions import Assumption, assumed_name
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject
-from moeopt.core.settlements import Settlement, settled_name
 from moeopt.core.untrusted import digest, inside
 from moeopt.core.wording import csv_text, markdown_table
 from moeopt.problems.generate import generate
@@ -39,13 +39,13 @@ from moeopt.study.table import Summary, percent, shown_interval, summarise
 
 @dataclass(frozen=True)
 class Reading:
-    """One method under one value of one settlement; everything else at its default.
+    """One method under one value of one assumption; everything else at its default.
 
     `skipped` of the instances could not be made again under this value; `method` is the heuristic,
-    without settlements.
+    without assumptions.
     """
 
-    settlement: Settlement
+    assumption: Assumption
     value: str
     skipped: int
     method: str
@@ -56,7 +56,7 @@ class Reading:
 class _Group:
     """Instances of one problem under one value, and the methods that are asked of them."""
 
-    settlement: Settlement
+    assumption: Assumption
     value: str
     skipped: int
     instances: Sequence[InstanceEnvelope]
@@ -66,7 +66,7 @@ class _Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How instances are solved under settlements.
+    """How instances are solved under assumptions.
 
     Attributes
     ----------
@@ -113,14 +113,14 @@ def sensitivity(
     methods: Sequence[str] | None = None,
     running: Running | None = None,
 ) -> list[Reading]:
-    """Return the excess of methods under every value of every settlement, one at a time.
+    """Return the excess of methods under every value of every assumption, one at a time.
 
     Parameters
     ----------
     paths
         Instance files, folders to search for them, or instances.
     methods
-        Heuristics; by default each problem's published rule, and for a settlement that it does not
+        Heuristics; by default each problem's published rule, and for an assumption that it does not
         take those that take it.
     running
         How they are solved.
@@ -128,13 +128,13 @@ def sensitivity(
     Returns
     -------
     list of Reading
-        By problem, settlement, value and method. A value of which no instance can be made has no
+        By problem, assumption, value and method. A value of which no instance can be made has no
         row.
 
     Raises
     ------
     InputError
-        If a file or method cannot be used, or none of the problems has settlements.
+        If a file or method cannot be used, or none of the problems has assumptions.
     """
     running = running or Running()
     instances = _loaded(paths)
@@ -147,7 +147,7 @@ def sensitivity(
         raise InputError(f"{', '.join(instances)}: no assumptions are listed")
     by_hash = running.solved((group.instances, group.methods) for group in groups)
     return [
-        Reading(group.settlement, group.value, group.skipped, method, summary)
+        Reading(group.assumption, group.value, group.skipped, method, summary)
         for group in groups
         for method, summary in _summaries(group.instances, group.methods, by_hash)
     ]
@@ -180,73 +180,73 @@ def _groups(
 ) -> Iterator[_Group]:
     _check_heuristics(problem, methods)
     rule = problem.published
-    for settlement in problem.settlements():
-        if settlement.methods:
-            taken = [name for name in methods or [rule] if name in settlement.methods]
-            taken = taken or list(settlement.methods if methods is None else ())
-            for value in settlement.values if taken else ():
-                own = {} if value == settlement.default else {settlement.name: value}
-                called = {settled_name(name, own): name for name in taken}
-                yield _Group(settlement, value, 0, instances, called)
+    for assumption in problem.assumptions():
+        if assumption.methods:
+            taken = [name for name in methods or [rule] if name in assumption.methods]
+            taken = taken or list(assumption.methods if methods is None else ())
+            for value in assumption.values if taken else ():
+                own = {} if value == assumption.default else {assumption.name: value}
+                called = {assumed_name(name, own): name for name in taken}
+                yield _Group(assumption, value, 0, instances, called)
             continue
-        for value in settlement.values:
-            there = _remade(instances, settlement.name, value, traces)
+        for value in assumption.values:
+            there = _remade(instances, assumption.name, value, traces)
             if there:
                 names = {name: name for name in methods or [rule]}
                 skipped = len(instances) - len(there)
-                yield _Group(settlement, value, skipped, there, names)
+                yield _Group(assumption, value, skipped, there, names)
 
 
 def _remade(
-    instances: Sequence[InstanceEnvelope], settlement: str, value: str, traces: Path | None
+    instances: Sequence[InstanceEnvelope], assumption: str, value: str, traces: Path | None
 ) -> list[InstanceEnvelope]:
-    """Return those of the instances that can be made again, under a settlement's value."""
-    made = (resettled(instance, settlement, value, traces) for instance in instances)
+    """Return those of the instances that can be made again, under an assumption's value."""
+    made = (assume(instance, assumption, value, traces) for instance in instances)
     return [instance for instance in made if instance is not None]
 
 
 BATCH = "batch"
-"""The settlement that makes other loads."""
+"""The assumption that makes other loads."""
 
 ANEW = (BATCH, "losses", "one_bit_loss")
-"""Settlements that need what an instance was made from: a machine, a workload, or its trace."""
+"""Assumptions that need what an instance was made from: a machine, a workload, or its trace."""
 
 WHERE = ("step", "first_window", "drawn_windows")
 """Options that say which step's loads these are: another batch has others."""
 
 
-def resettled(
-    instance: InstanceEnvelope, settlement: str, value: str, traces: Path | None = None
+def assume(
+    instance: InstanceEnvelope, assumption: str, value: str, traces: Path | None = None
 ) -> InstanceEnvelope | None:
-    """Return the same instance under another value of a settlement of instances.
+    """Return the same instance under another value of an assumption of instances.
 
     None if it does not carry what that takes; the instance itself if it is like that already.
     """
     options = (instance.provenance or {}).get("options")
     if isinstance(options, Mapping):
-        has = options.get(settlement, "")
+        has = options.get(assumption, "")
         if (f"{has:g}" if isinstance(has, float) else str(has)) == value:
             return instance
     made: InstanceEnvelope | None = None
-    if settlement != BATCH:
-        made = get_problem(instance.problem).assume(instance, settlement, value)
-    if made is None and settlement in ANEW:
-        return _made_anew(instance, settlement, value, traces)
+    if assumption != BATCH:
+        made = get_problem(instance.problem).assume(instance, assumption, value)
+    if made is None and assumption in ANEW:
+        return _made_anew(instance, assumption, value, traces)
     return made
 
 
 def _made_anew(
-    instance: InstanceEnvelope, settlement: str, value: str, traces: Path | None
+    instance: InstanceEnvelope, assumption: str, value: str, traces: Path | None
 ) -> InstanceEnvelope | None:
     """Return an instance of the same trace or workload with another value; None without it."""
     record, provenance = Record.of(instance), instance.provenance or {}
     source = None if record is None else record.source(instance)
     fields = get_problem(instance.problem).Options().model_fields
-    if record is None or source is None or settlement not in fields:
+    if record is None or source is None or assumption not in fields:
         return None
     trace = provenance.get("trace")
     name = str(trace.get("name", "")) if isinstance(trace, Mapping) else NO_LOADS
-    arguments: JsonObject = {"name": f"{instance.name}, {settlement} {value}"}
+    arguments: JsonObject = {"name": f"{instance.name}, {assumption} {value}"}
     if isinstance(trace, Mapping) and "workload" in trace:
         arguments["workload"] = name.removeprefix("workload ")
         if arguments["workload"] not in names("workloads"):  # a name in a file is no path
@@ -258,9 +258,9 @@ def _made_anew(
         if digest(file, MAX_FILE_BYTES) != trace.get("sha256"):
             raise InputError(f"is not the trace that {instance.name} is from", where=file)
         arguments["trace"] = read_trace(file)
-    known = fields.keys() - (WHERE if settlement == BATCH else ())
+    known = fields.keys() - (WHERE if assumption == BATCH else ())
     options = {name: of for name, of in record.options.items() if name in known}
-    arguments |= options | {settlement: value, "quantum_ns": source.quantum_ns}
+    arguments |= options | {assumption: value, "quantum_ns": source.quantum_ns}
     if options.get("loss_table") is not None:  # as above
         return None
     try:
@@ -277,7 +277,7 @@ def _made_anew(
 
 @dataclass(frozen=True)
 class Joint:
-    """One method under one value of every settlement at once, as `Reading`.
+    """One method under one value of every assumption at once, as `Reading`.
 
     `values` has those that are not at their default.
     """
@@ -300,7 +300,7 @@ def jointly(
     points: int,
     running: Running | None = None,
 ) -> tuple[list[Joint], int]:
-    """Return the excess of methods on a grid of all settlements at once.
+    """Return the excess of methods on a grid of all assumptions at once.
 
     Parameters
     ----------
@@ -326,10 +326,10 @@ def jointly(
     [(name, instances), *others] = _loaded(paths).items()
     problem = get_problem(name)
     _check_heuristics(problem, methods)
-    if others or not problem.settlements():
+    if others or not problem.assumptions():
         raise InputError("needs instances of one problem that has assumptions", field="--points")
     chosen = list(methods or [problem.published])
-    grid = [s for s in problem.settlements() if not s.methods or {*s.methods} & {*chosen}]
+    grid = [s for s in problem.assumptions() if not s.methods or {*s.methods} & {*chosen}]
     size = prod(len(s.values) for s in grid)
     groups = []
     for point in _points(grid, min(points, size)):
@@ -340,7 +340,7 @@ def jointly(
         called = {}
         for method in chosen:
             own = {s.name: v for s, v in point if method in s.methods and v != s.default}
-            called[settled_name(method, own)] = method
+            called[assumed_name(method, own)] = method
         groups.append((point, made, called))
     by_hash = running.solved((made, called) for _, made, called in groups if made)
     found = []
@@ -351,10 +351,10 @@ def jointly(
     return found, size
 
 
-_Point = list[tuple[Settlement, str]]
+_Point = list[tuple[Assumption, str]]
 
 
-def _points(grid: Sequence[Settlement], count: int) -> list[_Point]:
+def _points(grid: Sequence[Assumption], count: int) -> list[_Point]:
     """Return so many points of a grid, the defaults first, the others drawn without a repeat."""
     rng = random.Random(0)  # noqa: S311
     found = {tuple(s.default for s in grid): None}
@@ -387,7 +387,7 @@ def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
 def joint_to_csv(found: Sequence[Joint]) -> str:
     """Return a line per point and method as CSV."""
     lines: list[list[object]] = [
-        ["method", "skipped", "proven", "excess_median", "excess_max", "settlements"]
+        ["method", "skipped", "proven", "excess_median", "excess_max", "assumptions"]
     ]
     for one in found:
         s = one.summary
@@ -406,7 +406,7 @@ def _summaries(
     rows = [row for digest in hashes for row in by_hash.get(digest, ())]
     for called, method in methods.items():
         mine = [row for row in rows if row.key.method == called]
-        for summary in summarise(mine, by_settlement=False):
+        for summary in summarise(mine, by_assumption=False):
             yield method, summary
 
 
@@ -436,11 +436,11 @@ def spans(readings: Sequence[Reading]) -> dict[tuple[str, str], str]:
 def strongest(readings: Sequence[Reading]) -> dict[tuple[str, str], tuple[str, float, float]]:
     """Return (problem, method) -> what moves it most, with the least and the greatest median."""
     best: dict[tuple[str, str], tuple[str, float, float]] = {}
-    ranges = _ranges(readings, lambda r: (r.summary.problem, r.method, r.settlement.name))
-    for (problem, method, settlement), (low, high) in ranges.items():
+    ranges = _ranges(readings, lambda r: (r.summary.problem, r.method, r.assumption.name))
+    for (problem, method, assumption), (low, high) in ranges.items():
         _, least, most = best.get((problem, method), ("", 0.0, -1.0))
         if high - low > most - least:
-            best[problem, method] = settlement, low, high
+            best[problem, method] = assumption, low, high
     return best
 
 
@@ -455,10 +455,10 @@ def cells(reading: Reading) -> list[str]:
     """Return a reading's entries under `HEADS` and the share solved to the optimum, as texts."""
     s = reading.summary
     left_out = f" (not {reading.skipped})" if reading.skipped else ""
-    default = " (default)" if reading.value == reading.settlement.default else ""
+    default = " (default)" if reading.value == reading.assumption.default else ""
     return [
         s.problem,
-        reading.settlement.name,
+        reading.assumption.name,
         f"{reading.value}{default}",
         labelled(s.problem, reading.method),
         f"{s.instances}{left_out}",
@@ -478,12 +478,12 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 
 
 def sentences(readings: Sequence[Reading]) -> list[str]:
-    """Return one sentence per method: the range of its median, and on which settlement it hangs."""
+    """Return one sentence per method: the range of its median, and on which assumption it hangs."""
     found = []
     whole = _ranges(readings, lambda r: (r.summary.problem, r.method))
-    for (problem, method), (settlement, *_) in strongest(readings).items():
+    for (problem, method), (assumption, *_) in strongest(readings).items():
         amount = _range_words(whole[problem, method])
-        moved = f"moved most by `{settlement}`"
+        moved = f"moved most by `{assumption}`"
         if " to " not in amount:
             moved = "moved by none of these assumptions"
         found.append(f"- {problem}, {labelled(problem, method)}: median excess {amount}, {moved}.")
@@ -494,11 +494,11 @@ def to_csv(readings: Sequence[Reading]) -> str:
     """Return a line per value as CSV: shares as numbers, unknown ones empty."""
     names = ("instances", "proven", "optimal", "excess_min", "excess_median", "excess_max")
     lines: list[list[object]] = [
-        ["problem", "settlement", "value", "default", "method", "skipped", *names]
+        ["problem", "assumption", "value", "default", "method", "skipped", *names]
     ]
     for r in readings:
-        default = int(r.value == r.settlement.default)
+        default = int(r.value == r.assumption.default)
         values = [getattr(r.summary, name) for name in names]
-        head = [r.summary.problem, r.settlement.name, r.value, default, r.method, r.skipped]
+        head = [r.summary.problem, r.assumption.name, r.value, default, r.method, r.skipped]
         lines.append([*head, *values])
     return csv_text(lines)

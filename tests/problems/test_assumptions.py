@@ -1,4 +1,4 @@
-"""Settlements: data with a default, and method names that carry them."""
+"""Assumptions: data with a default, and method names that carry them."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.settlements import markdown
+from formulations.assumptions import markdown
 from moeopt import InputError
-from tests.rooms.core import Settlement, check_settled, settled_name, split_name
+from tests.rooms.core import Assumption, assumed_name, check_assumed, split_name
 from tests.rooms.problems import DEFAULT, ColdCut
 
-TIES = Settlement(
+TIES = Assumption(
     name="tie_order",
     question="Which of equally cheap paths is taken?",
     words="select the most suitable one",
@@ -23,31 +23,31 @@ TIES = Settlement(
 )
 
 
-def test_a_name_and_its_settlements_make_each_other() -> None:
-    name = settled_name("greedy", {"tie_order": "gpu", "refinement": "all"})
+def test_a_name_and_its_assumptions_make_each_other() -> None:
+    name = assumed_name("greedy", {"tie_order": "gpu", "refinement": "all"})
     assert name == "greedy[refinement=all,tie_order=gpu]"
     assert split_name(name) == ("greedy", {"refinement": "all", "tie_order": "gpu"})
     assert split_name("greedy") == ("greedy", {})
-    assert settled_name("greedy", {}) == "greedy"
+    assert assumed_name("greedy", {}) == "greedy"
 
 
 @pytest.mark.parametrize("name", ["greedy[]", "greedy[tie_order]", "greedy[=a]", "g[a=b,a=c]"])
-def test_brackets_hold_each_settlement_once(name: str) -> None:
+def test_brackets_hold_each_assumption_once(name: str) -> None:
     with pytest.raises(InputError, match=r"METHOD\[name=value"):
         split_name(name)
 
 
-def test_only_what_a_method_takes_is_settled() -> None:
-    check_settled("greedy", {"tie_order": "gpu"}, [TIES])
+def test_only_what_a_method_takes_is_assumed() -> None:
+    check_assumed("greedy", {"tie_order": "gpu"}, [TIES])
     with pytest.raises(InputError, match='tie_order: must be one of cpu, gpu, not "npu"'):
-        check_settled("greedy", {"tie_order": "npu"}, [TIES])
-    with pytest.raises(InputError, match='trimoe takes no settlement "tie_order"; known: none'):
-        check_settled("trimoe", {"tie_order": "gpu"}, [TIES])
+        check_assumed("greedy", {"tie_order": "npu"}, [TIES])
+    with pytest.raises(InputError, match='trimoe takes no assumption "tie_order"; known: none'):
+        check_assumed("trimoe", {"tie_order": "gpu"}, [TIES])
 
 
 def test_the_default_is_one_of_the_values() -> None:
     with pytest.raises(ValueError, match="tie_order"):
-        Settlement("tie_order", "?", "", "", {"a": "b", "c": "d"}, "x", "")
+        Assumption("tie_order", "?", "", "", {"a": "b", "c": "d"}, "x", "")
 
 
 def test_the_specs_section_names_every_value_and_the_default() -> None:
@@ -60,7 +60,7 @@ def test_the_specs_section_names_every_value_and_the_default() -> None:
 def test_what_another_problem_states_is_a_link_with_its_ids() -> None:
     here = replace(TIES, methods=(), question="Which one (LA-C8)?")
     there = replace(TIES, methods=("greedy",), question="Which one (TD-C6)?")
-    link = r"as in [other](../other/spec.md#settlements)"
+    link = r"as in [other](../other/spec.md#assumptions)"
     assert markdown([here], {"other": [there]}) == (
         f"- **`tie_order`** (of instances): {link}, with LA-C8 for TD-C6.\n"
     )
@@ -71,14 +71,14 @@ def test_what_another_problem_states_is_a_link_with_its_ids() -> None:
 
 
 def test_values_of_one_unit_are_one_line() -> None:
-    batch = Settlement("batch", "?", "", "", {"64": "64 tokens", "128": "128 tokens"}, "64", "why")
+    batch = Assumption("batch", "?", "", "", {"64": "64 tokens", "128": "128 tokens"}, "64", "why")
     assert "  - `64` (default), `128` tokens\n" in markdown([batch], {})
 
 
 def test_words_are_quoted_once() -> None:
     again = replace(TIES, name="delta", methods=())
     assert "The paper: as for `tie_order` (TriMoE 4.2)" in markdown([TIES, again], {})
-    link = "`tie_order` of [other](../other/spec.md#settlements)"
+    link = "`tie_order` of [other](../other/spec.md#assumptions)"
     assert f"The paper: as for {link} (TriMoE 4.2)" in markdown([again], {"other": [TIES]})
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from moeopt.core.settlements import Settlement
-from moeopt.problems.tri_domain.settlements import SETTLEMENTS as ON_A_LAYOUT
+from moeopt.core.assumptions import Assumption
+from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS as ON_A_LAYOUT
 
 from .systems import BEST_CUT
 
@@ -15,15 +15,15 @@ _OFFLINE = (
 )
 
 
-def _here(settlement: Settlement) -> Settlement:
-    """Return a settlement of tri_domain with this problem's constraint IDs."""
+def _here(assumption: Assumption) -> Assumption:
+    """Return an assumption of tri_domain with this problem's constraint IDs."""
     values = {
-        value: meaning.replace("TD-C7", "LA-C9") for value, meaning in settlement.values.items()
+        value: meaning.replace("TD-C7", "LA-C9") for value, meaning in assumption.values.items()
     }
-    return replace(settlement, values=values)
+    return replace(assumption, values=values)
 
 
-SETTLEMENTS = (
+ASSUMPTIONS = (
     replace(
         _SHARED["cold_cut"],
         question="Which experts are cold, that is localized on one DIMM each? (What the share "
@@ -44,7 +44,7 @@ SETTLEMENTS = (
         question="Which experts are cold? (What the share counts is the loads themselves.)",
         methods=("trimoe-layout",),
     ),
-    Settlement(
+    Assumption(
         name="dimm_choice",
         question="To which DIMM does each cold expert go?",
         words=_OFFLINE,
@@ -58,7 +58,7 @@ SETTLEMENTS = (
         "kinder one to TriMoE.",
         methods=("trimoe", "trimoe-best-schedule"),
     ),
-    Settlement(
+    Assumption(
         name="dimm_choice",
         question="To which DIMM does each expert of MoNDE go? (Its paper has one NDP device.)",
         words="",
@@ -77,7 +77,7 @@ SETTLEMENTS = (
         for name in ("tie_order", "refinement")
     ),
     replace(_SHARED["hot_loading"], methods=("ktransformers",)),
-    Settlement(
+    Assumption(
         name="layout_from",
         question="From which loads do the systems decide their layouts?",
         words=_OFFLINE,
@@ -94,4 +94,4 @@ SETTLEMENTS = (
     replace(_SHARED["residents"], name="hbm_slots"),
     *(_SHARED[name] for name in ("batch", "dimms", "ndp_rate")),
 )
-"""The settlements of `systems` and `heuristics`, then those of instances."""
+"""The assumptions of `systems` and `heuristics`, then those of instances."""

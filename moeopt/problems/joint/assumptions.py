@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from moeopt.core.settlements import Settlement
-from moeopt.problems.bitwidth.settlements import SETTLEMENTS as OF_WIDTHS
+from moeopt.core.assumptions import Assumption
+from moeopt.problems.bitwidth.assumptions import ASSUMPTIONS as OF_WIDTHS
 
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
         name="deferral_price",
         question="What does a deferred expert cost in quality, if one that is left out costs its "
         "routing score?",
@@ -27,7 +27,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         for s in OF_WIDTHS
         if s.name == "losses"
     ),
-    Settlement(
+    Assumption(
         name="one_bit_loss",
         question="Which share of an expert's output goes wrong at one bit? (Published losses are "
         "absolute; a deferred expert's are shares.)",

@@ -1,4 +1,4 @@
-"""Sizes of the experiment as settlements, and all settlements at once."""
+"""Sizes of the experiment as assumptions, and all assumptions at once."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 import moeopt
 from tests.rooms.cli import run
 from tests.rooms.core import InstanceEnvelope
-from tests.rooms.study import Running, joint_sentences, jointly, resettled
+from tests.rooms.study import Running, assume, joint_sentences, jointly
 
 
 def made(problem: str = "tri_domain", **options: object) -> InstanceEnvelope:
@@ -29,7 +29,7 @@ def test_a_size_is_what_the_generator_makes_of_it(
     name: str, value: str, options: dict[str, int]
 ) -> None:
     """The same as if it had been asked for at once."""
-    other = resettled(made(batch=128), name, value)
+    other = assume(made(batch=128), name, value)
     assert other is not None
     expected = made(**({"batch": 128} | options))
     assert other.model_copy(update={"name": "", "provenance": None}) == expected.model_copy(
@@ -53,16 +53,16 @@ def test_a_batch_of_a_trace_needs_the_trace(root: Path, tmp_path: Path) -> None:
     """Nothing is guessed; a file that is another one is refused."""
     file = root / "instances" / "tri_domain" / "esft-window" / "window-law-layer4-batch256.json"
     instance = moeopt.load(file)
-    assert resettled(instance, "batch", "64") is None
-    assert resettled(instance, "batch", "64", tmp_path) is None
-    assert resettled(instance, "batch", "256") is instance
+    assert assume(instance, "batch", "64") is None
+    assert assume(instance, "batch", "64", tmp_path) is None
+    assert assume(instance, "batch", "256") is instance
     (tmp_path / "esft_deepseek_v2_lite").mkdir()
     (tmp_path / "esft_deepseek_v2_lite" / "law.npz").write_bytes(b"another")
     with pytest.raises(moeopt.InputError, match="is not the trace"):
-        resettled(instance, "batch", "64", tmp_path)
+        assume(instance, "batch", "64", tmp_path)
 
 
-def test_all_settlements_at_once_name_the_ends() -> None:
+def test_all_assumptions_at_once_name_the_ends() -> None:
     """The defaults are a point; the worst is at least as far as they are."""
     found, size = jointly([made(batch=64)], ["trimoe"], points=6, running=Running(work_limit=5))
     assert (len(found), found[0].values, size > 1000) == (6, {}, True)
@@ -76,7 +76,7 @@ def test_all_settlements_at_once_name_the_ends() -> None:
 
 
 def test_the_command_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --points; it excludes options of the table of single settlements."""
+    """With --points; it excludes options of the table of single assumptions."""
     moeopt.save(made(batch=64), tmp_path / "one.json")
     options = ["--points", "3", "--work-limit", "5"]
     assert run(["sensitivity", str(tmp_path / "one.json"), *options]) == 0

@@ -9,30 +9,30 @@ import pytest
 import moeopt
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 from tests.rooms.balance import (
+    ASSUMPTIONS,
     HEURISTICS,
-    SETTLEMENTS,
     Instance,
     balance_equation,
     objective,
     take,
     violations,
 )
-from tests.rooms.core import Settlement
+from tests.rooms.core import Assumption
 
-OF_METHODS = [s for s in SETTLEMENTS if s.methods]
+OF_METHODS = [s for s in ASSUMPTIONS if s.methods]
 
 
-@pytest.mark.parametrize("settlement", OF_METHODS, ids=lambda s: s.name)
-def test_every_reading_is_a_rule(settlement: Settlement) -> None:
+@pytest.mark.parametrize("assumption", OF_METHODS, ids=lambda s: s.name)
+def test_every_reading_is_a_rule(assumption: Assumption) -> None:
     """By the method's name and its brackets; the default is the method without them."""
-    for method in settlement.methods:
+    for method in assumption.methods:
         for kind in KINDS:
             instance = random_instance(3, kind)
-            for value in settlement.values:
-                result = moeopt.solve(instance, f"{method}[{settlement.name}={value}]")
+            for value in assumption.values:
+                result = moeopt.solve(instance, f"{method}[{assumption.name}={value}]")
                 assert result.solution is not None
                 assert violations(instance, result.solution) == []
-                if value == settlement.default:
+                if value == assumption.default:
                     assert result.solution == HEURISTICS[method](instance)
 
 

@@ -1,9 +1,9 @@
 """Open questions about the ways of a cache, and how they are read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
         name="ways",
         question="How many ways has each cached layer?",
         words="Through specification of the number of ways per layer M, the number of indexes (N) "

@@ -1,9 +1,9 @@
 """What the papers leave open about scheduling on a fixed layout, and about making its instances."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS = (
-    Settlement(
+ASSUMPTIONS = (
+    Assumption(
         name="tie_order",
         question="Which of several cheapest paths does the initial assignment take? A localized "
         "expert that is not resident costs GPU and CPU the same read, so ties are common.",
@@ -21,7 +21,7 @@ SETTLEMENTS = (
         "GPU first, though single instances are worse.",
         methods=("greedy", "trimoe"),
     ),
-    Settlement(
+    Assumption(
         name="refinement",
         question="Which experts of the bottleneck device may move?",
         words="selects the highest-cost expert on that bottleneck device as a migration candidate "
@@ -37,7 +37,7 @@ SETTLEMENTS = (
         "as if others were tried as well.",
         methods=("trimoe",),
     ),
-    Settlement(
+    Assumption(
         name="delta",
         question="What is the receiving device's increase, which decides between two moves that "
         "give the same makespan?",
@@ -53,7 +53,7 @@ SETTLEMENTS = (
         "also the kinder reading on the instance library.",
         methods=("trimoe",),
     ),
-    Settlement(
+    Assumption(
         name="hot_loading",
         question="How many hot experts does Enhanced KTransformers load onto the GPU?",
         words="We added prefetching and on-demand loading of hot experts on top of its processing "
@@ -67,7 +67,7 @@ SETTLEMENTS = (
         why='"On-demand loading" is what the paper added; the best such number is the kindest.',
         methods=("ktransformers",),
     ),
-    Settlement(
+    Assumption(
         name="striped_experts",
         question="Where does MoNDE run the striped experts of a layout that is not its own? NDP "
         "cannot, and MoNDE has no other host than the GPU.",
@@ -84,7 +84,7 @@ SETTLEMENTS = (
         "median with the GPU, and 0 % with the CPU.",
         methods=("monde",),
     ),
-    Settlement(
+    Assumption(
         name="cold_cut",
         question="Which experts are cold, that is localized on one DIMM each, in the layout that "
         "is given?",
@@ -103,7 +103,7 @@ SETTLEMENTS = (
         why="On real routing the two figures contradict each other: the coldest 70 % hold 40 to "
         "69 % of the tokens. Cold means few tokens, and this reading is the kinder one.",
     ),
-    Settlement(
+    Assumption(
         name="layout_from",
         question="From which loads is the layout decided?",
         words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
@@ -117,7 +117,7 @@ SETTLEMENTS = (
         default="offline trace",
         why="It is what the paper says.",
     ),
-    Settlement(
+    Assumption(
         name="dimm_choice",
         question="To which DIMM does each cold expert go?",
         words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
@@ -131,7 +131,7 @@ SETTLEMENTS = (
         why='An "optimized" layout can be either; with an offline trace to go by, balancing is the '
         "kinder one.",
     ),
-    Settlement(
+    Assumption(
         name="dimm_share",
         question="For which part of a striped read's time is each DIMM busy?",
         words="the accumulated DRAM access latency caused by striped or localized weight reads "
@@ -145,7 +145,7 @@ SETTLEMENTS = (
         default="1",
         why="Eq. 6 counts the read's latency on DIMM d and has no channels.",
     ),
-    Settlement(
+    Assumption(
         name="gpu_work",
         question="May one expert's transfer overlap another expert's computation on the GPU?",
         words="The GPU and CPU act as centralized serial processors. Their total execution times "
@@ -159,7 +159,7 @@ SETTLEMENTS = (
         why="It is what Eq. 5 says. Klotski and HybriMoE are built on the overlap, which only the "
         "other value can express.",
     ),
-    Settlement(
+    Assumption(
         name="residents",
         question="How many routed experts of the layer lie in HBM?",
         words="the large KV Cache and all routed experts are offloaded to host DIMMs",
@@ -169,7 +169,7 @@ SETTLEMENTS = (
         why="the words; the GPU's free memory would hold some 15 experts a layer",
         is_setting=True,
     ),
-    Settlement(
+    Assumption(
         name="batch",
         question="How many tokens are in a step? (Only with the trace at hand.)",
         words="we focus on large batch sizes of 256-768 ... supplemented by robustness "
@@ -180,7 +180,7 @@ SETTLEMENTS = (
         why="its ablation's; the order of systems turns round over it",
         is_setting=True,
     ),
-    Settlement(
+    Assumption(
         name="dimms",
         question="How many DIMMs have units?",
         words="16 DIMM-NDPs providing high internal bandwidth",
@@ -190,7 +190,7 @@ SETTLEMENTS = (
         why="the words; the bandwidth of striped reads stays as it is",
         is_setting=True,
     ),
-    Settlement(
+    Assumption(
         name="ndp_rate",
         question="How fast do the units compute?",
         words="256 multipliers and a multi-level adder tree",
@@ -201,4 +201,4 @@ SETTLEMENTS = (
         is_setting=True,
     ),
 )
-"""The settlements of `moeopt.problems.tri_domain.heuristics`, then those of instances."""
+"""The assumptions of `moeopt.problems.tri_domain.heuristics`, then those of instances."""

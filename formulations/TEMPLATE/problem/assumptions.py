@@ -1,6 +1,6 @@
 """Open questions of the source, and how they are read; a textbook leaves none."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS: tuple[Settlement, ...] = ()
+ASSUMPTIONS: tuple[Assumption, ...] = ()
 """Each with its values and the default; heuristics take some of them as keyword arguments."""

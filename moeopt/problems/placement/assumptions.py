@@ -1,11 +1,11 @@
 """What the sources leave open about experts on the GPU, and how it is read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
 IMPORTANCE = ("importance", "importance-hindsight", "importance-stop")
 
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
         name="per_layer",
         question="How many experts does each layer get?",
         words="we select the top-K most important experts in each layer and migrate them to GPU in "
@@ -20,7 +20,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="K has no index of a layer, and both of the paper's configurations have one number",
         methods=IMPORTANCE,
     ),
-    Settlement(
+    Assumption(
         name="rules_know",
         question="By which counts do the rules decide?",
         words="prefill-stage activation statistics to guide decoding-stage expert placement",
@@ -35,7 +35,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="no rule of the papers sees the steps that it decides for",
         older="steps",
     ),
-    Settlement(
+    Assumption(
         name="dispatch",
         question="Who computes an expert that is on the GPU?",
         words="",

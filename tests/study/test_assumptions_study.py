@@ -1,4 +1,4 @@
-"""Excess under every reading of a settlement, one at a time."""
+"""Excess under every reading of an assumption, one at a time."""
 
 import json
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from formulations.settlements import with_settlements
+from formulations.assumptions import with_assumptions
 from tests.rooms.cli import run
-from tests.rooms.core import Settlement
+from tests.rooms.core import Assumption
 from tests.rooms.problems import PROBLEMS
-from tests.rooms.study import resettled, sensitivity, strongest
-from tests.rooms.study import settlements as study
-from tests.rooms.study import settlements_to_csv as to_csv
-from tests.rooms.study import settlements_to_markdown as to_markdown
+from tests.rooms.study import assume, sensitivity, strongest
+from tests.rooms.study import assumptions as study
+from tests.rooms.study import assumptions_to_csv as to_csv
+from tests.rooms.study import assumptions_to_markdown as to_markdown
 from tests.rooms.tri_domain import Instance
 from tests.study.html_read import read_html, tables
 
@@ -33,9 +33,9 @@ def tied() -> Instance:
     )
 
 
-def test_every_value_of_a_rules_settlement_is_a_row(tied: Instance) -> None:
+def test_every_value_of_a_rules_assumption_is_a_row(tied: Instance) -> None:
     readings = sensitivity([tied], ["greedy"])
-    ties = {r.value: r for r in readings if r.settlement.name == "tie_order"}
+    ties = {r.value: r for r in readings if r.assumption.name == "tie_order"}
     assert {"cpu", "gpu"} <= set(ties)
     assert ties["cpu"].summary.excess_median == 0.0
     assert ties["gpu"].summary.excess_median == 0.5  # 30 ns on the GPU against 20 ns
@@ -46,7 +46,7 @@ def test_every_value_of_a_rules_settlement_is_a_row(tied: Instance) -> None:
     assert strongest(readings) == {("tri_domain", "greedy"): ("tie_order", 0.0, 0.5)}
 
 
-def test_an_instance_settlement_makes_the_instances_again(
+def test_an_instance_assumption_makes_the_instances_again(
     tied: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With half the DRAM charge, say: here, expert 0 gets faster on the CPU."""
@@ -61,12 +61,12 @@ def test_an_instance_settlement_makes_the_instances_again(
         return instance.model_copy(update={"experts": experts, "name": value})
 
     values = {"usual": "as it is", "fast": "a faster CPU", "unknown": "cannot be made"}
-    speed = Settlement("speed", "How fast?", "", "nowhere", values, "usual", "because")
+    speed = Assumption("speed", "How fast?", "", "nowhere", values, "usual", "because")
     problem = study.get_problem("tri_domain")
-    monkeypatch.setattr(type(problem), "settlements", lambda self: (speed,))
+    monkeypatch.setattr(type(problem), "assumptions", lambda self: (speed,))
     monkeypatch.setattr(type(problem), "assume", lambda self, *asked: remade(*asked))
     told = tied.model_copy(update={"provenance": {"options": {"speed": "usual"}}})
-    assert resettled(told, "speed", "usual") is told
+    assert assume(told, "speed", "usual") is told
     readings = sensitivity([told, tied.model_copy(update={"name": "other"})], ["greedy"])
     assert [r.value for r in readings] == ["usual", "fast"]
     assert [r.skipped for r in readings] == [0, 0]
@@ -95,14 +95,14 @@ def test_the_command_prints_the_table(
     assert (row["method"], row["excess_median"], row["schema_version"]) == ("greedy", 0.5, 2)
 
 
-def test_the_specifications_have_the_settlements() -> None:
+def test_the_specifications_have_the_assumptions() -> None:
     for problem in PROBLEMS:
-        now, right = with_settlements(problem)
-        assert now == right, f"{problem}: python formulations/settlements.py --write"
+        now, right = with_assumptions(problem)
+        assert now == right, f"{problem}: python formulations/assumptions.py --write"
 
 
 def test_the_report_has_the_range_as_a_column(tied: Instance, tmp_path: Path) -> None:
-    """Of the rules that take a settlement, beside the figure under the defaults."""
+    """Of the rules that take an assumption, beside the figure under the defaults."""
     moeopt.save(tied, tmp_path / "tied.json")
     files = [str(tmp_path / name) for name in ("tied.json", "r")]
     options = ["--methods", "greedy", "--report", files[1]]

@@ -1,9 +1,9 @@
 """Open questions about copies over devices, and how they are read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
         name="same_device",
         question="EPLB may put two copies of one expert on a device. What becomes of the second?",
         words="",
@@ -17,7 +17,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
         methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
     ),
-    Settlement(
+    Assumption(
         name="kernel",
         question="Which GPU's kernels? Copies pay by what reading an expert costs in tokens.",
         words="",

@@ -1,6 +1,6 @@
-"""Write each problem's settlements into its specification, between two marks.
+"""Write each problem's assumptions into its specification, between two marks.
 
-    python formulations/settlements.py [--write]
+    python formulations/assumptions.py [--write]
 
 Without ``--write`` it prints what differs and exits with 1 if anything does.
 """
@@ -11,46 +11,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 from moeopt.problems.registry import PROBLEMS, get_problem
 
 ROOT = Path(__file__).parent
-BEGIN, END = "<!-- settlements: begin -->\n", "<!-- settlements: end -->"
+BEGIN, END = "<!-- assumptions: begin -->\n", "<!-- assumptions: end -->"
 
 _ID = re.compile(r"\b[A-Z]{2}-C\d+")
 
 
-def with_settlements(problem: str) -> tuple[str, str]:
-    """Return a specification as it is, and as its problem's settlements make it.
+def with_assumptions(problem: str) -> tuple[str, str]:
+    """Return a specification as it is, and as its problem's assumptions make it.
 
     Raises
     ------
     ValueError
-        If the problem has settlements and the specification lacks one of the marks.
+        If the problem has assumptions and the specification lacks one of the marks.
     """
     text = (ROOT / problem / "spec.md").read_text()
-    settlements = get_problem(problem).settlements()
-    if not settlements:
+    assumptions = get_problem(problem).assumptions()
+    if not assumptions:
         return text, text
     if BEGIN not in text or END not in text:
         raise ValueError(f"{problem}/spec.md: lacks the marks {BEGIN.strip()} and {END}")
     earlier = list(PROBLEMS)[: list(PROBLEMS).index(problem)]
-    section = markdown(settlements, {name: get_problem(name).settlements() for name in earlier})
+    section = markdown(assumptions, {name: get_problem(name).assumptions() for name in earlier})
     before, _, rest = text.partition(BEGIN)
     return text, before + BEGIN + section + END + rest.partition(END)[2]
 
 
 def markdown(
-    settlements: Sequence[Settlement], elsewhere: Mapping[str, Sequence[Settlement]]
+    assumptions: Sequence[Assumption], elsewhere: Mapping[str, Sequence[Assumption]]
 ) -> str:
     """Return the section of a specification: a list of questions, readings and reasons.
 
     Parameters
     ----------
-    settlements
+    assumptions
         Of the specification's problem.
     elsewhere
-        Problem -> its settlements. What one of them states word for word, the IDs of constraints
+        Problem -> its assumptions. What one of them states word for word, the IDs of constraints
         apart, is named with a link to its specification.
     """
     lines = []
@@ -59,7 +59,7 @@ def markdown(
         for other in of:
             quoted.setdefault(other.words, f"`{other.name}` of {_linked(problem)}")
     quoted.pop("", None)
-    for s in settlements:
+    for s in assumptions:
         taken = "a size" if s.is_setting else "of instances"
         if s.methods:
             taken = f"of {', '.join(f'`{m}`' for m in s.methods)}"
@@ -81,7 +81,7 @@ def markdown(
     return "\n".join(lines) + "\n"
 
 
-def _readings(s: Settlement, elsewhere: Mapping[str, Sequence[Settlement]]) -> Iterator[str]:
+def _readings(s: Assumption, elsewhere: Mapping[str, Sequence[Assumption]]) -> Iterator[str]:
     """Yield its values with their meanings; once for those of one unit, or stated elsewhere."""
     marked = {v: f"`{v}`{' (default)' if v == s.default else ''}" for v in s.values}
     units = {meaning.removeprefix(f"{value} ") for value, meaning in s.values.items()}
@@ -98,30 +98,30 @@ def _readings(s: Settlement, elsewhere: Mapping[str, Sequence[Settlement]]) -> I
 
 
 def _linked(problem: str) -> str:
-    """Return the link from one specification to another one's settlements."""
-    return f"[{problem}](../{problem}/spec.md#settlements)"
+    """Return the link from one specification to another one's assumptions."""
+    return f"[{problem}](../{problem}/spec.md#assumptions)"
 
 
-def _ids(settlement: Settlement) -> list[str]:
+def _ids(assumption: Assumption) -> list[str]:
     """Return the IDs of constraints that its texts name, in order."""
-    return _ID.findall(str(replace(settlement, methods=())))
+    return _ID.findall(str(replace(assumption, methods=())))
 
 
-def _plain(settlement: Settlement) -> str:
+def _plain(assumption: Assumption) -> str:
     """Return it as text without methods and IDs."""
-    return _ID.sub("", str(replace(settlement, methods=())))
+    return _ID.sub("", str(replace(assumption, methods=())))
 
 
 def main() -> None:
     """Run the command line."""
     stale = []
     for problem in PROBLEMS:
-        now, right = with_settlements(problem)
+        now, right = with_assumptions(problem)
         if now != right:
             stale.append(problem)
             if "--write" in sys.argv[1:]:
                 (ROOT / problem / "spec.md").write_text(right)
-    print(*(f"{problem}/spec.md: the settlements' section differs" for problem in stale), sep="\n")
+    print(*(f"{problem}/spec.md: the assumptions' section differs" for problem in stale), sep="\n")
     sys.exit(1 if stale and "--write" not in sys.argv[1:] else 0)
 
 

@@ -1,9 +1,9 @@
 """What the edge paper leaves open about its balance conditions, and how it is read here."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS = (
-    Settlement(
+ASSUMPTIONS = (
+    Assumption(
         name="balance_times",
         question="Active experts differ in prefill, by their tokens. Whose times are T_n and T_g?",
         words="We also define T_g as GPU expert computation latency, T_n as NDP-DIMM expert "
@@ -18,7 +18,7 @@ SETTLEMENTS = (
         "the mean the equation is wrong about the very experts that it divides",
         methods=("balance-equation", "framework", "e-max", "monde"),
     ),
-    Settlement(
+    Assumption(
         name="rounding",
         question="How does the real number E_g become a number of slices?",
         words="transmits only partial expert parameters back to GPU",
@@ -34,7 +34,7 @@ SETTLEMENTS = (
         "one before the last of them is done sooner",
         methods=("balance-equation", "framework"),
     ),
-    Settlement(
+    Assumption(
         name="taken_first",
         question="Which E_g of the active experts does the GPU take?",
         words="",
@@ -49,7 +49,7 @@ SETTLEMENTS = (
         "units most with the hottest",
         methods=("balance-equation", "framework", "e-max", "monde"),
     ),
-    Settlement(
+    Assumption(
         name="ndp_speedup",
         question="How fast do the units compute a prompt's experts?",
         words="Multipliers 64 / DIMM",
@@ -67,7 +67,7 @@ SETTLEMENTS = (
         is_setting=True,
         applies={"stage": "prefill"},
     ),
-    Settlement(
+    Assumption(
         name="activations",
         question="Does each of a prompt's activation transfers wait for the link's latency?",
         words="T_a as activation transmission time",

@@ -1,9 +1,9 @@
 """Open questions about deferred experts, and how they are read."""
 
-from moeopt.core.settlements import Settlement
+from moeopt.core.assumptions import Assumption
 
-SETTLEMENTS: tuple[Settlement, ...] = (
-    Settlement(
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
         name="penalty",
         question="What does deferring so many experts of a layer cost in quality?",
         words="",

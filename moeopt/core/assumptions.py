@@ -1,9 +1,9 @@
-"""Settlements: places where a paper leaves something open, as data.
+"""Assumptions: places where a paper leaves something open, as data.
 
-A problem's ``settlements.py`` lists them in ``SETTLEMENTS``. Its heuristics take those that name
-them in `Settlement.methods`, as keyword arguments of the same name; the others decide how an
+A problem's ``assumptions.py`` lists them in ``ASSUMPTIONS``. Its heuristics take those that name
+them in `Assumption.methods`, as keyword arguments of the same name; the others decide how an
 instance is made, are options of the generator under the same name and stand in the instance's
-provenance. ``formulations/settlements.py`` writes them into the specification, and
+provenance. ``formulations/assumptions.py`` writes them into the specification, and
 ``moeopt sensitivity`` solves with one value after the other.
 
 The default is the reading closest to the paper's words; where two are equally close, the one kinder
@@ -18,7 +18,7 @@ from .wording import meant, shown, suggested
 
 
 @dataclass(frozen=True)
-class Settlement:
+class Assumption:
     """One question that a paper leaves open, and the ways to read it.
 
     Attributes
@@ -78,15 +78,15 @@ class Settlement:
         return [value for value in self.values if value != self.default]
 
 
-def settled_name(method: str, settled: Mapping[str, str]) -> str:
-    """Return what a method with settlements is called: ``trimoe[refinement=all,tie_order=gpu]``."""
-    if not settled:
+def assumed_name(method: str, assumed: Mapping[str, str]) -> str:
+    """Return what a method with assumptions is called: ``trimoe[refinement=all,tie_order=gpu]``."""
+    if not assumed:
         return method
-    return f"{method}[{','.join(f'{name}={settled[name]}' for name in sorted(settled))}]"
+    return f"{method}[{','.join(f'{name}={assumed[name]}' for name in sorted(assumed))}]"
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:
-    """Return a method's own name, and the settlements in its brackets.
+    """Return a method's own name, and the assumptions in its brackets.
 
     Raises
     ------
@@ -96,34 +96,34 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     method, bracket, rest = name.partition("[")
     if not bracket or not rest.endswith("]"):
         return name, {}
-    settled: dict[str, str] = {}
+    assumed: dict[str, str] = {}
     for part in rest[:-1].split(","):
         key, equals, value = (text.strip() for text in part.partition("="))
-        if not (key and equals and value) or key in settled:
+        if not (key and equals and value) or key in assumed:
             raise InputError(
-                f"{shown(name)}: settlements are written METHOD[name=value,name=value], each once",
+                f"{shown(name)}: assumptions are written METHOD[name=value,name=value], each once",
                 field="method",
             )
-        settled[key] = value
-    return method, settled
+        assumed[key] = value
+    return method, assumed
 
 
-def check_settled(
-    method: str, settled: Mapping[str, str], settlements: Sequence[Settlement]
+def check_assumed(
+    method: str, assumed: Mapping[str, str], assumptions: Sequence[Assumption]
 ) -> None:
-    """Refuse a settlement that a method does not take, or a value that it has not.
+    """Refuse an assumption that a method does not take, or a value that it has not.
 
     Raises
     ------
     InputError
         With what would be right.
     """
-    taken = {s.name: s for s in settlements if method in s.methods}
-    for name, value in settled.items():
+    taken = {s.name: s for s in assumptions if method in s.methods}
+    for name, value in assumed.items():
         if name not in taken:
             known = f"{meant(name, taken) or ';'} known: {', '.join(taken) or 'none'}"
             raise InputError(
-                f"{method} takes no settlement {shown(name)}{known}",
+                f"{method} takes no assumption {shown(name)}{known}",
                 field="method",
                 suggestion=suggested(name, taken),
             )
