@@ -33,10 +33,6 @@ LIMIT_S = 3600.0
 OTHERS = "others"
 """What kernels are called together that no problem's methods call."""
 
-LONGEST_FIRST = ("layout", "tri_domain", "joint", "placement")
-"""The problems with most to compile; the others follow."""
-
-
 @dataclass(frozen=True)
 class Warmed:
     """What became of it.
@@ -93,7 +89,7 @@ def warm(
     if mark.exists() and mark.read_text() == _sizes(folder):
         return Warmed(0, perf_counter() - begin, folder)
     total = 0
-    problems = [*sorted(filter(warm_file, PROBLEMS), key=_turn), OTHERS]
+    problems = [*sorted(filter(warm_file, PROBLEMS), key=_kernels, reverse=True), OTHERS]
     for number, (problem, compiled_here) in enumerate(_each(problems, count), 1):
         total += compiled_here
         if on_progress:
@@ -108,8 +104,10 @@ def _sizes(folder: Path) -> str:
     return "".join(f"{path.relative_to(folder)} {path.stat().st_size}\n" for path in files)
 
 
-def _turn(problem: str) -> int:
-    return LONGEST_FIRST.index(problem) if problem in LONGEST_FIRST else len(LONGEST_FIRST)
+def _kernels(problem: str) -> int:
+    """Return how many kernels a problem's modules have: those with most begin first."""
+    modules = (PACKAGE / "problems" / problem).rglob("*.py")
+    return sum(path.read_text(encoding="utf-8").count("\n@compiled") for path in modules)
 
 
 def _each(problems: list[str], jobs: int) -> Iterator[tuple[str, int]]:
