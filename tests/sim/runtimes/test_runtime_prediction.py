@@ -15,7 +15,6 @@ from tests.rooms.sim import (
     PRIOR,
     TERMS,
     CalibratedRuntime,
-    InfeasibleError,
     Machine,
     PredictOptions,
     Setting,
@@ -138,11 +137,11 @@ def test_what_cannot_fit_is_refused(machine: Machine) -> None:
     """Missing MiB and the nearest quantisation that fits; a tight host is warned of."""
     small = moeopt.set_machine(machine, {"dram.capacity_gb": 384})
     with pytest.raises(
-        InfeasibleError, match=r"MiB more than the .*; it fits with --bits"
+        moeopt.InfeasibleError, match=r"MiB more than the .*; it fits with --bits"
     ) as caught:
         moeopt.predict(small, "deepseek-v3", bits="Q8_0")
     assert caught.value.exit_code == 3
-    with pytest.raises(InfeasibleError):
+    with pytest.raises(moeopt.InfeasibleError):
         moeopt.predict(machine, "qwen3-30b-a3b", bits=16, n_cpu_moe=0)
     fits = str(caught.value).rpartition("--bits ")[2]
     assert moeopt.predict(small, "deepseek-v3", bits=fits).notes == ()
@@ -183,7 +182,7 @@ def test_several_gpus_and_one_memory() -> None:
     assert (two.n_cpu_moe or 0) < (one.n_cpu_moe or 0)
     spark = moeopt.predict("dgx-spark", "gpt-oss-120b", bits="MXFP4")
     assert spark.n_cpu_moe == 0
-    with pytest.raises(InfeasibleError):
+    with pytest.raises(moeopt.InfeasibleError):
         moeopt.predict("dgx-spark", "deepseek-v3", bits="Q4_K_M")
 
 
