@@ -33,6 +33,7 @@ LIMIT_S = 3600.0
 OTHERS = "others"
 """What kernels are called together that no problem's methods call."""
 
+
 @dataclass(frozen=True)
 class Warmed:
     """What became of it.

@@ -24,6 +24,7 @@ def traces(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_rows_by_distance(
     traces: Path,
     monkeypatch: pytest.MonkeyPatch,

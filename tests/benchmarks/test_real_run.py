@@ -121,6 +121,7 @@ def test_the_table_has_medians_and_marks_what_a_calibration_saw(
     assert str(work) not in text + json.dumps(document)
 
 
+@pytest.mark.slow
 def test_points_are_a_table_that_calibrate_reads(work: Path) -> None:
     """Two rows, each with a model file; the same columns as `moeopt calibrate` names."""
     setting = Setting("Q8_0", 2, 1)

@@ -30,6 +30,7 @@ def test_the_older_unit_hides_losses_and_the_layers_own_does_not() -> None:
     assert now.worst_layer <= now.stated < 1e-4
 
 
+@pytest.mark.slow
 def test_only_the_largest_sum_is_worse_than_the_best_split() -> None:
     """On widths that are not evenly spaced; on the paper's all readings agree where losses fall."""
     for bits, budget, worse in (

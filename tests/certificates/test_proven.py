@@ -80,6 +80,7 @@ def test_a_limit_of_work_reads_no_clock(root: Path, monkeypatch: pytest.MonkeyPa
     assert answers[2][0] is None
 
 
+@pytest.mark.slow
 def test_a_model_that_is_too_large_is_not_built(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -319,6 +319,7 @@ print(type(found) is pandas.Series, *solver.values(found))
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["named first", "imported first"])
 def test_pandas_is_there_for_who_uses_it(order: str) -> None:
     """CP-SAT's interface is imported without it, and has its series all the same."""

@@ -88,7 +88,9 @@ def test_the_reference_is_current(root: Path) -> None:
     assert with_reference(page) == page
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "shell", [pytest.param(s, marks=[pytest.mark.slow] * (s != "bash")) for s in SHELLS]
+)
 def test_completion_is_installed(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_tolerance_cuts_the_front(file: str, capsys: pytest.CaptureFixture[str
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_the_picture_has_front_and_heuristics(file: str, tmp_path: Path) -> None:
     """The same SVG each time, with the heuristics' names in its legend."""
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]

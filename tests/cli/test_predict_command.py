@@ -97,7 +97,7 @@ def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert speeds[1] > 1.3 * speeds[0]
 
 
-@pytest.mark.parametrize("what", ["predict", "plan"])
+@pytest.mark.parametrize("what", ["predict", pytest.param("plan", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", ["rtx4090+ryzen-am5", "2xrtx3090+ryzen-am5"])
 def test_host_memory_that_nobody_states_is_checked(
     what: str, machine: str, capsys: pytest.CaptureFixture[str]

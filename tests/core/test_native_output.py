@@ -151,6 +151,7 @@ def files(tmp_path: Path) -> list[str]:
     return list(map(str, paths))
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_results_alone(files: list[str]) -> None:
     """HiGHS prints a debug line, which `--json` and stderr are kept free of."""
     done = moeopt("solve", *files, "--method", "milp", "--json")
@@ -182,6 +183,7 @@ def test_a_file_that_is_stdout(files: list[str]) -> None:
 # The library
 
 
+@pytest.mark.slow
 def test_solves_in_threads_while_others_print() -> None:
     """No line of the caller is lost or goes elsewhere, and none of the engines' is seen."""
     done = run(
@@ -202,6 +204,7 @@ def test_solves_in_threads_while_others_print() -> None:
     assert seen(done) == [*(f"line {number}" for number in range(1000)), "the end"]
 
 
+@pytest.mark.slow
 def test_any_stdout_will_do() -> None:
     """A notebook's, a test's, or none."""
     done = run(

@@ -116,6 +116,7 @@ def test_options_of_copies_are_held_to_the_plan(tmp_path: Path) -> None:
         moeopt.export(plan, wrong, to="sglang", model=SHAPE)
 
 
+@pytest.mark.slow
 def test_a_placement_on_several_devices_is_balanced_by_its_tokens() -> None:
     """The golden case, eight devices of two slots: 600 tokens on one device in order, 590/3 now."""
     tokens = [600, 560, 120, 120, 20, 10, 10, 10]

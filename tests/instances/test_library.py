@@ -230,6 +230,7 @@ def test_families_are_remade_byte_for_byte(problem: str, root: Path, tmp_path: P
     assert [str(file) for file in asked if made.get(file) != kept.get(file)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "problem", ["balance", *(pytest.param(name, marks=pytest.mark.slow) for name in DRAWN)]
 )

@@ -30,6 +30,7 @@ def small_fronts() -> tuple[Front, Front]:
     return fronts(planned(), POINTS)
 
 
+@pytest.mark.slow
 def test_against_loss() -> None:
     """From 16 bits to 2; fewer bits lose more, never run slower here, and nothing else changes."""
     front = small_fronts()[0]
@@ -81,6 +82,7 @@ def test_what_does_not_fit_is_said() -> None:
     assert "16 bits: host memory: experts 3,072 MiB" in table(front)
 
 
+@pytest.mark.slow
 def test_text_and_picture(tmp_path: Path) -> None:
     """A line for every point; a picture of a panel for each front, the same bytes each time."""
     found = small_fronts()

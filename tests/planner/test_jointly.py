@@ -116,6 +116,7 @@ def test_a_joint_plan_is_handed_over(tmp_path: Path) -> None:
     assert "decided at once" in page(handed)
 
 
+@pytest.mark.slow
 def test_a_budget_of_quality_frees_widths() -> None:
     """Nothing may be lost: native widths; a little: narrower ones, faster, within the budget."""
     common = {"machine": small_plans.machine_of(gpu_gib=2.2), "other_bits": 4.0} | TIMES

@@ -105,6 +105,7 @@ def test_no_slower_than_the_decisions_in_turn_or_any_default() -> None:
     assert all(mine.kept.mean_ms <= 1.005 * other.kept.mean_ms for other in others)
 
 
+@pytest.mark.slow
 def test_nothing_deferred_unless_asked_for() -> None:
     """Deferral changes the model's output: by default there is none."""
     asked = request()
@@ -156,6 +157,7 @@ def test_held_out_steps_are_not_those_decided_on() -> None:
     assert known_steps(kept, later) == 12
 
 
+@pytest.mark.slow
 def test_a_batch_has_no_caches() -> None:
     """Caches are decided for single tokens; a batch is planned with residents alone."""
     planned = planned_for(request(batch=4, tokens=120))

@@ -72,6 +72,7 @@ def by_rank(found: Search, plan: object, score: np.ndarray) -> object:  # type: 
     return plan.model_copy(update={"resident": residents})  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_mixed_widths_are_no_slower_than_frequency() -> None:
     """An expert of 8 bits takes twice as long on the CPU as one of 4: it is worth twice the room.
 
@@ -134,6 +135,7 @@ def cost_ns(instance: Instance, held: np.ndarray) -> int:  # type: ignore[type-a
     return sum(of.cost_ns(row, fixed_ns) for of, row in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deferred", [0, 2])
 def test_more_memory_gives_no_slower_plan(deferred: int) -> None:
     """Without deferral never; with it up to the tie rule, as smaller plans are offered as well.

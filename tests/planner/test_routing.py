@@ -78,6 +78,7 @@ def by_default() -> Planned:
     return moeopt.plan(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_counts_predict_the_trace_they_were_taken_from() -> None:
     """At one token per step, on its other tokens: within 2 %, so much are counts enough for."""
     planned = small()

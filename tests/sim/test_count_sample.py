@@ -42,6 +42,7 @@ def test_every_expert_is_used_as_often_as_counted(
             assert abs(used * sum(row) - count * tokens * top_k) < sum(row)
 
 
+@pytest.mark.slow
 def test_all_matrices_with_the_same_sums_are_as_likely() -> None:
     """Three tokens, top-2, uses 2 2 1 1: by enumeration 15 ways, 750 draws, chi-square."""
     found = Counter(

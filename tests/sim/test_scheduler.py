@@ -211,6 +211,7 @@ print(before, known())
 """
 
 
+@pytest.mark.slow
 def test_no_step_compiles() -> None:
     """In a new process: constructors have made, or loaded, every kernel that steps call."""
     done = subprocess.run([sys.executable, "-c", KERNELS], capture_output=True, text=True)

@@ -66,6 +66,7 @@ def test_the_popular_experts_are_not_always_the_same_ones() -> None:
     assert len(hottest) > 5
 
 
+@pytest.mark.slow
 def test_drift_moves_the_popularity_from_batch_to_batch() -> None:
     """Without drift two large batches differ by sampling alone, with drift by far more."""
     model = get_model("deepseek-v2")

@@ -126,7 +126,10 @@ def test_the_package_is_silent_by_itself() -> None:
     assert (done.stdout, done.stderr) == ("False\n['NullHandler']\n", "")
 
 
-@pytest.mark.parametrize(("level", "least", "code"), [("info", 3, 0), ("DEBUG", 5, 0), ("x", 1, 2)])
+@pytest.mark.parametrize(
+    ("level", "least", "code"),
+    [pytest.param("info", 3, 0, marks=pytest.mark.slow), ("DEBUG", 5, 0), ("x", 1, 2)],
+)
 def test_the_command_line_shows_it_on_request(
     level: str, least: int, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,7 +117,7 @@ def test_the_trace_improves_step_by_step() -> None:
     """Seconds rise, incumbents fall, bounds rise; the last point is the result."""
     seen = []
     result = moeopt.solve(
-        partition(), "cp-sat", work_limit=1.0, on_progress=lambda *point: seen.append(point)
+        partition(), "cp-sat", work_limit=0.3, on_progress=lambda *point: seen.append(point)
     )
     assert seen == result.trace
     assert len(result.trace) > 1

@@ -187,6 +187,7 @@ def test_what_is_done_is_kept_and_printed(
     assert len(raw(file)) == SOLVES
 
 
+@pytest.mark.slow
 def test_two_campaigns_on_one_store(campaign: Path, tmp_path: Path) -> None:
     """Both end, with the same table; every solve is there once."""
     file = tmp_path / "results.db"

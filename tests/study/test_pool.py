@@ -132,6 +132,7 @@ def mischief(deed: str) -> Job:
     return jobs_of(INSTANCES[0], methods=(f"tests.study.test_pool:{deed}",))[0]
 
 
+@pytest.mark.slow
 def test_a_process_that_leaves_is_reported(single: Pool) -> None:
     """As one that is killed."""
     [job] = jobs_of(INSTANCES[0], methods=("brute-force",))
@@ -289,6 +290,7 @@ def test_bad_numbers_of_jobs_are_refused() -> None:
         moeopt.gap(INSTANCES, ["greedy"], jobs=0)
 
 
+@pytest.mark.slow
 def test_quick_solves_are_taken_in_advance_and_none_is_lost(single: Pool) -> None:
     """A process that dies takes its own solve with it, not those that wait."""
     jobs = jobs_of(*INSTANCES, methods=("brute-force",))

@@ -233,6 +233,7 @@ def test_an_instance_of_two_families_counts_once() -> None:
     assert another[1][:6] == ["trimoe", "", "50.0 %", "-", "50.0 %", "0.0 %"]
 
 
+@pytest.mark.slow
 def test_the_published_heuristic_is_always_in_the_picture() -> None:
     """Also where many are better, and with each time limit of a study that has several."""
     rows = [

@@ -93,6 +93,7 @@ def test_a_folder_that_cannot_be_made_is_named(folder: Path, capsys: Capture) ->
     assert "--report: family/0.json is a file: must be a folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_report_writes_the_same_numbers(folder: Path, capsys: Capture) -> None:
     """Of one store, with the command in the page; `--json` names the files."""
     options = ["--methods", "greedy", "--store", "s.db", "--report", "one"]

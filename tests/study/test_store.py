@@ -262,6 +262,7 @@ def write_many(path: str, offset: int) -> None:
             store.add(key._replace(seed=seed), Solved(result, {"writer": offset}))
 
 
+@pytest.mark.slow
 def test_two_processes_write_at_once(path: Path, root: Path) -> None:
     """Both make the file, open it a hundred times, and half of what they write is the same."""
     writers = [

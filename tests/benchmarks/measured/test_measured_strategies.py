@@ -60,6 +60,7 @@ def test_what_the_page_claims_of_the_strategies() -> None:
         assert other_model < asked < 1.0
 
 
+@pytest.mark.slow
 def test_two_points_give_the_level() -> None:
     """Twice as fast at both ends, and everything is predicted faster: not so from one point."""
     own = [p for p in read_points() if p.knob.startswith(STRATEGY)]

@@ -73,6 +73,7 @@ def test_markdown_keeps_its_tables() -> None:
     assert "(in part)" in text
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_each_time(tmp_path: Path) -> None:
     """Byte for byte, pictures included, and Markdown shows the pictures that are there."""
     for name in ("a", "b"):
@@ -97,6 +98,7 @@ def test_what_several_figures_assume_is_stated_once() -> None:
     assert "- **T1** an assumption; so." in alone.splitlines()
 
 
+@pytest.mark.slow
 def test_pictures_name_what_they_show() -> None:
     """Ids of the figures, series and lanes; a figure without a ratio is left out."""
     ratios = ratios_svg(DOCUMENT.figures)

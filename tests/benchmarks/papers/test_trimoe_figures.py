@@ -19,6 +19,7 @@ def reproduced(name: str) -> Figure:
     return Figure(published()[name], figure_function(name)())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [MODELS[0], *(pytest.param(m, marks=pytest.mark.slow) for m in MODELS[1:])]
 )

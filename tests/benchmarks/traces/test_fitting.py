@@ -56,6 +56,7 @@ def errors(fit: Fit) -> dict[str, float]:
     return {row.figure: row.error for row in fit.rows}
 
 
+@pytest.mark.slow
 def test_a_known_law_is_met(refitted: Fit) -> None:
     """All figures of a trace that such a workload made."""
     found = errors(refitted)

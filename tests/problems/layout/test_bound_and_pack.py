@@ -141,6 +141,7 @@ def test_a_scenario_without_tokens_takes_no_time() -> None:
     assert scenario_bounds(changed, Search(), 10.0)[0] == 0
 
 
+@pytest.mark.slow
 def test_the_heuristic_packing_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """It only saves time: arc flows find the same optimum."""
     monkeypatch.setattr(Incumbent, "pack", lambda *_: False)
@@ -153,6 +154,7 @@ def test_the_heuristic_packing_may_fail(monkeypatch: pytest.MonkeyPatch) -> None
         assert search.objective == search.bound
 
 
+@pytest.mark.slow
 def test_what_is_left_undecided_raises_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an answer of CP-SAT's the bracket is valid, and open on some instances."""
     unknown = Feasibility.UNKNOWN
@@ -226,6 +228,7 @@ def test_a_subproblem_without_gain_is_not_repeated_until_the_time_is_up() -> Non
     assert result.objective - result.bound <= 0.005 * result.objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["deepseek-v2", "qwen3-235b-a22b"])
 def test_a_coarser_grid_is_proven(model: str) -> None:
     """Costs of a table, rounded up to 10 us."""
@@ -241,6 +244,7 @@ def test_exact_rooflines_are_proven_where_hosts_bind() -> None:
     assert result.objective % 1000 != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -61,6 +61,7 @@ def test_a_layout_of_each_scenario_alone_is_not_enough() -> None:
     assert result.objective == result.bound == 110
 
 
+@pytest.mark.slow
 def test_same_seed_same_plan() -> None:
     """Two runs give the same plan, whose objective is the checker's."""
     instance = random_instance(3, "several scenarios", experts=9)

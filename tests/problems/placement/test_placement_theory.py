@@ -165,6 +165,7 @@ def test_offload_time_is_optimal_where_the_gpu_never_binds() -> None:
     assert missed
 
 
+@pytest.mark.slow
 def test_restrictions_only_cost() -> None:
     """Each restricted optimum is at least the free one; a full GPU as well."""
     dearer = dict.fromkeys(("whole-layers", "equal-counts", "fill"), 0)

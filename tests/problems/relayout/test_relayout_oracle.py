@@ -162,6 +162,7 @@ def test_hand_computed_anchors() -> None:
     assert_anchors(ANCHORS)
 
 
+@pytest.mark.slow
 def test_the_oracle_leaves_nothing_out() -> None:
     """Of all migrations that can be written down, those the checker allows are candidates."""
     for kind in ("mixed", "idle and resident experts", "one dimm"):
@@ -216,6 +217,7 @@ def test_bounds_hold_on_many_more(kind: str, seeds: range) -> None:
         assert lower_bound(instance) <= optimum, instance.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["cbc", "scip"])
 def test_other_engines_agree_with_brute_force(engine: str) -> None:
     """CBC and SCIP give the oracle's optimum, with and without a starting solution."""

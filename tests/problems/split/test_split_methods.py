@@ -208,6 +208,7 @@ def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
     pytest.fail(f"{rule} changes nothing")
 
 
+@pytest.mark.slow
 def test_more_memory_faster_links_and_one_gpu_more_never_cost() -> None:
     """A GPU may be left out."""
     for seed in range(25):

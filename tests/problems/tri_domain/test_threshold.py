@@ -101,6 +101,7 @@ def test_every_small_instance_is_proven_right() -> None:
         assert (lower, upper) == (optimum, optimum), instance.name
 
 
+@pytest.mark.slow
 def test_brackets_hold_when_it_gives_up_early() -> None:
     """With hardly any labels allowed the optimum still lies between the bounds."""
     unproven = 0
