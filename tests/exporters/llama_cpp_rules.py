@@ -47,9 +47,11 @@ def split_of(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], l
     """Return the device of each layer's attention and of its experts.
 
     `-ts` gives each device so many of the offloaded layers, in order, of which the output layer is
-    the last one; `-ot` moves the experts of single blocks.
+    the last one; `-ot` moves the experts of single blocks, `--cpu-moe` those of all to the CPU.
     """
-    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    every = "--cpu-moe" in flags
+    words = [word for word in flags if word != "--cpu-moe"]
+    given = dict(zip(words[::2], words[1::2], strict=True))
     offloaded = min(int(given["-ngl"]), layers + 1)
     names = [f"CUDA{number}" for number in range(gpus)]
     devices = given["--device"].split(",") if "--device" in given else names
@@ -60,7 +62,7 @@ def split_of(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], l
         ends = [sum(shares[: place + 1]) for place in range(len(shares))]
         part = (layer - first) * sum(shares)
         attention.append(devices[next(p for p, end in enumerate(ends) if part < end * offloaded)])
-    experts = attention[:]
+    experts = ["CPU"] * layers if every else attention[:]
     for moved in filter(None, given.get("-ot", "").split(",")):
         found = re.fullmatch(r"blk\.(\d+)\.ffn_\.\+exps=(CPU|CUDA\d+)", moved)
         assert found is not None
