@@ -443,18 +443,17 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
         total = device.capacity // MIB
         yield f"{device.name:10} {attention:10} {experts:8} {mib:10,} {total:8,}"
     yield ""
+    of = "request" if instance.prompt_weight else "token"
+    yield f"time of a {of} against this plan's:"
     for name, excess in plan.others.items():
-        said = "finds no split that fits" if excess is None else f"takes {excess:+.1%}"
-        yield f"{name} {said}"
+        yield f"  {name}: {'finds no split that fits' if excess is None else f'{excess:+.1%}'}"
     for name, excess in plan.without.items():
         if excess is None:
-            yield f"without {name} it does not fit"
-        elif excess <= 0:
-            yield f"{name} brings nothing: leave it out"
+            yield f"  without {name}: does not fit"
         else:
-            yield f"without {name} it takes {excess:+.1%}"
+            yield f"  without {name}: {excess:+.1%}{', leave it out' * (excess <= 0)}"
     for what, excess in plan.larger.items():
-        yield f"{what}: {excess:+.1%}"
+        yield f"  {what}: {excess:+.1%}"
     if plan.others:
         yield ""
     yield plan.command

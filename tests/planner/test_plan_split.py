@@ -197,7 +197,7 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     plan = plan_split(machine, model, Options(bits="Q4_K_M", room=8192))
     assert 1 not in (*plan.solution.attention, *plan.solution.experts)
     assert plan.without["gpu1"] == 0
-    assert "gpu1 brings nothing" in split_page(plan)
+    assert "without gpu1: +0.0%, leave it out" in split_page(plan)
     assert "--device CUDA0" in plan.command
 
 

@@ -249,6 +249,8 @@ def split_flags(
             ]
             shares = [round(1e4 * size / sum(held)) for size in held]
         flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
+    if layers and not any(experts in gpus for own in tensors for experts in own):
+        return [*flags, "--cpu-moe"]
     moved = []
     for layer, (home, own) in enumerate(zip(at, tensors, strict=True)):
         kinds = EXPERT_TENSORS if len(set(own)) > 1 else ("ffn_.+exps",)
