@@ -145,6 +145,11 @@ def gap_command(
     """Print how far methods are above the optimum, per instance and per family."""
     from moeopt.study.store import Store
 
+    if options.as_json:
+        shown = {"--by": options.by, "--markdown": options.markdown}
+        shown |= {"--instances": options.instances, "--held-out": options.held_out}
+        for flag in (flag for flag, value in shown.items() if value):
+            raise InputError("cannot be combined with --json, which has every solve", field=flag)
     if options.resume and options.store is None:
         raise InputError("needs --store, the file to go on with", field="--resume")
     with Store() as memory:

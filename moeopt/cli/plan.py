@@ -93,7 +93,8 @@ def plan_command(
     if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
         if asked:
             have = f"{owned.name} has several, over which whole layers are split"
-            raise InputError(f"{_flag(asked[0])}: needs one GPU and one node; {have}")
+            raise InputError(f"needs one GPU and one node; {have}", field=_flag(asked[0]))
+        _refuse_searches(options)
         return _plan_split(owned, model, options, several, out, as_json)
     for name, value in vars(several).items():
         if value != getattr(SeveralOptions, name):
@@ -102,6 +103,7 @@ def plan_command(
             )
     _check_front(pareto, points, picture)
     if not asked and options.runtime in (None, *WITH_GRAPH):
+        _refuse_searches(options)
         return _plan_layers(owned, model, options, out, as_json)
     from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over
@@ -131,6 +133,13 @@ def plan_command(
         lines = hand_over(planned, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
     return 0
+
+
+def _refuse_searches(options: PlanOptions) -> None:
+    """Refuse what a plan of whole layers would not feel."""
+    for name in options.for_searches:
+        reason = "has no effect on whole layers, which one exact method places from times alone"
+        raise InputError(reason, field=_flag(name))
 
 
 def _flag(name: str) -> str:

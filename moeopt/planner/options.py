@@ -25,6 +25,10 @@ def _text(_: str, value: str | float) -> str:
     return str(value)
 
 
+OF_SEARCHES = ("joint_time_s", "workers", "seed")
+"""Options that whole layers do not feel: they are placed by one exact method, from times alone."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(Options):
     """Options of `moeopt.plan` and of ``moeopt plan``."""
@@ -153,12 +157,17 @@ class PlanOptions(Options):
     @property
     def for_experts(self) -> list[str]:
         """What is asked for that whole layers, placed from memory and times alone, cannot have."""
-        simple = (
-            *("context", "bits", "kv_bits", "runtime", "joint_time_s"),
-            *("time_limit_s", "work_limit", "workers", "seed"),
-        )
-        changed = (one.name for one in fields(self) if getattr(self, one.name) != one.default)
-        return [name for name in changed if name not in simple]
+        simple = ("context", "bits", "kv_bits", "runtime", "time_limit_s", "work_limit")
+        return [name for name in self._given if name not in (*simple, *OF_SEARCHES)]
+
+    @property
+    def for_searches(self) -> list[str]:
+        """What is asked for that only searches by loads feel."""
+        return [name for name in self._given if name in OF_SEARCHES]
+
+    @property
+    def _given(self) -> list[str]:
+        return [one.name for one in fields(self) if getattr(self, one.name) != one.default]
 
     @property
     def most_decided_on(self) -> int:
