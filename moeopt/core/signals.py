@@ -59,8 +59,8 @@ def signals_wait() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held.begin()
     try:
+        held.begin()
         yield
     finally:
         held.end()
@@ -89,6 +89,21 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
+    ended = False
+    try:
+        held.begin()  # before all else: what is begun here must not be cut short
+        with _listening(held, stop):
+            yield held.hand_over
+        ended = True
+    finally:
+        held.end()
+        if not ended:
+            held.hand_over()
+
+
+@contextmanager
+def _listening(held: _Held, stop: Callable[[], None]) -> Iterator[None]:
+    """Let a thread call `stop` when a signal comes that is held, until the block has ended."""
     heard, said = socket.socketpair()
     said.setblocking(False)
     before = signal.set_wakeup_fd(said.fileno(), warn_on_full_buffer=False)
@@ -105,13 +120,12 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[Callable[[], None]]:
     listening = threading.Thread(target=listen, daemon=True)
     try:
         listening.start()
-        held.begin()
-        yield held.hand_over
+        yield
     finally:
-        held.end()
         signal.set_wakeup_fd(before)
         said.close()
-        listening.join()
+        if listening.ident is not None:
+            listening.join()
         heard.close()
 
 

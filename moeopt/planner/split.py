@@ -161,10 +161,6 @@ def plan_split(
         raise InfeasibleError(f"{_no_room(instance)}; {hint}")
     best = objective(instance, chosen)
     others: dict[str, float | None] = {}
-    for name, rule in PROBLEM.functions().items():
-        found = rule(instance)
-        others[name] = None if found is None else objective(instance, found) / best - 1
-
     variants = [
         ("without", instance.devices[gpu].name, _without(instance, gpu))
         for gpu in (gpus if len(gpus) > 1 else ())
@@ -172,14 +168,19 @@ def plan_split(
     variants += [("larger", of, _instance(it, model, options)) for of, it in _larger(machine)]
     compared: dict[str, dict[str, float | None]] = {"without": {}, "larger": {}}
     interrupted = result.termination == "interrupted"
-    for kind, name, changed in variants:
-        if interrupted:
-            break
-        answer = solve(changed, "labels", **limits.part(1 / 2 / parts).asked)
-        interrupted = answer.termination == "interrupted"
-        left = answer.solution
-        better = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
-        compared[kind][name] = better
+    try:
+        for name, rule in PROBLEM.functions().items():
+            found = rule(instance)
+            others[name] = None if found is None else objective(instance, found) / best - 1
+        for kind, name, changed in () if interrupted else variants:
+            answer = solve(changed, "labels", **limits.part(1 / 2 / parts).asked)
+            left = answer.solution
+            better = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
+            compared[kind][name] = better
+            if answer.termination == "interrupted":
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:  # the plan is there: comparisons are what is left out
+        interrupted = True
     larger = {name: less for name, less in compared["larger"].items() if less is not None}
     logger.info(
         "%s: beside it %d heuristics, %d machines less a GPU, %d larger",

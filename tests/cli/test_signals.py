@@ -126,15 +126,23 @@ TAKES_LONG = {
 
 
 def told_after(seconds: float, name: str, folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Start a command, signal it after so long, and return its exit code and what it wrote."""
+    """Start a command, signal it after so long, and return its exit code and what it wrote.
+
+    The time counts from where the command line begins: Python itself dies at a signal before.
+    """
+    reading, writing = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-c", PLAIN, *arguments],
+        [sys.executable, "-c", PLAIN, str(writing), *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": ROOT},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        pass_fds=(writing,),
     )
+    os.close(writing)
+    with os.fdopen(reading, "rb") as begun:
+        begun.read(1)
     try:
         out, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -144,10 +152,14 @@ def told_after(seconds: float, name: str, folder: Path, *arguments: str) -> tupl
 
 
 PLAIN = f"""
-import importlib, signal, sys
+import importlib, os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
-importlib.import_module("{main.__module__}").main(sys.argv[1:])
+main = importlib.import_module("{main.__module__}").main
+pipe = int(sys.argv[1])
+os.write(pipe, b".")
+os.close(pipe)
+main(sys.argv[2:])
 """
 """A command line that ignores no signal, as a job in the background of a shell does."""
 
