@@ -43,6 +43,7 @@ DECIDE, COMPARE, FUTURE, MAKE, MACHINE, RUN, PROVE, LOOK = HEADINGS
 GROUPS = {
     "trace": (MAKE, "Convert, deduplicate and describe routing traces."),
     "machine": (MACHINE, "Describe the machine at hand, look at a machine, change one."),
+    "model": (MACHINE, "Look at a model."),
     "certificate": (PROVE, "Make and check certificates: proofs of lower bounds in integers."),
 }
 """Commands that have commands of their own."""
@@ -157,6 +158,14 @@ COMMANDS = (
         *("machine fields", "machine:fields_command", MACHINE),
         "Print every GPU and host that has a name, and what each field of a machine file means.",
         "moeopt machine fields",
+    ),
+    Command(
+        *("model show", "model:show_command", MACHINE),
+        "Print what a model is taken for: parameters, layers, experts, bytes of weights and"
+        " cache.\n\n"
+        "Of a preset, a config.json (with hf_quant_config.json beside it) or a GGUF file."
+        " Keys of a config.json about sizes that are not read are named in warnings.",
+        "moeopt model show qwen3-30b-a3b",
     ),
     Command(
         *("calibrate", "machine:calibrate_command", MACHINE),

@@ -75,9 +75,9 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.sim.models.attention": ("GroupedQuery", "HybridAttention", "LatentAttention"),
         "moeopt.sim.models.gguf.file": ("Gguf", "MAX_ITEMS", "is_gguf", "read_gguf"),
-        "moeopt.sim.models.gguf.model": ("kind_of",),
+        "moeopt.sim.models.gguf.reader": ("kind_of",),
         "moeopt.sim.models.gguf.types": ("MIXES", "TYPES", "matrices"),
-        "moeopt.sim.models.hf_config": ("quantized_bits",),
+        "moeopt.sim.models.config.quantisation": ("quantized_bits",),
         "moeopt.sim.models.importance": ("decode_tokens", "importance", "prefill_tokens", "usage"),
         "moeopt.sim.models.loss_table": (
             "FITTED",

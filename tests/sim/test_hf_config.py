@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moeopt import InputError
+from moeopt import InputError, MoeoptWarning
 from tests.refusals import refused
 from tests.rooms.sim import KINDS, ModelShape, get_model, quantized_bits
 
@@ -325,8 +325,184 @@ def test_a_list_of_routed_experts_leaves_dense_layers_alone(tmp_path: Path) -> N
     assert (found.bits_of("experts"), found.bits_of("dense"), found.bits_of("shared")) == (16, 4, 4)
 
 
-def test_windows_in_no_regular_pattern_are_refused(tmp_path: Path) -> None:
-    """The mean over the layers needs one."""
-    data = GPT_OSS | {"layer_types": ["sliding_attention"] * 24}
-    with pytest.raises(InputError, match="layer_types: must repeat one pattern"):
-        read(data, tmp_path)
+def test_windows_need_no_regular_pattern(tmp_path: Path) -> None:
+    """Layers are counted one by one; a kind that is not known is refused by its name."""
+    kinds = ["sliding_attention"] * 23 + ["full_attention"]
+    found = read(GPT_OSS | {"layer_types": kinds}, tmp_path)
+    want = (23 * 128 + 1128) * 2 * 8 * 64 * 2
+    assert 0 <= found.layers * found.kv_bytes(1128) - want < 2 * 24  # rounded up by layer
+    kinds = ["sliding_attention"] * 22 + ["full_attention"] * 2 + ["predicts_further"]
+    found = read(GPT_OSS | {"layer_types": kinds}, tmp_path)
+    want = (22 * 128 + 2 * 1128) * 2 * 8 * 64 * 2
+    assert 0 <= found.layers * found.kv_bytes(1128) - want < 2 * 24
+    with pytest.raises(InputError, match='layer_types: "spiral" is no kind of layer'):
+        read(GPT_OSS | {"layer_types": ["spiral"] * 24}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_global_experts", 4),
+        ("attention_window_of_layers", [1, 2]),
+        ("expert_hidden_width", 512),
+        ("kv_shared_layers", 3),
+        ("linear_attn_ratio", 7),
+        ("mamba_heads", 7),
+        ("sliding_window", 64),
+    ],
+)
+def test_a_key_about_sizes_that_nobody_reads_is_warned_of(
+    key: str, value: object, tmp_path: Path
+) -> None:
+    """On one line, by its name, within the object that it stands in."""
+    with pytest.warns(MoeoptWarning, match=rf"config\.json: {key}: not read; the model may have"):
+        read(QWEN3_MOE | {"use_sliding_window": None, key: value}, tmp_path)
+    inner = {"text_config": QWEN3_MOE | {"use_sliding_window": None, key: value}}
+    with pytest.warns(MoeoptWarning, match=rf"text_config\.{key}: not read"):
+        read(inner, tmp_path)
+
+
+@pytest.mark.parametrize("key", ["use_cla", "zero_expert_num", "residual_moe"])
+def test_a_key_that_is_known_and_not_supported_is_refused(key: str, tmp_path: Path) -> None:
+    """By its name; unset it says nothing."""
+    assert read(QWEN3_MOE | {key: False}, tmp_path).layers == 48
+    says = refused(read, QWEN3_MOE | {key: True}, tmp_path)
+    assert f"config.json: {key}: is not supported: " in says
+
+
+def test_what_says_nothing_about_sizes_is_passed_over(tmp_path: Path) -> None:
+    """Training, norms, biases, positions; lists and objects that are empty."""
+    harmless = {"attention_dropout": 0.1, "layer_norm_eps": 1e-5, "router_aux_loss_coef": 0.1}
+    harmless |= {"moe_layers": [], "head_pattern": None, "expert_bias": True}
+    harmless |= {"num_nextn_predict_layers": 1, "attn_implementation": "eager"}
+    assert read(QWEN3_MOE | harmless, tmp_path).layers == 48  # warnings are errors here
+
+
+def test_groups_of_modules_have_widths_of_their_own(tmp_path: Path) -> None:
+    """All groups count, by what their targets name; what none names keeps its type."""
+    four = {"weights": {"num_bits": 4, "type": "float", "group_size": 16}}
+    groups = {
+        "group_0": {"weights": {"num_bits": 8, "type": "float"}, "targets": ["re:.*self_attn.*"]},
+        "group_1": four | {"targets": ["model.layers.0.mlp.experts"]},
+    }
+    config = {"quant_method": "modelopt", "config_groups": groups}
+    found = read(QWEN3_MOE | {"quantization_config": config}, tmp_path)
+    assert (found.bits, found.bits_of("attention"), found.bits_of("head")) == (4.5, 8, 16)
+    config["ignore"] = [f"model.layers.{layer}.self_attn" for layer in range(24)]
+    found = read(QWEN3_MOE | {"quantization_config": config}, tmp_path)
+    assert found.bits_of("attention") == 12
+    mixed = {
+        "quant_algo": "MIXED_PRECISION",
+        "quantized_layers": {
+            "model.layers.0.mlp.experts.0": {"quant_algo": "NVFP4"},
+            "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+        },
+    }
+    found = read(QWEN3_MOE | {"quantization_config": mixed}, tmp_path)
+    assert (found.bits, found.bits_of("attention"), found.bits_of("head")) == (4.5, 8, 16)
+
+
+def test_a_file_of_modelopt_beside_the_configuration_counts(tmp_path: Path) -> None:
+    """Unless the configuration states a quantisation itself; other names have no such file."""
+    beside = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    file = tmp_path / "hf_quant_config.json"
+    file.write_text(json.dumps(beside))
+    found = read(QWEN3_MOE, tmp_path)
+    assert (found.bits, found.bits_of("attention"), found.bits_of("head")) == (4.5, 4.5, 16)
+    assert found.bits_of("kv") == 8
+    own = {"quant_method": "fp8"}
+    assert read(QWEN3_MOE | {"quantization_config": own}, tmp_path).bits == 8
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(QWEN3_MOE))
+    assert get_model(other).bits == 16
+    file.write_text('{"quantization": 4}')
+    says = refused(read, QWEN3_MOE, tmp_path)
+    assert says == f"{file}: quantization: must be an object, not 4"
+
+
+KIMI = {
+    **{"architectures": ["KimiLinearForCausalLM"], "model_type": "kimi_linear"},
+    **{"torch_dtype": "bfloat16", "hidden_size": 512, "num_hidden_layers": 8, "vocab_size": 1000},
+    **{"num_experts": 8, "num_experts_per_token": 2, "moe_intermediate_size": 256},
+    **{"num_shared_experts": 1, "first_k_dense_replace": 1, "intermediate_size": 1024},
+    **{"num_attention_heads": 4, "kv_lora_rank": 64, "q_lora_rank": None, "v_head_dim": 32},
+    **{"qk_nope_head_dim": 32, "qk_rope_head_dim": 16},
+}
+
+
+def test_linear_attention_beside_latent_attention(tmp_path: Path) -> None:
+    """Kimi-Linear: layers are counted from 1; only those with attention leave something."""
+    for lists in ({"full_attn_layers": [4, 8]}, {"kda_layers": [1, 2, 3, 5, 6, 7]}):
+        linear = {"linear_attn_config": {"num_heads": 4, "head_dim": 32} | lists}
+        assert read(KIMI | linear, tmp_path).cache_bytes(1000) == 2 * (64 + 16) * 1000 * 2
+    linear["linear_attn_config"] |= {"full_attn_layers": [0], "kda_layers": None}  # type: ignore[operator]
+    says = refused(read, KIMI | linear, tmp_path)
+    assert "linear_attn_config.full_attn_layers: must be a list of layers from 1 to 8" in says
+
+
+@pytest.mark.parametrize("key", ["routed_expert_hidden_size", "moe_latent_size"])
+def test_experts_on_a_narrower_width(key: str, tmp_path: Path) -> None:
+    """The way down and up is shared; the shared expert is as wide as the model."""
+    found = read(KIMI | {key: 128}, tmp_path)
+    assert found.expert_weights == 3 * 128 * 256
+    assert found.shared_weights == 3 * 512 * 256 + 2 * 512 * 128
+    assert found.dense_intermediate_size == 1024
+
+
+def test_the_width_of_dense_layers_may_have_a_key_of_its_own(tmp_path: Path) -> None:
+    """MiniMax-M3 and Llama 4."""
+    for key in ("dense_intermediate_size", "intermediate_size_mlp"):
+        found = read(MIXTRAL | {key: 4096, "moe_layer_freq": [0] + [1] * 31}, tmp_path)
+        assert (found.dense_intermediate_size, found.expert_intermediate_size) == (4096, 14336)
+
+
+def test_a_window_of_all_layers(tmp_path: Path) -> None:
+    """Mixtral's class applies it to all; a window of as many tokens as there can be is none."""
+    found = read(MIXTRAL | {"sliding_window": 4096}, tmp_path)
+    assert found.cache_bytes(10_000) == 32 * 2 * 8 * 128 * 4096 * 2
+    found = read(MIXTRAL | {"sliding_window": 32768}, tmp_path)
+    assert found.cache_bytes(10_000) == 32 * 2 * 8 * 128 * 10_000 * 2
+    half = {"use_sliding_window": True, "max_window_layers": 24, "sliding_window": 1024}
+    found = read(QWEN3_MOE | half, tmp_path)
+    assert found.cache_bytes(10_000) == 24 * 2 * 4 * 128 * 11_024 * 2
+
+
+def test_experts_of_a_type_of_their_own(tmp_path: Path) -> None:
+    """DeepSeek-V4: FP4 experts in a file that is FP8 otherwise."""
+    config = {"quantization_config": {"quant_method": "fp8"}, "expert_dtype": "fp4"}
+    found = read(DEEPSEEK_V3 | config, tmp_path)
+    assert (found.bits, found.bits_of("attention"), found.bits_of("head")) == (4.25, 8, 16)
+    says = refused(read, DEEPSEEK_V3 | {"expert_dtype": "int3"}, tmp_path)
+    assert "expert_dtype: must be one of fp4, mxfp4" in says
+
+
+def test_parts_that_no_shape_has_are_warned_of(tmp_path: Path) -> None:
+    """Qwen4-Exp: embeddings of n-grams and several residual streams are not counted."""
+    more = {"model_type": "qwen4_exp_text", "hc_count": 4, "hc_lowrank": 320, "ple_layer_ids": [2]}
+    more |= {"ple_embed_dim": 2048, "ngram_size": 3, "ngram_vocab_size_base": 20_000_000}
+    kinds = (["linear_attention"] * 3 + ["qwen_sparse_attention"]) * 12
+    with pytest.warns(MoeoptWarning, match="hc_count, hc_lowrank, ple_layer_ids, ple_embed_dim"):
+        found = read(QWEN3_NEXT | more | {"layer_types": kinds}, tmp_path)
+    assert found.attention == get_model("qwen3-next-80b-a3b").attention
+
+
+BLOCKS = {
+    **{"model_type": "nemotron_h", "hidden_size": 512, "vocab_size": 1000, "head_dim": 64},
+    **{"torch_dtype": "bfloat16", "num_attention_heads": 8, "num_key_value_heads": 2},
+    **{"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256},
+    **{"mamba_num_heads": 16, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8},
+    **{"conv_kernel": 4, "mlp_hidden_act": "relu2"},
+}
+
+
+def test_blocks_that_are_only_one_thing(tmp_path: Path) -> None:
+    """Nemotron-H: a letter or a word for each block; experts are two matrices."""
+    listed = {"layers_block_type": ["mamba", "moe", "attention"]}
+    for how in ({"hybrid_override_pattern": "ME*"}, listed, listed | {"num_hidden_layers": 3}):
+        found = read(BLOCKS | how, tmp_path)
+        assert (found.layers, found.moe_layers, found.weights_of("dense")) == (3, (1,), 0)
+        assert found.expert_weights == 2 * 512 * 256
+        assert found.cache_bytes(1000) == 2 * 2 * 64 * 1000 * 2
+        assert found.cache_bytes(1) == 2 * 2 * 64 * 2
+    says = refused(read, BLOCKS | {"hybrid_override_pattern": "M-E*"}, tmp_path)
+    assert "hybrid_override_pattern: has dense layers beside experts" in says

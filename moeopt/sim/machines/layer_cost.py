@@ -77,11 +77,9 @@ def layer_costs(
     for name, value, least in (("tokens", tokens, 1), ("context", context, 0)):
         if value < least:
             raise InputError(f"{name}: must be at least {least}, not {value}")
-    if model.dense_layers and model.dense_intermediate_size is None:
-        raise InputError(f"model {model.name}: dense_intermediate_size: is missing")
+    dense = model.dense_weights
     if model.vocab_size is None:
         raise InputError(f"model {model.name}: vocab_size: is missing")
-    dense = 3 * model.hidden_size * (model.dense_intermediate_size or 0)
     seconds = (
         attention_s(machine, model, tokens, context),
         shared_experts_s(machine, model, tokens),

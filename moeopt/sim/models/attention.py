@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.envelope import Frozen, field_error
+from moeopt.core.envelope import Frozen, absent, field_error
 
 Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Rank = Annotated[int, Field(strict=True, ge=0, le=2**24)]
+Layer = Annotated[int, Field(strict=True, ge=0, le=2**16)]
 
 
 class GroupedQuery(Frozen):
@@ -70,6 +71,8 @@ class LatentAttention(Frozen):
         Rank of the compressed key and value.
     nope_dim, rope_dim, value_dim
         A head's width without and with rotary position, and that of its value.
+    index_heads, index_dim
+        Heads and width of the indexer of sparse attention (DeepSeek-V3.2); its key is cached, too.
     """
 
     kind: Literal["latent"] = "latent"
@@ -79,9 +82,11 @@ class LatentAttention(Frozen):
     nope_dim: Size
     rope_dim: Size
     value_dim: Size
+    index_heads: Annotated[Size | None, Field(exclude_if=absent)] = None
+    index_dim: Annotated[Size | None, Field(exclude_if=absent)] = None
 
     def weights(self, hidden_size: int) -> int:
-        """Weights of the query, compressed key/value and output projections."""
+        """Weights of the query, compressed key/value and output projections, and the indexer."""
         query_width = self.heads * (self.nope_dim + self.rope_dim)
         if self.query_rank:
             query = self.query_rank * (hidden_size + query_width)
@@ -89,11 +94,17 @@ class LatentAttention(Frozen):
             query = hidden_size * query_width
         compress = hidden_size * (self.kv_rank + self.rope_dim)
         expand = self.kv_rank * self.heads * (self.nope_dim + self.value_dim)
-        return query + compress + expand + self.heads * self.value_dim * hidden_size
+        output = self.heads * self.value_dim * hidden_size
+        return query + compress + expand + output + self._indexer(hidden_size)
+
+    def _indexer(self, hidden_size: int) -> int:
+        heads, width = self.index_heads or 0, self.index_dim or 0
+        query = (self.query_rank or hidden_size) * heads * width
+        return query + hidden_size * (width + heads)
 
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens."""
-        return (self.kv_rank + self.rope_dim) * context
+        return (self.kv_rank + self.rope_dim + (self.index_dim or 0)) * context
 
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer: all heads share its cache."""
@@ -129,6 +140,11 @@ class HybridAttention(Frozen):
     value_dim: Size
     conv_width: Size
 
+    @property
+    def linear_share(self) -> float:
+        """Share of the layers that have no attention."""
+        return 1 - 1 / self.full_every
+
     def weights(self, hidden_size: int) -> int:
         """Weights of a layer's projections and its convolution, the mean over the layers."""
         full = hidden_size * (3 * self.heads + 2 * self.kv_heads) * self.head_dim
@@ -150,4 +166,139 @@ class HybridAttention(Frozen):
         return 2 * self.heads * self.head_dim * context / self.full_every
 
 
-Attention = Annotated[GroupedQuery | LatentAttention | HybridAttention, Field(discriminator="kind")]
+Mixer = Literal["full", "window", "latent", "compressed", "linear", "mamba", "conv", "none"]
+"""What mixes the tokens in a layer: attention to all of them, to the last ones, with a compressed
+key, to means of several; a recurrence, a convolution, or nothing."""
+
+RECURRENT: tuple[Mixer, ...] = ("linear", "mamba", "conv")
+
+
+class Projection(Frozen):
+    """A matrix of a layer's attention, called as in llama.cpp's files.
+
+    Parameters
+    ----------
+    name
+        Within its layer, e.g. ``attn_q``.
+    columns, rows
+        Numbers that go in and come out.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9_.]{1,64}$")]
+    columns: Size
+    rows: Size
+
+
+class LayerGroup(Frozen):
+    """Layers that mix tokens in the same way and with the same sizes.
+
+    Parameters
+    ----------
+    layers
+        Their numbers, counted from 0.
+    mixer
+        What mixes the tokens.
+    matrices
+        All its matrices; what stands in a file less norms and biases.
+    queries_per_key
+        Query heads that share a key head.
+    cache_values, score_products
+        Numbers that a token leaves in the cache, and multiplications of one token with each token
+        in it.
+    window
+        Tokens that are kept; all, if there is none.
+    compressed_every, compressed_values
+        So many tokens leave one entry of so many numbers beside the window (DeepSeek-V4).
+    """
+
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2**16)]
+    mixer: Mixer
+    matrices: Annotated[tuple[Projection, ...], Field(max_length=64)] = ()
+    queries_per_key: Size = 1
+    cache_values: Rank = 0
+    score_products: Annotated[int, Field(strict=True, ge=0, le=2**40)] = 0
+    window: Size | None = None
+    compressed_every: Size | None = None
+    compressed_values: Rank = 0
+
+    @property
+    def weights(self) -> int:
+        """Weights of one layer."""
+        return sum(matrix.columns * matrix.rows for matrix in self.matrices)
+
+    def kv_values(self, context: int) -> int:
+        """Numbers in the cache of one layer after `context` tokens."""
+        kept = context if self.window is None else min(context, self.window)
+        every = self.compressed_every
+        entries = context // every if every else 0
+        return self.cache_values * kept + self.compressed_values * entries
+
+    def products(self, context: int) -> float:
+        """Multiplications of one token with the context in a layer."""
+        kept = context if self.window is None else min(context, self.window)
+        every = self.compressed_every
+        return float(self.score_products) * (kept + (context / every if every else 0))
+
+
+class AttentionByLayer(Frozen):
+    """Layers that differ in their attention or have none; what it gives is the mean over them.
+
+    The state of a recurrence does not grow with the context and is left out of the cache.
+
+    Parameters
+    ----------
+    heads
+        Query heads of the layers with attention, for messages and estimates.
+    groups
+        Groups of layers; every layer is in one of them.
+    """
+
+    kind: Literal["by_layer"] = "by_layer"
+    heads: Size
+    groups: Annotated[tuple[LayerGroup, ...], Field(min_length=1, max_length=2**12)]
+
+    @field_validator("groups")
+    @classmethod
+    def _every_layer_is_in_one(cls, groups: tuple[LayerGroup, ...]) -> tuple[LayerGroup, ...]:
+        numbers = sorted(layer for group in groups for layer in group.layers)
+        if numbers != list(range(len(numbers))):
+            raise field_error([], "must have every layer once, counted from 0")
+        return groups
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return sum(len(group.layers) for group in self.groups)
+
+    @property
+    def linear_share(self) -> float:
+        """Share of the layers that have a recurrence or convolution in place of attention."""
+        return sum(len(g.layers) for g in self.groups if g.mixer in RECURRENT) / self.layers
+
+    def all_kv_values(self, context: int) -> int:
+        """Numbers in the KV cache of all layers after `context` tokens."""
+        return sum(len(group.layers) * group.kv_values(context) for group in self.groups)
+
+    def of_layer(self, layer: int) -> LayerGroup:
+        """Return the group that a layer is in."""
+        return next(group for group in self.groups if layer in group.layers)
+
+    def weights(self, hidden_size: int) -> int:
+        """Weights of a layer's matrices, the mean over the layers."""
+        total = sum(len(group.layers) * group.weights for group in self.groups)
+        return math.ceil(total / self.layers)
+
+    def kv_values(self, context: int) -> int:
+        """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
+        return math.ceil(self.all_kv_values(context) / self.layers)
+
+    def products(self, context: int) -> float:
+        """Multiplications of one token with the context in a layer, the mean over the layers."""
+        total = sum(len(group.layers) * group.products(context) for group in self.groups)
+        return total / self.layers
+
+
+Attention = Annotated[
+    GroupedQuery | LatentAttention | HybridAttention | AttentionByLayer,
+    Field(discriminator="kind"),
+]

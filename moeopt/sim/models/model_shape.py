@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen, absent, field_error
 from moeopt.core.errors import InputError
-from moeopt.sim.models.attention import Attention, Size
+from moeopt.sim.models.attention import Attention, AttentionByLayer, Rank, Size
 
 Number = Annotated[int, Field(strict=True, ge=0, le=2**16)]
 Bits = Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)]
@@ -38,6 +38,11 @@ class ModelShape(Frozen):
         gets.
     hidden_size, expert_intermediate_size
         An expert is three matrices of these two sizes (gate, up and down).
+    expert_matrices
+        2 if experts and other feed-forward parts have no gate (Nemotron-H); otherwise absent.
+    expert_hidden_size
+        Width that routed experts work on, where it is not the hidden size (Kimi-K3, Nemotron-3
+        Super): two matrices of each layer, which count as shared, lead to it and back.
     bytes_per_weight
         Of the weights that no width below names: 2 for BF16, 0.5625 for 4.5 bits.
     source
@@ -48,8 +53,8 @@ class ModelShape(Frozen):
         Intermediate size of the shared experts of a layer together; by default
         `shared_experts` times that of a routed one.
     dense_intermediate_size, vocab_size, attention
-        Of the layers without experts, the vocabulary and the attention; costs beyond the experts
-        need them.
+        Of the layers without experts (0 if they have no feed-forward part), the vocabulary and the
+        attention; costs beyond the experts need them.
     expert_bits, other_bits
         Bits per weight of the routed experts, and of everything else, where they are quantized;
         by default 8 x `bytes_per_weight`. Scales and zero points count in, if they are to count:
@@ -81,7 +86,7 @@ class ModelShape(Frozen):
     source: str
     dense_layer_ids: Annotated[tuple[Number, ...], Field(max_length=2**16)] | None = None
     shared_intermediate_size: Size | None = None
-    dense_intermediate_size: Size | None = None
+    dense_intermediate_size: Rank | None = None
     vocab_size: Size | None = None
     attention: Attention | None = None
     expert_bits: Bits | None = None
@@ -97,6 +102,8 @@ class ModelShape(Frozen):
     model_class: Annotated[ClassName | None, Field(exclude_if=absent)] = None
     quantisation: Annotated[ClassName | None, Field(exclude_if=absent)] = None
     nextn: Annotated[Number | None, Field(exclude_if=absent)] = None
+    expert_matrices: Annotated[Literal[2] | None, Field(exclude_if=absent)] = None
+    expert_hidden_size: Annotated[Size | None, Field(exclude_if=absent)] = None
 
     @field_validator("top_k")
     @classmethod
@@ -128,6 +135,21 @@ class ModelShape(Frozen):
             raise field_error([], f"must be as many as dense_layers = {dense}, not {len(ids)}")
         return ids
 
+    @field_validator("attention")
+    @classmethod
+    def _attention_is_of_all_layers(
+        cls, attention: Attention | None, info: ValidationInfo
+    ) -> Attention | None:
+        layers = info.data.get("layers")
+        if isinstance(attention, AttentionByLayer) and layers not in (None, attention.layers):
+            raise field_error([], f"must have layers = {layers} layers, not {attention.layers}")
+        return attention
+
+    @property
+    def matrices(self) -> int:
+        """Matrices of an expert, or of another feed-forward part."""
+        return self.expert_matrices or 3
+
     @property
     def moe_layers(self) -> tuple[int, ...]:
         """The layers that have experts, rising, counted from 0."""
@@ -138,7 +160,8 @@ class ModelShape(Frozen):
     @property
     def expert_weights(self) -> int:
         """Weights of one expert."""
-        return 3 * self.hidden_size * self.expert_intermediate_size
+        width = self.expert_hidden_size or self.hidden_size
+        return self.matrices * width * self.expert_intermediate_size
 
     @property
     def expert_bytes(self) -> int:
@@ -157,11 +180,25 @@ class ModelShape(Frozen):
 
     @property
     def shared_weights(self) -> int:
-        """Weights of a layer's shared experts together."""
+        """Weights of a layer's shared experts together, and of the way to a narrower width."""
         width = self.shared_intermediate_size
         if width is None:
             width = self.shared_experts * self.expert_intermediate_size
-        return 3 * self.hidden_size * width
+        there_and_back = 2 * self.hidden_size * (self.expert_hidden_size or 0)
+        return self.matrices * self.hidden_size * width + there_and_back
+
+    @property
+    def dense_weights(self) -> int:
+        """Weights of the feed-forward part of one layer without experts.
+
+        Raises
+        ------
+        InputError
+            If there are such layers and their size is not known.
+        """
+        if self.dense_layers and self.dense_intermediate_size is None:
+            raise InputError(f"model {self.name}: dense_intermediate_size: is missing")
+        return self.matrices * self.hidden_size * (self.dense_intermediate_size or 0)
 
     @property
     def attention_weights(self) -> int:
@@ -183,6 +220,18 @@ class ModelShape(Frozen):
             If the shape has no `attention`.
         """
         return math.ceil(self._known_attention().kv_values(context) * self.bits_of("kv") / 8)
+
+    def cache_bytes(self, context: int) -> int:
+        """Bytes of the KV cache of all layers after `context` tokens.
+
+        Raises
+        ------
+        InputError
+            If the shape has no `attention`.
+        """
+        if isinstance(self.attention, AttentionByLayer):
+            return math.ceil(self.attention.all_kv_values(context) * self.bits_of("kv") / 8)
+        return self.layers * self.kv_bytes(context)
 
     def bits_of(self, kind: TensorKind | Literal["kv"]) -> float:
         """Return the bits per weight of a kind of tensor, or of a number in the KV cache."""
@@ -213,9 +262,7 @@ class ModelShape(Frozen):
         if kind == "router":
             return with_experts * self.hidden_size * self.routed_experts
         if kind == "dense":
-            if self.dense_layers and not self.dense_intermediate_size:
-                raise InputError(f"model {self.name}: dense_intermediate_size: is missing")
-            return self.dense_layers * 3 * self.hidden_size * (self.dense_intermediate_size or 0)
+            return self.dense_layers * self.dense_weights
         if self.vocab_size is None:
             raise InputError(f"model {self.name}: vocab_size: is missing")
         once = kind == "embedding" and self.tied_embedding
@@ -231,6 +278,23 @@ class ModelShape(Frozen):
         """
         count = self.weights_of(kind) if weights is None else weights
         return math.ceil(count * self.bits_of(kind) / 8)
+
+    @property
+    def parameters(self) -> int:
+        """Weights of the model; norms and biases are left out.
+
+        Raises
+        ------
+        InputError
+            If the shape lacks one of the sizes.
+        """
+        return sum(self.weights_of(kind) for kind in KINDS)
+
+    @property
+    def active_parameters(self) -> int:
+        """Weights that one token uses: all but the experts that are not chosen for it."""
+        idle = self.routed_experts - self.top_k
+        return self.parameters - (self.layers - self.dense_layers) * idle * self.expert_weights
 
     @property
     def resident_weights(self) -> int:

@@ -270,8 +270,8 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
             found["gpu_kv"] = max(1.0, 16 / model.bits_of("kv")) * kv_bytes
             found["gpu_kv"] /= gpu_read_gb_s(machine) * 1e3
             found["gpu_scores"] = score_ops / vector / 1e6
-        if attention is not None and attention.kind == "hybrid":
-            found["linear_layer_us"] = slower * layers * (1 - 1 / attention.full_every)
+        if attention is not None and attention.kind in ("hybrid", "by_layer"):
+            found["linear_layer_us"] = slower * layers * attention.linear_share
         found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
     if host_bytes:
         term = "oblivious_read" if _oblivious(setting) else "host_read"

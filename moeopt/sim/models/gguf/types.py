@@ -18,7 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from moeopt.sim.models.attention import Attention, GroupedQuery, HybridAttention, LatentAttention
+from moeopt.sim.models.attention import (
+    Attention,
+    AttentionByLayer,
+    GroupedQuery,
+    HybridAttention,
+    LatentAttention,
+)
 from moeopt.sim.models.model_shape import ModelShape, TensorKind
 
 
@@ -84,20 +90,26 @@ def matrices(model: ModelShape) -> Iterator[Matrix]:
         for name, columns, rows in _attention(model, layer):
             yield Matrix(name, "attention", layer, columns, columns * rows)
         if layer not in with_experts:
-            dense = model.weights_of("dense") // model.dense_layers
-            yield from _feed_forward("", "dense", layer, hidden, dense)
+            yield from _feed_forward(model, "", "dense", layer, hidden, model.dense_weights)
             continue
         router = hidden * model.routed_experts
         yield Matrix("ffn_gate_inp", "router", layer, hidden, router)
         routed = model.routed_experts * model.expert_weights
+        latent = model.expert_hidden_size
         yield from _feed_forward(
-            "_exps", "experts", layer, hidden, routed, model.expert_intermediate_size
+            *(model, "_exps", "experts", layer, latent or hidden, routed),
+            model.expert_intermediate_size,
         )
-        yield from _feed_forward("_shexp", "shared", layer, hidden, model.shared_weights)
+        if latent:
+            yield Matrix("ffn_latent_down", "shared", layer, hidden, hidden * latent)
+            yield Matrix("ffn_latent_up", "shared", layer, latent, hidden * latent)
+        shared = model.shared_weights - 2 * hidden * (latent or 0)
+        yield from _feed_forward(model, "_shexp", "shared", layer, hidden, shared)
     yield Matrix("output", "head", None, hidden, model.weights_of("head"))
 
 
 def _feed_forward(
+    model: ModelShape,
     suffix: str,
     kind: TensorKind,
     layer: int,
@@ -105,13 +117,14 @@ def _feed_forward(
     weights: int,
     width: int | None = None,
 ) -> Iterator[Matrix]:
-    """Yield down, gate and up, of a third of the weights each."""
-    third = weights // 3
-    if not third:
+    """Yield down, gate (if there is one) and up, of as many weights each."""
+    each = weights // model.matrices
+    if not each:
         return
-    yield Matrix(f"ffn_down{suffix}", kind, layer, width or third // hidden, third)
-    yield Matrix(f"ffn_gate{suffix}", kind, layer, hidden, third)
-    yield Matrix(f"ffn_up{suffix}", kind, layer, hidden, third)
+    yield Matrix(f"ffn_down{suffix}", kind, layer, width or each // hidden, each)
+    if model.matrices == 3:
+        yield Matrix(f"ffn_gate{suffix}", kind, layer, hidden, each)
+    yield Matrix(f"ffn_up{suffix}", kind, layer, hidden, each)
 
 
 def _attention(model: ModelShape, layer: int) -> Iterator[tuple[str, int, int]]:
@@ -120,6 +133,10 @@ def _attention(model: ModelShape, layer: int) -> Iterator[tuple[str, int, int]]:
     shape: Attention | None = model.attention
     hidden = model.hidden_size
     if shape is None:
+        return
+    if isinstance(shape, AttentionByLayer):
+        for matrix in sorted(shape.of_layer(layer).matrices, key=lambda matrix: matrix.name):
+            yield matrix.name, matrix.columns, matrix.rows
         return
     if isinstance(shape, LatentAttention):
         query = shape.heads * (shape.nope_dim + shape.rope_dim)
@@ -132,6 +149,11 @@ def _attention(model: ModelShape, layer: int) -> Iterator[tuple[str, int, int]]:
         else:
             yield "attn_q", hidden, query
         yield "attn_v_b", shape.kv_rank, shape.heads * shape.value_dim
+        if shape.index_heads and shape.index_dim:
+            query = shape.index_heads * shape.index_dim
+            yield "indexer.attn_k", hidden, shape.index_dim
+            yield "indexer.attn_q_b", shape.query_rank or hidden, query
+            yield "indexer.proj", hidden, shape.index_heads
         return
     gate = 0
     if not isinstance(shape, GroupedQuery):
@@ -165,6 +187,8 @@ class Place:
         shape = self.model.attention
         if isinstance(shape, GroupedQuery | HybridAttention):
             return shape.heads // shape.kv_heads
+        if isinstance(shape, AttentionByLayer):
+            return shape.of_layer(self.layer).queries_per_key
         return 1
 
 
@@ -193,7 +217,7 @@ WHERE: dict[str, Callable[[Place], bool]] = {
 }
 """Where a rule holds; `nth` counts the matrices of a sort in the order of the file."""
 
-NEVER = ("ffn_gate_inp", "ssm_conv1d")
+NEVER = ("ffn_gate_inp", "ssm_conv1d", "shortconv.conv")
 """Matrices that stay F32 in every file."""
 
 

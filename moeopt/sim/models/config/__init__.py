@@ -1,0 +1,1 @@
+"""Parts of a Hugging Face ``config.json``: keys, attention, layers with experts, quantisation."""
