@@ -174,15 +174,18 @@ def test_the_page_on_counts_does_what_it_says(
     runpy.run_path("program.py", run_name="__main__")
     assert capsys.readouterr().out == expected
     commands = [line for block in SHELL.findall(text) for line in block.splitlines()]
-    assert len(commands) == 3
+    assert len(commands) == 4
     said = []
     for command in commands:
         program, *arguments = shlex.split(command.removeprefix("python -m "))
         called = {"moeopt": run, "benchmarks.traces": run_on_traces}[program]
         assert called(arguments) == 0, command
         said.append(capsys.readouterr().out)
-    [page] = re.findall(r"```sh\nmoeopt plan [^\n]*\n```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert_same_facts(said[0], page)
+    block = r"```sh\nmoeopt {} [^\n]*\n```\n\n```text\n(.*?)```"
+    [files] = re.findall(block.format("generate"), text, re.DOTALL)
+    [page] = re.findall(block.format("plan"), text, re.DOTALL)
+    assert said[0] == files
+    assert_same_facts(said[1], page)
 
 
 def test_the_page_on_held_out_runs_does_what_it_says(

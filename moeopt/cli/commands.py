@@ -118,7 +118,10 @@ COMMANDS = (
     ),
     Command(
         *("generate", "generate:app", MAKE),
-        "Make an instance of a problem from a machine, a model and a trace.",
+        "Make instances of a problem from a machine, a model and a trace.\n\n"
+        "Several layers or batches (--layer 1,5-7 or all, --batch 32,64) make an instance of each"
+        " combination in the folder of --out. A file that a folder has already is not replaced:"
+        " nothing is written then.",
         "moeopt generate tri_domain --machine trimoe --model deepseek-v2-lite"
         " --workload trimoe-skew --out made.json",
     ),

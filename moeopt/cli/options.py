@@ -105,7 +105,7 @@ def command(
     """Return a command in which a parameter of a class of options is its fields, an option each.
 
     The options have the fields' names, without the ``_s`` of seconds, types, defaults and help.
-    `more` are further options, which the function takes as a dict of that name.
+    `more` are further options, of which the function takes those given as a dict of that name.
     """
     signature = inspect.signature(function, eval_str=True)
     classes: dict[str, type[Options]] = {}
@@ -124,12 +124,14 @@ def command(
 
     def expanded(*arguments: object, **options: object) -> int:
         given = whole.bind(*arguments, **options)
+        said = {*given.arguments}
         given.apply_defaults()
         values = given.arguments
         for name, kind in classes.items():
             values[name] = kind(**{of.name: values.pop(of.name) for of in fields(kind)})
         if more:
-            values["more"] = {one.name: values.pop(one.name) for one in more}
+            told = {one.name: values.pop(one.name) for one in more}
+            values["more"] = {name: value for name, value in told.items() if name in said}
         first = [values.pop(one.name) for one in made if one.kind is one.POSITIONAL_ONLY]
         return function(*first, **values)
 
@@ -245,7 +247,9 @@ def labels(where: list[str] | None) -> dict[str, str]:
     return {label: value for label, _, value in pairs}
 
 
-def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
+def read_counts(
+    file: Path | None, where: list[str] | None, format: str | None = None
+) -> "Counts | None":
     """Return what ``--counts`` and ``--where`` say, None without them."""
     from moeopt.sim.traces.files import load_counts
 
@@ -255,7 +259,7 @@ def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
                 "chooses rows of a file of --counts, which is missing", field="--where"
             )
         return None
-    return load_counts(file, where=labels(where))
+    return load_counts(file, format, where=labels(where))
 
 
 def rich_console(*, stderr: bool = False, width: int | None = None) -> "Console":

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moeopt.sim.traces.trace import Trace
 
 
+FileFormat = Annotated[str | None, Parameter(help="Its format; by default told from the file.")]
 Experts = Annotated[
     int | None, Parameter(metavar="E", help="Per layer; default: highest id plus one.")
 ]
@@ -44,19 +45,20 @@ def info_command(
     batch: Annotated[int, Parameter(metavar="B", help="Tokens per decode step.")] = 256,
     experts: Experts = None,
     where: Where = None,
+    format: FileFormat = None,
     as_json: Json = False,
 ) -> int:
     """Print a trace's size, repeats, skew, reuse, similarities and cache hit rates.
 
     A file that holds counts only has skew and shares, nothing that needs the order of tokens.
     """
-    from moeopt.sim.traces.files import FORMATS, format_of
+    from moeopt.sim.traces.files import format_of, get_format
 
-    if where or not FORMATS[format_of(file, None)].trace:
-        sizes, summary = _of_counts(file, layer, experts, labels(where))
+    if where or not get_format(format_of(file, format)).trace:
+        sizes, summary = _of_counts(file, layer, experts, labels(where), format)
         repeats = None
     else:
-        sizes, summary, repeats = _of_trace(file, layer, batch, experts)
+        sizes, summary, repeats = _of_trace(file, layer, batch, experts, format)
     if as_json:
         again = None if repeats is None else repeats.to_dict()
         print_json(sizes | {"layer": layer, "repeats": again} | summary.to_dict())
@@ -73,25 +75,29 @@ def info_command(
 
 
 def _of_trace(
-    file: Path, layer: int | None, batch: int, experts: int | None
+    file: Path, layer: int | None, batch: int, experts: int | None, format: str | None
 ) -> tuple[dict[str, str | int], "Summary", "Repeats"]:
     from moeopt.sim.traces.files import read_trace
     from moeopt.sim.traces.repeats import find_repeats
     from moeopt.sim.traces.statistics.routing import Routing
     from moeopt.sim.traces.statistics.summary import summarise
 
-    trace = read_trace(file)
+    trace = read_trace(file, format)
     routing = Routing.of(trace, experts, None if layer is None else [layer])
     return _sizes(trace, routing), summarise(routing, batch), find_repeats(trace)
 
 
 def _of_counts(
-    file: Path, layer: int | None, experts: int | None, where: dict[str, str]
+    file: Path,
+    layer: int | None,
+    experts: int | None,
+    where: dict[str, str],
+    format: str | None,
 ) -> tuple[dict[str, str | int], "Summary"]:
     from moeopt.sim.traces.files import load_counts
     from moeopt.sim.traces.statistics.summary import summarise_counts
 
-    found = load_counts(file, experts=experts, where=where)
+    found = load_counts(file, format, experts=experts, where=where)
     uses = found.counts.sum(axis=0)
     if layer is not None:
         if not 0 <= layer < len(uses):
@@ -155,9 +161,7 @@ def convert_command(
     /,
     *,
     out: Out,
-    format: Annotated[
-        str | None, Parameter(help="Its format; by default told from the file.")
-    ] = None,
+    format: FileFormat = None,
     top_k: Annotated[
         int | None, Parameter(help="Experts per token, where the file does not say.")
     ] = None,

@@ -250,6 +250,12 @@ class Problem(Generic[InstanceT, SolutionT]):
         Whether the bars of `lanes` are sums over many steps.
     from_counts
         Whether instances can be generated from counts of tokens per expert.
+    from_routing
+        Whether a trace or a workload says anything of an instance.
+    from_machine
+        Whether a machine does; where not, it may be absent.
+    rounds_times
+        Whether instances have times that are rounded up to multiples of a quantum.
     """
 
     name: ClassVar[str]
@@ -266,6 +272,9 @@ class Problem(Generic[InstanceT, SolutionT]):
     unpriced: ClassVar[Mapping[str, str]] = {}
     lanes_are_sums: ClassVar[bool] = False
     from_counts: ClassVar[bool] = False
+    from_routing: ClassVar[bool] = True
+    from_machine: ClassVar[bool] = True
+    rounds_times: ClassVar[bool] = True
 
     OPTIONAL: ClassVar = ("restrictions", "holdout", "robust", "lanes", "execute")
     """Parts that a problem may lack, if `absent` says why."""

@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from moeopt.core.errors import InputError
 from moeopt.core.logs import logger_of
 from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB
@@ -21,6 +20,7 @@ from moeopt.sim.machines.runtimes.memory import (
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.traces.of_model import check_trace
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.limits import Deadline
@@ -36,10 +36,6 @@ from .residency import memory
 from .verdict import Verdict, verdict
 
 logger = logger_of(__name__)
-
-ENOUGH_CHOICES = 20
-"""Choices per expert from which on it is certain that some fall on the upper half of the numbers:
-numbers of experts say nothing of how popular they are."""
 
 
 def check(request: Request) -> None:
@@ -61,23 +57,6 @@ def check(request: Request) -> None:
     if isinstance(request.trace, Trace):
         check_trace(request.trace, request.model)
     check_memory(request)
-
-
-def check_trace(trace: Trace, model: ModelShape) -> None:
-    """Raise InputError unless the trace's layers and experts are the model's.
-
-    A trace does not say how many experts there are. That it is of a model with fewer is taken for
-    certain where in many choices not one is from the upper half.
-    """
-    layers, experts = len(model.moe_layers), model.routed_experts
-    seen = trace.experts_seen
-    few = 2 * seen <= experts and trace.topk_ids.size >= ENOUGH_CHOICES * experts
-    if trace.layers != layers or seen > experts or few:
-        own = f"{trace.layers} layers x {seen} experts (the highest number that occurs, plus one)"
-        raise InputError(
-            f"{own} are not those of {model.name}: {layers} x {experts}", where=trace.name
-        )
-    trace.check_fits(experts, model.top_k, layers)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.source import Source
+from moeopt.sim.source import ANY_MACHINE, Source
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
@@ -31,7 +31,7 @@ Option = bool | int | float | str | Path | None
 def generate(
     problem: str,
     *,
-    machine: Machine | str | Path,
+    machine: Machine | str | Path | None = None,
     model: ModelShape | str | Path,
     trace: Trace | None = None,
     workload: Workload | str | Path | None = None,
@@ -49,7 +49,8 @@ def generate(
     problem
         The problem's name.
     machine, model, workload
-        Objects, names of presets (``moeopt list machines``) or JSON files.
+        Objects, names of presets (``moeopt list machines``) or JSON files. bitwidth and replication
+        need no machine.
     trace
         A routing trace from `moeopt.load_trace`; either this, `workload` or `counts`.
     counts
@@ -74,7 +75,7 @@ def generate(
     Raises
     ------
     InputError
-        If any of them is unknown, invalid or does not fit the others.
+        If any of them is unknown, invalid, says nothing of the problem or does not fit the others.
 
     Examples
     --------
@@ -86,8 +87,9 @@ def generate(
     (16, 'deepseek-v2')
     """
     quantum = _quantum(problem, quantum_ns)
-    parts = get_machine(machine), get_model(model), trace, _workload(workload), counts
-    source = _checked(problem, Source(*parts, seed, quantum, name, notes))
+    parts = _machine(problem, machine), get_model(model), trace, _workload(workload), counts
+    named = machine is not None
+    source = _checked(problem, Source(*parts, seed, quantum, name, notes, named))
     return _made(problem, source, options)
 
 
@@ -95,7 +97,7 @@ def generate_twins(
     problem: str,
     *,
     later: int | None = None,
-    machine: Machine | str | Path,
+    machine: Machine | str | Path | None = None,
     model: ModelShape | str | Path,
     trace: Trace | None = None,
     workload: Workload | str | Path | None = None,
@@ -147,8 +149,9 @@ def generate_twins(
     if holdout is None:
         raise InputError(f"generate {problem}: a decision is made anew for all loads")
     quantum = _quantum(problem, quantum_ns)
-    parts = get_machine(machine), get_model(model), trace, _workload(workload)
-    source = _checked(problem, Source(*parts, None, seed, quantum, name, notes))
+    parts = _machine(problem, machine), get_model(model), trace, _workload(workload)
+    named = machine is not None
+    source = _checked(problem, Source(*parts, None, seed, quantum, name, notes, named))
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
         if later is not None:
@@ -192,9 +195,20 @@ def _quantum(problem: str, quantum_ns: int | None) -> int:
     if quantum_ns is None:
         return get_problem(problem).quantum_ns() or DEFAULT_QUANTUM_NS
     expect("quantum_ns", quantum_ns, int, np.integer, what="an integer")
+    if not get_problem(problem).rounds_times:
+        raise InputError(
+            "has no effect: no times are rounded", where=f"generate {problem}", field="quantum_ns"
+        )
     if not 1 <= quantum_ns <= MAX_NUMBER:
         raise InputError(f"must be from 1 to {MAX_NUMBER}, not {quantum_ns}", field="quantum_ns")
     return quantum_ns
+
+
+def _machine(problem: str, machine: Machine | str | Path | None) -> Machine:
+    """Return the machine that was given; any one where none is, and none is needed."""
+    if machine is None and get_problem(problem).from_machine:
+        raise InputError("is missing", where=f"generate {problem}", field="machine")
+    return get_machine(ANY_MACHINE if machine is None else machine)
 
 
 def _checked(problem: str, source: Source) -> Source:
@@ -207,6 +221,14 @@ def _checked(problem: str, source: Source) -> Source:
     taken_as_one = source.machine.taken_as_one
     if taken_as_one is not None and problem not in ("split", "replication"):
         warnings.warn(taken_as_one, MoeoptWarning, stacklevel=3)
+    if not get_problem(problem).from_routing:
+        for field in ("trace", "workload"):
+            if getattr(source, field) is not None:
+                raise InputError(
+                    "has no effect: nothing depends on which experts tokens choose",
+                    where=f"generate {problem}",
+                    field=field,
+                )
     if source.counts is None:
         return source
     expect("counts", source.counts, Counts, what="counts, from moeopt.load_counts")

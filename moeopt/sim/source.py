@@ -30,7 +30,8 @@ class Source:
     """The common input of all generators; exactly one of `trace`, `counts`, `workload` is given.
 
     `counts` are in one step and the model's; only generators that are `from_counts` take them.
-    `notes` is added to the provenance as it is: licence, origin, paper.
+    `notes` is added to the provenance as it is: licence, origin, paper. `names_machine` is False
+    where none was given, as the problem needs none; the provenance then has null in its place.
     """
 
     machine: Machine
@@ -42,6 +43,7 @@ class Source:
     quantum_ns: int = DEFAULT_QUANTUM_NS
     name: str | None = None
     notes: dict[str, object] | None = None
+    names_machine: bool = True
 
     def paced(self, ndp_rate: float) -> "Source":
         """Return the same with NDP units so many times as fast; memory stays as it is."""
@@ -83,7 +85,7 @@ class Source:
         The trace is None where nothing was taken from one.
         """
         return {
-            "machine": self.machine.name,
+            "machine": self.machine.name if self.names_machine else None,
             "model": self.model.name,
             "trace": None if trace is None else {"name": trace.name} | (trace.facts or {}),
             "seed": self.seed,
@@ -91,6 +93,9 @@ class Source:
             "rounding": f"costs rounded up to multiples of {self.quantum_ns} ns",
         } | (self.notes or {})
 
+
+ANY_MACHINE = "trimoe"
+"""Stands in a source where no machine says anything of an instance."""
 
 Made = TypeVar("Made", bound=InstanceEnvelope)
 Options = TypeVar("Options", bound=Frozen)
@@ -106,7 +111,7 @@ class Record(Frozen, extra="ignore"):
         every expert.
     """
 
-    machine: str
+    machine: str | None
     model: str
     seed: int = Field(strict=True, ge=0)
     options: dict[str, object]
@@ -124,8 +129,9 @@ class Record(Frozen, extra="ignore"):
         """Return what the instance was made of; None if machine or model is not the package's."""
         if self.model not in names("models"):
             return None
+        named = self.machine or ANY_MACHINE
         try:
-            machine = (get_machine if self.machine in names("machines") else compose)(self.machine)
+            machine = (get_machine if named in names("machines") else compose)(named)
         except InputError:
             return None
         return Source(
@@ -134,6 +140,7 @@ class Record(Frozen, extra="ignore"):
             seed=self.seed,
             quantum_ns=instance.quantum_ns or 1,
             name=instance.name,
+            names_machine=self.machine is not None,
         )
 
     def loads(self, experts: int) -> dict[str, list[int]]:

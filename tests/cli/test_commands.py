@@ -18,7 +18,7 @@ import moeopt
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.cli import TESTED_ORTOOLS, main, main_module, run
 from tests.rooms.core import Formulation
-from tests.rooms.problems import PROBLEMS
+from tests.rooms.problems import PROBLEMS, get_problem
 
 Capture = pytest.CaptureFixture[str]
 
@@ -186,9 +186,12 @@ def test_generate_makes_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
     command = ["generate", "tri_domain", "--machine", "trimoe", "--model", "glm-4.5-air"]
     command += ["--workload", "trimoe-skew", "--batch", "64", "--seed", "5"]
     assert run([*command, "--out", str(tmp_path / "a.json")]) == 0
-    assert run([*command, "--out", str(tmp_path)]) == 0
+    assert run([*command, "--out", f"{tmp_path}/"]) == 0
+    printed = capsys.readouterr().out.splitlines()
     assert run(command) == 0
     text = capsys.readouterr().out
+    folder = tmp_path / f"{json.loads(text)['name']}.json"
+    assert printed == [str(tmp_path / "a.json"), str(folder)]
     assert (tmp_path / "a.json").read_text() == text
     assert (tmp_path / f"{json.loads(text)['name']}.json").read_text() == text
 
@@ -204,7 +207,8 @@ SMALLER = {
 def test_generate_makes_an_instance_of_each_problem(problem: str, tmp_path: Path) -> None:
     """From a machine, a model and a workload, by the command, as `moeopt.load` reads it."""
     command = ["generate", problem, "--machine", "trimoe", "--model", "mixtral-8x7b"]
-    command += ["--workload", "olmoe-1b-7b", *SMALLER.get(problem, [])]
+    command += ["--workload", "olmoe-1b-7b"] if get_problem(problem).from_routing else []
+    command += SMALLER.get(problem, [])
     assert run([*command, "--out", str(tmp_path / "made.json")]) == 0
     assert moeopt.load(tmp_path / "made.json").problem == problem
 

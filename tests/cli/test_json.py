@@ -9,7 +9,7 @@ import pytest
 from tests.cli.test_help import LINES, OF_THE_MACHINE, folder  # noqa: F401
 from tests.rooms.cli import run
 
-WITHOUT = {*OF_THE_MACHINE, "generate", "machine fields"}
+WITHOUT = {*OF_THE_MACHINE, "machine fields"}
 
 ON_ONE = "rtx4090+ryzen-am5 --model qwen3-30b-a3b --bits Q4_K_M"
 ON_TWO = "2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M --context 8k"

@@ -132,9 +132,46 @@ def _keys() -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 0, 2**19) + rows
 
 
+def _long_rows(row: str, begin: str, end: str) -> bytes:
+    """Return 16 MiB of a text with rows, wrong at the end."""
+    rows = row * ((MOST_BYTES - len(begin) - len(end)) // len(row))
+    return (begin + rows + end + "!").encode()
+
+
+def _usage() -> bytes:
+    layers = (f'"{layer}":{{"65535":1}}' for layer in range(4096))
+    return ("{" + ",".join(layers) + "}").encode()
+
+
+def _bytes_as_counts() -> bytes:
+    """Return 16 million numbers of a byte, one of them wrong."""
+    stream = io.BytesIO()
+    numbers = np.ones((2**6, 2**6, 2**12 - 1), dtype=np.int8)
+    numbers[-1, -1, -1] = -5
+    np.save(stream, numbers)
+    return stream.getvalue()
+
+
+def _map_of_far_experts() -> bytes:
+    record = '{"step":%d,"expert_load":[[1,2]],"p2l_map":[[0,65535]]}\n'
+    return "".join(record % n for n in range(MOST_BYTES // 64)).encode()
+
+
 _ROUTE = '{{"type":"route","req_id":0,"token_idx":{},"layer":0,"topk_ids":[1]}}\n'
 
 DEAR: dict[str, dict[str, Callable[[], bytes]]] = {
+    "counts-array-npy": {"bytes": _bytes_as_counts},
+    "counts-lists-json": {"pairs": lambda: _long_rows("[1,2],", "[", "[1]]")},
+    "counts-usage-json": {"far experts": _usage},
+    "counts-jsonl": {
+        "steps": lambda: _lines('{{"step":{},"expert_load":[[1,2]]}}\n') + b"!",
+        "far experts": _map_of_far_experts,
+    },
+    "counts-wide-csv": {
+        "rows": lambda: b"layer,e0,e1\n" + _lines("{},1,1\n") + b"!",
+        "columns": lambda: ("layer," + ",".join(f"e{n}" for n in range(60000)) + "\n").encode(),
+    },
+    "trace-route-restarted": {"passes": lambda: _ROUTE.format(0).encode() * 240_000 + b"!"},
     "published-moe-trace-csv": {
         "tokens": lambda: _lines("{},0,1,2,3,4\n") + b"!",
         "runs": lambda: b"0,1,1,2,3,4\n" * (MOST_BYTES // 12) + b"!",

@@ -62,6 +62,15 @@ def _npy() -> bytes:
     return stream.getvalue()
 
 
+def _array(array: Any, name: str | None = None) -> bytes:
+    stream = io.BytesIO()
+    if name is None:
+        np.save(stream, np.array(array))
+    else:
+        np.savez_compressed(stream, **{name: np.array(array)})
+    return stream.getvalue()
+
+
 def _answer() -> bytes:
     stream = io.BytesIO()
     np.save(stream, np.array([[[0, 1]], [[1, 3]]], dtype=np.int16))
@@ -307,7 +316,49 @@ def _expert_shape() -> bytes:
     return header(_GGUF, dict.fromkeys(names, ((32, 32, 4), F32)))
 
 
+_LOADS = [[10, 1, 5, 2], [2, 8, 1, 3]]
+
+_RESTARTED = b"".join(
+    b'{"type": "route", "req_id": 0, "token_idx": %d, "layer": 0, "topk_ids": [%d, 3]}\n' % (n, n)
+    for n in (0, 1, 2, 0, 0)
+)
+
 READERS: dict[str, Reader] = {
+    "trace-array-npy": Reader(
+        "t.npy", partial(_array, [[[0, 1]], [[1, -1]], [[2, 3]]]), moeopt.load_trace
+    ),
+    "trace-array-npz": Reader(
+        "t.npz", partial(_array, [[[0, 1]], [[1, 3]]], "indices"), moeopt.load_trace
+    ),
+    "trace-route-restarted": Reader("t.jsonl", lambda: _RESTARTED, moeopt.load_trace),
+    "counts-array-npy": Reader("c.npy", partial(_array, _LOADS), moeopt.load_counts),
+    "counts-array-npz": Reader("c.npz", partial(_array, _LOADS, "x"), moeopt.load_counts),
+    "counts-json": Reader("c.json", lambda: _json({"logical_count": _LOADS}), moeopt.load_counts),
+    "counts-lists-json": Reader("c.json", lambda: _json(_LOADS), moeopt.load_counts),
+    "counts-records-json": Reader(
+        "c.json", lambda: _json([{"step": 1, "expert_load": _LOADS}]), moeopt.load_counts
+    ),
+    "counts-usage-json": Reader(
+        "c.json",
+        lambda: _json({"layer_0": {"expert_counts": {"expert_0": 5, "expert_1": 2}}}),
+        moeopt.load_counts,
+    ),
+    "counts-jsonl": Reader(
+        "c.jsonl",
+        lambda: _json(
+            {
+                "record_type": "eplb_load_stats",
+                "step": 7,
+                "expert_load": _LOADS,
+                "p2l_map": [[0, 1, 2, 1], [2, 1, 0, -1]],
+            }
+            | {"expert_load": [[10, 1, 5, 2], [2, 8, 1, 0]]}
+        ),
+        moeopt.load_counts,
+    ),
+    "counts-wide-csv": Reader(
+        "c.csv", lambda: b"layer,expert_0,expert_1\n0,5,7\n1,2,3\n", moeopt.load_counts
+    ),
     "trace-npz": Reader("t.npz", _npz, moeopt.load_trace),
     "published-exflow-npy": Reader("t.npy", _npy, partial(read_published, format="exflow-npy")),
     "trace-route-jsonl": Reader("t.jsonl", lambda: _ROUTES, moeopt.load_trace),

@@ -51,16 +51,23 @@ def test_folders_are_told_by_what_is_in_them(name: str, expected: str, tmp_path:
 
 
 def test_a_format_that_cannot_be_told_gets_the_list(tmp_path: Path) -> None:
-    """So does one that does not exist; both name the file."""
+    """With what was seen; so does one that does not exist. Both name the file."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b.csv").write_text("0,0,1\n")
     (tmp_path / "b.pt").write_text("")
-    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "notes.txt").write_text("hello\nyou")
     (tmp_path / "x.pkl").write_bytes(b"\x80\x04N.")
-    np.save(tmp_path / "x.npy", np.zeros((2, 3), dtype=int))
-    for name in ("a", ".", "notes.txt", "x.pkl", "x.npy"):
+    (tmp_path / "none").write_text("")
+    for name, what in (
+        ("a", "an empty folder"),
+        (".", 'a folder with "", ".csv", ".pkl", ".pt", ".txt"'),
+        ("notes.txt", 'a file that begins with "hello"'),
+        ("x.pkl", 'a file that begins with "\\\\x80'),
+        ("none", "an empty file"),
+    ):
         message = refusal(tmp_path / name)
-        assert message == f"format: cannot be told from the file; known: {', '.join(FORMATS)}"
+        assert message.startswith(f"format: cannot be told from {what}"), message
+        assert message.endswith(f"; known: {', '.join(FORMATS)}")
     message = refusal(tmp_path / "b.csv", format="excel")
     assert message == f"format: 'excel' is unknown; known: {', '.join(FORMATS)}"
 

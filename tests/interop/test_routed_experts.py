@@ -169,8 +169,8 @@ def test_ids_out_of_range_are_refused(tmp_path: Path) -> None:
 BAD_ANSWERS: dict[str, tuple[str, str]] = {
     "no routing": ('{"choices": [{"text": "a"}]}', "routed_experts: is missing in every answer"),
     "choices in words": ('{"choices": "a"}', "routed_experts: is missing in every answer"),
-    "a number": ("7", "answer 0: must be an object, not the value 7"),
-    "an empty list": ("[]", "routed_experts: is missing in every answer"),
+    "a number": ("7", "holds the value 7; known by keys such as choices"),
+    "an empty list": ("[]", "holds an empty list; known by keys such as choices"),
     "no JSON": ('{"choices": ', "not valid JSON at line 1 column 13"),
 }
 

@@ -108,7 +108,10 @@ def changed(array: NDArray[Any], value: float) -> NDArray[Any]:
 
 
 BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "no topk_ids": ({"seq_len": LENGTHS}, "topk_ids: is missing"),
+    "no topk_ids": (
+        {"seq_len": LENGTHS},
+        'holds "seq_len" (int32 of shape (3,)): which',
+    ),
     "float ids": ({"topk_ids": IDS.astype(float)}, "topk_ids: must be integers [token, layer, k]"),
     "times for ids": ({"topk_ids": IDS.astype("m8[s]")}, "topk_ids: must be integers"),
     "2-D ids": ({"topk_ids": IDS[0]}, "topk_ids: must be integers [token, layer, k], not uint8 of"),

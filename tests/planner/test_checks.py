@@ -10,8 +10,8 @@ from moeopt import InputError
 from tests.planner.small_plans import MODEL, planned_for, trace_of
 from tests.refusals import refused
 from tests.rooms.core import check_file, check_folder
-from tests.rooms.planner import check_trace, decision, predict
-from tests.rooms.sim import Trace, get_model
+from tests.rooms.planner import decision, predict
+from tests.rooms.sim import Trace, check_trace, get_model
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.layers": ("page as layers_page", "plan_layers"),
         "moeopt.planner.options": ("ExecutionOptions", "PlanOptions"),
         "moeopt.planner.page": ("page",),
-        "moeopt.planner.planned as planned": ("Planned", "check_trace"),
+        "moeopt.planner.planned as planned": ("Planned",),
         "moeopt.planner.predict as predict": (
             "Comparison",
             "Default",

@@ -105,7 +105,8 @@ def generate(source: Source, options: Options) -> Instance:
         raise InputError("residents: must be 0 in prefill, whose counts decide what is prefetched")
     trace = source.stretch(1, 2 * options.seq_len)  # the prompt, and as many decoded tokens
     if options.layer >= trace.layers:
-        raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
+        drawn = "" if source.workload is None else f": {trace.name} is drawn for so many layers"
+        raise InputError(f"layer: must be below {trace.layers}, not {options.layer}{drawn}")
     begin, step = _position(trace, options, source.seed)
     prompt = np.arange(begin, begin + options.seq_len)
     frequent = trace.counts(prompt, options.layer, model.routed_experts)
@@ -161,7 +162,7 @@ def _with_times(instance: Instance, record: Record, options: Options) -> Instanc
     """Return an instance with the times that options give to its experts and tokens."""
     stated = record.options | {name: getattr(options, name) for name in ASSUMED}
     tokens = np.array([expert.tokens for expert in instance.experts])
-    machine, model = get_machine(record.machine), get_model(record.model)
+    machine, model = get_machine(record.machine or ""), get_model(record.model)
     machine.require_ndp()
     times = _times(machine, model, tokens, options, instance.quantum_ns or QUANTUM_NS)
     rows = [

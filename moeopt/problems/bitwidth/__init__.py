@@ -40,6 +40,8 @@ class BitwidthProblem(Problem["Instance", "Solution"]):
     )
     exact = (ExactMethod("dp", ".dynamic_program", then="cp-sat"),)
     restrictions: ClassVar = {"granularity": "expert", "min_count": {}}
+    from_machine = False
+    rounds_times = False
     holdout = Phases("phase", ("prefill", "decode"))
     sample_rule = "prefix-split"
     absent: ClassVar = {"lanes": "widths are no schedule"}

@@ -140,6 +140,8 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
         widths = (1, 2, 3, 4) if named is None else named.bits
         options = options.model_copy(update={"bits": ",".join(map(str, widths))})
     bits = _numbers("bits", options.bits or "")
+    if source.workload is None and "tokens" in options.model_fields_set:
+        raise InputError("tokens: is for a workload; a trace has the tokens it has")
     trace = _trace(source, options)
     experts = source.model.routed_experts
     layers = options.layers or len(source.model.moe_layers) if trace is None else trace.layers

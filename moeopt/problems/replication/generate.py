@@ -112,6 +112,11 @@ def generate(source: Source, options: Options) -> Instance:
         If the trace does not fit the model or has no such windows or layer; with counts, if windows
         are asked for.
     """
+    said = options.model_fields_set
+    if options.work == "tokens" and "kernel" in said:
+        raise InputError('kernel: can be used with work "kernel" only')
+    if source.workload is None and options.drawn_windows is not None:
+        raise InputError("drawn_windows: is for a workload; a trace has the windows it has")
     if source.counts is not None:
         _refuse_windows(options)
         layers = source.counts.total()

@@ -37,6 +37,7 @@ class SplitProblem(Problem["Instance", "Solution"]):
     )
     exact = (ExactMethod("labels", ".labels", then="cp-sat"),)
     restrictions: ClassVar = {"order": None}
+    from_routing = False
     absent: ClassVar = {
         "holdout": "times and sizes do not depend on which experts a token chooses",
         "robust": "there are no loads to forecast",

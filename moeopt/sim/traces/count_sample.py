@@ -40,7 +40,7 @@ MAX_IDS = 2**25
 ROUNDS = 16
 """Times that every row trades; five trades per row are what Strona et al. found to be enough."""
 
-ALL_EXPERTS = ("imatrix-gguf", "sglang-pt")
+ALL_EXPERTS = ("imatrix-gguf", "sglang-pt", "count-array", "count-json", "count-jsonl")
 """Formats that have a number for every expert of the model; others may leave out those never used.
 """
 

@@ -6,18 +6,32 @@ Which formats are known, and which one a file is in.
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from pathlib import Path
 from types import NoneType
 from typing import TypeVar
 
 from moeopt.core.errors import InputError, MoeoptWarning, about, expect
+from moeopt.core.json_files import read_json
 from moeopt.core.plugins import entries, loaded
 from moeopt.core.untrusted import reading
-from moeopt.core.wording import unknown_name
-from moeopt.sim.traces.readers.checked import CountsOnlyError, read_head
+from moeopt.core.wording import LONGEST, shown, unknown_name
+from moeopt.sim.traces.readers.arrays import (
+    COUNT_NAMES,
+    array_kind,
+    read_count_array,
+    read_token_array,
+)
+from moeopt.sim.traces.readers.checked import MAX_TEXT_BYTES, CountsOnlyError, read_head
 from moeopt.sim.traces.readers.count_csv import read_count_csv
-from moeopt.sim.traces.readers.route_jsonl import read_route_jsonl
+from moeopt.sim.traces.readers.count_json import (
+    json_form,
+    read_count_json,
+    read_count_jsonl,
+    read_usage_json,
+)
+from moeopt.sim.traces.readers.route_jsonl import ROUTE, read_route_jsonl
 from moeopt.sim.traces.readers.runtimes import (
     read_imatrix,
     read_routed_json,
@@ -65,10 +79,22 @@ FORMATS = {
         read_sglang_trace,
         read_sglang_counts,
     ),
+    "token-array": Format("npy or npz of experts [token, layer, k]", read_token_array),
+    "count-array": Format(
+        "npy or npz of counts [layer, expert] or [step, layer, expert]", counts=read_count_array
+    ),
     "count-csv": Format(
-        "layer,expert,count[,frac_of_layer] or SGLang's old layer_id,expert_id,count",
+        "layer,expert,count[,frac_of_layer], SGLang's old layer_id,expert_id,count, or a column for"
+        " each expert",
         counts=read_count_csv,
     ),
+    "count-json": Format(
+        "lists of counts, alone or under a key such as logical_count", counts=read_count_json
+    ),
+    "count-jsonl": Format(
+        "one object per step with counts, as vLLM's statistics of EPLB", counts=read_count_jsonl
+    ),
+    "usage-json": Format("object of layers with counts by expert", counts=read_usage_json),
     "imatrix-gguf": Format(
         "importance matrix of llama.cpp (GGUF), counts only", counts=read_imatrix
     ),
@@ -118,9 +144,23 @@ def format_of(path: Path, given: str | None) -> str:
     if found is None:
         known = ", ".join(FORMATS)
         raise InputError(
-            f"cannot be told from the file; known: {known}", where=path, field="format"
+            f"cannot be told from {_seen(path)}; known: {known}", where=path, field="format"
         )
     return found
+
+
+def _seen(path: Path) -> str:
+    """Return what a file or folder shows whose format cannot be told."""
+    if path.is_dir():
+        kinds = sorted({file.suffix for file in islice(path.iterdir(), MOST_SEEN)})
+        return f"a folder with {', '.join(map(shown, kinds))}" if kinds else "an empty folder"
+    head = read_head(path, LONGEST)
+    first = head.splitlines()[0].decode(errors="backslashreplace") if head else ""
+    return f"a file that begins with {shown(first)}" if head else "an empty file"
+
+
+MOST_SEEN = 1000
+"""How many files of a folder are looked at for what a message says of it."""
 
 
 def _of_folder(path: Path) -> str | None:
@@ -137,23 +177,45 @@ def _of_file(path: Path) -> str | None:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix == ".npz":
         names = npz_names(path)
-        request = "routed_experts" in names and "topk_ids" not in names
-        return "routed-experts-npz" if request else "topk-npz"
+        if "topk_ids" in names or not names:
+            return "topk-npz"
+        return "routed-experts-npz" if "routed_experts" in names else array_kind(path)
+    if suffix == ".npy" and path.suffix.lower() == suffix:
+        return array_kind(path)
+    if suffix == ".json":
+        return _of_json(path)
     plain = {".pt": "sglang-pt", ".pth": "sglang-pt", ".csv": "count-csv", ".gguf": "imatrix-gguf"}
-    plain[".json"] = "routed-experts-json"
     return plain.get(suffix) or _of_content(read_head(path), suffix)
+
+
+def _of_json(path: Path) -> str:
+    """Return the format of a JSON file: by its first bytes, or else by its outermost keys."""
+    head = read_head(path, HEAD_BYTES)
+    if any(field in head for field in OF_ANSWERS):
+        return "routed-experts-json"
+    return json_form(path, read_json(path, MAX_TEXT_BYTES))
+
+
+HEAD_BYTES = 2**16
+"""How much of a JSON file is searched for the keys of answers before all of it is read."""
 
 
 def _of_content(head: bytes, suffix: str) -> str | None:
     """Return the format of a text by its first bytes, or of an unknown suffix by its magic."""
     if suffix == ".jsonl":
-        answer = any(field in head for field in OF_ANSWERS)
-        return "routed-experts-json" if answer else "route-jsonl"
+        if any(field in head for field in OF_ANSWERS):
+            return "routed-experts-json"
+        is_route = any(f'"{field}"'.encode() in head for field in ROUTE)
+        counted = not is_route and any(field in head for field in OF_COUNTS)
+        return "count-jsonl" if counted else "route-jsonl"
     return "imatrix-gguf" if head.startswith(b"GGUF") else None
 
 
 OF_ANSWERS = (b'"routed_experts"', b'"meta_info"', b'"choices"')
 """Keys by which a line is known for a runtime's answer."""
+
+OF_COUNTS = (b'"eplb_load_stats"', *(f'"{name}"'.encode() for name in COUNT_NAMES))
+"""Words by which a line is known for the counts of a step."""
 
 
 Read = TypeVar("Read", Trace, Counts)
@@ -229,6 +291,7 @@ def read_routing(
     path: str | Path,
     where: Mapping[str, str] | None = None,
     read: Callable[[Path], Trace] = read_trace,
+    format: str | None = None,
 ) -> Trace | Counts:
     """Read a trace, or counts where a file holds no more.
 
@@ -238,6 +301,8 @@ def read_routing(
         As for `load_counts`; with `where` the file is one of counts.
     read
         What reads a trace: `read_trace`, or `load_trace`, which warns of repeats.
+    format
+        As for `load_counts`, where a file holds no more.
 
     Returns
     -------
@@ -251,11 +316,11 @@ def read_routing(
     """
     path = Path(path)
     if where:
-        return load_counts(path, where=where)
+        return load_counts(path, format, where=where)
     try:
         return read(path)
     except CountsOnlyError:
-        return load_counts(path)
+        return load_counts(path, format)
 
 
 def load_counts(

@@ -120,7 +120,8 @@ class LayerWindows:
         most = MAX_SYNTHETIC_TOKENS // options.batch
         trace = source.trace_of(options.batch, min(drawn + offline, max(most, drawn)))
         if options.layer >= trace.layers:
-            raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
+            why = "" if source.workload is None else f": {trace.name} has so many layers"
+            raise InputError(f"layer: must be below {trace.layers}, not {options.layer}{why}")
         members = all_step_tokens(trace, options.batch, options.batching)
         total = len(members) if source.workload is None else drawn
         return cls(trace, options, source.model.routed_experts, members, total)

@@ -1,5 +1,8 @@
 """Counts as CSV: ``layer,expert,count`` with an optional share, as llama.cpp's tools write them.
 
+Or wide, with a row for each layer and a column for each expert: ``layer,expert_0,expert_1,...``, or
+``,0,1,...`` as pandas writes a frame.
+
 SGLang's old recorder wrote ``layer_id,expert_id,count``, one file per rank: a folder is summed.
 Lines that begin with ``#`` are comments, the header may be absent, rows that occur again add up,
 and expert -1 stands for the shared experts, which are not part of the counts. Further columns with
@@ -8,7 +11,7 @@ names are labels: the rows that are read must agree in them.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,6 +41,9 @@ ROW = MAX_EXPERT + 2
 """Experts that a layer may have, the shared ones among them."""
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+_COLUMN = re.compile(r"(?:e|experts?)?[ _.-]?([0-9]{1,5})")
+"""What the column of an expert is called in a wide table."""
 
 
 def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) -> Counts:
@@ -94,7 +100,7 @@ def _rows(path: Path, where: Mapping[str, str]) -> Iterator[tuple[int, int, int]
                 if chosen is not None and labels != chosen:
                     raise InputError(f"{place}: {_choice(chosen, labels)}")
                 chosen = labels
-                yield _row(place, header, fields)
+                yield from _counts_of_row(place, header, fields)
         first = False
     for name in where:
         if name not in header.labels:
@@ -106,31 +112,49 @@ def _rows(path: Path, where: Mapping[str, str]) -> Iterator[tuple[int, int, int]
 class Header:
     """What the columns are: the names of the first known ones, and label -> column of the others.
 
-    Without a header line the first three columns are layer, expert and count.
+    Without a header line the first three columns are layer, expert and count. `experts` has expert
+    -> column in a wide table, where there is none for expert and count.
     """
 
     columns: tuple[str, ...]
     labels: dict[str, int]
+    experts: dict[int, int] = field(default_factory=dict)
 
     def labels_of(self, place: str, fields: list[str]) -> dict[str, str]:
         """Return a row's labels, after checking how many fields it has."""
         least = len(self.columns)
-        most = least if self.labels else max(least, 4)
+        most = least if self.labels or self.experts else max(least, 4)
         if not least <= len(fields) <= most:
             wanted = str(least) if least == most else f"{least} or {most}"
-            raise InputError(f"{place}: must have {wanted} fields, not {len(fields)}")
+            hint = "" if len(fields) <= most else "; a header line says what columns are"
+            raise InputError(f"{place}: must have {wanted} fields, not {len(fields)}{hint}")
         return {name: fields[column] for name, column in self.labels.items()}
 
 
 def _header(path: Path, fields: list[str]) -> Header:
-    named = tuple(field.lower() for field in fields)
+    named = tuple(name.lower() for name in fields)
     plain = tuple(name.removesuffix("_id") for name in named)
     needed = ("layer", "expert", "count")
-    if len(set(plain)) < len(plain) or not set(needed) <= set(plain):
-        wanted = "layer,expert,count[,frac_of_layer]"
-        raise InputError(f"{path}: header: must be {wanted}, not {shown(','.join(fields))}")
-    others = {name: column for column, name in enumerate(plain) if name not in (*needed, *SHARES)}
-    return Header(plain, others)
+    if len(set(plain)) == len(plain) and set(needed) <= set(plain):
+        used = (*needed, *SHARES)
+        return Header(plain, {name: at for at, name in enumerate(plain) if name not in used})
+    wide = _wide_header(plain)
+    if wide is None:
+        known = "layer,expert,count[,frac_of_layer] or layer,expert_0,expert_1,..."
+        raise InputError(f"{path}: header: is {shown(','.join(fields))}; known: {known}")
+    return wide
+
+
+def _wide_header(plain: tuple[str, ...]) -> Header | None:
+    """Return the header of a table with a column for each expert; None if it is none."""
+    columns = ("layer", *plain[1:]) if plain[:1] == ("",) else plain
+    found = {at: match for at, name in enumerate(columns) if (match := _COLUMN.fullmatch(name))}
+    experts = {int(match[1]): at for at, match in found.items()}
+    distinct = len(set(columns)) == len(columns) and len(experts) == len(found)
+    if not experts or not distinct or "layer" not in columns or max(experts) > MAX_EXPERT:
+        return None
+    labels = {name: at for at, name in enumerate(columns) if name != "layer" and at not in found}
+    return Header(columns, labels, experts)
 
 
 def _choice(one: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -139,13 +163,20 @@ def _choice(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     return f"{name}: has {values}, which do not add up; choose with where, e.g. {name}=..."
 
 
-def _row(place: str, header: Header, fields: list[str]) -> tuple[int, int, int]:
-    ranges = {"layer": (0, MAX_LAYER), "expert": (SHARED, MAX_EXPERT), "count": (0, MAX_COUNT)}
-    values = []
-    for name, (low, high) in ranges.items():
-        text = fields[header.columns.index(name)]
-        if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
-            reason = f"must be an integer from {low} to {high}, not {shown(text)}"
-            raise InputError(f"{place}: {name}: {reason}")
-        values.append(int(text))
-    return values[0], values[1], values[2]
+def _counts_of_row(place: str, header: Header, fields: list[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield (layer, expert, count) of a row, of which a wide table has many."""
+    at = header.columns.index
+    layer = _number(place, "layer", fields[at("layer")], 0, MAX_LAYER)
+    if not header.experts:
+        expert = _number(place, "expert", fields[at("expert")], SHARED, MAX_EXPERT)
+        yield layer, expert, _number(place, "count", fields[at("count")], 0, MAX_COUNT)
+    for expert, column in header.experts.items():
+        name = header.columns[column]
+        yield layer, expert, _number(place, name, fields[column], 0, MAX_COUNT)
+
+
+def _number(place: str, name: str, text: str, low: int, high: int) -> int:
+    if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
+        reason = f"must be an integer from {low} to {high}, not {shown(text)}"
+        raise InputError(f"{place}: {name}: {reason}")
+    return int(text)

@@ -2,6 +2,10 @@
 
 ``{"type": "route", "req_id": .., "token_idx": .., "layer": .., "topk_ids": [..], "topk_weights":
 [..]}``; objects of another type are left alone. A ``phase`` of "prefill" or "decode" is understood.
+
+``token_idx`` numbers a request's tokens, or begins anew with each forward pass. It does the latter
+where a request has an index twice: then lines stand in the order of the passes, and a pass has
+consecutive indices in each layer.
 """
 
 from collections.abc import Iterator
@@ -77,6 +81,9 @@ def items(values: object, where: str, kind: type, word: str) -> list[Any]:
     return values
 
 
+ROUTE = frozenset({"token_idx", "layer", "topk_ids"})
+"""What a line must say of a token; one that says nothing of it is no route."""
+
 PHASES = {None: -1, "prefill": 0, "decode": 1}
 
 
@@ -102,7 +109,7 @@ def read_route_jsonl(path: Path, top_k: int | None = None) -> Trace:
         raise InputError(f"{path}: holds no routes")
     if rows.weights and len(rows.weights) != len(rows.ids):
         raise InputError(f"{path}: topk_weights: is missing in some lines")
-    keys = np.array(rows.keys, dtype=np.int64)
+    keys = _numbered_on(path, np.array(rows.keys, dtype=np.int64))
     order = np.lexsort(keys.T[::-1])
     keys = keys[order]
     layers = np.unique(keys[:, 2])
@@ -122,6 +129,9 @@ def read_route_jsonl(path: Path, top_k: int | None = None) -> Trace:
 
 
 def _add(rows: _Rows, line: JsonObject, where: str) -> None:
+    if not ROUTE & line.keys():
+        there = ", ".join(map(shown, [*line][:5])) or "none"
+        raise InputError(f"{where}: has the keys {there}; a route has {', '.join(sorted(ROUTE))}")
     request = line.get("req_id", 0)
     if type(request) not in (str, int):
         raise InputError(f"{where}: req_id: must be a text or an integer, not {shown(request)}")
@@ -143,6 +153,30 @@ def _add(rows: _Rows, line: JsonObject, where: str) -> None:
     rows.keys.append((rows.requests.setdefault(request, len(rows.requests)), token, layer))
     rows.ids.append(ids)
     rows.phases.append(PHASES[phase])
+
+
+def _numbered_on(path: Path, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return keys in which each request's tokens are numbered from its first pass to its last.
+
+    They stay as they are where no request has a token of a layer twice.
+    """
+    ordered = keys[np.lexsort(keys.T[::-1])]
+    if not (ordered[1:] == ordered[:-1]).all(axis=1).any():
+        return keys
+    by_layer = np.lexsort((np.arange(len(keys)), keys[:, 2], keys[:, 0]))  # in the file's order
+    request, token, layer = keys[by_layer].T
+    begins = np.append(True, (np.diff(request) != 0) | (np.diff(layer) != 0))
+    odd = ~begins & (np.append(1, np.diff(token)) > 1)  # an index that does not rise: a new pass
+    if odd.any():
+        at = int(np.flatnonzero(odd)[0])
+        which = f"token {token[at]} of layer {layer[at]}"
+        reason = f"stands after token {token[at - 1]}, and some token stands twice"
+        raise InputError(f"{path}: token_idx: {which} {reason}")
+    first = np.flatnonzero(begins)
+    place = np.arange(len(keys)) - np.repeat(first, np.diff(np.append(first, len(keys))))
+    numbered = keys.copy()
+    numbered[by_layer, 1] = place
+    return numbered
 
 
 def _check_complete(path: Path, keys: NDArray[np.int64], layers: NDArray[np.int64]) -> int:

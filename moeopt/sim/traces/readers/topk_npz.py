@@ -61,6 +61,63 @@ def npz_names(path: Path) -> set[str]:
             return set()
 
 
+def npz_arrays(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+    """Return shape and type of the arrays of an npz file by name; none of them is read.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no such file, or has more than `MOST_ARRAYS`.
+    """
+    check_size(path)
+    found = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
+            if len(members) > MOST_ARRAYS:
+                raise InputError(f"{path}: has {len(members)} arrays, more than {MOST_ARRAYS}")
+            for member in members:
+                with archive.open(member) as stream:
+                    shape, _, dtype = _read_header(stream, f"{path}: {shown(member.filename)}")
+                found[member.filename.removesuffix(".npy")] = (shape, dtype)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except InputError:
+        raise
+    except Exception as error:  # zipfile and numpy raise a dozen kinds on hostile bytes
+        raise InputError(f"{path}: not a usable npz file: {_first_line(error)}") from None
+    return found
+
+
+MOST_ARRAYS = 256
+"""Most arrays of a file whose names are not known beforehand."""
+
+
+def read_npy(path: Path) -> NDArray[np.generic]:
+    """Return the array of an npy file; it must be as long as it declares.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no such file.
+    """
+    check_size(path)
+    with reading(path), path.open("rb") as stream:
+        try:
+            shape, _, dtype = _read_header(stream, str(path))
+            declared = math.prod(shape) * dtype.itemsize
+            held = path.stat().st_size - stream.tell()
+            if declared != held:
+                raise InputError(f"declares {declared} bytes and holds {held}", where=path)
+            stream.seek(0)
+            array: NDArray[np.generic] = np.load(stream, allow_pickle=False)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # numpy raises several kinds on hostile bytes
+            raise InputError(f"not a usable npy file: {_first_line(error)}", where=path) from None
+    return array
+
+
 def npy_from_bytes(payload: bytes, where: str) -> NDArray[np.generic]:
     """Return the array that stands in npy form in `payload`; `where` begins the error messages.
 
@@ -105,11 +162,18 @@ def _refuse_bombs(path: Path, archive: zipfile.ZipFile, keys: Sequence[str]) -> 
 
 def _declared(stream: IO[bytes], where: str) -> int:
     """Return how many bytes the array at the start of a stream says that it has."""
+    shape, _, dtype = _read_header(stream, where)
+    return math.prod(shape) * dtype.itemsize
+
+
+def _read_header(
+    stream: IO[bytes], where: str
+) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Return shape, whether columns come first, and type of the array at the start of a stream."""
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
         raise InputError(f"{where}: npy version {version} is not known")
-    shape, _, dtype = _parsed(stream, version)
-    return math.prod(shape) * dtype.itemsize
+    return _parsed(stream, version)
 
 
 def _parsed(
