@@ -158,6 +158,14 @@ COMMANDS = (
         "moeopt machine set trimoe dram.capacity_gb=96GiB --out mine.json",
     ),
     Command(
+        *("machine read", "machine:read_command", MACHINE),
+        "Read what tools printed about a machine: facts, and the machine that they describe.\n\n"
+        "Of lscpu, /proc/cpuinfo and meminfo, dmidecode -t memory, numactl -H, nvidia-smi (the"
+        " table, -L, -q or --query-gpu), system_profiler SPHardwareDataType, STREAM, Intel MLC and"
+        " llama.cpp's log; several may stand in one file.",
+        "moeopt machine read lscpu.txt --out mine.json",
+    ),
+    Command(
         *("machine fields", "machine:fields_command", MACHINE),
         "Print every GPU and host that has a name, and what each field of a machine file means.",
         "moeopt machine fields",

@@ -16,6 +16,7 @@ from .options import Json, Model, command, print_json, print_table, stem
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
+    from moeopt.sim.machines.pasted.conclude import Concluded
     from moeopt.sim.machines.runtimes.calibration import Calibrated
 
 
@@ -83,6 +84,95 @@ def set_command(
     if as_json:
         _print(written, as_json)
     return 0
+
+
+@command
+def read_command(
+    files: Annotated[
+        list[str],
+        Parameter(
+            help="Text that tools printed, one or several of them; - is standard input.",
+            allow_leading_hyphen=True,
+        ),
+    ],
+    /,
+    *,
+    machine: Annotated[
+        str, Parameter(help="The machine, where the text does not name CPU and GPU.")
+    ] = "",
+    out: Annotated[Path | None, Parameter("--out", help="Machine file to write.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Read what tools printed about a machine; print facts, and the machine that follows."""
+    from moeopt.sim.machines.pasted.conclude import conclude
+    from moeopt.sim.machines.pasted.read import facts_of
+
+    for name in files:
+        if name.startswith("-") and name != "-":
+            raise InputError("is no option of moeopt machine read", field=name)
+    if out is not None:
+        check_place(out)
+    found = conclude(facts_of((name, _pasted(name)) for name in files), machine)
+    if out is not None:
+        made = found.described()
+        if made is None:
+            why = "; ".join(found.notes) or "CPU and GPU are not named"
+            raise InputError(f"needs --machine: {why}", field="--out")
+        write_machine(made.model_copy(update={"name": stem(out)}), out)
+    if as_json:
+        print_json(_concluded_as_dict(found))
+    else:
+        _print_concluded(found, out)
+    return 0
+
+
+def _pasted(name: str) -> str:
+    """Return the text of a file or of standard input."""
+    from moeopt.core.untrusted import read_bytes
+    from moeopt.sim.machines.pasted.facts import MOST_BYTES, decoded
+
+    if name == "-":
+        return decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "-")
+    return decoded(read_bytes(Path(name), MOST_BYTES), name)
+
+
+def _concluded_as_dict(found: "Concluded") -> dict[str, object]:
+    facts = [
+        {"fact": one.name, "value": one.value, "unit": one.unit, "source": one.source}
+        for one in found.facts
+    ]
+    changes = {field: value for field, (value, _) in found.changes.items()}
+    return {
+        "facts": facts,
+        "machine": found.machine,
+        "changes": changes,
+        "notes": [*found.notes],
+    }
+
+
+def _plain(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.10g}"
+
+
+def _print_concluded(found: "Concluded", out: Path | None) -> None:
+    rows = [(one.name, _plain(one.value), one.unit, one.source) for one in found.facts]
+    cells = [
+        [terminal_text(cell) for cell in row] for row in (("fact", "value", "", "read"), *rows)
+    ]
+    widths = [max(len(line[column]) for line in cells) for column in range(3)]
+    for line in cells:
+        print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[3], sep="  ")
+    print()
+    for note in found.notes:
+        print(terminal_text(note))
+    changes = [f"{field}={_plain(value)}" for field, (value, _) in found.changes.items()]
+    if out is not None:
+        print(f"written: {out}")
+    elif found.machine is not None and not changes:
+        print(f"--machine {shlex.quote(found.machine)}")
+    elif changes:
+        words = [found.machine or "MACHINE", *changes, "--out", "mine.json"]
+        print(shlex.join(["moeopt", "machine", "set", *words]))
 
 
 @command
@@ -235,13 +325,18 @@ def calibrate_command(
     points: Annotated[
         Path,
         Parameter(
-            help="CSV: model, bits, runtime, n_cpu_moe, context, tokens_per_s; or llama-bench's"
-            " JSON.",
+            help="CSV: model, bits, runtime, n_cpu_moe, context, tokens_per_s; or what llama-bench"
+            " (md, json, jsonl, csv) or llama-sweep-bench wrote.",
         ),
     ],
     out: Annotated[Path, Parameter(help="Machine file to write.")],
     model: Annotated[str, Parameter(help="The model, where the points do not name it.")] = "",
     bits: Annotated[str, Parameter(help="Its bits, where the points do not say.")] = "",
+    runtime: Annotated[str, Parameter(help="For llama-sweep-bench; default: ik_llama.cpp.")] = "",
+    n_cpu_moe: Annotated[
+        int | None,
+        Parameter(help="For llama-sweep-bench: blocks whose experts the CPU computed."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Fit the overheads of runtimes to two or more measured speeds; print what is left over."""
@@ -251,7 +346,8 @@ def calibrate_command(
 
     found = get_machine(machine)
     check_place(out)
-    measured = read_measurements(points, model=model, bits=bits)
+    given: dict[str, str] = {"model": model, "bits": bits, "runtime": runtime}
+    measured = read_measurements(points, **given, n_cpu_moe=n_cpu_moe)
     calibrated = calibrate(found, measured)
     write_machine(calibrated.machine.model_copy(update={"name": stem(out)}), out)
     if as_json:

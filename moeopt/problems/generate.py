@@ -13,6 +13,7 @@ from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.problem import Phases
 from moeopt.core.wording import input_error, meant, suggested
+from moeopt.problems.needs import check_needs
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
@@ -218,6 +219,7 @@ def _checked(problem: str, source: Source) -> Source:
         raise InputError(f"must not be negative, not {source.seed}", field="seed")
     if source.trace is not None:
         expect("trace", source.trace, Trace, what="a trace, from moeopt.load_trace")
+    check_needs(problem, source.machine)
     taken_as_one = source.machine.taken_as_one
     if taken_as_one is not None and problem not in ("split", "replication"):
         warnings.warn(taken_as_one, MoeoptWarning, stacklevel=3)

@@ -38,6 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
         "qwen3-30b-a3b,4.5,llama.cpp,48,512,30\nqwen3-30b-a3b,4.5,llama.cpp,40,512,34\n"
     )
+    (folder / "lscpu.txt").write_text(
+        "Model name: AMD EPYC 9355 32-Core Processor\nCore(s) per socket: 32\nSocket(s): 1\n"
+    )
     made = ["generate", "placement", "--machine", "trimoe", "--model", "mixtral-8x7b"]
     made += ["--workload", "olmoe-1b-7b", "--steps", "20", "--later", "10"]
     out = ["--out", str(folder / "train.json"), "--later-out", str(folder / "test.json")]

@@ -24,7 +24,15 @@ from tests.interop.torch_files import saved
 from tests.rooms.certificates import certificate
 from tests.rooms.exporters import read_answer, read_copies, read_sol
 from tests.rooms.problems import PROBLEMS, get_problem
-from tests.rooms.sim import Workload, find, get_model, load_loss_table
+from tests.rooms.sim import (
+    Workload,
+    conclude,
+    decoded,
+    facts_of,
+    find,
+    get_model,
+    load_loss_table,
+)
 from tests.rooms.study import Libraries, Store, assume, read_campaign
 
 ROOT = Path(__file__).parents[2]
@@ -308,6 +316,19 @@ _PLAN = {
     "window": "given", "pcie_window_ns": 5, "times": {"attention_ns": [7, 8], "step_ns": 9},
 }  # fmt: skip
 
+_PASTED = ROOT / "tests/sim/data/pasted"
+
+
+def _read_speeds(path: Path) -> object:
+    return moeopt.read_measurements(path, model="qwen3-30b-a3b", n_cpu_moe=48)
+
+
+def _read_pasted(path: Path) -> object:
+    """Read what a tool printed as `moeopt machine read --out` does."""
+    found = conclude(facts_of([(str(path), decoded(path.read_bytes(), str(path)))]))
+    return found.described() or found
+
+
 _BENCH = ROOT / "tests/sim/data/llama_bench/threads_prompt_depth.json"
 
 
@@ -433,6 +454,14 @@ READERS: dict[str, Reader] = {
     "provenance": Reader("i.json", partial(_instance, "tri_domain"), _read_provenance),
     "certificate-model": Reader("m.json", _model_file, _read_model),
     "best-known": Reader("best_known.json", _best, _read_best),
+}
+READERS |= {
+    f"measurements-{path.name}": Reader(path.name, path.read_bytes, _read_speeds)
+    for path in sorted((ROOT / "tests/sim/data/llama_bench").glob("[bs]*"))
+}
+READERS |= {
+    f"pasted-{path.stem}": Reader("p.txt", path.read_bytes, _read_pasted)
+    for path in sorted(_PASTED.glob("*.txt"))
 }
 READERS |= {
     f"instance-{problem}": Reader("i.json", partial(_instance, problem), moeopt.load)

@@ -26,6 +26,9 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.machines.fields": ("describe_fields", "fields_of"),
         "moeopt.sim.machines.layer_cost": ("attention_s", "layer_costs", "shared_experts_s"),
         "moeopt.sim.machines.machine": ("Machine",),
+        "moeopt.sim.machines.pasted.conclude": ("conclude",),
+        "moeopt.sim.machines.pasted.facts": ("decoded",),
+        "moeopt.sim.machines.pasted.read": ("facts_of",),
         "moeopt.sim.machines.profile as profile_module": (
             "Bench",
             "GpuRates",

@@ -1,14 +1,17 @@
 """What holds for every problem's generator: the same again, back from a file, seeds count."""
 
+import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import moeopt
+from moeopt import InputError
 from tests.refusals import refused
-from tests.rooms.problems import get_problem
+from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.study import assume
 from tests.sim.traces_drawn import skewed_trace
 
@@ -115,3 +118,26 @@ def test_an_instance_can_be_made_again_under_another_assumption(problem: str, so
         value = next(value for value in assumption.values if value != assumption.default)
         for change in ({"dimms": 20}, {"provenance": None}):
             assert assume(instance.model_copy(update=change), name, value) is None, name
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_machine_that_lacks_a_part_is_told_what_fits(name: str) -> None:
+    """The problem, the part, and the problems that this machine can have: those are made."""
+    options = {"cache": {"tokens": 20}, "joint": {"steps": 2}, "placement": {"steps": 2}}
+    given = {"model": "mixtral-8x7b", "workload": "olmoe-1b-7b", **options.get(name, {})}
+    for machine in ("rtx4090+ryzen-am5", "ryzen-am5"):
+        said = refusal(moeopt.generate, name, machine=machine, **given)
+        there = refusal(moeopt.generate, "tri_domain", machine=machine, **given)
+        fit = there.rpartition("fit this machine: ")[2].split(", ")
+        assert (name in fit) == (not said), said
+        if said:
+            assert re.match(rf"generate {name}: \w+: machine {re.escape(machine)} has no ", said)
+
+
+def refusal(function: Callable[..., object], *given: object, **options: object) -> str:
+    """Return why a function refuses, nothing if it does not."""
+    try:
+        function(*given, **options)
+    except InputError as error:
+        return str(error)
+    return ""

@@ -331,3 +331,23 @@ def test_many_unknown_keys_are_one_short_line(tmp_path: Path) -> None:
     assert said.count("there are gpu.name, ") == 1
     assert "; likewise gpu.wrong" in said
     assert said.endswith(" more")
+
+
+@pytest.mark.parametrize(
+    ("called", "name", "told"),
+    [
+        ("zai-org/GLM-4.5-Air", "glm-4.5-air", False),
+        ("GLM-4.5-Air", "glm-4.5-air", False),
+        ("openai/gpt-oss-120b", "gpt-oss-120b", False),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen3-235b-a22b", True),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b", True),
+    ],
+)
+def test_models_are_named_as_on_hugging_face(
+    called: str, name: str, told: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A tuned one has the sizes of its base, which is told; other widths are another model."""
+    assert get_model(called).name == name
+    assert ["is taken for model" in str(one.message) for one in recwarn] == [True] * told
+    with pytest.raises(InputError, match="did you mean glm"):
+        get_model("zai-org/GLM-4.5-Air-FP8")

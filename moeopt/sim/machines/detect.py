@@ -181,7 +181,7 @@ def _describe_gpu(draft: _Draft, system: System, measure: bool) -> None:
     among = f": the first of {gpu.count}" if gpu is not None and gpu.count > 1 else ""
     draft.put("gpu.name", name, said + among)
     draft.put("gpu.hbm_gb", memory, said)
-    part = parts.gpu_called(name)
+    part = parts.gpu_called(name, memory)
     if part is not None:
         like = parts.gpu_part(part)
         for key in ("peak_tflops", "hbm_gb_s"):
@@ -206,7 +206,7 @@ def _describe_several(draft: _Draft, cpu: CpuFacts | None, system: System) -> No
         gpus = []
         for one in found:
             gpu = {**first, "name": one.name, "hbm_gb": one.memory_gib}
-            part = parts.gpu_called(one.name)
+            part = parts.gpu_called(one.name, one.memory_gib)
             if one.name != first["name"] and part is not None:
                 like = parts.gpu_part(part).gpu
                 gpu |= {"peak_tflops": like.peak_tflops, "hbm_gb_s": like.hbm_gb_s}

@@ -9,15 +9,17 @@ whose it is. The much steeper skew of TriMoE 3.1 (`trimoe-skew`) is no default: 
 it.
 """
 
+import re
+import warnings
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from moeopt.core.envelope import Frozen
-from moeopt.core.errors import InputError, expect
+from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import meant, suggested
+from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.fields import fields_error
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.gguf.file import is_gguf
@@ -29,6 +31,9 @@ from moeopt.sim.traces.workload import Workload
 M = TypeVar("M", bound=Frozen)
 
 FOLDER = Path(__file__).parent
+
+FEW = 6
+"""How many names are listed where none is like an unknown one."""
 
 LONGEST = 300
 """Most characters of an unknown name that are repeated."""
@@ -46,8 +51,9 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
     ----------
     name_or_file
         A preset (``moeopt list machines``); ``GPU+HOST``, or ``HOST`` for a machine without a GPU
-        (``moeopt list gpus``, ``moeopt list hosts``); or a machine file, every field of which is in
-        `moeopt machine fields`.
+        (``moeopt list gpus``, ``moeopt list hosts``), also as tools print them: ``Apple M3 Max``,
+        ``NVIDIA GeForce RTX 4090+AMD Ryzen 9 9950X``, which is told as a warning; or a machine
+        file, every field of which is in `moeopt machine fields`.
 
     Returns
     -------
@@ -72,8 +78,14 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
     if isinstance(name_or_file, str) and not _is_file(Path(name_or_file)):
         from moeopt.sim.presets import parts
 
-        if parts.is_composed(name_or_file):
-            return parts.compose(name_or_file)
+        if name_or_file not in names("machines"):
+            whole = machine_called(name_or_file)
+            if whole is not None:
+                _say(f"{shortened(name_or_file)} is taken for machine {whole}")
+                return find("machines", Machine, whole)
+            if parts.is_composed(name_or_file):
+                _say(*parts.taken(name_or_file)[1])
+                return parts.compose(name_or_file)
     return find("machines", Machine, name_or_file)
 
 
@@ -81,10 +93,13 @@ def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:
     """Return a model preset, or the model in a JSON file; errors as in `get_machine`.
 
     The file holds a model shape, is a model's Hugging Face ``config.json``, which is recognised by
-    its keys, or a GGUF file or one of its shards, of which only the header is read.
+    its keys, or a GGUF file or one of its shards, of which only the header is read. A name on
+    Hugging Face, ``zai-org/GLM-4.5-Air``, is the preset of that model.
     """
     if isinstance(name_or_file, ModelShape):
         return name_or_file
+    if isinstance(name_or_file, str) and not _is_file(Path(name_or_file)):
+        name_or_file = _preset_called(name_or_file)
     path = _path("models", name_or_file)
     if is_gguf(path):
         return model_from_gguf(path)
@@ -92,6 +107,41 @@ def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:
     if is_config_json(data):
         return model_from_config(data, path)
     return _validated(ModelShape, path, data)
+
+
+def _say(*taken: str) -> None:
+    """Warn of what was taken for what."""
+    if taken:
+        warnings.warn("; ".join(taken), MoeoptWarning, stacklevel=3)
+
+
+WHOLE = {"gb10": "dgx-spark", "dgxspark": "dgx-spark"}
+"""Plain spelling of a chip -> the machine preset that it is."""
+
+
+def machine_called(reported: str) -> str | None:
+    """Return the preset of a machine that is one chip: ``Apple M3 Max``, ``NVIDIA GB10``."""
+    from moeopt.sim.presets.parts.called import plain
+
+    said = plain(reported.split("w/")[0])
+    ours = {plain(name): name for name in names("machines")}
+    if re.match(r"\s*(?:apple[ -])?m\d", reported[:LONGEST], re.IGNORECASE):
+        return ours.get(said)
+    return WHOLE.get(said) or ours.get(said if said.startswith("ryzenaimax") else "")
+
+
+TUNED = re.compile(r"-(instruct|chat|base|it|thinking|hf|v0\.\d|\d{4})$")
+"""What the name of a model tuned from another ends with: its sizes are the same."""
+
+
+def _preset_called(name: str) -> str:
+    """Return the preset of the model that Hugging Face calls so, or the name as it is."""
+    known, last = names("models"), name.rstrip("/").rpartition("/")[2].lower()[:LONGEST]
+    while last not in known and (short := TUNED.sub("", last)) != last:
+        last = short
+        if last in known:
+            _say(f"{shortened(name)} is taken for model {last}")
+    return last if last in known else name
 
 
 def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
@@ -114,7 +164,9 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
         if hint:
             reason = f"{said} a preset{hint} (moeopt list {kind})"
             raise InputError(reason, field=kind[:-1], suggestion=suggestion)
-        raise InputError(f"{said} one of {', '.join(known)}", field=kind[:-1])
+        some = ", ".join(known[:FEW])
+        more = f" and {len(known) - FEW} more (moeopt list {kind})" if len(known) > FEW else ""
+        raise InputError(f"{said} one of {some}{more}", field=kind[:-1])
     return path
 
 
@@ -124,9 +176,9 @@ def _hint(kind: str, asked: str, known: list[str]) -> tuple[str, str | None]:
         return meant(asked, known), suggested(asked, known)
     from moeopt.sim.presets import parts
 
-    gpus, hosts = parts.gpu_names(), parts.host_names()
-    if asked.lower() in gpus:
-        whole = f"{asked.lower()}+{hosts[0]}"
+    hosts = parts.host_names()
+    if (gpu := parts.gpu_called(asked)) is not None:
+        whole = f"{gpu}+ryzen-am5"
         return f"; it is a GPU: name the host, too, as in {whole}", whole
     return meant(asked, [*known, *hosts]), suggested(asked, [*known, *hosts])
 

@@ -161,7 +161,7 @@ def test_the_commands(
         ("machine set trimoe gpu.utilization=60 --out m.json", "must be a fraction of peak_tflops"),
         ("machine set trimoe gpu.name=a\x1b[31m --out m.json", "gpu.name: must have no control"),
         (f"machine show {'x' * 5000}", "x...' is neither a file nor one of cxl-ndp"),
-        (f"machine show {'x' * 5000}+y", "x...'; there are a100, "),
+        (f"machine show {'x' * 5000}+y", "x...' (moeopt list gpus); no host"),
     ],
 )
 def test_the_commands_refuse_in_one_line(

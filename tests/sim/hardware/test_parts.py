@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt import InputError, get_machine
+from moeopt import InputError, MoeoptWarning, get_machine
 from tests.rooms.cli import run
 from tests.rooms.sim import Machine, computation_s, fields_of, get_model, layer_costs, parts
 
@@ -48,13 +48,26 @@ def test_a_hosts_peak_is_channels_times_speed() -> None:
 
 
 def test_a_part_is_known_by_its_whole_name() -> None:
-    """As its driver or lscpu reports it; a laptop's of the same number is another."""
+    """As its driver or lscpu reports it, or shorter; a laptop's of the same number is another."""
     for reported, name in (
         ("NVIDIA GeForce RTX 4090", "rtx4090"),
         ("NVIDIA GeForce RTX 4090 D", "rtx4090d"),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx4090-laptop"),
+        ("NVIDIA GeForce RTX 4060 Laptop GPU", "rtx4060-laptop"),
+        ("NVIDIA GeForce RTX 4010", None),
         ("NVIDIA A100-SXM4-80GB", "a100"),
         ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA GH200 480GB", "gh200-96gb"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("Intel(R) Arc(TM) B580 Graphics", "arc-b580"),
+        *((short, f"rtx{short}") for short in ("4090", "3070", "5060", "3070ti", "4060ti-8gb")),
+        *((name, name) for name in ("mi50", "rx6900xt", "rx7900xtx", "l20", "h20", "h200", "a10")),
+        ("rtx3060", "rtx3060-12gb"),
+        ("RTX 3060 8GB", "rtx3060-8gb"),
+        ("5090 laptop", "rtx5090-laptop"),
+        ("gh200", "gh200-96gb"),
+        ("a770", "arc-a770"),
+        ("6000", None),
     ):
         assert parts.gpu_called(reported) == name, reported
     for reported, name in (
@@ -68,8 +81,77 @@ def test_a_part_is_known_by_its_whole_name() -> None:
         ("AMD EPYC 7713 64-Core Processor", "epyc-7003"),
         ("Intel(R) Xeon(R) Platinum 8480+", "xeon-spr"),
         ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", "xeon-icx"),
+        ("Intel(R) Xeon(R) Platinum 8592+", "xeon-emr"),
+        ("Intel(R) Xeon(R) 6972P", "xeon-6980p"),
+        ("AMD EPYC 9355 32-Core Processor", "epyc-9005"),
+        ("AMD EPYC 8534P 64-Core Processor", "epyc-8004"),
+        ("9950x", "ryzen-am5"),
+        ("7950x", "ryzen-am5"),
+        ("5800x3d", "ryzen-am4"),
+        ("epyc-9355", "epyc-9005"),
+        ("9684X", "epyc-9004"),
+        ("7763", "epyc-7003"),
+        ("8480+", "xeon-spr"),
+        ("i9-14900k", "intel-desktop"),
+        ("9970x", "threadripper-9000"),
+        ("7975wx", "threadripper-pro"),
+        ("w9-3495x", "xeon-spr"),
+        ("8086", None),
     ):
         assert parts.host_called(reported) == name, reported
+
+
+def test_a_size_chooses_among_cards_of_one_name() -> None:
+    """As nvidia-smi tells it; without one it is the usual card."""
+    for reported, gib, name in (
+        ("NVIDIA GeForce RTX 4060 Ti", 8.0, "rtx4060ti-8gb"),
+        ("NVIDIA GeForce RTX 4060 Ti", 15.99, "rtx4060ti-16gb"),
+        ("NVIDIA GeForce RTX 3060", 12.0, "rtx3060-12gb"),
+        ("NVIDIA GeForce RTX 3080", 11.8, "rtx3080-12gb"),
+    ):
+        assert parts.gpu_called(reported, gib) == name
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("NVIDIA GeForce RTX 4090+AMD Ryzen 9 9950X 16-Core Processor", "rtx4090+ryzen-am5"),
+        ("2xNVIDIA GeForce RTX 3090 + Intel(R) Xeon(R) Platinum 8480+", "2xrtx3090+xeon-spr"),
+        ("4090+8480+", "rtx4090+xeon-spr"),
+        ("epyc-9355", "epyc-9005"),
+        ("Apple M3 Max", "m3-max"),
+        ("apple-m4", "m4"),
+        ("AMD RYZEN AI MAX+ 395 w/ Radeon 8060S", "ryzen-ai-max-395"),
+        ("NVIDIA GB10", "dgx-spark"),
+    ],
+)
+def test_machines_are_named_as_tools_print_them(said: str, name: str) -> None:
+    """What was taken for what is told; our own names need no word."""
+    with pytest.warns(MoeoptWarning, match="is taken for"):
+        assert get_machine(said) == get_machine(name).model_copy(
+            update={"sources": get_machine(said).sources}
+        )
+
+
+def test_an_unknown_part_brings_the_few_nearest() -> None:
+    """No list of all of them."""
+    with pytest.raises(InputError) as caught:
+        get_machine("rtx4095+ryzen-am6")
+    said = str(caught.value)
+    assert "no GPU is called 'rtx4095'; did you mean rtx4090" in said
+    assert "ryzen-am5" in said
+    assert len(said) < 300
+    with pytest.raises(InputError, match=r"it is a GPU: name the host, too, as in rtx4090\+"):
+        get_machine("NVIDIA GeForce RTX 4090")
+
+
+def test_chips_with_one_memory() -> None:
+    """Apple M1 to M4: the GPU may have less than there is, at the memory's speed."""
+    for name in ("m1", "m1-ultra", "m2-max", "m3", "m3-ultra", "m4-pro", "m4-max"):
+        machine = get_machine(name)
+        assert machine.unified
+        assert machine.gpu.hbm_gb_s == machine.dram.striped_gb_s == machine.pcie_gb_s
+        assert 0.6 < machine.gpu.hbm_gb / machine.dram.capacity_gb <= 0.75
 
 
 def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

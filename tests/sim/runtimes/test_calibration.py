@@ -224,3 +224,75 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         read_measurements(tmp_path / "b")
+
+
+LLAMA_BENCH = Path(__file__).parents[1] / "data" / "llama_bench"
+
+
+@pytest.mark.parametrize("model", ["", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("kind", ["md", "json", "jsonl", "csv"])
+def test_llama_bench_says_the_same_in_each_format(kind: str, model: str) -> None:
+    """The model and its bits by its type; only Markdown leaves out usual threads."""
+    points = read_measurements(LLAMA_BENCH / f"bench.{kind}", model=model)
+    assert [point.model.name for point in points] == ["qwen3-30b-a3b"] * 2
+    shape = read_measurements(LLAMA_BENCH / "bench.json", bits="Q4_K_M")[0].model
+    assert {point.model for point in points} == {shape}
+    assert [(point.n_cpu_moe, point.context) for point in points] == [(20, 64), (48, 64)]
+    assert [point.tokens_per_s for point in points] == [62.11, 33.5]
+    assert {point.threads for point in points} == ({None} if kind == "md" else {8})
+    assert not any(point.cpu_only for point in points)
+
+
+def test_llama_bench_in_markdown(tmp_path: Path) -> None:
+    """With what is printed around it, depths, patterns, prompts and a CPU alone."""
+    file = tmp_path / "bench.md"
+    heads = "| model | size | params | backend | threads | ngl | ot | test | t/s |"
+    rows = [
+        heads,
+        "| --- | ---: | ---: | --- | --: | --: | --- | ---: | ---: |",
+        "| glm4moe 106B.A12B Q4_K - Medium | 68 GiB | 110 B | CUDA | 12 | 99 | exps=CPU | pp512 |"
+        " 91.00 ± 1.00 |",
+        "| glm4moe 106B.A12B Q4_K - Medium | 68 GiB | 110 B | CUDA | 12 | 99 | exps=CPU |"
+        " tg128 @ d4096 | 9.50 ± 0.10 |",
+        "| glm4moe 106B.A12B Q4_K - Medium | 68 GiB | 110 B | CUDA | 12 | 0 | none | tg64 | 7.5 |",
+    ]
+    file.write_text("\n".join(["ggml_cuda_init: found 1 CUDA devices:", *rows, "", "build: 1 (2)"]))
+    all_experts, cpu = read_measurements(file)
+    assert (all_experts.model.name, all_experts.n_cpu_moe) == ("glm-4.5-air", None)
+    assert (all_experts.context, all_experts.tokens_per_s) == (4160, 9.5)
+    assert (all_experts.threads, all_experts.cpu_only, cpu.cpu_only) == (12, False, True)
+    machine = get_machine("rtx4090+epyc-9004")
+    assert all(all_experts.on(machine).host_calls[-4:])
+    for wrong, right, words in (
+        ("exps=CPU", "blk.1=CPU", "tensor_buft_overrides: of -ot only exps=CPU is read"),
+        ("tg128 @ d4096", "bench", "line 5: test: must be as tg128"),
+        ("9.50 ± 0.10", "fast", "line 5: t/s: must be as 62.11"),
+        ("| 12 | 0 |", "| 12 | x |", "line 6: n_gpu_layers: must be a whole number"),
+        ("7.5 |", "7.5 | 3 |", "line 6: has 10 cells, not 9"),
+        ("glm4moe 106B.A12B", "glm4moe 999B", r"no model that is known \(--model says"),
+    ):
+        spoilt = tmp_path / "spoilt.md"
+        spoilt.write_text(file.read_text().replace(wrong, right))
+        with pytest.raises(InputError, match=words):
+            read_measurements(spoilt)
+
+
+def test_llama_sweep_bench() -> None:
+    """It says neither the model nor what the CPU computed."""
+    file = LLAMA_BENCH / "sweep.md"
+    with pytest.raises(InputError, match="does not say --model and --n-cpu-moe"):
+        read_measurements(file)
+    points = read_measurements(file, model="glm-4.5-air", bits="Q4_K_M", n_cpu_moe=40)
+    assert [(point.context, point.tokens_per_s) for point in points] == [(64, 13.39), (576, 13.2)]
+    assert {(point.runtime, point.n_cpu_moe) for point in points} == {("ik_llama.cpp", 40)}
+    other = read_measurements(file, model="glm-4.5-air", n_cpu_moe=40, runtime="llama.cpp")
+    assert {point.runtime for point in other} == {"llama.cpp"}
+
+
+def test_models_by_the_name_of_their_file(tmp_path: Path) -> None:
+    """Where the type says nothing and the file is not at hand."""
+    file = tmp_path / "bench.json"
+    named = {"model_filename": "/m/GLM-4.5-Air-Q4_K_M-00001-of-00002.gguf"}
+    file.write_text(json.dumps([BENCH | named]))
+    (point,) = read_measurements(file, bits="Q4_K_M")
+    assert point.model.name == "glm-4.5-air"

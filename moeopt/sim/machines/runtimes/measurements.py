@@ -1,16 +1,20 @@
-"""Measured speeds: tables of points, and what ``llama-bench -o json`` writes."""
+"""Measured speeds: tables of points, and what llama-bench and llama-sweep-bench write."""
 
 import csv
 import io
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from types import NoneType
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.json_files import JsonObject, parse
+from moeopt.core.json_files import JsonObject
 from moeopt.core.untrusted import LONGEST_PLACE, read_bytes, reading
+from moeopt.core.wording import shortened
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.bench_tables import of_file, of_type, tests_in
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
@@ -74,18 +78,28 @@ class Measurement:
         return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa_aware=aware)
 
 
-def read_measurements(path: str | Path, *, model: str = "", bits: str = "") -> list[Measurement]:
-    r"""Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
+def read_measurements(
+    path: str | Path,
+    *,
+    model: str = "",
+    bits: str = "",
+    runtime: str = "",
+    n_cpu_moe: int | None = None,
+) -> list[Measurement]:
+    r"""Return the measured speeds in a CSV table or in what a benchmark of llama.cpp wrote.
 
     Parameters
     ----------
     path
         A CSV file with the columns model, bits, runtime, n_cpu_moe, context, tokens_per_s (and
-        gpu_experts instead of n_cpu_moe), or a JSON file of llama-bench, of which the tests that
-        generate tokens are taken.
+        gpu_experts instead of n_cpu_moe); what llama-bench wrote as Markdown, JSON, JSON lines or
+        CSV; or llama-sweep-bench's table. Of tests those that generate tokens are taken.
     model, bits
-        For llama-bench: which model it was, if its file is not at hand under the name written
-        there; for a table: what stands in for an empty cell.
+        For llama-bench: which model it was, if neither its type nor its file's name say so; for a
+        table: what stands in for an empty cell.
+    runtime, n_cpu_moe
+        For llama-sweep-bench, which writes neither: by default ``ik_llama.cpp``, where it is at
+        home, and the blocks whose experts the CPU computed, which must be given.
 
     Returns
     -------
@@ -111,8 +125,17 @@ def read_measurements(path: str | Path, *, model: str = "", bits: str = "") -> l
     path = Path(path)
     with reading(path):
         text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
-    if text.lstrip()[:1] in ("[", "{"):
-        return _of_llama_bench(path, text, model, bits)
+    expect("n_cpu_moe", n_cpu_moe, int, NoneType, what="a whole number")
+    if (tests := tests_in(path, text)) is not None:
+        rows, is_sweep = tests
+        if not is_sweep:
+            return _of_llama_bench(path, rows, model, bits)
+        missing = ["--model"] * (not model) + ["--n-cpu-moe"] * (n_cpu_moe is None)
+        if missing:
+            what = " and ".join(missing)
+            raise InputError(f"is llama-sweep-bench's, which does not say {what}", where=path)
+        rows = [row | {"n_cpu_moe": n_cpu_moe} for row in rows]
+        return _of_llama_bench(path, rows, model, bits, runtime or "ik_llama.cpp")
     for number, words in enumerate(io.StringIO(text), 1):
         if len(words) > LONGEST_LINE:
             raise InputError(f"line {number}: longer than {LONGEST_LINE} characters", where=path)
@@ -174,33 +197,30 @@ def _point(at: str, row: dict[str, str | None], model: str, bits: str) -> Measur
     )
 
 
-def _of_llama_bench(path: Path, text: str, model: str, bits: str) -> list[Measurement]:
-    tests = parse(text, str(path))
-    if not isinstance(tests, list) or len(tests) > MOST_POINTS:
-        raise InputError("must be a list of tests, as llama-bench -o json writes", where=path)
+def _of_llama_bench(
+    path: Path, tests: list[JsonObject], model: str, bits: str, runtime: str = "llama.cpp"
+) -> list[Measurement]:
+    get_runtime(runtime)
     files = {str(test.get("model_filename")) for test in tests if isinstance(test, dict)}
-    if model and len(files) > 1:
-        raise InputError(f"has {len(files)} models; --model can name one only", where=path)
+    types = {str(test.get("model_type")) for test in tests if isinstance(test, dict)}
+    if model and (count := max(len(files), len(types))) > 1:
+        raise InputError(f"has {count} models; --model can name one only", where=path)
     found = []
     for row, test in enumerate(tests):
         at = f"{path}: [{row}]"
         if not isinstance(test, dict) or "avg_ts" not in test:
-            raise InputError(f"{at}: avg_ts: is missing; this is no output of llama-bench -o json")
+            raise InputError(f"{at}: avg_ts: is missing; this is no output of llama-bench")
         if not _field(at, test, "n_gen", 0) or _field(at, test, "n_prompt", 0):
             continue  # reads a prompt: another question than the speed of decoding
-        name = model or _beside(path, str(test.get("model_filename", "")))
-        try:
-            shape = _model_at(name, bits)
-        except InputError as error:
-            raise InputError(f"{at}: model_filename: {error} (--model says which it is)") from None
+        shape = _model_of(path, at, test, model, bits)
         speed = _speed(at, test)
         layers_on_gpu = _field(at, test, "n_gpu_layers", 0)
         backends = str(test.get("backends", test.get("gpu_info", "")))
         found.append(
             Measurement(
                 model=shape,
-                runtime="llama.cpp",
-                n_cpu_moe=_field(at, test, "n_cpu_moe", 0),
+                runtime=runtime,
+                n_cpu_moe=_cpu_blocks(at, test),
                 gpu_experts=None,
                 context=_field(at, test, "n_depth", 0) + _field(at, test, "n_gen", 0) // 2,
                 tokens_per_s=speed,
@@ -211,6 +231,40 @@ def _of_llama_bench(path: Path, text: str, model: str, bits: str) -> list[Measur
     if not found:
         raise InputError("no test generates tokens only (llama-bench -p 0 -n 128)", where=path)
     return found
+
+
+ALL_EXPERTS = re.compile(r"[\\.*()a-z_|]{0,60}exps[\\.*()a-z_|]{0,30}=CPU")
+"""A pattern of ``-ot`` that puts the experts of all layers on the CPU."""
+
+
+def _cpu_blocks(at: str, test: JsonObject) -> int | None:
+    """Return the blocks whose experts the CPU computes; None for all."""
+    pattern = str(test.get("tensor_buft_overrides") or "none")
+    if pattern in ("none", '"none"'):
+        return _field(at, test, "n_cpu_moe", 0)
+    if ALL_EXPERTS.fullmatch(pattern.strip('"')):
+        return None
+    raise InputError(
+        f"{at}: tensor_buft_overrides: of -ot only exps=CPU is read, not {shortened(pattern)!r}"
+    )
+
+
+def _model_of(path: Path, at: str, test: JsonObject, model: str, bits: str) -> ModelShape:
+    """Return the model of a test: the one named, its file, or what its type or file's name say."""
+    file = str(test.get("model_filename", ""))
+    preset, quantisation = of_type(str(test.get("model_type", "")))
+    name = model
+    if not name:
+        beside = _beside(path, file) if file else ""
+        name = beside if beside and Path(beside).is_file() else preset or of_file(file) or beside
+    try:
+        if not name:
+            said = shortened(str(test.get("model_type", "")))
+            raise InputError(f"{said!r} is no model that is known")
+        is_gguf = name.endswith(".gguf")
+        return _model_at(name, bits or ("" if is_gguf else quantisation))
+    except InputError as error:
+        raise InputError(f"{at}: model_filename: {error} (--model says which it is)") from None
 
 
 def _beside(path: Path, name: str) -> str:

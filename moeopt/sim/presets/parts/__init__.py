@@ -1,21 +1,20 @@
 """What people own: a GPU and a host by name, put together as ``rtx4090+epyc-9004``."""
 
 import re
-from functools import cache
 from itertools import combinations
-from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
-
-from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import JsonObject, read_object
+from moeopt.core.json_files import JsonObject
 from moeopt.core.wording import meant, shortened, suggested
-from moeopt.sim.machines.cpu import Cpu, Numa, Positive
-from moeopt.sim.machines.machine import Dram, Gpu, Machine, Node
-
-FOLDER = Path(__file__).parent
+from moeopt.sim.machines.cpu import Numa
+from moeopt.sim.machines.machine import Machine, Node
+from moeopt.sim.presets.parts.called import gpu_called as gpu_called
+from moeopt.sim.presets.parts.called import host_called as host_called
+from moeopt.sim.presets.parts.known import GpuPart, HostPart
+from moeopt.sim.presets.parts.known import gpu_names as gpu_names
+from moeopt.sim.presets.parts.known import gpu_part as gpu_part
+from moeopt.sim.presets.parts.known import host_names as host_names
+from moeopt.sim.presets.parts.known import host_part as host_part
 
 MOST_GPUS, MOST_SOCKETS = 16, 8
 
@@ -26,83 +25,52 @@ USUAL_DIMM_GB = 64
 """GiB of a DIMM where a host part does not say what its memory holds."""
 
 
-class GpuPart(Frozen):
-    """A GPU as sold.
-
-    Attributes
-    ----------
-    gpu
-        What it is by the vendor's data.
-    pcie_gb_s
-        What its link carries at most, in GB/s, one direction.
-    reported_names
-        What nvidia-smi and torch call it.
-    sources
-        Field path of a machine -> where the number stands.
-    peer
-        Whether two of them copy to each other over PCIe: data-centre and workstation cards do.
-    """
-
-    gpu: Gpu
-    pcie_gb_s: Positive
-    reported_names: tuple[str, ...]
-    sources: dict[str, str]
-    peer: bool = False
-
-
-class HostPart(Frozen):
-    """A CPU with all its memory channels filled; `pattern` is found in what lscpu calls it."""
-
-    cpu: Cpu
-    dram: Dram
-    pcie_gb_s: Positive
-    pattern: Annotated[str, Field(min_length=1)]
-    sources: dict[str, str]
-
-
-def gpu_names() -> list[str]:
-    """Return the names of the GPUs."""
-    return _names("gpus")
-
-
-def host_names() -> list[str]:
-    """Return the names of the hosts."""
-    return _names("hosts")
-
-
-@cache
-def gpu_part(name: str) -> GpuPart:
-    """Return a GPU by name."""
-    return GpuPart.model_validate(read_object(FOLDER / "gpus" / f"{name}.json"))
-
-
-@cache
-def host_part(name: str) -> HostPart:
-    """Return a host by name."""
-    return HostPart.model_validate(read_object(FOLDER / "hosts" / f"{name}.json"))
-
-
-def gpu_called(reported: str) -> str | None:
-    """Return the name of the GPU that nvidia-smi or torch calls so, if it is one of ours."""
-    found = (name for name in gpu_names() if reported.strip() in gpu_part(name).reported_names)
-    return next(found, None)
-
-
-def host_called(reported: str) -> str | None:
-    """Return the name of the host whose CPU lscpu calls so, if it is one of ours."""
-    found = (name for name in host_names() if re.search(host_part(name).pattern, reported))
-    return next(found, None)
-
-
 def is_composed(name: str) -> bool:
     """Return whether a name is one of a host, or of several parts, existing or not."""
-    alone = _counted(name)[1] in host_names()
-    return alone or re.fullmatch(r"[\w.-]+(\+[\w.-]+)+", name) is not None
+    *gpus, host = split_name(name)
+    count, host = _counted(host)
+    if not gpus and host not in host_names():
+        return count <= MOST_SOCKETS and host_called(host) is not None
+    return not gpus or all(re.fullmatch(r"[\w.() ®™+/@-]*", part) for part in (*gpus, host))
+
+
+def split_name(name: str) -> list[str]:
+    """Return the parts of a name: at each plus that no CPU is called with (8480+, AI Max+)."""
+    return [part.strip() for part in re.split(r"(?<!max)\+(?=\s*[^\s+])", name, flags=re.I)]
+
+
+def taken(name: str) -> tuple[str, list[str]]:
+    """Return a name with our names of its parts, and what was taken for what, in words.
+
+    Parts that we do not know stay as they are.
+    """
+    ours, said = [], []
+    *gpus, host = split_name(name)
+    for part, called, known in (
+        *((gpu, gpu_called, ["", "none", *gpu_names()]) for gpu in gpus),
+        (host, host_called, host_names()),
+    ):
+        count, plain = _counted(part)
+        found = plain if plain in known else called(plain) or plain
+        if found != plain:
+            said.append(f"{shortened(plain)} is taken for {_described(found)}")
+        ours.append(found if count == 1 else f"{count}x{found}")
+    return "+".join(ours), said
+
+
+def _described(name: str) -> str:
+    """Return a part with what is assumed of it, in words."""
+    if name in gpu_names():
+        return f"GPU {name} ({gpu_part(name).gpu.hbm_gb:g} GB)"
+    host = host_part(name)
+    dram = host.dram
+    memory = f"{dram.channels} channels at {dram.speed_mt_s:g} MT/s"
+    return f"host {name} ({host.cpu.name}: {host.cpu.threads} cores, {memory})"
 
 
 def _probably(name: str) -> str | None:
     """Return the machine whose parts are most like those of a name; None if one is like none."""
-    *gpus, host = name.split("+")
+    *gpus, host = split_name(name)
     found = []
     for part, known in ((host, host_names()), *((gpu, ["none", *gpu_names()]) for gpu in gpus)):
         count, plain = _counted(part)
@@ -123,19 +91,20 @@ def compose(name: str) -> Machine:
     Parameters
     ----------
     name
-        Names of parts, e.g. ``rtx4090+epyc-9004``, ``2xrtx3090+epyc-7002`` or ``none+xeon-6980p``.
+        Names of parts, e.g. ``rtx4090+epyc-9004``, ``2xrtx3090+epyc-7002`` or ``none+xeon-6980p``,
+        ours or those that tools print: ``NVIDIA GeForce RTX 4090+AMD EPYC 9355 32-Core Processor``.
 
     Raises
     ------
     InputError
-        If there is no such GPU or host; both are named.
+        If there is no such GPU or host, with those that are called much like it.
     """
-    *asked, host_name = name.split("+")
+    name, said = taken(name)
+    *asked, host_name = split_name(name)
     sockets, host_name = _counted(host_name)
     given = [_counted(part) for part in asked if part not in ("", "none")]
     wrong = [
-        f"no {kind} is called {shortened(part)!r}{meant(part, known) or ';'}"
-        f" there are {', '.join(known)}"
+        f"no {kind} is called {shortened(part)!r}{meant(part, known)} (moeopt list {kind.lower()}s)"
         for parts, kind, known in (
             ([part for _, part in given], "GPU", gpu_names()),
             ([host_name], "host", host_names()),
@@ -152,7 +121,7 @@ def compose(name: str) -> Machine:
         raise InputError(reason, field="machine", suggestion=_probably(name))
     host = host_part(host_name)
     data: dict[str, object] = {"name": name, "cpu": host.cpu, "dram": host.dram}
-    sources = {"name": "of its parts"} | host.sources
+    sources = {"name": "; ".join(["of its parts", *said])} | host.sources
     del sources["pcie_gb_s"]
     if sockets > 1:
         _add_sockets(data, sources, host, host_name, sockets)
@@ -239,7 +208,3 @@ def _add_gpus(
     for number, gpu in enumerate(gpus):
         own = {k: v for k, v in gpu.sources.items() if k.startswith("gpu.")}
         sources |= {k.replace("gpu.", f"gpus[{number}].", 1): v for k, v in own.items()}
-
-
-def _names(folder: str) -> list[str]:
-    return sorted(path.stem for path in (FOLDER / folder).glob("*.json"))

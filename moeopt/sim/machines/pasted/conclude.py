@@ -1,0 +1,185 @@
+"""What follows from facts: which machine it is by name, and which of its fields are others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from moeopt.core.wording import meant, shortened
+from moeopt.sim.machines.edit import set_machine
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.presets import get_machine, machine_called, parts
+
+from .facts import Fact
+
+SMALL_GIB = 36
+"""Up to here macOS lets the GPU have two thirds of the memory by default, above three quarters."""
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """What a text says of a machine.
+
+    Attributes
+    ----------
+    facts
+        In the order in which they were read.
+    machine
+        A name for `moeopt.get_machine`; None if the facts do not name one.
+    changes
+        Field of the machine -> value and where it was read.
+    notes
+        What was taken for what, and what is not known.
+    """
+
+    facts: tuple[Fact, ...]
+    machine: str | None
+    changes: Mapping[str, tuple[float | int, str]]
+    notes: tuple[str, ...]
+
+    def described(self) -> Machine | None:
+        """Return the machine with its fields changed; None without a name."""
+        if self.machine is None:
+            return None
+        made = get_machine(self.machine)
+        for field, (value, source) in self.changes.items():
+            made = set_machine(made, {field: value}, source=source)
+        return made
+
+
+def conclude(facts: Sequence[Fact], base: str = "") -> Concluded:
+    """Return what follows from facts.
+
+    Parameters
+    ----------
+    base
+        The machine if the user names it.
+    """
+    known = {fact.name: fact for fact in facts}
+    notes: list[str] = []
+    name = base or _named(known, notes)
+    changes = {} if name is None else _changes(known, get_machine(name))
+    if name is None:
+        changes = _changes(known, None)
+    return Concluded(tuple(facts), name, changes, tuple(notes))
+
+
+def _named(known: Mapping[str, Fact], notes: list[str]) -> str | None:
+    """Return the machine's name; `notes` get what was taken for what, and what is missing."""
+    if "chip.name" in known:
+        chip = str(known["chip.name"].value)
+        found = machine_called(chip)
+        notes.append(
+            f"{chip} is taken for machine {found}"
+            if found
+            else f"no machine is called {shortened(chip)!r} (moeopt list machines)"
+        )
+        return found
+    gpus = _gpus(known, notes)
+    if "cpu.name" not in known:
+        if gpus:
+            whole = "+".join([*_counted(gpus), "HOST"])
+            notes.append(f"the CPU is not known: read lscpu, too, or give --machine {whole}")
+        return None
+    cpu = str(known["cpu.name"].value)
+    host = parts.host_called(cpu)
+    if host is None:
+        near = meant(cpu, parts.host_names())
+        notes.append(f"no host is called {shortened(cpu)!r}{near} (moeopt list hosts)")
+        return None
+    sockets = int(known["cpu.sockets"].value) if "cpu.sockets" in known else 1
+    if 1 < sockets <= parts.MOST_SOCKETS:
+        host = f"{sockets}x{host}"
+        notes.append("memory of several sockets follows cpu.numa and nodes of the file, not dram")
+    if gpus is None:
+        return None
+    notes += parts.taken(cpu)[1]
+    return "+".join([*_counted(gpus), host])
+
+
+def _counted(gpus: Sequence[tuple[str, int]]) -> list[str]:
+    """Return GPUs as a machine's name has them: ``2xrtx3090``."""
+    return [name if count == 1 else f"{count}x{name}" for name, count in gpus]
+
+
+def _gpus(known: Mapping[str, Fact], notes: list[str]) -> list[tuple[str, int]] | None:
+    """Return the GPUs with how many of each in a row; None if one is not known."""
+    found = []
+    for fact in known.values():
+        if not (fact.name.startswith("gpu") and fact.name.endswith(".name")):
+            continue
+        memory = known.get(fact.name.replace(".name", ".memory_gib"))
+        said = str(fact.value)
+        part = parts.gpu_called(said, float(memory.value) if memory else None)
+        if part is None:
+            near = meant(said, parts.gpu_names())
+            notes.append(f"no GPU is called {shortened(said)!r}{near} (moeopt list gpus)")
+            return None
+        found.append(part)
+        if (note := f"{shortened(said)} is taken for GPU {part}") not in notes:
+            notes.append(note)
+    if len(found) > parts.MOST_GPUS:
+        notes.append(f"{len(found)} GPUs are more than a machine may have: {parts.MOST_GPUS}")
+        return None
+    return [(part, len([*group])) for part, group in groupby(found)]
+
+
+SAME = 0.005
+"""Share up to which a number is what the machine has already: 31.51 GB/s are the 31.5 of a part."""
+
+FIELDS = {
+    "dram.dimms": "dram.dimms",
+    "dram.channels": "dram.channels",
+    "dram.speed_mt_s": "dram.speed_mt_s",
+    "dram.capacity_gib": "dram.capacity_gb",
+    "cpu.cores": "cpu.threads",
+}
+"""Fact -> the machine's field of the same meaning; a fact that the machine has already is none."""
+
+
+def _changes(
+    known: Mapping[str, Fact], machine: Machine | None
+) -> dict[str, tuple[float | int, str]]:
+    """Return the fields that facts change."""
+    changes: dict[str, tuple[float | int, str]] = {}
+
+    def put(field: str, value: float | str, source: str) -> None:
+        owner, _, name = field.rpartition(".")
+        part = getattr(machine, owner, None) if owner else machine
+        if isinstance(value, str) or (machine is not None and owner and part is None):
+            return
+        there = getattr(part, name, None)
+        if not isinstance(there, int | float) or abs(there - value) > SAME * value:
+            changes[field] = (value, source)
+
+    for fact, field in FIELDS.items():
+        if fact in known:
+            put(field, known[fact].value, known[fact].source)
+    several = machine is not None and len(machine.every_gpu) > 1
+    if "chip.name" in known and "dram.capacity_gib" in known:
+        gib = float(known["dram.capacity_gib"].value)
+        share, words = (2 / 3, "two thirds") if gib <= SMALL_GIB else (3 / 4, "three quarters")
+        put("gpu.hbm_gb", round(gib * share, 1), f"assumed: {words} of the memory, macOS's default")
+    elif not several:
+        for fact, field in (("gpu0.memory_gib", "gpu.hbm_gb"), ("gpu0.pcie_gb_s", "pcie_gb_s")):
+            if fact in known and (machine is None or machine.gpu is not None):
+                put(field, known[fact].value, known[fact].source)
+    if "cpu.read_gb_s" in known:
+        rate, source = float(known["cpu.read_gb_s"].value), known["cpu.read_gb_s"].source
+        peak = _peak_gb_s(known, machine)
+        if peak is not None and peak < rate:
+            rate, source = peak, f"{source}; {rate:g} GB/s, cut to the memory's peak"
+        numa = machine.cpu.numa if machine is not None and machine.cpu is not None else None
+        if numa is not None:
+            each = round(rate / numa.sockets, 2)
+            changes["cpu.numa.local_gb_s"] = (each, f"{source}; a share for each socket")
+        else:
+            put("cpu.bandwidth_gb_s", rate, source)
+    return changes
+
+
+def _peak_gb_s(known: Mapping[str, Fact], machine: Machine | None) -> float | None:
+    """Return the peak of the DIMMs: of facts, or else of the machine."""
+    channels, speed = known.get("dram.channels"), known.get("dram.speed_mt_s")
+    if channels is not None and speed is not None:
+        return round(float(channels.value) * float(speed.value) * 8 / 1000, 3)
+    return machine.dram.striped_gb_s if machine is not None else None
