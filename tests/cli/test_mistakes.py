@@ -67,7 +67,7 @@ MISTAKES = {
     "generate cache --contxt 3": "did you mean --context",
     "generate joint --machine trimoe --model deepseek-v2 --losses x": "--losses: must be one of",
     "list instances --path nowhere": "it is not an instance library",
-    "machine show RTX4090+ryzen-am5": "rtx4090",
+    "machine show rtx4909+ryzen-am5": "rtx4090",
     "plan --machne x": "--machne: is no option of moeopt plan; did you mean --machine?",
     f"{DECODE} --workload trimoe-skew --policy trimo": "trimoe",
     "holdout a.json b.json --schedule exct": "must be exact, trimoe, both",

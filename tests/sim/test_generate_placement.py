@@ -153,7 +153,7 @@ def test_host_memory_counts_in_the_same_slots() -> None:
     [
         ({"steps": 41}, "steps: steps 0 to 41 of 1 in 4 layers; drawn has 40 in 4"),
         ({"steps": 1, "layers": 5}, "steps: steps 0 to 1 of 1 in 5 layers"),
-        ({"machine": "cxl-ndp", "steps": 1}, "machine cxl-ndp: cpu: is missing"),
+        ({"machine": "cxl-ndp", "steps": 1}, "generate placement: cpu: machine cxl-ndp has no CPU"),
         ({"steps": 1, "own_times": True}, "own_times: needs cold_bits, as all experts have the"),
         ({"steps": 1, "dispatch": "free", "host_copy": False}, "dispatch: free needs a copy of"),
         ({"model": "mixtral-8x7b"}, "drawn: topk_ids: expert"),
