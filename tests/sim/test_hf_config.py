@@ -370,10 +370,18 @@ def test_a_key_that_is_known_and_not_supported_is_refused(key: str, tmp_path: Pa
     assert f"config.json: {key}: is not supported: " in says
 
 
+def test_keys_within_a_part_are_warned_of_too(tmp_path: Path) -> None:
+    """By their place."""
+    linear = {"full_attn_layers": [4, 8], "head_dim": 32, "kda_state_heads": 3}
+    with pytest.warns(MoeoptWarning, match=r"linear_attn_config\.kda_state_heads: not read"):
+        read(KIMI | {"linear_attn_config": linear, "head_dim": 72}, tmp_path)
+
+
 def test_what_says_nothing_about_sizes_is_passed_over(tmp_path: Path) -> None:
     """Training, norms, biases, positions; lists and objects that are empty."""
     harmless = {"attention_dropout": 0.1, "layer_norm_eps": 1e-5, "router_aux_loss_coef": 0.1}
     harmless |= {"moe_layers": [], "head_pattern": None, "expert_bias": True}
+    harmless |= {"num_kv_shared_layers": 0, "moe_layer_layout": [1] * 48}
     harmless |= {"num_nextn_predict_layers": 1, "attn_implementation": "eager"}
     assert read(QWEN3_MOE | harmless, tmp_path).layers == 48  # warnings are errors here
 

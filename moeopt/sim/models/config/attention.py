@@ -141,7 +141,7 @@ def _other(keys: Keys, kind: Mixer, heads: int, hidden: int) -> Mixing:
 
 
 def _latent(keys: Keys, heads: int) -> Latent:
-    keys.optional(("num_key_value_heads",))
+    keys.seen |= {"num_key_value_heads", "qk_head_dim", *HEAD_DIM}
     indexed = keys.has("index_n_heads") and keys.has("index_head_dim")
     return Latent(
         heads=heads,
@@ -266,8 +266,9 @@ def _compressed(keys: Keys, layers: int, hidden: int, heads: int) -> AttentionBy
     ratios = keys.by_layer("compress_ratios", layers)
     if any(isinstance(r, bool) or not isinstance(r, int) or not 0 <= r <= 2**24 for r in ratios):
         keys.fail(("compress_ratios",), "must be a list of whole numbers, 0 for none")
-    for key in ("num_key_value_heads", "qk_rope_head_dim", "layer_types"):
-        keys.value(key)
+    # streams of the residual are mixed by few weights, which are left out as norms are
+    keys.seen |= {"num_key_value_heads", "qk_rope_head_dim", "layer_types"}
+    keys.seen |= {"hc_mult", "hc_sinkhorn_iters"}
     shape = Compressed(
         heads=heads,
         head_dim=keys.number(("head_dim",)),

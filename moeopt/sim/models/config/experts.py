@@ -90,7 +90,7 @@ WHICH = (
     *(*FIRST, "moe_layer_freq", *STEPS, "mlp_only_layers", "mlp_layer_types", "moe_layers"),
     *("moe_layers_enum", "moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index"),
     *("expert_layer_period", "expert_layer_offset", "layer_types", "layers_block_type"),
-    *("hybrid_override_pattern", "moe_layer_frequency"),
+    *("hybrid_override_pattern", "moe_layer_frequency", "moe_layer_layout"),
 )
 """Keys that say which layers have experts."""
 
@@ -107,7 +107,11 @@ def _without(keys: Keys, layers: int) -> Iterator[int]:
         excepted |= {layer for layer in range(layers) if kinds[layer] == "dense"}
     if keys.value("moe_layers"):
         excepted |= set(range(layers)) - set(keys.layer_list("moe_layers", layers))
+    if keys.value("moe_layer_layout"):  # SmallThinker
+        marks = keys.marks("moe_layer_layout", layers)
+        excepted |= {layer for layer in range(layers) if not marks[layer]}
     if keys.value("moe_layers_enum"):
+        keys.seen |= {"moe_every_n_layer", "moe_layer_offset"}
         excepted |= set(range(layers)) - set(_enumerated(keys, layers))
     block = blocks(keys)
     kinds = () if block is None else named(keys, block, layers)

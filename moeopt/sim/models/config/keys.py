@@ -26,6 +26,7 @@ class Keys:
     def __init__(self, path: Path, data: Mapping[str, object], prefix: str = "") -> None:
         self.path, self.data, self.prefix = path, data, prefix
         self.seen: set[str] = set()
+        self.parts: dict[str, Self] = {}
 
     @property
     def model_type(self) -> str:
@@ -49,7 +50,9 @@ class Keys:
             return None
         if not isinstance(value, Mapping):
             self.fail((key,), f"must be an object, not {shown(value)}")
-        return type(self)(self.path, value, f"{self.prefix}{key}.")
+        if key not in self.parts:
+            self.parts[key] = type(self)(self.path, value, f"{self.prefix}{key}.")
+        return self.parts[key]
 
     def found(self, names: Sequence[str]) -> str:
         """Return the name under which a number stands, or all its names if under none."""

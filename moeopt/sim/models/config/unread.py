@@ -37,12 +37,14 @@ def is_about_sizes(key: str) -> bool:
 
 
 def unread(keys: Keys) -> Iterator[str]:
-    """Yield the keys about sizes that nobody read and that say something."""
+    """Yield the keys about sizes that nobody read and that say something, with their place."""
     for key, value in keys.data.items():
-        if key in keys.seen or value is None or value is False or value in ("", [], {}):
+        if key in keys.seen or value is None or value in (False, 0, "", [], {}):
             continue
         if is_about_sizes(key):
-            yield key
+            yield f"{keys.prefix}{key}"
+    for part in keys.parts.values():
+        yield from unread(part)
 
 
 def warn_of_unread(*parts: Keys) -> None:
@@ -58,7 +60,7 @@ def warn_of_unread(*parts: Keys) -> None:
     MoeoptWarning
         If there are such keys.
     """
-    found = [f"{keys.prefix}{key}" for keys in parts for key in unread(keys)]
+    found = [key for keys in parts for key in unread(keys)]
     if not found:
         return
     listed = ", ".join(shortened(key) for key in found[:LISTED])
