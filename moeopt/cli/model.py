@@ -101,8 +101,11 @@ def _attention(shape: "ModelShape") -> str:
     if isinstance(attention, AttentionByLayer):
         counts: dict[str, int] = {}
         for group in attention.groups:
-            counts[group.mixer] = counts.get(group.mixer, 0) + len(group.layers)
-        return "; ".join(f"{count} layers {words[mixer]}" for mixer, count in counts.items())
+            told = words[group.mixer]
+            if group.window is not None:
+                told = told.replace("the last tokens", f"the last {group.window:,} tokens")
+            counts[told] = counts.get(told, 0) + len(group.layers)
+        return "; ".join(f"{count} layers {told}" for told, count in counts.items())
     if isinstance(attention, LatentAttention):
         return f"all layers {words['latent']} of {attention.kv_rank} + {attention.rope_dim}"
     full = shape.layers // attention.full_every
@@ -110,5 +113,5 @@ def _attention(shape: "ModelShape") -> str:
         return f"{full} layers {words['full']}; {shape.layers - full} layers {words['linear']}"
     if attention.window is None:
         return f"all layers {words['full']}"
-    others = f"{shape.layers - full} layers see the last {attention.window:,}"
+    others = f"{shape.layers - full} layers see the last {attention.window:,} tokens"
     return f"{full} layers {words['full']}; {others}"
