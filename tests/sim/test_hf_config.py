@@ -475,6 +475,15 @@ def test_a_window_of_all_layers(tmp_path: Path) -> None:
     assert found.cache_bytes(10_000) == 24 * 2 * 4 * 128 * 11_024 * 2
 
 
+def test_gated_deltanet_in_no_regular_pattern(tmp_path: Path) -> None:
+    """The same layers in another order weigh the same."""
+    kinds = ["full_attention"] * 12 + ["linear_attention"] * 36
+    found, usual = read(QWEN3_NEXT | {"layer_types": kinds}, tmp_path), read(QWEN3_NEXT, tmp_path)
+    assert found.attention != usual.attention
+    assert found.cache_bytes(1000) == usual.cache_bytes(1000)
+    assert found.weights_of("attention") == pytest.approx(usual.weights_of("attention"), abs=48)
+
+
 def test_experts_of_a_type_of_their_own(tmp_path: Path) -> None:
     """DeepSeek-V4: FP4 experts in a file that is FP8 otherwise."""
     config = {"quantization_config": {"quant_method": "fp8"}, "expert_dtype": "fp4"}

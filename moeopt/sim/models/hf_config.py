@@ -194,10 +194,10 @@ def _widths(keys: Keys, outer: Keys, own: float, layers: int) -> dict[str, float
     stated = keys.value("expert_dtype")
     if stated is None:
         return found
-    if stated not in EXPERT_DTYPE_BITS:
+    if not isinstance(stated, str) or stated not in EXPERT_DTYPE_BITS:
         choice = ", ".join(EXPERT_DTYPE_BITS)
         keys.fail(("expert_dtype",), f"must be one of {choice}, not {shown(stated)}")
-    return found | {"expert_bits": EXPERT_DTYPE_BITS[str(stated)]}
+    return found | {"expert_bits": EXPERT_DTYPE_BITS[stated]}
 
 
 def _class(listed: object) -> str | None:

@@ -92,7 +92,7 @@ class Heads:
 
 
 def delta_net(
-    hidden: int, key_heads: int, key_dim: int, value_heads: int, value_dim: int, conv: int
+    hidden: int, key_heads: int, key_dim: int, value_heads: int, value_dim: int, conv_width: int
 ) -> Mixing:
     """Return a layer of Gated DeltaNet (Qwen3-Next)."""
     keys, values = key_heads * key_dim, value_heads * value_dim
@@ -102,7 +102,7 @@ def delta_net(
             matrix("attn_gate", hidden, values),
             matrix("attn_qkv", hidden, 2 * keys + values),
             matrix("ssm_ba", hidden, 2 * value_heads),
-            matrix("ssm_conv1d", conv, 2 * keys + values),
+            matrix("ssm_conv1d", conv_width, 2 * keys + values),
             matrix("ssm_out", values, hidden),
         ),
     )

@@ -233,8 +233,7 @@ def _delta(keys: Keys) -> dict[str, int]:
 def _linear(keys: Keys, heads: int, hidden: int) -> Mixing:
     """Return a layer with a recurrence in place of attention."""
     if keys.has("linear_num_value_heads"):
-        sizes = _delta(keys)
-        return delta_net(hidden, **{**sizes, "conv": sizes.pop("conv_width")})
+        return delta_net(hidden, **_delta(keys))
     linear = keys.inside("linear_attn_config")
     if linear is not None:
         conv = linear.optional(("short_conv_kernel_size",)) or 4
