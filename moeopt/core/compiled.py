@@ -118,12 +118,13 @@ class Kernel:
             return self._made
 
     def _first(self, *arguments: Any) -> Any:
+        """Compile or load, and call. Cut short by Ctrl-C, LLVM would raise an error of its own."""
         if self.plain.here:
             return self.py_func(*arguments)
         if self.entries and self.plain_left_s > 0 and sum(map(np.size, arguments)) <= self.entries:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
-        with solving_clock().standing(), _alone(name), _no_garbage():
+        with signals_wait(), solving_clock().standing(), _alone(name), _no_garbage():
             found = self._compiled(arguments)
         self._call = self.dispatcher
         return found

@@ -118,26 +118,29 @@ class _Verification:
 
     def _reason(self) -> Proof | None:
         """Return what the answer that stands in the end rests on; None: on one engine's word."""
-        outcome, task = self.outcome, self.task
+        task = self.task
         for _ in range(ROUNDS):
             self._drop_contradicted()
             if self.own_infeasible or self._closes(self.own):
                 return "own"
-            stopped = outcome.termination == "interrupted" or self.limit.remaining_s == 0
-            if stopped or not task.verify:
+            if self._interrupted or self.limit.remaining_s == 0 or not task.verify:
                 break
             if self.word is not None and self._word_closes(self.word):
                 spent = task.end.limit - task.end.remaining_s  # about as much is tried first
                 reason = self._second_reason(self.word, max(spent, LEAST))
                 if reason is None and self._certified(max(spent, 2 * LEAST)):
                     return "certificate"
-                if reason is None and self.word is not None:
+                if reason is None and self.word is not None and not self._interrupted:
                     reason = self._second_reason(self.word, self.limit.remaining_s)
                 if reason is not False:
                     return "confirmed" if reason else None
             elif not self.fell or not self._ask_another():
                 break
         return None
+
+    @property
+    def _interrupted(self) -> bool:
+        return self.outcome.termination == "interrupted"
 
     def _judge(self, answer: Outcome, engine: str, way: str) -> int | None:
         """Hold a solution to the checker, keep it if it is the best, and return its objective."""
@@ -263,8 +266,8 @@ class _Verification:
 
     def _certified(self, limit: float) -> bool:
         """Make a certificate of what is not confirmed, and tell whether it was accepted."""
-        outcome, remaining = self.outcome, self.limit.remaining_s
-        if outcome.termination == "interrupted" or remaining == 0 or self.task.without:
+        remaining = self.limit.remaining_s
+        if self._interrupted or remaining == 0 or self.task.without:
             return False
         from moeopt.certificates.forms import proven_by_any
 

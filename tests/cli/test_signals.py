@@ -193,9 +193,10 @@ def test_every_command_ends_in_order_at_any_moment(
             file = max(files, key=lambda path: path.stat().st_size)
             given = ("solve", str(file), "--time-limit", "600", "--out", str(best))
         code, out, errors = told_after(0.3 + 0.6 * moment, name, library, *given)
-        assert code in (0, 4, 128 + number), (moment, code, errors)
+        late = code == -number and out  # Python was on its way out already
+        assert late or code in (0, 4, 128 + number), (moment, code, errors)
         assert "Traceback" not in errors, (moment, errors)
         if best.exists():
             assert moeopt.check(moeopt.load(file), moeopt.load_solution(best)).valid, moment
         elif command in PROBLEMS:
-            assert code == 128 + number, (moment, code, out, errors)
+            assert late or code == 128 + number, (moment, code, out, errors)

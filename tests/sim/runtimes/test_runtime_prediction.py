@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt import InfeasibleError, InputError, Plan, get_machine
+from moeopt import InputError, Plan, get_machine
 from tests.rooms.sim import (
     AS_FILE,
     FINEST_NS,
