@@ -11,9 +11,10 @@ NEEDS = {
     "layout": ("gpu", "cpu", "ndp"),
     "balance": ("ndp",),
     "deferral": ("gpu", "cpu"),
-    "cache": ("gpu",),
+    "cache": ("gpu", "cpu"),
     "placement": ("gpu", "cpu"),
     "joint": ("gpu", "cpu"),
+    "split": ("cpu",),
 }
 """Problem -> parts of a machine without which it makes no instance; others take any machine."""
 

@@ -124,12 +124,14 @@ def test_an_instance_can_be_made_again_under_another_assumption(problem: str, so
 def test_a_machine_that_lacks_a_part_is_told_what_fits(name: str) -> None:
     """The problem, the part, and the problems that this machine can have: those are made."""
     options = {"cache": {"tokens": 20}, "joint": {"steps": 2}, "placement": {"steps": 2}}
-    given = {"model": "mixtral-8x7b", **options.get(name, {})}
-    given |= {} if name == "split" else {"workload": "olmoe-1b-7b"}
-    for machine in ("rtx4090+ryzen-am5", "ryzen-am5"):
+    common = {"model": "mixtral-8x7b", "workload": "olmoe-1b-7b"}
+    given = {**common, **options.get(name, {})}
+    if name == "split":
+        del given["workload"]  # which nothing of it depends on
+    for machine in ("rtx4090+ryzen-am5", "ryzen-am5", "cxl-ndp"):
         said = refusal(moeopt.generate, name, machine=machine, **given)
-        other = {"model": "mixtral-8x7b", "workload": "olmoe-1b-7b"}
-        there = refusal(moeopt.generate, "tri_domain", machine=machine, **other)
+        asked = "placement" if machine == "cxl-ndp" else "tri_domain"
+        there = refusal(moeopt.generate, asked, machine=machine, **common, **options.get(asked, {}))
         fit = there.rpartition("fit this machine: ")[2].split(", ")
         assert (name in fit) == (not said), said
         if said:

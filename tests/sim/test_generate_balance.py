@@ -152,7 +152,10 @@ def test_every_decoded_token_is_drawn() -> None:
         ({"step": 65}, "step: must be from 1 to 64, not 65"),
         ({"stage": "prefill", "residents": 1}, "residents: must be 0 in prefill"),
         ({"quantum_ns": 5000}, "quantum_ns: must be at most the shortest time, 1064 ns"),
-        ({"machine": "rtx4090-7960x"}, "generate balance: ndp: machine rtx4090-7960x has no NDP"),
+        (
+            {"machine": "rtx4090-7960x"},
+            "generate balance: ndp: machine rtx4090-7960x has no NDP units",
+        ),
         ({"stage": "both"}, "generate balance: stage: must be 'decode' or 'prefill'"),
         ({"model": "qwen3-30b-a3b"}, "a skewed trace: topk_ids: 6 per token in a top-8 model"),
     ],
