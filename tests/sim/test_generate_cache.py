@@ -74,7 +74,7 @@ def test_a_stretch_is_that_of_the_trace() -> None:
         ({"first_token": 40}, "tokens: tokens 40 to 40"),
         ({"layers": 33}, "tokens: tokens 0 to 40 in 33 layers"),
         ({"threads": 3}, "machine rtx4090-7960x: threads: must be one of those measured"),
-        ({"machine": "cxl-ndp"}, "machine cxl-ndp: cpu: is missing"),
+        ({"machine": "cxl-ndp"}, "generate cache: cpu: machine cxl-ndp has no CPU"),
         ({"model": "phi-3.5-moe", "layers": 3, "trace": None, "workload": "trimoe-skew"}, "tokens"),
         ({"model": "deepseek-v2"}, "drawn: topk_ids: 2 per token in a top-6 model"),
         ({"slots": -1}, "generate cache: slots"),
