@@ -1,8 +1,8 @@
 """Mixture-of-Experts models as they are published: keys of their config.json, and their totals.
 
 Configurations are cut to the keys that sizes depend on. They and the totals (of model cards and
-reports, in billions) were written down from memory, not copied from files: that a total agrees is
-the check of both. Publishers count active parameters with or without embedding and head and seldom
+reports, in billions) were entered by hand, not copied from files: that a total agrees is the check
+of both. Publishers count active parameters with or without embedding and head and seldom
 say so; `ends` is the reading that agrees, so active parameters are the weaker check.
 """
 
