@@ -118,7 +118,9 @@ def seen(thing: str) -> str:
         return digest(answers(name, [get_problem(name).exact[0].name], 0.02, True))
     if kind == "made":
         own: dict[str, Any] = {"tokens": 50, "slots": 56} if name == "cache" else {}
-        own |= {"machine": "trimoe", "model": "deepseek-v2-lite", "workload": "trimoe-skew"}
+        own |= {"machine": "trimoe", "model": "deepseek-v2-lite"}
+        if name != "split":  # which no workload changes
+            own["workload"] = "trimoe-skew"
         return digest(moeopt.generate(name, **own).model_dump_json())
     if kind == "predictions":
         given: dict[str, Any] = {"bits": "Q4_K_M", "context": 4096}
