@@ -83,10 +83,10 @@ def _app(problems: "Iterable[str]") -> "App":
 
     app = new_app("generate", "Make instances of a problem from a machine, a model and a trace.")
     for name in problems:
-        needs = get_problem(name)
+        of = get_problem(name)
         line = f"moeopt generate {name}"
-        line += " --machine trimoe" * needs.from_machine + " --model mixtral-8x7b"
-        line += " --workload olmoe-1b-7b" * needs.from_routing
+        line += " --machine trimoe" * bool(of.machine_parts) + " --model mixtral-8x7b"
+        line += " --workload olmoe-1b-7b" * of.from_routing
         line += f"{SMALLER.get(name, '')} --out made.json"
         about = f"Make instances of problem {name} from a machine, a model and a trace."
         app.command(f"{__name__}:{name}", name=name, help=about, help_epilogue=example(line))
@@ -116,7 +116,7 @@ def __getattr__(problem: str) -> "Callable[..., int] | App":
         kind = Annotated[kind, human(name, kind)]
         own.append(keyword(name, kind, Parameter(help=about, group=group("Options")), default))
     function = partial(_generate, problem)
-    if not get_problem(problem).from_machine:
+    if not get_problem(problem).machine_parts:
         function = partial(_generate, problem, machine=None)
     return command(function, own)
 
@@ -151,31 +151,26 @@ def _generate(
     several = len(choices) > 1
     given: JsonObject = {"machine": machine, "model": shape, "workload": options.workload} | more
     given |= {"seed": options.seed, "quantum_ns": options.quantum_ns, "trace": trace}
-    if several and (options.out is None or not _is_folder(options.out)):
-        raise InputError(
-            f"must be a folder for {len(choices)} instances, with a slash at its end: DIR/",
-            field="--out",
-        )
-    if several and later_out is not None and not _is_folder(later_out):
-        raise InputError(
-            f"must be a folder for {len(choices)} instances, with a slash at its end: DIR/",
-            field="--later-out",
-        )
+    outs = {"--out": options.out} | ({} if later_out is None else {"--later-out": later_out})
+    for flag, out in outs.items():
+        if several and (out is None or not _is_folder(out)):
+            needed = f"must be a folder for {len(choices)} instances, with a slash at its end: DIR/"
+            raise InputError(needed, field=flag)
     written: list[tuple[Path, InstanceEnvelope, dict[str, int]]] = []
     instance: InstanceEnvelope | None = None
     for chosen in choices:
         name = options.name and "-".join([options.name, *_said(chosen if several else {})])
         made = _made(problem, given | chosen | {"name": name}, counts, later_out is not None)
         instance = made[0]
-        for one, out in zip(made, (options.out, later_out), strict=False):
+        for one, out in zip(made, outs.values(), strict=True):
             if out is not None:
                 written.append((_place(out, one, chosen if several else {}), one, chosen))
-    _check_new(written, [out for out in (options.out, later_out) if out and _is_folder(out)])
+    folders = {flag: out for flag, out in outs.items() if out is not None and _is_folder(out)}
+    _check_new(written, folders.values())
     if counts is not None:
         print(f"moeopt: {counts.name}: {UNKNOWN}", file=sys.stderr)
-    for flag, folder in (("--out", options.out), ("--later-out", later_out)):
-        if folder is not None and _is_folder(folder):
-            check_folder(flag, Path(folder))
+    for flag, folder in folders.items():
+        check_folder(flag, Path(folder))
     for path, one, chosen in written:
         _save(problem, path, one, chosen, as_json)
     if options.out is None and instance is not None:
@@ -281,12 +276,17 @@ def _range(name: str, part: str) -> "Iterator[int]":
     from moeopt.core.units import whole_of
 
     first, dash, last = part.partition("-")
-    if not first or not dash:  # a negative number is refused where its range is known
-        yield whole_of(flag_of(name), part)
-        return
-    low, high = (whole_of(flag_of(name), end) for end in (first, last))
+    if not first:  # a negative number is refused where its range is known
+        first, dash = part, ""
+    try:
+        low = whole_of(flag_of(name), first)
+        high = whole_of(flag_of(name), last) if dash else low
+    except InputError:
+        low, high = 1, 0
     if not low <= high < low + MOST_INSTANCES:
-        raise InputError(f"{part!r:.60} is no range", field=flag_of(name))
+        every = " or all" if name == "layer" else ""
+        wanted = f"must be whole numbers and ranges such as 1,5-7{every}"
+        raise InputError(f"{wanted}, not {part!r:.60}", field=flag_of(name))
     yield from range(low, high + 1)
 
 
@@ -312,7 +312,7 @@ def _place(out: str, instance: "InstanceEnvelope", chosen: Mapping[str, int]) ->
 
 
 def _check_new(
-    written: "list[tuple[Path, InstanceEnvelope, dict[str, int]]]", folders: list[str]
+    written: "list[tuple[Path, InstanceEnvelope, dict[str, int]]]", folders: "Iterable[str]"
 ) -> None:
     """Raise InputError if a file in a folder is there already, or two instances have one name."""
     places = [path for path, _, _ in written if path.parent in map(Path, folders)]

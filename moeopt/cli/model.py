@@ -71,7 +71,8 @@ def _lines(shape: "ModelShape", found: dict[str, object]) -> list[str]:
         numbers = f"{found['parameters'] / 1e9:,.2f} billion"
         active = f"{found['active_parameters'] / 1e9:,.2f} billion for a token"
         lines.append(f"parameters  {numbers}, {active}; norms and biases are left out")
-        size = f"{float(str(found['weights_bytes'])) / 2**30:,.1f} GiB"
+    if isinstance(found["weights_bytes"], int):
+        size = f"{found['weights_bytes'] / 2**30:,.1f} GiB"
         lines.append(f"weights     {size}; bits: {shape.bits_in_words()}")
     if isinstance(found["cache_bytes"], dict):
         for context, size in found["cache_bytes"].items():
@@ -82,18 +83,18 @@ def _lines(shape: "ModelShape", found: dict[str, object]) -> list[str]:
 
 
 def _attention(shape: "ModelShape") -> str:
-    """Return how many layers attend to what."""
+    """Return what is attended to, and in how many layers where they differ."""
     from moeopt.sim.models.attention import AttentionByLayer, HybridAttention, LatentAttention
 
     words = {
-        "full": "see all tokens",
-        "window": "see the last tokens",
-        "latent": "see all tokens by a latent key",
-        "compressed": "see the last tokens and means of the others",
-        "linear": "have a recurrence",
-        "mamba": "have a state-space recurrence",
-        "conv": "have a convolution",
-        "none": "have none",
+        "full": "all tokens",
+        "window": "the last tokens",
+        "latent": "all tokens by a latent key",
+        "compressed": "the last tokens and means of the others",
+        "linear": "a recurrence",
+        "mamba": "a state-space recurrence",
+        "conv": "a convolution",
+        "none": "none",
     }
     attention = shape.attention
     if attention is None:
@@ -105,13 +106,13 @@ def _attention(shape: "ModelShape") -> str:
             if group.window is not None:
                 told = told.replace("the last tokens", f"the last {group.window:,} tokens")
             counts[told] = counts.get(told, 0) + len(group.layers)
-        return "; ".join(f"{count} layers {told}" for told, count in counts.items())
+        return "; ".join(f"{told} in {count}" for told, count in counts.items())
     if isinstance(attention, LatentAttention):
-        return f"all layers {words['latent']} of {attention.kv_rank} + {attention.rope_dim}"
+        return f"{words['latent']} of {attention.kv_rank} + {attention.rope_dim}"
     full = shape.layers // attention.full_every
     if isinstance(attention, HybridAttention):
-        return f"{full} layers {words['full']}; {shape.layers - full} layers {words['linear']}"
+        return f"{words['full']} in {full}; {words['linear']} in {shape.layers - full}"
     if attention.window is None:
-        return f"all layers {words['full']}"
-    others = f"{shape.layers - full} layers see the last {attention.window:,} tokens"
-    return f"{full} layers {words['full']}; {others}"
+        return words["full"]
+    others = f"the last {attention.window:,} tokens in {shape.layers - full}"
+    return f"{words['full']} in {full}; {others}"

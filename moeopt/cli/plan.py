@@ -13,6 +13,7 @@ from moeopt.cli.options import (
     Where,
     check_picture,
     command,
+    flag_of,
     group,
     print_json,
     read_counts,
@@ -93,13 +94,13 @@ def plan_command(
     if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
         if asked:
             have = f"{owned.name} has several, over which whole layers are split"
-            raise InputError(f"needs one GPU and one node; {have}", field=_flag(asked[0]))
+            raise InputError(f"needs one GPU and one node; {have}", field=flag_of(asked[0]))
         _refuse_searches(options)
         return _plan_split(owned, model, options, several, out, as_json)
     for name, value in vars(several).items():
         if value != getattr(SeveralOptions, name):
             raise InputError(
-                f"{_flag(name)}: needs several GPUs or nodes; {owned.name} has one each"
+                f"{flag_of(name)}: needs several GPUs or nodes; {owned.name} has one each"
             )
     _check_front(pareto, points, picture)
     if not asked and options.runtime in (None, *WITH_GRAPH):
@@ -139,11 +140,7 @@ def _refuse_searches(options: PlanOptions) -> None:
     """Refuse what a plan of whole layers would not feel."""
     for name in options.for_searches:
         reason = "has no effect on whole layers, which one exact method places from times alone"
-        raise InputError(reason, field=_flag(name))
-
-
-def _flag(name: str) -> str:
-    return f"--{name.removesuffix('_s').replace('_', '-')}"
+        raise InputError(reason, field=flag_of(name))
 
 
 def _plan_split(

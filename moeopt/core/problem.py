@@ -252,8 +252,9 @@ class Problem(Generic[InstanceT, SolutionT]):
         Whether instances can be generated from counts of tokens per expert.
     from_routing
         Whether a trace or a workload says anything of an instance.
-    from_machine
-        Whether a machine does; where not, it may be absent.
+    machine_parts
+        Parts of a machine without which no instance can be made: gpu, cpu, ndp. Of a problem that
+        names none, the machine may be absent.
     rounds_times
         Whether instances have times that are rounded up to multiples of a quantum.
     """
@@ -273,7 +274,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     lanes_are_sums: ClassVar[bool] = False
     from_counts: ClassVar[bool] = False
     from_routing: ClassVar[bool] = True
-    from_machine: ClassVar[bool] = True
+    machine_parts: ClassVar[tuple[str, ...]] = ()
     rounds_times: ClassVar[bool] = True
 
     OPTIONAL: ClassVar = ("restrictions", "holdout", "robust", "lanes", "execute")

@@ -207,7 +207,7 @@ def _quantum(problem: str, quantum_ns: int | None) -> int:
 
 def _machine(problem: str, machine: Machine | str | Path | None) -> Machine:
     """Return the machine that was given; any one where none is, and none is needed."""
-    if machine is None and get_problem(problem).from_machine:
+    if machine is None and get_problem(problem).machine_parts:
         raise InputError("is missing", where=f"generate {problem}", field="machine")
     return get_machine(ANY_MACHINE if machine is None else machine)
 

@@ -1,27 +1,15 @@
-"""What a machine must have for a problem's generator, and which problems fit a machine."""
+"""Parts of a machine that a problem's generator needs, and the problems that fit a machine."""
 
 from moeopt.core.errors import InputError
+from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.machines.machine import Machine
 
 UNITS = {"gpu": "GPU", "cpu": "CPU that computes experts", "ndp": "NDP units beside its DIMMs"}
 
-NEEDS = {
-    "tri_domain": ("gpu", "cpu", "ndp"),
-    "relayout": ("gpu", "cpu", "ndp"),
-    "layout": ("gpu", "cpu", "ndp"),
-    "balance": ("ndp",),
-    "deferral": ("gpu", "cpu"),
-    "cache": ("gpu", "cpu"),
-    "placement": ("gpu", "cpu"),
-    "joint": ("gpu", "cpu"),
-    "split": ("cpu",),
-}
-"""Problem -> parts of a machine without which it makes no instance; others take any machine."""
-
 
 def lacking(problem: str, machine: Machine) -> list[str]:
     """Return the parts that a problem needs and a machine has not."""
-    return [part for part in NEEDS.get(problem, ()) if getattr(machine, part) is None]
+    return [part for part in get_problem(problem).machine_parts if getattr(machine, part) is None]
 
 
 def check_needs(problem: str, machine: Machine) -> None:
@@ -35,8 +23,6 @@ def check_needs(problem: str, machine: Machine) -> None:
     missing = lacking(problem, machine)
     if not missing:
         return
-    from moeopt.problems.registry import PROBLEMS
-
     what = " and no ".join(UNITS[part] for part in missing)
     fit = ", ".join(other for other in PROBLEMS if not lacking(other, machine))
     reason = f"machine {machine.name} has no {what}, which this problem schedules"

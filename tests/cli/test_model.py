@@ -31,9 +31,9 @@ def test_a_configuration_in_numbers(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        ("deepseek-v3", "all layers see all tokens by a latent key of 512 + 64"),
-        ("gpt-oss-20b", "12 layers see all tokens; 12 layers see the last 128"),
-        ("qwen3-next-80b-a3b", "12 layers see all tokens; 36 layers have a recurrence"),
+        ("deepseek-v3", "all tokens by a latent key of 512 + 64"),
+        ("gpt-oss-20b", "all tokens in 12; the last 128 tokens in 12"),
+        ("qwen3-next-80b-a3b", "all tokens in 12; a recurrence in 36"),
         ("mixtral-8x7b", "46.70 billion, 12.88 billion for a token"),
         ("glm-4.5-air", "46, 1 of them without experts"),
     ],
@@ -47,10 +47,10 @@ def test_a_preset_in_words(model: str, says: str, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("gemma-4-26b-a4b", "25 layers see the last 1,024 tokens; 5 layers see all tokens"),
-        ("nemotron-3-nano-30b-a3b", "state-space recurrence; 23 layers have none; 6 layers see"),
-        ("lfm2-8b-a1b", "18 layers have a convolution; 6 layers see all tokens"),
-        ("deepseek-v4-flash", "43 layers see the last 128 tokens and means of the others"),
+        ("gemma-4-26b-a4b", "the last 1,024 tokens in 25; all tokens in 5"),
+        ("nemotron-3-nano-30b-a3b", "none in 23; all tokens in 6"),
+        ("lfm2-8b-a1b", "a convolution in 18; all tokens in 6"),
+        ("deepseek-v4-flash", "the last 128 tokens and means of the others in 43"),
     ],
 )
 def test_layers_that_differ_in_words(name: str, says: str, tmp_path: Path, capsys: Capture) -> None:

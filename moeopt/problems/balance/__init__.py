@@ -35,6 +35,7 @@ class BalanceProblem(Problem["Instance", "Solution"]):
         Heuristic("all-ndp", ".heuristics:all_ndp", "none"),
         Heuristic("all-gpu", ".heuristics:all_gpu", "none"),
     )
+    machine_parts = ("ndp",)
     exact = (ExactMethod("dp", ".dynamic_program", then="cp-sat"),)
     absent: ClassVar = {
         "restrictions": "the GPU may take any slices; nothing restricts it",

@@ -40,7 +40,6 @@ class BitwidthProblem(Problem["Instance", "Solution"]):
     )
     exact = (ExactMethod("dp", ".dynamic_program", then="cp-sat"),)
     restrictions: ClassVar = {"granularity": "expert", "min_count": {}}
-    from_machine = False
     rounds_times = False
     holdout = Phases("phase", ("prefill", "decode"))
     sample_rule = "prefix-split"

@@ -33,6 +33,7 @@ class CacheProblem(Problem["Instance", "Solution"]):
         Heuristic("proportional", ".heuristics:proportional", "oracle"),
         Heuristic("greedy-marginal", ".heuristics:greedy_marginal", "oracle"),
     )
+    machine_parts = ("gpu", "cpu")
     exact = (ExactMethod("dp", ".dynamic_program", then="cp-sat"),)
     holdout = Stretch("first_token", "tokens")
     sample_rule = "best-uniform"

@@ -34,6 +34,7 @@ class DeferralProblem(Problem["Instance", "Solution"]):
         Heuristic("uniform-d", ".heuristics:uniform_d", "none", "all layers' times"),
         Heuristic("saturate", ".heuristics:saturate", "none", "a layer's times"),
     )
+    machine_parts = ("gpu", "cpu")
     exact = (ExactMethod("dp", ".dynamic_program"),)
     restrictions: ClassVar = {"max_total_penalty": None}
     absent: ClassVar = {

@@ -34,6 +34,7 @@ class JointProblem(Problem["Instance", "Solution"]):
         Heuristic("in-turn", ".heuristics:in_turn", "oracle"),
         Heuristic("grid", ".heuristics:grid", "oracle"),
     )
+    machine_parts = ("gpu", "cpu")
     exact = (ExactMethod("column-lagrangian", ".lagrangian", then="cp-sat"),)
     restrictions: ClassVar = {"host_bytes": None, "max_loss": None}
     holdout = Stretch("first_step", "steps")

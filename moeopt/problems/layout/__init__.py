@@ -30,6 +30,7 @@ class LayoutProblem(Problem["Instance", "Solution"]):
     paper = "TriMoE"
     published = "trimoe"
     heuristics = RULES
+    machine_parts = ("gpu", "cpu", "ndp")
     exact = (ExactMethod("bound-and-pack", ".bound_and_pack", then="cp-sat"),)
     restrictions: ClassVar = {"dimm_slots": None}
     holdout = Stretch("first_window", "windows", spacing="spacing", unseen="held_out")

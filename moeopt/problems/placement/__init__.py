@@ -31,6 +31,7 @@ class PlacementProblem(Problem["Instance", "Solution"]):
     paper = "KTransformers"
     published = "frequency"
     heuristics = RULES
+    machine_parts = ("gpu", "cpu")
     exact = (ExactMethod("price-and-swap", ".lagrangian", then="cp-sat"),)
     restrictions: ClassVar = {"restriction": None, "fill": False}
     holdout = Stretch("first_step", "steps")

@@ -36,6 +36,7 @@ class RelayoutProblem(Problem["Instance", "Solution"]):
         Heuristic("rebalance-only", ".heuristics:rebalance_only", "past loads", "predicted loads"),
         Heuristic("none", ".heuristics:none", "none"),
     )
+    machine_parts = ("gpu", "cpu", "ndp")
     exact = (ExactMethod("evacuation", ".striped_reads", then="cp-sat"),)
     holdout = Phases("loads", ("predicted", "actual"))
     sample_rule = "none"

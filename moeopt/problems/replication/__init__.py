@@ -40,7 +40,6 @@ class ReplicationProblem(Problem["Instance", "Solution"]):
         "RP-C5": "it says what the objective is",
     }
     from_counts = True
-    from_machine = False
     rounds_times = False
 
 

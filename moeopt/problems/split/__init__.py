@@ -35,6 +35,7 @@ class SplitProblem(Problem["Instance", "Solution"]):
         Heuristic("first-fit", ".heuristics:first_fit", "none"),
         Heuristic("one-gpu-only", ".heuristics:one_gpu_only", "none"),
     )
+    machine_parts = ("cpu",)
     exact = (ExactMethod("labels", ".labels", then="cp-sat"),)
     restrictions: ClassVar = {"order": None}
     from_routing = False

@@ -30,6 +30,7 @@ class TriDomainProblem(Problem["Instance", "Solution"]):
     paper = "TriMoE"
     published = "trimoe"
     heuristics = RULES
+    machine_parts = ("gpu", "cpu", "ndp")
     exact = (ExactMethod("threshold", ".threshold", then="cp-sat"),)
     absent: ClassVar = {
         "restrictions": "a given layout leaves every path open that it allows",

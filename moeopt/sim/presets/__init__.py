@@ -22,9 +22,9 @@ from moeopt.core.json_files import read_object
 from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.fields import fields_error
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.config.model import is_config_json, model_from_config
 from moeopt.sim.models.gguf.file import is_gguf
 from moeopt.sim.models.gguf.model import model_from_gguf
-from moeopt.sim.models.hf_config import is_config_json, model_from_config
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.workload import Workload
 
