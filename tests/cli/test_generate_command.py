@@ -93,10 +93,10 @@ def test_a_file_that_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixtur
 WRONG = {
     "--layer 1,2": "--out: must be a folder for 2 instances, with a slash at its end: DIR/",
     "--layer 1,2 --out x.json": "--out: must be a folder for 2 instances",
-    "--layer 1,x --out d/": "--layer: must be whole numbers and ranges such as 1,5-7 or all, not 'x'",
-    "--layer 5-2 --out d/": "--layer: must be whole numbers and ranges such as 1,5-7 or all, not '5-2'",
+    "--layer 1,x --out d/": "such as 1,5-7 or all, not 'x'",
+    "--layer 5-2 --out d/": "such as 1,5-7 or all, not '5-2'",
     "--layer 1-3,2 --out d/": "--layer: 2 stands twice in '1-3,2'",
-    "--layer 0-9999999999 --out d/": "--layer: must be whole numbers and ranges such as 1,5-7 or all, not '0-9",
+    "--layer 0-9999999999 --out d/": "such as 1,5-7 or all, not '0-9",
     "--batch all --out d/": "--batch: must be whole numbers and ranges such as 1,5-7, not 'all'",
     "--layer 0-1000 --batch 1-9 --out d/": "9009 instances are more than 4096 at once",
     "--layer 3,99 --out d/": "layer: must be below 26, not 99: workload olmoe-1b-7b has so many",
