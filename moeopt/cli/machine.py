@@ -178,7 +178,7 @@ def _print_concluded(found: "Concluded", out: Path | None) -> None:
 @command
 def fields_command() -> int:
     """Print every GPU and host that has a name, and what each field of a machine file means."""
-    from moeopt.sim.machines.edit import machine_page
+    from moeopt.sim.machines.page import machine_page
 
     print(machine_page(), end="")
     return 0
@@ -242,7 +242,7 @@ def write_machine(machine: "Machine", out: Path) -> None:
 
 
 def _print(machine: "Machine", as_json: bool) -> None:
-    from moeopt.sim.machines.edit import absent_fields, machine_rows
+    from moeopt.sim.machines.rows import absent_fields, machine_rows
 
     rows = machine_rows(machine)
     if as_json:

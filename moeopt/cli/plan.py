@@ -91,7 +91,7 @@ def plan_command(
     given |= {"workload": workload, "export": export}
     given |= {"pareto": pareto, "picture": picture, "points": points != POINTS}
     asked = [*(name for name, value in given.items() if value), *options.for_experts]
-    if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
+    if len(owned.gpus) > 1 or len(owned.nodes) > 1:
         if asked:
             have = f"{owned.name} has several, over which whole layers are split"
             raise InputError(f"needs one GPU and one node; {have}", field=flag_of(asked[0]))

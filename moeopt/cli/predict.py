@@ -84,7 +84,7 @@ def _one(
     from moeopt.sim.presets import get_machine
 
     owned = with_gpus(get_machine(machine), wanted.gpus)
-    several = len(owned.every_gpu) > 1 or len(owned.nodes) > 1
+    several = len(owned.gpus) > 1 or len(owned.nodes) > 1
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
         raise InputError("not with --plan or --gpu-experts", field="--flags")

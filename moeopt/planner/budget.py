@@ -12,7 +12,7 @@ from math import ceil
 from moeopt.core.errors import InfeasibleError
 from moeopt.core.units import GIB, MIB
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.machines.runtimes.memory import host_gib
+from moeopt.sim.machines.runtimes.memory import host_gib, is_stated
 
 from .bits import widths_of
 from .request import Request
@@ -85,8 +85,8 @@ def host_memory(request: Request) -> HostMemory:
         total=int(host_gib(request.machine) * GIB),
         experts=len(model.moe_layers) * model.routed_experts * model.expert_bytes,
         reserved=int(request.host_reserved_gib * GIB),
-        shared=bool(request.machine.unified),
-        assumed=request.machine.dram.capacity_gb is None,
+        shared=request.machine.unified,
+        assumed=not is_stated(request.machine),
     )
 
 

@@ -170,14 +170,13 @@ def _by_width(base: Request, points: int) -> Iterator[Request]:
 
 def _by_memory(base: Request, points: int) -> Iterator[Request]:
     """Yield requests on GPUs with room for no expert, for all of them, and in equal steps."""
-    gpu = base.machine.require_gpu()
+    gpu = base.machine.require("gpu")
     room = memory(base)
     others = room["total"] + gpu_deficit(base)
     experts = host_memory(base).experts
     for step in range(points):
-        hbm_gb = (others + experts * step / (points - 1)) / GIB
-        larger = gpu.model_copy(update={"hbm_gb": hbm_gb})
-        yield replace(base, machine=base.machine.model_copy(update={"gpu": larger}))
+        gib = (others + experts * step / (points - 1)) / GIB
+        yield replace(base, machine=base.machine.with_devices(gpu.with_capacity(gib)))
 
 
 def table(front: Front) -> str:

@@ -133,7 +133,7 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
         raise missing
     counting: tuple[float, float] | None = None
     laws: tuple[str, ...] = ()
-    if found[0][2].n_cpu_moe and machine.gpu is not None:
+    if found[0][2].n_cpu_moe and machine.gpus:
         counting, laws = _counting(machine, sized, found[0][2])
     return LayerPlan(machine.name, sized, tuple(found), counting, laws)
 

@@ -12,7 +12,9 @@ from moeopt.sim.machines.runtimes.applied import Priced, priced
 from moeopt.sim.machines.runtimes.memory import (
     HOST_LEAST_GIB,
     buffer_bytes,
+    host_gib,
     host_reserved_bytes,
+    is_stated,
     kv_bits_of,
     kv_bytes,
     reserved_bytes,
@@ -257,8 +259,9 @@ def _reserved_gib(timed: Priced, model: ModelShape, asked: PlanOptions) -> float
 
 def _host_reserved_gib(machine: Machine) -> float:
     """Return what the host's system keeps."""
-    held = machine.dram.capacity_gb
-    return HOST_LEAST_GIB if held is None else host_reserved_bytes(int(held * GIB)) / GIB
+    if not is_stated(machine):
+        return HOST_LEAST_GIB
+    return host_reserved_bytes(int(host_gib(machine) * GIB)) / GIB
 
 
 def carried_out(request: Request, default: str | None = None) -> Planned:

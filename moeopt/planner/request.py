@@ -194,7 +194,7 @@ class Request(PlanOptions):
     def __post_init__(self) -> None:
         """Raise InputError unless the machine can run such a plan, from such a routing."""
         super().__post_init__()
-        if self.machine.cpu is None:
+        if not self.machine.nodes:
             name = self.machine.name
             raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
         if self.max_deferred and self.runs.deferral == "nothing":

@@ -106,7 +106,7 @@ def simulate(
         plan,
         costs,
         came,
-        machine.dram.dimms,
+        machine.dimm_count,
         layer_times(plan, came.counts.shape[1], shared),
         timeline=timeline,
     )
@@ -187,10 +187,10 @@ def plan_of_widths(
             raise InputError(f"{where} is not one of {model.name}'s {model.routed_experts}")
         every = range(model.routed_experts)
         away = [expert for expert in every if expert in width]
-        place = {expert: turn % machine.dram.dimms for turn, expert in enumerate(away)}
+        place = {expert: turn % machine.dimm_count for turn, expert in enumerate(away)}
         resident.append(tuple(expert for expert in every if expert not in width))
         bits.append(tuple(width.get(expert, model.bits) for expert in every))
-        if machine.ndp is not None:
+        if machine.ndp_units:
             layout.append(tuple(place.get(expert) for expert in every))
             assigned.append(Assignment(layer=number, ndp=tuple(away)))
     return Plan(

@@ -28,6 +28,7 @@ from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.memory import (
     LEAST_CONTEXT,
     ik_buffer_bytes,
+    is_stated,
     kv_bits_of,
     unstated,
 )
@@ -347,7 +348,7 @@ def _unstated(machine: Machine, instance: Instance, solution: Solution) -> tuple
     need = sum(
         size for size, device in zip(used, instance.devices, strict=True) if not device.buffer
     )
-    if machine.dram.capacity_gb is not None or len(machine.nodes) > 1 or not need:
+    if is_stated(machine) or not need:
         return ()
     return (unstated(machine, need),)
 
@@ -365,26 +366,17 @@ def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:
 
 def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
     """Yield the machine with twice the memory of a GPU, and with twice the host's channels."""
-    gpus = machine.every_gpu
-    for number, gpu in enumerate(gpus):
-        more = gpu.model_copy(update={"hbm_gb": 2 * gpu.hbm_gb})
-        changed = (*gpus[:number], more, *gpus[number + 1 :])
-        fields: dict[str, object] = {"gpus": changed} if machine.gpus else {"gpu": more}
-        yield f"gpu{number} with twice the memory", machine.model_copy(update=fields)
-    cpu, dram = machine.require_cpu(), machine.dram
-    fields = {"dram": dram.model_copy(update={"striped_gb_s": 2 * dram.striped_gb_s})}
-    fields["nodes"] = tuple(
-        node.model_copy(update={"bandwidth_gb_s": 2 * node.bandwidth_gb_s})
-        for node in machine.nodes
-    )
-    faster: dict[str, object] = {}
-    if cpu.bandwidth_gb_s is not None:
-        faster["bandwidth_gb_s"] = 2 * cpu.bandwidth_gb_s
-    if cpu.numa is not None:
-        twice = {"local_gb_s": 2 * cpu.numa.local_gb_s}
-        faster["numa"] = cpu.numa.model_copy(update=twice)
-    fields["cpu"] = cpu.model_copy(update=faster)
-    yield "the host with twice the channels", machine.model_copy(update=fields)
+    for number, gpu in enumerate(machine.gpus):
+        more = gpu.with_capacity(2 * gpu.gpu_gib)
+        yield f"gpu{number} with twice the memory", machine.with_devices(more)
+    twice = []
+    for node in machine.nodes:
+        memory = node.memory
+        measured = None if memory.measured_gb_s is None else 2 * memory.measured_gb_s
+        wider = node.with_memory(gb_s=2 * memory.gb_s, measured_gb_s=measured)
+        most = node.only("cpu").most_gb_s
+        twice.append(wider if most is None else wider.with_part("cpu", most_gb_s=2 * most))
+    yield "the host with twice the channels", machine.with_devices(*twice)
 
 
 def told(words: Sequence[str]) -> dict[str, object]:

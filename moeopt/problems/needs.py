@@ -9,7 +9,7 @@ UNITS = {"gpu": "GPU", "cpu": "CPU that computes experts", "ndp": "NDP units bes
 
 def lacking(problem: str, machine: Machine) -> list[str]:
     """Return the parts that a problem needs and a machine has not."""
-    return [part for part in get_problem(problem).machine_parts if getattr(machine, part) is None]
+    return [part for part in get_problem(problem).machine_parts if not machine.having(part)]
 
 
 def check_needs(problem: str, machine: Machine) -> None:

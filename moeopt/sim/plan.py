@@ -288,7 +288,7 @@ def times_of_model(
     """
     cost = layer_costs(machine, model, tokens, context, quantum_ns)
     dense_layers = model.layers - len(model.moe_layers)
-    fixed = int(to_quanta((machine.require_gpu().step_fixed_us or 0.0) * 1e3, quantum_ns))
+    fixed = int(to_quanta((machine.require("gpu").only("gpu").step_us or 0.0) * 1e3, quantum_ns))
     return Times(
         attention_ns=(cost.attention_ns,),
         shared_ns=(cost.shared_ns,),

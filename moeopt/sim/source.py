@@ -47,11 +47,7 @@ class Source:
 
     def paced(self, ndp_rate: float) -> "Source":
         """Return the same with NDP units so many times as fast; memory stays as it is."""
-        if ndp_rate == 1.0 or self.machine.ndp is None:
-            return self
-        ndp = self.machine.ndp
-        faster = ndp.model_copy(update={"gflops": ndp.gflops * ndp_rate})
-        return replace(self, machine=self.machine.model_copy(update={"ndp": faster}))
+        return replace(self, machine=self.machine.with_ndp_rate(ndp_rate))
 
     def trace_of(self, batch: int, batches: int = 2) -> Trace:
         """Return the real trace, or synthetic batches: by default one to decide on, one to execute.

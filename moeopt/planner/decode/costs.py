@@ -99,6 +99,6 @@ def cost_table(
             for layout in ("striped", "localized")
         },
         fetch_ns=once("pcie", lambda shape: transfer_s(machine, shape)),
-        move_ns=once("dimm_link", lambda shape: transfer_s(machine, shape, "dimm_link")),
+        move_ns=once("dimm_link", lambda shape: transfer_s(machine, shape, machine.dimm_link)),
         missing=missing,
     )

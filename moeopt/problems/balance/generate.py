@@ -99,7 +99,7 @@ def generate(source: Source, options: Options) -> Instance:
     """
     machine, model = source.machine, source.model
     units = machine.ndp_units
-    machine.require_ndp()
+    machine.require("ndp")
     decode = options.stage == "decode"
     if options.residents and not decode:
         raise InputError("residents: must be 0 in prefill, whose counts decide what is prefetched")
@@ -163,7 +163,7 @@ def _with_times(instance: Instance, record: Record, options: Options) -> Instanc
     stated = record.options | {name: getattr(options, name) for name in ASSUMED}
     tokens = np.array([expert.tokens for expert in instance.experts])
     machine, model = get_machine(record.machine or ""), get_model(record.model)
-    machine.require_ndp()
+    machine.require("ndp")
     times = _times(machine, model, tokens, options, instance.quantum_ns or QUANTUM_NS)
     rows = [
         expert.model_copy(update={"slice_gpu_ns": gpu, "slice_ndp_ns": ndp})
@@ -210,12 +210,11 @@ def _times(
     machine: Machine, model: ModelShape, tokens: Ints, options: Options, quantum_ns: int
 ) -> _Times:
     """Return what slices take, rounded up to the quantum."""
-    link, ndp = machine.link("pcie"), machine.require_ndp()
-    faster = ndp.model_copy(update={"gflops": ndp.gflops * options.ndp_speedup})
+    link = machine.pcie
     slices = machine.ndp_units * options.slices_per_unit
     width = model.expert_intermediate_size
     share = ceil(width / slices) / width if options.whole_columns else 1 / slices
-    sped_up = machine.model_copy(update={"ndp": faster})
+    sped_up = machine.with_ndp_rate(options.ndp_speedup)
     transfer = np.asarray(model.expert_bytes * share / (link.gb_s * 1e9))
     activation_bytes = 2 * model.hidden_size
     activation = np.asarray(link.transfer_s(activation_bytes))

@@ -62,8 +62,7 @@ def generate(source: Source, options: Options) -> Instance:
         If the trace does not fit the model or is too short, or the machine lacks a CPU.
     """
     machine, model = source.machine, source.model
-    if options.threads is not None:
-        machine = machine.with_threads(options.threads)
+    machine.check_threads(options.threads)
     trace = trace_of(source, options)
     ids = _stretch(trace, options)
     slots = slots_of(machine, model, options.reserved_gib)
@@ -79,7 +78,11 @@ def generate(source: Source, options: Options) -> Instance:
         experts=model.routed_experts,
         slots=decided["slots"],
         gpu_ns=int(path_cost(machine, model, "gpu_hit", 1, source.quantum_ns)),
-        cpu_ns=int(path_cost(machine, model, "cpu_striped", 1, source.quantum_ns)),
+        cpu_ns=int(
+            path_cost(
+                machine, model, "cpu_striped", 1, source.quantum_ns, threads=options.threads
+            )
+        ),
         activation_ns=cost.sync_ns,
         fetch_ns=int(fetch_ns),
         other_ns=cost.attention_ns + cost.shared_ns,
@@ -95,7 +98,7 @@ def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:
     The paper: about 56 of Mixtral's on 24 GB, of which 5 GB are for everything else. Vendors count
     GPU memory in GiB.
     """
-    free = (machine.require_gpu().hbm_gb - reserved_gib) * GIB
+    free = (machine.require("gpu").gpu_gib - reserved_gib) * GIB
     return max(0, min(int(free / model.expert_bytes), 2**20))
 
 

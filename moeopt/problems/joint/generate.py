@@ -287,7 +287,7 @@ def _room(
     if options.share is not None:
         experts = layers * model.routed_experts * model.expert_bytes
         return int(options.share * experts), "share as stated"
-    total = int(machine.require_gpu().hbm_gb * GIB)
+    total = int(machine.require("gpu").gpu_gib * GIB)
     used = {"dense": int(model.resident_bytes), "reserved": int(options.reserved_gib * GIB)}
     left = total - sum(used.values())
     if left < 0:

@@ -193,7 +193,7 @@ def _offline(source: Source, options: Options) -> int:
 
 
 def _dimms(source: Source, options: Options) -> int:
-    return options.dimms or source.machine.dram.dimms
+    return options.dimms or source.machine.dimm_count
 
 
 def _scenario(source: Source, options: Options, load: NDArray[np.int64]) -> Scenario:

@@ -388,7 +388,7 @@ def memory_of(
         total, dense (all but the routed experts), kv_cache, reserved, and experts: what is left for
         them, never negative.
     """
-    total = int(machine.require_gpu().hbm_gb * GIB)
+    total = int(machine.require("gpu").gpu_gib * GIB)
     used = {
         "dense": model.resident_bytes,
         "kv_cache": model.layers * sequences * model.kv_bytes(context) if context else 0,

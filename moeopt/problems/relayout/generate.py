@@ -139,7 +139,7 @@ def generate(source: Source, options: Options) -> Instance:
         "earlier steps": run[: options.layout_steps].sum(axis=0).tolist(),
     }
     tokens = run[-1] if options.loads == "actual" else _predicted(run, options.alpha)
-    dimms = options.dimms or source.machine.dram.dimms
+    dimms = options.dimms or source.machine.dimm_count
     name = source.name or _name(source, options, step)
     layout = _decided(source, options, loads)
     instance = on_layout(source, options, tokens, layout, name, run[:-1])
@@ -156,7 +156,7 @@ def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
     work = None
     if options.dimm_choice == "balanced":
         work = expected_ndp_ns(source, seen, options.batch * source.model.top_k)
-    dimms = options.dimms or source.machine.dram.dimms
+    dimms = options.dimms or source.machine.dimm_count
     return cold_localized(seen, dimms, options.cold_cut, options.residents, work)
 
 
@@ -204,7 +204,7 @@ def on_layout(
     """
     source = source.paced(options.ndp_rate)
     machine, model, quantum = source.machine, source.model, source.quantum_ns
-    dimms = options.dimms or machine.dram.dimms
+    dimms = options.dimms or machine.dimm_count
     reads = expert_costs(machine, model, 1, quantum)
     move = int(to_quanta(options.move_us * 1000, quantum))
     prefetch = int(to_quanta(transfer_s(machine, model) * NS_PER_S, quantum))

@@ -11,7 +11,8 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
-from moeopt.sim.machines.split_times import Numa, refuse_numa, split_times
+from moeopt.sim.machines.cores import NumaMode
+from moeopt.sim.machines.split_times import refuse_numa, split_times
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.source import Source
 
@@ -41,7 +42,7 @@ class Options(Frozen):
         Literal["llama.cpp", "ik_llama.cpp"], Field(description="whose costs and thresholds")
     ] = "llama.cpp"
     numa: Annotated[
-        Numa,
+        NumaMode,
         Field(description="how several nodes are used"),
     ] = "interleaved"
     granularity: Annotated[

@@ -61,7 +61,7 @@ def generate(source: Source, options: Options) -> Instance:
     """
     windows = LayerWindows.of(source, options, 2, offline_steps(options.batch))
     step = _step(windows, options, source.seed)
-    dimms = options.dimms or source.machine.dram.dimms
+    dimms = options.dimms or source.machine.dimm_count
     loads: LayoutLoads = {
         "last step": windows.load(step - 1).tolist(),
         "offline trace": windows.load_without([step]).tolist(),
@@ -88,7 +88,7 @@ def of_load(
     """
     source = source.paced(options.ndp_rate)
     machine = source.machine
-    dimms = options.dimms or machine.dram.dimms
+    dimms = options.dimms or machine.dimm_count
     seen = np.array(loads[options.layout_from], dtype=np.int64)
     work = None
     if options.dimm_choice == "balanced":

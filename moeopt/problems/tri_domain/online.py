@@ -227,7 +227,7 @@ class Scheduler:
         model = get_model(model)
         most_tokens = _number("most_tokens", most_tokens, MAX_TOKENS)
         quantum_ns = _number("quantum_ns", quantum_ns, MAX_NUMBER)
-        dimms = machine.dram.dimms if dimms is None else _number("dimms", dimms, MAX_DIMMS)
+        dimms = machine.dimm_count if dimms is None else _number("dimms", dimms, MAX_DIMMS)
         tokens = np.arange(1, most_tokens + 1)
         path_ns = np.zeros((len(PATHS), most_tokens + 1), np.int64)
         for row, path in enumerate(PATHS):

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.curve import Device, TimeTable
-from moeopt.sim.machines.machine import LinkName, Machine
+from moeopt.sim.machines.cores import NumaMode, cores_of
+from moeopt.sim.machines.curve import TimeTable
+from moeopt.sim.machines.machine import Device, Kind, LinkRate, Machine
 from moeopt.sim.models.model_shape import ModelShape
 
 NS_PER_S = 1e9
@@ -43,7 +44,12 @@ class ExpertCosts:
 
 
 def expert_costs(
-    machine: Machine, model: ModelShape, tokens: ArrayLike, quantum_ns: int = DEFAULT_QUANTUM_NS
+    machine: Machine,
+    model: ModelShape,
+    tokens: ArrayLike,
+    quantum_ns: int = DEFAULT_QUANTUM_NS,
+    *,
+    numa: NumaMode = "tensor-parallel",
 ) -> ExpertCosts:
     """Return the cost of one expert of `model` on every path of `machine`.
 
@@ -55,6 +61,8 @@ def expert_costs(
         Token counts, each at least 1.
     quantum_ns
         Every cost is rounded up to a multiple of this, once, here.
+    numa
+        How weights lie on several nodes.
 
     Raises
     ------
@@ -71,7 +79,8 @@ def expert_costs(
     computation and DRAM read, plus `cpu.kernel_us`) and Eq. 4 (NDP).
     """
     by_path = {
-        f"{path}_ns": path_cost(machine, model, path, tokens, quantum_ns) for path in get_args(Path)
+        f"{path}_ns": path_cost(machine, model, path, tokens, quantum_ns, numa=numa)
+        for path in get_args(Path)
     }
     reads = {
         f"dram_{layout}_ns": int(
@@ -88,27 +97,39 @@ def path_cost(
     path: Path,
     tokens: ArrayLike,
     quantum_ns: int = DEFAULT_QUANTUM_NS,
+    *,
+    numa: NumaMode = "tensor-parallel",
+    threads: int | None = None,
 ) -> Times:
     """Return the cost in ns of one expert on one path, as `expert_costs` does for all.
 
-    A machine without NDP or without a CPU still has the paths that need none.
+    A machine without NDP or without a CPU still has the paths that need none. Of a CPU `threads`
+    compute, by default all cores.
     """
     if path == "ndp":
         seconds = computation_s(machine, model, "ndp", tokens)
     else:
         layout = "localized" if path.endswith("localized") else "striped"
-        seconds = computation_s(machine, model, "cpu" if path.startswith("cpu") else "gpu", tokens)
         if path.startswith("cpu"):
-            fixed_s = (machine.require_cpu().kernel_us or 0.0) / 1e6
-            seconds = np.maximum(seconds, cpu_read_s(machine, model, layout)) + fixed_s
-        elif path != "gpu_hit":
+            seconds = computation_s(machine, model, "cpu", tokens, numa=numa, threads=threads)
+            fixed_s = (machine.require("cpu").only("cpu").kernel_us or 0.0) / 1e6
+            seconds = np.maximum(seconds, cpu_read_s(machine, model, layout, numa)) + fixed_s
+        else:
+            seconds = computation_s(machine, model, "gpu", tokens)
+        if path.startswith("gpu_miss"):
             fetch = max(transfer_s(machine, model), dram_read_s(machine, model, layout))
             seconds = np.maximum(seconds, fetch)
     return to_quanta(seconds * NS_PER_S, quantum_ns)
 
 
 def computation_s(
-    machine: Machine, model: ModelShape, device: Device, tokens: ArrayLike
+    machine: Machine,
+    model: ModelShape,
+    kind: Kind,
+    tokens: ArrayLike,
+    *,
+    numa: NumaMode = "tensor-parallel",
+    threads: int | None = None,
 ) -> Seconds:
     """Return the time in s of computing one expert, measured if possible, else by the roofline.
 
@@ -119,45 +140,53 @@ def computation_s(
 
     Notes
     -----
-    Roofline: the GPU is as slow as the slower of its matrix units, at the utilization reached, and
-    its memory, plus `kernel_us`. The CPU is as slow as the kernel in use at that many tokens; its
-    reads are `cpu_read_s`. An NDP unit is as slow as the slower of its rate and its DIMM.
+    Roofline: the GPU is as slow as the slower of its matrix units, at the rate reached, and its
+    memory, plus `kernel_us`. The CPU is as slow as the kernel in use at that many tokens; its reads
+    are `cpu_read_s`. An NDP unit is as slow as the slower of its rate and its DIMM.
     """
     count = np.asarray(tokens, dtype=np.int64)
     if count.size and int(count.min()) < 1:
         raise InputError(f"tokens: must be at least 1, not {int(count.min())}")
-    cpu = machine.require_cpu() if device == "cpu" else None
-    ndp = machine.require_ndp() if device == "ndp" else None
-    if (measured := _measured_s(machine, model, device, count)) is not None:
+    device = machine.require(kind)
+    measured = _measured_s(machine, model, (device.id, kind), count, threads)
+    if measured is not None:
         return measured
     flops = count * float(model.flops_per_token)
     size = float(model.expert_bytes)
-    if cpu is not None:
-        return np.asarray(flops / (cpu.rate_tflops(count) * 1e12))
-    if ndp is not None:
-        busy = np.maximum(
-            flops / (ndp.rate_gflops(model.bits) * 1e9), size / (ndp.internal_gb_s * 1e9)
-        )
-        return np.asarray(busy)
-    fixed_s = (machine.require_gpu().kernel_us or 0.0) / 1e6
-    return gpu_roofline_s(machine, flops, size, count) + fixed_s
+    if kind == "cpu":
+        if threads is not None:
+            machine.check_threads(threads)
+        cores = cores_of(machine, numa)
+        return np.asarray(flops / (cores.rate_tflops(count) * 1e12))
+    compute = device.only(kind)
+    if kind == "ndp":
+        rate = compute.rate_tflops(count, model.bits) * 1e12
+        return np.asarray(np.maximum(flops / rate, size / ((compute.internal_gb_s or 0.0) * 1e9)))
+    return gpu_roofline_s(device, flops, size, count) + (compute.kernel_us or 0.0) / 1e6
 
 
-def gpu_roofline_s(machine: Machine, flops: ArrayLike, size: float, tokens: ArrayLike) -> Seconds:
-    """Return the time in s of operations on `size` bytes of weights in the GPU's memory."""
-    gpu = machine.require_gpu()
-    rate = gpu.peak_tflops * 1e12 * gpu.utilization(tokens)
-    bandwidth = gpu.hbm_gb_s * (gpu.bandwidth_efficiency or 1.0) * 1e9
+def gpu_roofline_s(gpu: Device, flops: ArrayLike, size: float, tokens: ArrayLike) -> Seconds:
+    """Return the time in s of operations on `size` bytes of weights in a GPU's memory."""
+    rate = gpu.only("gpu").rate_tflops(tokens) * 1e12
+    bandwidth = gpu.memory.gb_s * (gpu.memory.reached or 1.0) * 1e9
     return np.asarray(np.maximum(np.asarray(flops) / rate, size / bandwidth))
 
 
-def transfer_s(machine: Machine, model: ModelShape, link: LinkName = "pcie") -> float:
-    """Return the time in s of moving one expert's weights over a link, measured if possible."""
-    if link == "pcie":
-        measured = _measured_s(machine, model, "pcie", np.array(1))
-        if measured is not None:
-            return float(measured)
-    return machine.link(link).transfer_s(float(model.expert_bytes))
+def transfer_s(machine: Machine, model: ModelShape, over: LinkRate | None = None) -> float:
+    """Return the time in s of moving one expert's weights, measured if possible.
+
+    Parameters
+    ----------
+    over
+        By default the way to the first GPU, of which there may be a measurement.
+    """
+    if over is not None:
+        return over.transfer_s(float(model.expert_bytes))
+    at = (machine.require("gpu").id, machine.offload[0].id)
+    measured = _measured_s(machine, model, at, np.array(1))
+    if measured is not None:
+        return float(measured)
+    return machine.pcie.transfer_s(float(model.expert_bytes))
 
 
 def dram_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
@@ -171,21 +200,18 @@ def dram_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
     return float(model.expert_bytes) / (_dram_gb_s(machine, layout) * 1e9)
 
 
-def cpu_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
+def cpu_read_s(
+    machine: Machine, model: ModelShape, layout: str, numa: NumaMode = "tensor-parallel"
+) -> float:
     """Return how long the CPU takes to read one expert, in s.
 
-    Striped experts are read at `Cpu.bandwidth_gb_s` where that was measured, else by all sockets as
-    `Cpu.numa` says, where it is given; its kernels reach `bandwidth_efficiency` of what the memory
-    gives.
+    Striped experts are read by all nodes as `numa` says, localized ones from their DIMM; the CPU's
+    kernels reach `Compute.reached` of what the memory gives.
     """
-    cpu = machine.require_cpu()
+    node = machine.require("cpu")
     striped = layout == "striped"
-    if striped and cpu.bandwidth_gb_s is not None:
-        gb_s = cpu.bandwidth_gb_s
-    else:
-        numa = cpu.numa if striped else None
-        gb_s = _dram_gb_s(machine, layout) if numa is None else numa.read_gb_s
-    return float(model.expert_bytes) / (gb_s * (cpu.bandwidth_efficiency or 1.0) * 1e9)
+    gb_s = cores_of(machine, numa).read_gb_s if striped else _dram_gb_s(machine, layout)
+    return float(model.expert_bytes) / (gb_s * (node.only("cpu").reached or 1.0) * 1e9)
 
 
 def to_quanta(ns: ArrayLike, quantum_ns: int) -> Times:
@@ -200,28 +226,34 @@ def to_quanta(ns: ArrayLike, quantum_ns: int) -> Times:
 
 
 def _dram_gb_s(machine: Machine, layout: str) -> float:
-    dram = machine.dram
-    gb_s = dram.striped_gb_s if layout == "striped" else dram.localized_gb_s
+    if layout == "striped":
+        return sum(d.memory.gb_s * (d.memory.reached or 1.0) for d in machine.offload)
+    memory = machine.offload[0].memory
+    gb_s = None if memory.dimms is None else memory.dimms.one_gb_s
     if gb_s is None:
         raise InputError(
-            f"machine {machine.name}: dram.localized_gb_s: is missing; a read of it is asked for"
+            f"machine {machine.name}: dram.one_gb_s: is missing; a read of one DIMM is asked for"
         )
-    return gb_s * (dram.efficiency or 1.0)
+    return gb_s * (memory.reached or 1.0)
 
 
 def _measured_s(
-    machine: Machine, model: ModelShape, device: Device, count: Times
+    machine: Machine,
+    model: ModelShape,
+    at: tuple[str, str],
+    count: Times,
+    threads: int | None = None,
 ) -> Seconds | None:
     """Return what the machine's time table says, if it has one for these weights."""
     own = 8.0 * model.bytes_per_weight
     widths = (None, own) if model.bits == own else (model.bits,)
     for bits in widths:
-        if (table := machine.time_table(model.name, device, bits)) is not None:
+        if (table := machine.measured(model.name, at, bits, threads)) is not None:
             return table(count) / NS_PER_S
     return None
 
 
-DEVICES: tuple[Device, ...] = ("gpu", "cpu", "ndp")
+KINDS: tuple[Kind, ...] = ("gpu", "cpu", "ndp")
 
 MAX_POINTS = 10_000
 """Longest time table."""
@@ -253,24 +285,20 @@ def with_table_noise(
         raise InputError(f"table_noise: works up to {MAX_POINTS} tokens, not {tokens}")
     counts = np.arange(1, max(tokens, 2) + 1)
     own = model.bits == 8.0 * model.bytes_per_weight
-    tables = [table for table in machine.time_tables if table.model != model.name]
-    for number, device in enumerate(DEVICES):
+    tables = [table for table in machine.tables if table.model != model.name]
+    for number, kind in enumerate(KINDS):
         factor = 1 + noise * np.random.default_rng([seed, number]).random(len(counts))
         ns = np.maximum.accumulate(
-            computation_s(machine, model, device, counts) * NS_PER_S * factor
+            computation_s(machine, model, kind, counts) * NS_PER_S * factor
         )
         tables.append(
             TimeTable(
                 model=model.name,
-                device=device,
+                at=(machine.require(kind).id, kind),
                 points=tuple(zip(counts.astype(float).tolist(), ns.tolist(), strict=True)),
                 source=f"times of {machine.name}, each up to {noise:g} longer, seed {seed}",
                 bits_per_weight=None if own else model.bits,
             )
         )
-    pcie = [
-        table
-        for table in machine.time_tables
-        if table.model == model.name and table.device == "pcie"
-    ]
-    return machine.model_copy(update={"time_tables": (*tables, *pcie)})
+    moved = [table for table in machine.tables if table.model == model.name and table.is_link]
+    return machine.model_copy(update={"tables": (*tables, *moved)})

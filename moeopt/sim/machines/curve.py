@@ -1,6 +1,6 @@
 """Quantities that depend on the tokens per expert: rates of a device, measured times."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,9 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen, field_error
 from moeopt.core.rounding import rounded
-
-Device = Literal["gpu", "cpu", "ndp", "pcie"]
-"""What a time table can be about."""
+from moeopt.sim.machines.about import about
 
 Point = tuple[
     Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)],
@@ -57,6 +55,11 @@ class Curve(Frozen):
                 raise field_error([row, 1], "must be above 0, except at 0 tokens on linear axes")
         return points
 
+    def scaled(self, share: float) -> Self:
+        """Return the curve with values so many times as large."""
+        points = tuple((tokens, value * share) for tokens, value in self.points)
+        return self.model_copy(update={"points": points})
+
     def __call__(self, tokens: ArrayLike) -> NDArray[np.float64]:
         """Return the value at each token count."""
         x, y = np.array(self.points, dtype=float).T
@@ -68,34 +71,37 @@ class Curve(Frozen):
 
 
 class TimeTable(Frozen):
-    """Measured times of one expert of a model on one kind of device.
+    """Measured times of one expert of a model: computing it on a device, or moving its weights.
 
     Straight between the measured token counts, flat below the first; above the last the last slope
     goes on, unless it falls.
-
-    Parameters
-    ----------
-    model
-        Name of the model shape whose experts were measured.
-    device
-        What was measured: computation on the "gpu" with the weights in its memory, on the "cpu" or
-        on an "ndp" unit, or the transfer of the weights to the GPU over "pcie".
-    points
-        (tokens, ns), tokens rising, at least two.
-    source
-        Machine, date and command of the measurement.
-    threads
-        CPU threads that computed, where a machine was measured with several numbers of them.
-    bits_per_weight
-        Width of the weights, if not the model's own 8 x `bytes_per_weight`.
     """
 
-    model: str
-    device: Device
-    points: Annotated[tuple[Point, ...], Field(min_length=2, max_length=10_000)]
-    source: str
-    threads: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
-    bits_per_weight: Width | None = None
+    model: str = about("model shape whose experts were measured")
+    at: tuple[str, str] = about(
+        "device and what computes there (`gpu0`, `gpu`), with the weights in its memory; or the two"
+        " ends of a link over which the weights move"
+    )
+    points: Annotated[tuple[Point, ...], Field(min_length=2, max_length=10_000)] = about(
+        "[tokens, time] of one expert, tokens rising", unit="tokens, ns", find="`moeopt profile`"
+    )
+    source: str = about("machine, date and command of the measurement")
+    threads: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = about(
+        "CPU threads that computed", absent="not stated", default=None
+    )
+    bits_per_weight: Width | None = about(
+        "width of the weights", unit="bits", absent="the model's own", default=None
+    )
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What no second table of a machine may have."""
+        return self.model, self.at, self.threads, self.bits_per_weight
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is about moving weights."""
+        return self.at[1] not in ("gpu", "cpu", "ndp")
 
     _tokens_rise = field_validator("points")(_rising)
 

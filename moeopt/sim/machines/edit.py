@@ -1,5 +1,6 @@
-"""Changing fields of a machine, all errors at once; a machine as a table of its fields."""
+"""Changing fields of a machine, all errors at once."""
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -7,15 +8,33 @@ from pydantic import ValidationError
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
-from moeopt.sim.presets import parts
+from moeopt.core.wording import faults, meant, suggested
 
-from .fields import FieldFacts, describe_fields, fields_of, nearest, nearest_path, without_rows
+from .fields import helped
 from .machine import Machine
+from .paths import RENAMED, SHORT, full_paths, named, place, short_fields
 
 BY_USER = "given by the user (moeopt machine set)"
 
 MOST = 2**20
 """Above this neither channels nor their speed are believed; the schema refuses them."""
+
+FOLLOWS = {"cores": "kernels", "peak_tflops": "kernels"}
+"""Field of what computes -> the field whose rates follow it in proportion."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A machine with other fields.
+
+    Attributes
+    ----------
+    values
+        Full path -> new value, None where it was taken out: what was asked for, and what followed.
+    """
+
+    machine: Machine
+    values: Mapping[str, object]
 
 
 def set_machine(
@@ -28,314 +47,249 @@ def set_machine(
     machine
         What to start from.
     changes
-        Field path -> value, e.g. ``{"cpu.bandwidth_gb_s": 80}``, units as `moeopt machine fields`
-        says. A number for a curve is a flat one; None takes a field out, ``gpu`` all of its fields.
+        Field path -> value: a full path such as ``devices.numa0.memory.gb_s``, or a short one such
+        as ``dram.gb_s``, which means that field of every such device (`moeopt machine fields`). A
+        number for ``tflops`` is a flat curve; None takes a field out, and ``gpu`` all GPUs.
     source
         What `sources` says of these fields.
 
     Returns
     -------
     Machine
-        Changed. `dram.striped_gb_s` and `dram.localized_gb_s` follow `dram.channels` and
-        `dram.speed_mt_s` where one of those is changed and they are not themselves: channels x
-        MT/s x 8 B.
+        Changed. Where they are not given themselves, bandwidths of a memory follow the channels and
+        the speed of its DIMMs, kernels the cores of a CPU and the peak of a GPU.
 
     Raises
     ------
     InputError
-        If a field does not exist or its value cannot be: the message lists everything that is
-        wrong, with what would be right.
+        If a field does not exist or its value cannot be, or would have no effect: the message lists
+        everything that is wrong, with what would be right.
 
     Examples
     --------
     >>> import moeopt
     >>> machine = moeopt.get_machine("rtx4090+epyc-9004")
     >>> slower = moeopt.set_machine(machine, {"dram.speed_mt_s": 4400})
-    >>> slower.dram.striped_gb_s, slower.sources["dram.striped_gb_s"]
+    >>> slower.device("numa0").memory.gb_s, slower.sources["devices.numa0.memory.gb_s"]
     (422.4, '12 channels x 4400 MT/s x 8 B')
     """
+    return changed_machine(machine, changes, source=source).machine
+
+
+def changed_machine(
+    machine: Machine, changes: Mapping[str, object], *, source: str = BY_USER
+) -> Changed:
+    """Return a machine with other fields, and every field that changed; see `set_machine`."""
     expect("machine", machine, Machine, what="a machine")
     expect("changes", changes, Mapping, what="a mapping from field paths to values")
-    data = plain_machine(machine)
-    return with_changes(data, changes, source=source, where=f"machine {machine.name}")
+    return _Edit(machine, source).carried_out(changes)
 
 
-def with_changes(
-    data: JsonObject, changes: Mapping[str, object], *, source: str, where: str
-) -> Machine:
-    """Return the machine that JSON data describe once fields are changed; see `set_machine`.
+class _Edit:
+    def __init__(self, machine: Machine, source: str) -> None:
+        self._before, self._source = machine, source
+        self._data = plain_machine(machine)
+        self._old = copy.deepcopy(self._data)
+        self._values: dict[str, object] = {}
+        self._wrong: list[str] = []
+        self._suggestion: str | None = None
 
-    Parameters
-    ----------
-    data
-        Perhaps incomplete; it is changed.
-    where
-        What an error begins with.
+    def carried_out(self, changes: Mapping[str, object]) -> Changed:
+        asked: dict[str, object] = {}
+        for path, value in changes.items():
+            if path == "gpu" and value is None:
+                self._before = self._before.without_gpus()
+                self._data = plain_machine(self._before)
+                self._data["sources"] = _existing(self._data)
+                self._data["sources"]["devices"] = f"no GPU: {self._source}"
+                continue
+            found = full_paths(self._before, path)
+            if not found:
+                self._wrong.append(f"{path}: {self._refusal(path)}")
+            asked |= dict.fromkeys(found, value)
+        for path, value in asked.items():
+            self._put(path, value, self._source)
+        for path in asked:
+            if asked[path] is not None:
+                self._follow(path, asked)
+        machine = self._validated()
+        if self._wrong:
+            field, _, reason = "; ".join(self._wrong).partition(": ")
+            where = f"machine {self._before.name}"
+            raise InputError(reason, where=where, field=field, suggestion=self._suggestion)
+        assert machine is not None
+        return Changed(machine, self._values)
 
-    Raises
-    ------
-    InputError
-        If a field or a value cannot be, or one is missing: everything is listed.
-    """
-    sources: dict[str, str] = data["sources"]
-    threads = (data.get("cpu") or {}).get("threads")
-    wrong = []
-    for path, value in changes.items():
-        if reason := _refusal(path):
-            wrong.append(f"{path}: {reason}")
-            continue
-        if path.startswith("gpu.") and data.get("gpus"):
-            wrong.append(f"{path}: there are several GPUs: change gpus in the file")
-            continue
-        curve = fields_of(Machine)[path].kind == "curve"
-        if curve and isinstance(value, int | float) and not isinstance(value, bool):
+    def _validated(self) -> Machine | None:
+        try:
+            return Machine.model_validate(self._data)
+        except ValidationError as error:
+            for path, kind, reason in faults(error)[:MANY]:
+                told = helped(Machine, path, kind)
+                self._wrong.append(f"{named(self._data, path)}: {reason}{told}")
+        return None
+
+    def _put(self, path: str, value: object, source: str) -> None:
+        at, key = place(self._data, path)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key == "tflops" and is_number:
             value = {"scale": "linear", "points": [[1, value]]}
-        _put(data, path, value)
-        inside = (f"{path}.", f"{path}[")
-        for below in [key for key in sources if key == path or key.startswith(inside)]:
+        sources = self._data["sources"]
+        where = path.removesuffix("tflops") + "kernels" if key == "tflops" else path
+        for below in [name for name in sources if name == where or name.startswith(f"{where}.")]:
             del sources[below]
-        if value is not None or fields_of(Machine)[path].part:
-            sources[path] = source
-    if "gpu" in changes and changes["gpu"] is None and "pcie_gb_s" not in changes:
-        _put(data, "pcie_gb_s", None)
-        sources.pop("pcie_gb_s", None)
-    _follow_channels(data, set(changes))
-    try:
-        machine = Machine.model_validate(data)
-        machine = _follow_threads(machine, threads, set(changes))
-    except ValidationError as error:
-        wrong = [*wrong, describe_fields(Machine, error)]
-    if wrong:
-        field, _, reason = "; ".join(wrong).partition(": ")
-        raise InputError(reason, where=where, field=field, suggestion=nearest_path(Machine, field))
-    return machine
+        self._values[path] = value
+        if value is None:
+            at.pop(key, None)
+            return
+        at[key] = value
+        sources[where] = source
+        if key == "measured_gb_s" and "reached" in at and "memory" in path:
+            self._put(path.replace("measured_gb_s", "reached"), None, source)
+
+    def _follow(self, path: str, asked: Mapping[str, object]) -> None:
+        """Let what depends on a field follow it, where it is not given itself."""
+        base, _, key = path.rpartition(".")
+        if key in FOLLOWS and not {f"{base}.kernels", f"{base}.tflops"} & asked.keys():
+            self._follow_kernels(base, key)
+        elif base.endswith(".memory.dimms") and key in ("channels", "speed_mt_s"):
+            self._follow_dimms(base.removesuffix(".dimms"), path, asked)
+        elif base.endswith(".memory") and key in ("gb_s", "reached"):
+            memory, _ = place(self._data, path)
+            if memory.get("measured_gb_s") is not None and f"{base}.measured_gb_s" not in asked:
+                self._no_effect(path, f"{base}.measured_gb_s")
+
+    def _no_effect(self, path: str, over: str) -> None:
+        self._wrong.append(
+            f"{path}: has no effect beside {over}: change that, or take it out with"
+            f" {over}=null as well"
+        )
+
+    def _follow_kernels(self, base: str, key: str) -> None:
+        old, _ = place(self._old, f"{base}.{key}")
+        new, _ = place(self._data, f"{base}.{key}")
+        before, after = old.get(key), new[key]
+        if not isinstance(before, int | float) or not isinstance(after, int | float) or not before:
+            return
+        share = after / before
+        for kernel in new["kernels"]:
+            points = [[x, y * share] for x, y in kernel["tflops"]["points"]]
+            kernel["tflops"] = {**kernel["tflops"], "points": points}
+        sources = self._data["sources"]
+        said = sources.get(f"{base}.kernels", "as given")
+        sources[f"{base}.kernels"] = f"{after:g} of {before:g} {key} of: {said}"
+        self._values[f"{base}.kernels"] = new["kernels"]
+
+    def _follow_dimms(self, base: str, path: str, asked: Mapping[str, object]) -> None:
+        """Let a memory's bandwidths follow its channels and their speed."""
+        memory, _ = place(self._data, f"{base}.gb_s")
+        old, _ = place(self._old, f"{base}.gb_s")
+        measured = f"{base}.measured_gb_s"
+        if memory.get("measured_gb_s") is not None and measured not in asked:
+            self._no_effect(path, measured)
+            return
+        rates = {field: (gb_s, said) for field, gb_s, said in channel_rates(memory["dimms"])}
+        if not rates:
+            rates = dict(self._in_proportion(path, memory, old))
+            if not rates and f"{base}.gb_s" not in asked:
+                self._wrong.append(
+                    f"{path}: has no effect: channels and speed_mt_s are not both stated; give"
+                    f" {base}.gb_s, too"
+                )
+        for field, (gb_s, said) in rates.items():
+            there = place(self._data, f"{base}.{field}")[0].get(field.rpartition(".")[2])
+            if f"{base}.{field}" not in asked and there is not None:
+                self._put(f"{base}.{field}", gb_s, said)
+
+    def _in_proportion(
+        self, path: str, memory: JsonObject, old: JsonObject
+    ) -> Iterator[tuple[str, tuple[float, str]]]:
+        key = path.rpartition(".")[2]
+        before, after = old.get("dimms", {}).get(key), memory["dimms"].get(key)
+        if not isinstance(before, int | float) or not isinstance(after, int | float) or not before:
+            return
+        said = f"{after:g} of {before:g} {key}"
+        yield "gb_s", (round(old["gb_s"] * after / before, 3), said)
+        one = old["dimms"].get("one_gb_s")
+        if key == "speed_mt_s" and one is not None:
+            yield "dimms.one_gb_s", (round(one * after / before, 3), said)
+
+    def _refusal(self, path: str) -> str:
+        """Return why a path cannot be set."""
+        self._suggestion = self._suggestion or RENAMED.get(path)
+        if path in RENAMED:
+            return f"is called {RENAMED[path]} by now"
+        top = path.split("[")[0].split(".")[0]
+        if top in ("sources", "tables", "runtimes", "schema_version"):
+            return "cannot be set here: `moeopt profile` and `calibrate` measure, `--source` says"
+        short, _, rest = path.partition(".")
+        if short in SHORT and rest in short_fields(short):
+            what = "link of that kind" if short in ("pcie", "socket") else short
+            return f"there is no {what} on this machine"
+        known = every_path(self._before)
+        self._suggestion = self._suggestion or suggested(path, known)
+        near = meant(path, known)
+        if not near and short in SHORT:
+            near = f"; there are {', '.join(f'{short}.{name}' for name in short_fields(short))}"
+        if not near and rest == "":
+            ends = [name for name in known if path in name.rpartition(".")[2].split("_")]
+            near = f"; did you mean {' or '.join(ends[:3])}?" if ends else ""
+        return f"is not a known key{near}"
+
+
+MANY = 12
+"""So many wrong fields are said at once."""
+
+
+def every_path(machine: Machine) -> list[str]:
+    """Return every path that can be set on a machine, the short ones first."""
+    found = [
+        f"{short}.{name}"
+        for short in SHORT
+        for name in short_fields(short)
+        if full_paths(machine, f"{short}.{name}")
+    ]
+    full = [path for name in found for path in full_paths(machine, name)]
+    return ["name", "sync_us", *found, *dict.fromkeys(full)]
 
 
 def plain_machine(machine: Machine) -> JsonObject:
     """Return a machine as JSON data, without the fields that are absent."""
     data = machine.model_dump(mode="json", exclude_none=True)
-    if data["gpus"]:
-        del data["gpu"]  # the first of them
-    if list(data["links"]) == ["between"]:
-        data["links"] = data["links"]["between"]
-    elif not data["links"].get("between"):
-        data["links"].pop("between", None)
-    for name in ("links", "time_tables", "gpus", "nodes"):
+    for name in ("links", "tables", "runtimes"):
         if not data[name]:
             del data[name]
-    cpu = data.get("cpu", {})
-    if cpu.get("few_token_kernels") == []:
-        del cpu["few_token_kernels"]
+    dimms = [device["memory"].get("dimms", {}).get("link") for device in data["devices"]]
+    for rate in (*data.get("links", ()), *(link for link in dimms if link)):
+        if not rate["latency_us"]:
+            del rate["latency_us"]
     return data
 
 
-def _refusal(path: str) -> str:
-    """Return why a path cannot be set, or nothing."""
-    if path.split("[")[0].split(".")[0] in ("sources", "time_tables"):
-        return "cannot be set here: `moeopt profile` measures tables, `--source` names a source"
-    facts = fields_of(Machine).get(path)
-    if facts is None:
-        return f"is not a known key{nearest(Machine, path)}"
-    if facts.kind.startswith("list"):
-        return "is a list: write it in the file"
-    return ""
+def _existing(data: JsonObject) -> dict[str, str]:
+    """Return the sources of what is there."""
+    names = [device["id"] for device in data["devices"]]
+    links = ["-".join(link["ends"]) for link in data.get("links", ())]
+
+    def is_there(path: str) -> bool:
+        top, _, rest = path.partition(".")
+        name, _, below = rest.partition(".")
+        if top == "links":
+            return name in links
+        if top != "devices" or not rest:
+            return True
+        return name in names and not below.startswith("gpu.")
+
+    return {path: said for path, said in data["sources"].items() if is_there(path)}
 
 
-def _put(data: JsonObject, path: str, value: object) -> None:
-    *parents, last = path.split(".")
-    for parent in parents:
-        below = data.get(parent)
-        data[parent] = below if isinstance(below, dict) else {}
-        data = data[parent]
-    if value is None:
-        data.pop(last, None)
-    else:
-        data[last] = value
-
-
-def _follow_threads(machine: Machine, before: object, changed: set[str]) -> Machine:
-    """Let the rates of the CPU's kernels follow the number of threads that compute."""
-    cpu = machine.cpu
-    if changed & {"cpu", "cpu.tflops"} or "cpu.threads" not in changed:
-        return machine
-    if cpu is None or cpu.threads is None or not isinstance(before, int):
-        return machine
-    said = f"{cpu.threads} of {before} threads of: {machine.sources.get('cpu.tflops', 'as given')}"
-    sources = machine.sources | {"cpu.tflops": said}
-    scaled = cpu.of_cores(cpu.threads / before)
-    return machine.model_copy(update={"cpu": scaled, "sources": sources})
-
-
-def _follow_channels(data: JsonObject, changed: set[str]) -> None:
-    """Let the DIMMs' bandwidths follow their channels and speed."""
-    if not changed & {"dram.channels", "dram.speed_mt_s"} or not isinstance(data.get("dram"), dict):
-        return
-    for field, gb_s, source in channel_rates(data["dram"]):
-        if f"dram.{field}" not in changed and field in data["dram"]:
-            data["dram"][field] = gb_s
-            data["sources"][f"dram.{field}"] = source
-
-
-def channel_rates(dram: JsonObject) -> Iterator[tuple[str, float, str]]:
-    """Yield field, GB/s and source of what follows from a memory's channels and their speed."""
-    channels, speed = dram.get("channels"), dram.get("speed_mt_s")
+def channel_rates(dimms: JsonObject) -> Iterator[tuple[str, float, str]]:
+    """Yield field, GB/s and source of what follows from channels and the speed of their DIMMs."""
+    channels, speed = dimms.get("channels"), dimms.get("speed_mt_s")
     if not isinstance(speed, int | float) or not isinstance(channels, int):
         return
     if 0 < speed <= MOST and 0 < channels <= MOST:
         each = speed * 8 / 1000
         of = f"{channels} channels x {speed:g} MT/s x 8 B"
-        yield "striped_gb_s", round(channels * each, 3), of
-        yield "localized_gb_s", round(each, 3), f"one channel: {speed:g} MT/s x 8 B"
-
-
-UNSTATED = "not stated"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A field of a machine; `value` is as in the file, `text` as people read it."""
-
-    field: str
-    value: object
-    text: str
-    unit: str
-    source: str
-
-
-def machine_rows(machine: Machine) -> list[Row]:
-    """Return every field that a machine has, and one for the GPU that it may not have."""
-    data = plain_machine(machine)
-    rows = [row for row in _rows(data, "", machine.sources) if row.field != "sources"]
-    if machine.gpu is None:
-        source = machine.sources.get("gpu", "a machine without a GPU: the CPU computes alone")
-        rows.insert(1, Row("gpu", None, "none", "", source))
-    return rows
-
-
-def absent_fields(machine: Machine) -> list[str]:
-    """Return the fields that a machine could have and has not, those of absent objects aside."""
-    there = {row.field for row in machine_rows(machine)}
-    parents = {""} | {field.rpartition(".")[0] for field in there}
-    return [
-        path
-        for path in fields_of(Machine)
-        if path.rpartition(".")[0] in parents
-        and "[]" not in path
-        and path != "sources"
-        and not any(field == path or field.startswith((f"{path}.", f"{path}[")) for field in there)
-    ]
-
-
-def _rows(data: JsonObject, prefix: str, sources: Mapping[str, str]) -> Iterator[Row]:
-    for name, value in data.items():
-        path = f"{prefix}{name}"
-        if path == "sources":
-            continue
-        if path == "time_tables":
-            yield from _tables(value)
-        elif path.endswith("reserve_mib"):
-            text = ", ".join(f"{runtime}: {mib:g}" for runtime, mib in value.items())
-            yield Row(path, value, text, "MiB", _source(path, sources))
-        elif isinstance(value, dict) and "points" not in value:
-            yield from _rows(value, f"{path}.", sources)
-        elif isinstance(value, list):
-            for row, item in enumerate(value):
-                yield from _rows(item, f"{path}[{row}].", sources)
-        else:
-            schema = path.replace("links[", "links.between[")
-            unit = fields_of(Machine)[without_rows(schema)].unit
-            yield Row(path, value, _text(value), unit, _source(path, sources))
-
-
-def _tables(tables: list[JsonObject]) -> Iterator[Row]:
-    for row, table in enumerate(tables):
-        points = table["points"]
-        text = f"{table['model']} on {table['device']}: {len(points)} points"
-        yield Row(f"time_tables[{row}]", table, text, "tokens, ns", table["source"])
-
-
-def _text(value: object) -> str:
-    if isinstance(value, dict):
-        points = value["points"]
-        if len(points) == 1:
-            return f"{points[0][1]:g} (flat)"
-        return f"{', '.join(f'{x:g}: {y:g}' for x, y in points)} ({value['scale']})"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _source(path: str, sources: Mapping[str, str]) -> str:
-    while path:
-        if path in sources:
-            return sources[path]
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return UNSTATED
-
-
-HEAD = """\
-# Fields of a machine file
-
-For whoever writes a machine file: every GPU and host that is known by name, and every field with
-its unit, its default and where to find it. Printed by `moeopt machine fields`.
-"""
-
-TITLES = {
-    "": "The machine",
-    "cpu.few_token_kernels[]": "`cpu.few_token_kernels`: a list, each",
-    "links.between[]": "`links`, or `links.between`: a list, each",
-    "nodes[]": "`nodes`: a list, each",
-    "time_tables[]": "`time_tables`: a list, each",
-}
-
-
-def machine_page() -> str:
-    """Return the list of parts and fields in Markdown."""
-    lines = [HEAD, *_parts(), "## Fields", ""]
-    below: dict[str, list[str]] = {}
-    for path, facts in fields_of(Machine).items():
-        below.setdefault(path.rpartition(".")[0], []).append(_line(facts))
-    for parent, rows in below.items():
-        if not parent.startswith("gpus[]"):  # each as `gpu`
-            title = TITLES.get(parent, f"`{parent}`")
-            lines += [f"### {title}", "", "| field | unit | default | what | where to find it |"]
-            lines += ["|---|---|---|---|---|", *rows, ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _line(facts: FieldFacts) -> str:
-    name = facts.path.rpartition(".")[2]
-    default = "required" if facts.required else facts.absent or "none"
-    what = f"{facts.text} ({facts.kind})"
-    cells = (f"`{name}`", facts.unit, default, what, facts.find)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _parts() -> Iterator[str]:
-    yield "## GPUs"
-    yield ""
-    yield "| name | GPU | peak TFLOPS | memory, GB/s | memory, GiB | link, GB/s |"
-    yield "|---|---|---:|---:|---:|---:|"
-    for name in parts.gpu_names():
-        part = parts.gpu_part(name)
-        gpu = part.gpu
-        numbers = (gpu.peak_tflops, gpu.hbm_gb_s, gpu.hbm_gb, part.pcie_gb_s)
-        yield f"| `{name}` | {gpu.name} | " + " | ".join(f"{n:g}" for n in numbers) + " |"
-    yield ""
-    yield "## Hosts"
-    yield ""
-    titles = "cores | TFLOPS | channels | MT/s | memory, GB/s | reads reach | link, GB/s"
-    yield f"| name | CPU | {titles} |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
-    for name in parts.host_names():
-        host = parts.host_part(name)
-        cpu, dram = host.cpu, host.dram
-        rates: tuple[float, ...] = (
-            cpu.threads or 0,
-            float(cpu.tflops(10**6)),
-            dram.channels or 0,
-            dram.speed_mt_s or 0,
-            dram.striped_gb_s,
-            dram.efficiency or 1,
-            host.pcie_gb_s,
-        )
-        yield f"| `{name}` | {cpu.name} | " + " | ".join(f"{n:g}" for n in rates) + " |"
-    yield ""
+        yield "gb_s", round(channels * each, 3), of
+        yield "dimms.one_gb_s", round(each, 3), f"one channel: {speed:g} MT/s x 8 B"

@@ -2,11 +2,9 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -30,12 +28,6 @@ CURVE_KEYS = {"scale", "points"}
 """A model with these fields alone is a curve, which the page explains once for all."""
 
 
-@cache
-def meanings() -> dict[str, dict[str, dict[str, str]]]:
-    """Return by class and field what it is, its unit, what absence means, where to find it."""
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-
-
 @dataclass(frozen=True)
 class FieldFacts:
     """One field of a schema.
@@ -49,7 +41,8 @@ class FieldFacts:
     required
         Whether it must be there wherever the object around it is.
     text, unit, find, absent
-        As in `meanings`; empty where nothing is said.
+        What it is, its unit, where to find it and what its absence means (`about`); empty where
+        nothing is said.
     part
         Whether it is an object of further fields.
     """
@@ -76,12 +69,10 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldFacts]:
 
 
 def _walk(model: type[BaseModel], prefix: str) -> Iterator[FieldFacts]:
-    said: dict[str, dict[str, str]] = {}
-    for parent in model.__mro__:
-        said |= meanings().get(parent.__name__, {})
     for name, info in model.model_fields.items():
         key = info.alias or name
-        meaning = said.get(key, {})
+        extra = info.json_schema_extra
+        meaning = extra if isinstance(extra, dict) else {}
         inner, listed = _inner(info.annotation)
         nested = isinstance(inner, type) and issubclass(inner, BaseModel)
         curve = nested and set(inner.model_fields) == CURVE_KEYS
@@ -91,10 +82,10 @@ def _walk(model: type[BaseModel], prefix: str) -> Iterator[FieldFacts]:
             path=path,
             kind=f"list, each {kind}" if listed else kind,
             required=info.is_required(),
-            text=meaning.get("what", ""),
-            unit=meaning.get("unit", ""),
-            find=meaning.get("find", ""),
-            absent=meaning.get("absent", ""),
+            text=info.description or "",
+            unit=str(meaning.get("unit", "")),
+            find=str(meaning.get("find", "")),
+            absent=str(meaning.get("absent", "")),
             part=nested and not curve,
         )
         if nested and not curve:
@@ -127,14 +118,14 @@ def _kind(kind: Any) -> str:
 
 def describe_fields(model: type[BaseModel], error: ValidationError) -> str:
     """Return everything that a failed validation found, on one line, with what would be right."""
-    said, names, more, helped = "", "", 0, set[str]()
+    said, names, more, given = "", "", 0, set[str]()
     for path, kind, reason in faults(error):
-        clause = _help(model, path, kind)
-        told = kind == "extra_forbidden" and clause in helped  # which keys there are
+        clause = helped(model, path, kind)
+        told = kind == "extra_forbidden" and clause in given  # which keys there are
         part = f"{path}: {reason}{'' if told else clause}"
         if not said or (not names and len(said) + len(part) <= EXPLAINED):
             said += f"{'; ' if said else ''}{part}"
-            helped.add(clause)
+            given.add(clause)
         elif len(said) + len(names) + len(shortened(path)) <= NAMED:
             names += f"{', ' if names else '; likewise '}{shortened(path)}"
         else:
@@ -179,7 +170,8 @@ def nearest(model: type[BaseModel], path: str) -> str:
     return f"; there are {', '.join(beside)}" if beside else ""
 
 
-def _help(model: type[BaseModel], path: str, kind: str) -> str:
+def helped(model: type[BaseModel], path: str, kind: str) -> str:
+    """Return what would be right of a wrong field, as the end of a sentence; perhaps nothing."""
     if kind == "extra_forbidden":
         return nearest(model, path)
     facts = fields_of(model).get(without_rows(path))

@@ -65,11 +65,10 @@ def layer_costs(
     need at a stated fraction of the GPU's bandwidth, plus a fixed time. Assumed, all of it:
 
     - weights are read once per step, the KV cache once per token; both lie on the GPU;
-    - operations of the projections count (at the utilization that experts reach with as many
-      tokens), those of scores and values do not;
-    - router, norms and rotary positions are in the fixed time `gpu.layer_fixed_us`;
+    - operations of the projections count (at the rate that experts reach with as many tokens), those of scores and values do not;
+    - router, norms and rotary positions are in the fixed time `gpu.layer_us`;
     - shared experts, dense layers and the head are matrices like an expert: they reach
-      `gpu.bandwidth_efficiency` and have the fixed time `gpu.kernel_us` each.
+      `reached` of its bandwidth and have the fixed time `gpu.kernel_us` each.
 
     With 0.44, 0.8 and 100 us on the A100 this gives the 0.64 ms per layer that the utilizations in
     KTransformers 4.2 imply for DeepSeek-V3.
@@ -93,13 +92,14 @@ def layer_costs(
 
 def attention_s(machine: Machine, model: ModelShape, tokens: int = 1, context: int = 0) -> float:
     """Return the time in s of one layer's attention; assumptions as in `layer_costs`."""
-    gpu = machine.require_gpu()
+    device = machine.require("gpu")
+    gpu, memory = device.only("gpu"), device.memory
     weights = model.attention_weights
     size = model.bytes_of("attention", weights) + tokens * model.kv_bytes(context)
-    bandwidth = gpu.hbm_gb_s * (gpu.attention_bandwidth_efficiency or 1.0) * 1e9
-    rate = gpu.peak_tflops * 1e12 * float(gpu.utilization(tokens))
+    bandwidth = memory.gb_s * (memory.attention_reached or 1.0) * 1e9
+    rate = float(gpu.rate_tflops(tokens)) * 1e12
     busy = max(size / bandwidth, 2.0 * weights * tokens / rate)
-    return (gpu.layer_fixed_us or 0.0) / 1e6 + busy
+    return (gpu.layer_us or 0.0) / 1e6 + busy
 
 
 def shared_experts_s(machine: Machine, model: ModelShape, tokens: int) -> float:
@@ -113,5 +113,6 @@ def _matrices_s(
     if not weights:
         return 0.0
     size = float(model.bytes_of(kind, weights))
-    busy = float(gpu_roofline_s(machine, 2.0 * weights * tokens, size, tokens))
-    return (machine.require_gpu().kernel_us or 0.0) / 1e6 + busy
+    gpu = machine.require("gpu")
+    busy = float(gpu_roofline_s(gpu, 2.0 * weights * tokens, size, tokens))
+    return (gpu.only("gpu").kernel_us or 0.0) / 1e6 + busy

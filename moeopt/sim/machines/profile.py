@@ -328,14 +328,14 @@ def profile(
 
     Notes
     -----
-    A table for the CPU belongs to a number of threads, which becomes that of the machine's CPU; a
-    table of the same model, device and threads is replaced. Times that fall with more tokens are
+    A table for the CPU belongs to a number of threads; a table of the same model, device and
+    threads is replaced. Times that fall with more tokens are
     lowered to what padding gives (`padded`). Several experts are run in turn, so
     that weights come from memory and not from a cache.
     """
     settings.check()
     if settings.device == "cpu":
-        machine.require_cpu()
+        machine.require("cpu")
     if model.bits != 8 * model.bytes_per_weight:
         raise InputError(f"model {model.name}: expert_bits: quantized experts cannot be measured")
     if bench is None:
@@ -346,7 +346,7 @@ def profile(
     source = f"measured on {bench.device_name}, {date}, {bench.versions}: {command} ({by})"
     table = TimeTable(
         model=model.name,
-        device=settings.device,
+        at=(machine.require(settings.device).id, settings.device),
         points=tuple(points),
         source=source,
         threads=threads,
@@ -358,16 +358,10 @@ def with_table(machine: Machine, table: TimeTable, name: str) -> Machine:
     """Return a machine of another name with a table added, or put in the place of its like."""
     kept: Sequence[TimeTable] = [
         old
-        for old in machine.time_tables
-        if (old.model, old.device, old.threads, old.bits_per_weight)
-        != (table.model, table.device, table.threads, table.bits_per_weight)
+        for old in machine.tables
+        if old.key != table.key
     ]
-    changes: dict[str, object] = {"name": name, "time_tables": (*kept, table)}
-    if table.device == "cpu" and table.threads is not None:
-        cpu = machine.require_cpu()
-        changes["cpu"] = cpu.model_copy(update={"threads": table.threads})
-        changes["sources"] = machine.sources | {"cpu.threads": table.source}
-    return machine.model_copy(update=changes)
+    return machine.model_copy(update={"name": name, "tables": (*kept, table)})
 
 
 def torch_bench(model: ModelShape, settings: Settings) -> Bench:

@@ -1,20 +1,19 @@
 """What a layer's attention and experts take on each device of a machine with several of them.
 
-A machine with several GPUs or nodes is taken apart into machines of one GPU and one host each, for
+A machine with several GPUs or nodes is taken apart into machines of one GPU or one host each, for
 which the runtime's model of a token (`moeopt.sim.machines.runtimes`) says what it takes, and put
 together again: parts and hops add. What comes on top for a second GPU stands here.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.cost import to_quanta
-from moeopt.sim.machines.machine import Link, Machine
+from moeopt.sim.machines.cores import NumaMode, cores_of
+from moeopt.sim.machines.machine import Device, Machine
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
 from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
@@ -22,13 +21,11 @@ from moeopt.sim.machines.runtimes.setting import (
     Setting,
     amounts,
     gpu_read_gb_s,
-    host_read_gb_s,
     prompt_us,
 )
 from moeopt.sim.machines.runtimes.terms import token_us
 from moeopt.sim.models.model_shape import ModelShape
 
-Numa = Literal["interleaved", "first-touch", "nodes", "mirrored", "isolate"]
 Floats = NDArray[np.float64]
 
 LATER_GPU_LAYER_US = 80.0
@@ -42,6 +39,9 @@ THROUGH_HOST_US = 400.0
 """A hop between two GPUs without a link of their own: a copy to the host, waits, and one from it.
 
 From the points of the same study in which experts lie on another GPU than attention."""
+
+SOCKETS_GB_S = 31.5
+"""Between nodes whose link is not stated: a hop carries kilobytes, so that it hardly matters."""
 
 PEER_US = 15.0
 """A hop over a link of their own, beside its latency and bytes."""
@@ -87,7 +87,7 @@ def split_times(
     room: int = 0,
     ubatch: int = 512,
     runtime: str = "llama.cpp",
-    numa: Numa = "interleaved",
+    numa: NumaMode = "interleaved",
     quantum_ns: int = 1000,
 ) -> SplitTimes:
     """Return the times and sizes of a model's parts on every device of a machine.
@@ -104,42 +104,41 @@ def split_times(
     InputError
         If the machine has no CPU that computes experts, or the model lacks a size.
     """
-    machine.require_cpu()
-    profile = get_runtime(runtime)
-    gpus = [_with_one_gpu(machine, number) for number in range(len(machine.every_gpu))]
-    hosts = _hosts(machine, numa)
-    names = (*machine.device_names[: len(gpus)], *(name for name, _, _ in hosts))
+    machine.require("cpu")
+    profile, gpus = get_runtime(runtime), machine.gpus
+    parts = _hosts(machine, numa)
+    hosts = [machine.of_devices(*nodes).without_gpus() for _, nodes in parts]
+    names = (*(f"gpu{number}" for number in range(len(gpus))), *(name for name, _ in parts))
     layers, count = model.layers, len(names)
     moe = np.zeros(layers, dtype=bool)
     moe[list(model.moe_layers)] = True
     sizes = _attention_bytes(model, max(room, context))
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
-    host = hosts[0][1]
-    for number, one in enumerate(gpus):
-        lone = one.model_copy(update={"cpu": host.cpu, "dram": host.dram})
-        attention[:, number] = _attention_us(lone, model, context, profile)
-        if number and machine.between("gpu0", f"gpu{number}") is None:
+    for number, gpu in enumerate(gpus):
+        lone = _with_gpu(machine, gpu, machine.nodes)
+        attention[:, number] = _attention_us(lone, model, context, profile, numa)
+        if number and machine.between(gpus[0].id, gpu.id) is None:
             attention[:, number] += LATER_GPU_LAYER_US
-        experts[moe, number] = _experts_us(lone, model, profile, on_host=False)
-    hand_over = _costs(host, model, profile)["host_layer_us"] / 2
-    for number, (_, node, aware) in enumerate(hosts, start=len(gpus)):
-        bare = node.model_copy(update={"gpu": None, "gpus": (), "pcie_gb_s": None})
-        attention[:, number] = _attention_us(bare, model, context, profile, aware=aware)
-        lone = node if gpus else bare
-        experts[moe, number] = _experts_us(lone, model, profile, on_host=True, aware=aware)
+        experts[moe, number] = _experts_us(lone, model, profile, numa, on_host=False)
+    hand_over = _costs(machine, model, profile)["host_layer_us"] / 2
+    for number, host in enumerate(hosts, start=len(gpus)):
+        attention[:, number] = _attention_us(host, model, context, profile, numa)
+        lone = _with_gpu(machine, gpus[0], parts[number - len(gpus)][1]) if gpus else host
+        experts[moe, number] = _experts_us(lone, model, profile, numa, on_host=True)
         if gpus:
             experts[moe, number] -= 2 * hand_over
     hop = _hops(machine, names, len(gpus), model, 1, hand_over)
-    own = [m for _, m, _ in hosts]
+    own = [cores_of(host, numa) for host in hosts]
     prompt = prompt_us(machine, own, model, runtime, ubatch, context)
     prompt_hop = _hops(machine, names, len(gpus), model, ubatch, hand_over)
-    capacity = [gpu.hbm_gb * GIB for gpu in machine.every_gpu]
-    capacity += [host_gib(node) * GIB for _, node, _ in hosts]
+    capacity = [gpu.gpu_gib * GIB for gpu in gpus]
+    shared = gpus[0].gpu_gib if machine.unified else 0.0
+    capacity += [max(0.0, host_gib(host, numa) - shared) * GIB for host in hosts]
     buffers = [
-        (gpu.reserve_mib or {}).get(runtime, CONTEXT_MIB) * MIB
+        (gpu.only("gpu").reserve_mib or {}).get(runtime, CONTEXT_MIB) * MIB
         + buffer_bytes(model, runtime, ubatch)
-        for gpu in machine.every_gpu
+        for gpu in gpus
     ]
 
     def to_ns(table: Floats) -> NDArray[np.int64]:
@@ -161,46 +160,16 @@ def split_times(
     )
 
 
-def _with_one_gpu(machine: Machine, number: int) -> Machine:
-    """Return the machine with one of its GPUs alone."""
-    link = machine.between(f"gpu{number}", machine.device_names[-1])
-    return machine.model_copy(
-        update={
-            "gpu": machine.every_gpu[number],
-            "gpus": (),
-            "pcie_gb_s": machine.pcie_gb_s if link is None else link.gb_s,
-        }
-    )
+def _hosts(machine: Machine, numa: NumaMode) -> list[tuple[str, tuple[Device, ...]]]:
+    """Return the host's devices: name, and the nodes that it consists of."""
+    if numa == "nodes" and len(machine.nodes) > 1:
+        return [(node.id, (node,)) for node in machine.nodes]
+    return [("host", machine.nodes)]
 
 
-def _hosts(machine: Machine, numa: Numa) -> list[tuple[str, Machine, bool]]:
-    """Return the host's devices: name, the machine as if it had that alone, placed by socket."""
-    cpu, nodes = machine.require_cpu(), machine.nodes
-    if len(nodes) < 2:
-        return [(machine.device_names[-1], machine, False)]
-    if numa == "nodes":
-        found = []
-        for node in nodes:
-            share = node.cores / max(1, sum(other.cores for other in nodes))
-            rate, threads = node.bandwidth_gb_s, node.cores
-            changed = {"numa": None, "bandwidth_gb_s": rate, "threads": threads}
-            own = cpu.of_cores(share).model_copy(update=changed)
-            dram = machine.dram.model_copy(update={"capacity_gb": node.capacity_gb})
-            found.append((node.name, machine.model_copy(update={"cpu": own, "dram": dram}), True))
-        return found
-    total = sum(node.bandwidth_gb_s for node in nodes)
-    capacity = sum(node.capacity_gb for node in nodes)
-    own_numa, rate, aware = cpu.numa, total, False
-    if numa == "mirrored":
-        own_numa, capacity, aware = None, min(node.capacity_gb for node in nodes), True
-    if numa == "first-touch" and cpu.numa is not None:
-        own_numa = None  # written by the threads that read it: local
-    if numa == "isolate":
-        first = nodes[0]
-        own_numa, rate, capacity = None, first.bandwidth_gb_s, first.capacity_gb
-    own = cpu.model_copy(update={"numa": own_numa, "bandwidth_gb_s": rate})
-    dram = machine.dram.model_copy(update={"capacity_gb": capacity})
-    return [("host", machine.model_copy(update={"cpu": own, "dram": dram}), aware)]
+def _with_gpu(machine: Machine, gpu: Device, nodes: tuple[Device, ...]) -> Machine:
+    """Return the machine with one GPU and these nodes, of which it may be one."""
+    return machine.of_devices(gpu, *(node for node in nodes if node.id != gpu.id))
 
 
 def _attention_bytes(model: ModelShape, room: int) -> Floats:
@@ -228,21 +197,20 @@ def _attention_us(
     model: ModelShape,
     context: int,
     profile: RuntimeProfile,
-    *,
-    aware: bool = False,
+    numa: NumaMode,
 ) -> Floats:
     """Return each layer's time but for its experts; the step's own time is in the last layer."""
     bare = model.model_copy(update={"expert_intermediate_size": 1})
-    calls = (0.0 if machine.gpu is not None else 1.0,) * len(model.moe_layers)
-    made = Setting(machine, bare, calls, context, aware or profile.numa_aware)
+    calls = (0.0 if machine.gpus else 1.0,) * len(model.moe_layers)
+    made = Setting(machine, bare, calls, context, numa)
     headless = replace(made, model=bare.model_copy(update={"vocab_size": 1}))
     whole, body = _token_us(made, profile), _token_us(headless, profile)
     costs = _costs(machine, model, profile)
     body -= costs["token_us"]
-    if machine.gpu is None:  # experts of one column: the hand-overs of a layer are its experts'
+    if not machine.gpus:  # experts of one column: the hand-overs of a layer are its experts'
         body -= len(calls) * model.top_k * costs["host_expert_us"]
     sizes = _attention_bytes(model, context)
-    rate = gpu_read_gb_s(machine) if machine.gpu is not None else host_read_gb_s(machine)
+    rate = gpu_read_gb_s(machine) if machine.gpus else cores_of(machine, numa).local_gb_s
     sizes[-1] -= model.bytes_of("head")
     reading = sizes / (rate * 1e3)
     extra = reading - reading.min()
@@ -255,20 +223,19 @@ def _experts_us(
     machine: Machine,
     model: ModelShape,
     profile: RuntimeProfile,
+    numa: NumaMode,
     *,
     on_host: bool,
-    aware: bool = False,
 ) -> float:
     """Return the time of a layer's experts, on the host with its two hand-overs."""
     bare = model.model_copy(update={"expert_intermediate_size": 1})
     layers = len(model.moe_layers)
-    aware = aware or profile.numa_aware
-    without = 0.0 if machine.gpu is not None else 1.0
+    without = 0.0 if machine.gpus else 1.0
     here = (1.0 if on_host else 0.0,) * layers
-    base = _token_us(Setting(machine, bare, (without,) * layers, 0, aware), profile)
-    whole = _token_us(Setting(machine, model, here, 0, aware), profile)
+    base = _token_us(Setting(machine, bare, (without,) * layers, 0, numa), profile)
+    whole = _token_us(Setting(machine, model, here, 0, numa), profile)
     found = (whole - base) / layers
-    if machine.gpu is None:
+    if not machine.gpus:
         found += model.top_k * _costs(machine, model, profile)["host_expert_us"]
     return found
 
@@ -284,27 +251,27 @@ def _hops(
     """Return what handing the activations of so many tokens over takes, in us."""
     size = 2.0 * tokens * model.hidden_size
     found = np.zeros((len(names), len(names)))
+    host = machine.offload[0].id
+    ids = [*(gpu.id for gpu in machine.gpus), *(host if n == "host" else n for n in names[gpus:])]
     for i in range(len(names)):
         for j in range(len(names)):
             if i == j:
                 continue
-            ends = [names[i], names[j]]
-            link: Link | None = None
-            if max(i, j) < gpus:
-                link = machine.between(*ends)
-                fixed = THROUGH_HOST_US if link is None else PEER_US
-            elif min(i, j) < gpus:
-                link = machine.between(names[min(i, j)], machine.device_names[-1])
-                fixed = hand_over
+            ends = [ids[i], ids[j]]
+            link = machine.between(*ends)
+            copies = 1
+            if max(i, j) >= gpus:
+                fixed = hand_over if min(i, j) < gpus else hand_over / 2  # between nodes
+            elif link is None:  # to the host and from there
+                fixed, copies, link = THROUGH_HOST_US, 2, machine.between(ends[1], host)
             else:
-                fixed = hand_over / 2  # between nodes
-            gb_s = machine.pcie_gb_s or 50.0 if link is None else link.gb_s
-            bytes_us = size / (gb_s * 1e3) * (2 if link is None and max(i, j) < gpus else 1)
-            found[i, j] = fixed + bytes_us
+                fixed = PEER_US
+            gb_s = SOCKETS_GB_S if link is None else link.gb_s
+            found[i, j] = fixed + copies * size / (gb_s * 1e3)
     return found
 
 
-def refuse_numa(machine: Machine, numa: Numa) -> None:
+def refuse_numa(machine: Machine, numa: NumaMode) -> None:
     """Raise InputError where a NUMA setting is asked for that the machine has no nodes for."""
     if numa != "interleaved" and len(machine.nodes) < 2:
         raise InputError(

@@ -22,6 +22,7 @@ from moeopt.core.json_files import read_object
 from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.fields import fields_error
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.old_files import converted, is_old
 from moeopt.sim.models.config.model import is_config_json, model_from_config
 from moeopt.sim.models.gguf.file import is_gguf
 from moeopt.sim.models.gguf.model import model_from_gguf
@@ -70,8 +71,10 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
     --------
     >>> import moeopt
     >>> machine = moeopt.get_machine("rtx4090+epyc-9004")
-    >>> machine.gpu.hbm_gb_s, machine.dram.striped_gb_s, machine.pcie_gb_s
-    (1008.0, 460.8, 31.5)
+    >>> machine.device("gpu0").memory.gb_s, machine.device("numa0").memory.gb_s
+    (1008.0, 460.8)
+    >>> machine.pcie.gb_s
+    31.5
     """
     if isinstance(name_or_file, Machine):
         return name_or_file
@@ -82,11 +85,17 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
             whole = machine_called(name_or_file)
             if whole is not None:
                 _say(f"{shortened(name_or_file)} is taken for machine {whole}")
-                return find("machines", Machine, whole)
+                return _machine_in(_path("machines", whole))
             if parts.is_composed(name_or_file):
                 _say(*parts.taken(name_or_file)[1])
                 return parts.compose(name_or_file)
-    return find("machines", Machine, name_or_file)
+    return _machine_in(_path("machines", name_or_file))
+
+
+def _machine_in(path: Path) -> Machine:
+    """Return the machine in a file, of the form of today or the first one."""
+    data = read_object(path)
+    return _validated(Machine, path, converted(data, path) if is_old(data) else data)
 
 
 def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:

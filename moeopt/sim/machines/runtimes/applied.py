@@ -10,7 +10,6 @@ from moeopt.sim.machines.runtimes.setting import (
     Setting,
     amounts,
     gpu_read_gb_s,
-    weights_read_gb_s,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, term_times
 from moeopt.sim.models.model_shape import ModelShape
@@ -33,8 +32,8 @@ on a GPU are 8 of 200 ns. Ten times finer, proofs of residents took ten times as
 
 def quantum_ns(machine: Machine, model: ModelShape) -> int:
     """Return the coarsest quantum that still tells experts' times apart on a machine."""
-    paths = [path_cost(machine, model, "gpu_hit", 1, 1)] if machine.gpu is not None else []
-    paths += [path_cost(machine, model, "cpu_striped", 1, 1)] if machine.cpu is not None else []
+    paths = [path_cost(machine, model, "gpu_hit", 1, 1)] if machine.gpus else []
+    paths += [path_cost(machine, model, "cpu_striped", 1, 1)] if machine.nodes else []
     cheapest = min(int(cost) for cost in paths)
     fine = [quantum for quantum in QUANTA_NS if quantum * LEAST_QUANTA <= cheapest]
     return fine[0] if fine else FINEST_NS
@@ -42,11 +41,10 @@ def quantum_ns(machine: Machine, model: ModelShape) -> int:
 
 def states_overheads(machine: Machine) -> bool:
     """Return whether a machine file itself says what computing costs beyond rates."""
-    said: list[object] = [machine.sync_us, machine.time_tables or None]
-    if machine.gpu is not None:
-        said += [machine.gpu.layer_fixed_us, machine.gpu.kernel_us]
-    if machine.cpu is not None:
-        said += [machine.cpu.kernel_us, machine.cpu.bandwidth_efficiency]
+    said: list[object] = [machine.sync_us, machine.tables or None]
+    for device in machine.devices:
+        for compute in device.computes:
+            said += [compute.layer_us, compute.kernel_us, compute.reached]
     return any(value is not None for value in said)
 
 
@@ -120,43 +118,33 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     InputError
         If the machine has no GPU or no CPU.
     """
-    gpu, cpu = machine.require_gpu(), machine.require_cpu()
+    gpu = machine.require("gpu")
+    machine.require("cpu")
     vector, certainty = costs_of(machine, model, profile)
     costs = as_costs(vector)
-    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), 0, profile.numa_aware)
+    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), 0, profile.numa)
     needs, takes = amounts(setting), term_times(amounts(setting), vector)
     need = dict(zip(TERMS, needs.tolist(), strict=True))
     take = dict(zip(TERMS, takes.tolist(), strict=True))
     layer_us = _six(sum(take[term] for term in GPU_LAYER) / model.layers)
     slower = (take["gpu_read"] + take["gpu_decode"]) / need["gpu_read"]
-    share = _six(min(1.0, gpu_read_gb_s(machine) / gpu.hbm_gb_s / slower))
+    share = _six(min(1.0, gpu_read_gb_s(machine) / gpu.memory.gb_s / slower))
     read = take["host_read"] + take["oblivious_read"] + take["host_decode"]
     ratio = read / (need["host_read"] + need["oblivious_read"])
     experts = need["host_expert_us"] / (0.5 * model.top_k * len(model.moe_layers))
-    fields = ("gpu.layer_fixed_us", "cpu.kernel_us", "sync_us", "cpu.bandwidth_gb_s")
-    said = f"runtime {profile.name}, {certainty}"
-    return machine.model_copy(
-        update={
-            "gpu": gpu.model_copy(
-                update={
-                    "bandwidth_efficiency": share,
-                    "attention_bandwidth_efficiency": share,
-                    "kernel_us": None,
-                    "layer_fixed_us": layer_us,
-                    "step_fixed_us": costs["token_us"],
-                }
-            ),
-            "cpu": cpu.model_copy(
-                update={
-                    "bandwidth_gb_s": _six(weights_read_gb_s(setting) / ratio),
-                    "bandwidth_efficiency": None,
-                    "kernel_us": _six(costs["host_expert_us"] * experts),
-                }
-            ),
-            "sync_us": costs["host_layer_us"] / 2,
-            "sources": machine.sources | dict.fromkeys(fields, said),
-        }
-    )
+    kernel_us = _six(costs["host_expert_us"] * experts)
+    rate = _six(setting.cores.read_gb_s / ratio) / len(machine.nodes)
+    applied = {device.id: device for device in machine.devices}
+    for node in machine.nodes:
+        reads = {"most_gb_s": rate} if node.part("gpu") else {}
+        known = {} if reads else {"measured_gb_s": rate, "reached": None}
+        part = node.with_part("cpu", reached=None, kernel_us=kernel_us, **reads)
+        applied[node.id] = part.with_memory(**known)
+    fixed = {"kernel_us": None, "layer_us": layer_us, "step_us": costs["token_us"]}
+    fast = applied[gpu.id].with_part("gpu", **fixed)
+    applied[gpu.id] = fast.with_memory(reached=share, attention_reached=share)
+    changed = machine.with_devices(*applied.values())
+    return changed.model_copy(update={"sync_us": costs["host_layer_us"] / 2})
 
 
 def _six(value: float) -> float:

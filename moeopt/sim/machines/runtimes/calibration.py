@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from moeopt.core.errors import InputError, expect
+from moeopt.sim.machines.cores import cores_of
 from moeopt.sim.machines.machine import Machine
 
 from .measurements import Measurement
@@ -247,12 +248,12 @@ def _of_one_number_of_threads(
     measured = {point.threads for point in points if point.threads is not None}
     if len(measured) < 2:
         return points
-    own = None if machine.cpu is None else machine.cpu.threads
+    own = cores_of(machine, "interleaved").threads if machine.nodes else None
     if own not in measured:
         said = ", ".join(map(str, sorted(measured)))
         raise InputError(
             f"measured with {said} threads, machine {machine.name} has"
-            f" {'no number of them' if own is None else own} (cpu.threads)",
+            f" {'no number of them' if own is None else own} (cpu.cores)",
             field="points",
         )
     return [point for point in points if point.threads in (own, None)]

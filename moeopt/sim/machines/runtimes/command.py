@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
 from moeopt.sim.models.gguf.types import MIXES
@@ -96,18 +97,19 @@ def running(
     context: int,
     ubatch: int = UBATCH,
     runtime: str = "llama.cpp",
-    numa: str = "interleaved",
+    numa: NumaMode = "interleaved",
 ) -> Running:
     """Return what a runtime is told on a machine."""
-    bits, numa_of = model.bits_of("kv"), None if machine.cpu is None else machine.cpu.numa
+    bits = model.bits_of("kv")
+    cores = cores_of(machine, numa) if machine.nodes else None
     return Running(
         context=context,
         cache=cache_type(PLAIN_WIDTHS.get(bits, bits)),
         ubatch=ubatch,
-        threads=None if machine.cpu is None else machine.cpu.threads,
+        threads=None if cores is None else cores.threads,
         runtime=runtime,
         numa=numa if len(machine.nodes) > 1 else None,
-        pools=len(machine.nodes) or (1 if numa_of is None else numa_of.sockets),
+        pools=len(machine.nodes) or 1,
         latent=model.attention is not None and model.attention.kind == "latent",
     )
 

@@ -67,15 +67,15 @@ class Measurement:
 
     def on(self, machine: Machine) -> Setting:
         """Return the setting on a machine."""
-        if self.cpu_only and machine.gpu is not None:
-            machine = machine.model_copy(update={"gpu": None, "pcie_gb_s": None})
-        aware = get_runtime(self.runtime).numa_aware
-        if self.gpu_experts is not None and machine.gpu is not None:
+        if self.cpu_only:
+            machine = machine.without_gpus()
+        numa = get_runtime(self.runtime).numa
+        if self.gpu_experts is not None and machine.gpus:
             return Setting.with_gpu_experts(
-                machine, self.model, self.gpu_experts, self.context, numa_aware=aware
+                machine, self.model, self.gpu_experts, self.context, numa=numa
             )
         blocks = self.model.layers if self.n_cpu_moe is None else self.n_cpu_moe
-        return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa_aware=aware)
+        return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa=numa)
 
 
 def read_measurements(

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
-from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.cores import NumaMode
+from moeopt.sim.machines.machine import Device, Machine
 from moeopt.sim.models.model_shape import ModelShape
 
 CONTEXT_MIB = 1024.0
@@ -48,6 +49,11 @@ class Use:
     def missing(self) -> int:
         """How many bytes are missing; 0 if it fits or the total is not known."""
         return 0 if self.total is None else max(0, self.needed - self.total)
+
+    def beside(self, other: "Use") -> "Use":
+        """Return what this one and another, which lies in the same memory, take together."""
+        parts = {**self.parts, other.name: other.needed}
+        return Use(self.name, parts, self.total)
 
     def in_words(self) -> str:
         """Return the sum in MiB, on one line."""
@@ -112,8 +118,8 @@ def ik_buffer_bytes(model: ModelShape, ubatch: int, context: int) -> int:
 def reserved_bytes(machine: Machine, runtime: str | None) -> int:
     """Return what stays free of all GPUs beside the compute buffers."""
     total = 0.0
-    for gpu in machine.every_gpu:
-        stated = (gpu.reserve_mib or {}).get(runtime or "")
+    for gpu in machine.gpus:
+        stated = (gpu.only("gpu").reserve_mib or {}).get(runtime or "")
         total += CONTEXT_MIB if stated is None else stated
     return int(total * MIB)
 
@@ -138,9 +144,9 @@ def gpu_use(
     experts
         Share of the routed experts that lie there, from 0 to 1.
     """
-    total = sum(gpu.hbm_gb for gpu in machine.every_gpu)
+    total = sum(gpu.gpu_gib for gpu in machine.gpus)
     off = experts < 1.0 and not machine.unified
-    several = max(1, len(machine.every_gpu))
+    several = max(1, len(machine.gpus))
     return Use(
         "GPU memory",
         {
@@ -154,39 +160,58 @@ def gpu_use(
     )
 
 
-def host_gib(machine: Machine) -> float:
+def host_gib(machine: Machine, numa: NumaMode = "interleaved") -> float:
     """Return the host's memory in GiB; where it is not stated, the most that such a host takes."""
-    dram = machine.dram
-    if dram.capacity_gb is not None:
-        return dram.capacity_gb
-    channels = dram.channels or dram.dimms
+    sizes = [node_gib(node) for node in machine.offload]
+    if numa == "isolate":
+        return sizes[0]
+    return min(sizes) if numa == "mirrored" else sum(sizes)
+
+
+def node_gib(node: Device) -> float:
+    """Return a memory's size in GiB; where it is not stated, the most that such a host takes."""
+    if node.memory.capacity_gib is not None:
+        return node.memory.capacity_gib
+    dimms = node.memory.dimms
+    channels = 1 if dimms is None else dimms.channels or dimms.count
     return channels * (DESKTOP_GIB if channels <= 4 else SERVER_GIB)
+
+
+def is_stated(machine: Machine) -> bool:
+    """Return whether the machine says what its host's memory holds."""
+    return all(node.memory.capacity_gib is not None for node in machine.offload)
 
 
 def unstated(machine: Machine, needed: int) -> str:
     """Return that the host's memory is assumed, where nobody states it."""
     return (
         f"host memory: not stated; {needed / GIB:.1f} GiB are needed, {host_gib(machine):g} GiB,"
-        " the most that such a host takes, are assumed (dram.capacity_gb)"
+        " the most that such a host takes, are assumed (dram.capacity_gib)"
     )
 
 
-def host_use(machine: Machine, model: ModelShape, experts: float, context: int) -> Use:
+def host_use(
+    machine: Machine,
+    model: ModelShape,
+    experts: float,
+    context: int,
+    numa: NumaMode = "interleaved",
+) -> Use:
     """Return what the host's memory goes to: the experts there, or the whole model without a GPU.
 
-    Where GPU and host share one memory, `gpu_use` has it all.
+    Where GPU and host share one memory, what the GPU has of it comes on top (`Use.beside`).
     """
-    total = int(host_gib(machine) * GIB)
+    total = int(host_gib(machine, numa) * GIB)
     parts = {"experts": round(experts * experts_bytes(model))}
-    if machine.gpu is None:
+    if not machine.gpus:
         parts["weights"] = model.resident_bytes
         parts["KV cache"] = kv_bytes(model, context)
         parts["buffers"] = buffer_bytes(model, None, experts_off_gpu=False)
     else:
         parts["embedding"] = model.bytes_of("embedding")
-    if machine.dram.capacity_gb is not None:
+    if is_stated(machine) and not machine.unified:
         parts["system"] = host_reserved_bytes(total)
-    return Use("host memory", parts, None if machine.unified else total)
+    return Use("host memory", parts, total)
 
 
 def experts_bytes(model: ModelShape) -> int:

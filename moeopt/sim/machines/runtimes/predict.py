@@ -23,6 +23,7 @@ from moeopt.sim.machines.runtimes.memory import (
     UBATCH,
     WITH_GRAPH,
     Use,
+    is_stated,
     kv_bits_of,
     unstated,
 )
@@ -183,7 +184,7 @@ def predict(
     name = f"{sized.name} on {machine.name}, {options.runtime}"
     logger.info("%s: memory: %s", name, "; ".join(use.in_words() for use in uses))
     hopeless = [use for use in uses if _least_missing(use)]
-    if hopeless or (options.places_itself and uses[0].missing and machine.gpu is not None):
+    if hopeless or (options.places_itself and uses[0].missing and machine.gpus):
         bad = hopeless[0] if hopeless else uses[0]
         raise InfeasibleError(_does_not_fit(machine, model, options, bad))
     notes += tuple(
@@ -192,7 +193,7 @@ def predict(
         for use in uses
         if use.missing
     )
-    if machine.dram.capacity_gb is None and max(setting.host_calls) > 0:
+    if not is_stated(machine) and max(setting.host_calls) > 0:
         notes += (unstated(machine, uses[-1].needed),)
     found = of_setting(setting, get_runtime(options.runtime), options, notes)
     speeds = found.tokens_per_s, found.low, found.high
@@ -204,24 +205,23 @@ def with_gpus(machine: Machine, gpus: int | None) -> Machine:
     """Return the machine with so many GPUs like its first."""
     if gpus is None:
         return machine
-    gpu = machine.require_gpu()
-    return machine.model_copy(update={"gpus": (gpu,) * gpus if gpus > 1 else ()})
+    return machine.with_gpus(gpus)
 
 
 def _setting(
     machine: Machine, model: ModelShape, options: PredictOptions
 ) -> tuple[Setting, tuple[str, ...]]:
     """Return where the experts are, and what was assumed."""
-    aware = get_runtime(options.runtime).numa_aware
+    numa = get_runtime(options.runtime).numa
     context = options.context
     equally = "experts are taken to be called equally often"
     if options.gpu_experts is not None:
         count = options.gpu_experts
-        made = Setting.with_gpu_experts(machine, model, count, context, numa_aware=aware)
+        made = Setting.with_gpu_experts(machine, model, count, context, numa=numa)
         return made, (equally,)
     if options.plan is not None:
         plan, popularity = options.plan, options.popularity
-        made = Setting.of_plan(machine, model, plan, popularity, context, numa_aware=aware)
+        made = Setting.of_plan(machine, model, plan, popularity, context, numa=numa)
         notes: tuple[str, ...] = (equally,) if popularity is None else ()
         if ways := sum(plan.cache_ways or ()):
             notes += (
@@ -231,7 +231,7 @@ def _setting(
     blocks = options.n_cpu_moe
     if blocks is None:
         blocks = fewest_cpu_blocks(machine, model, context, options.runtime, options.ubatch)
-    return Setting.with_cpu_blocks(machine, model, blocks, context, numa_aware=aware), ()
+    return Setting.with_cpu_blocks(machine, model, blocks, context, numa=numa), ()
 
 
 def fewest_cpu_blocks(
@@ -245,9 +245,9 @@ def fewest_cpu_blocks(
 
     Without a GPU, or where nothing fits, all blocks; none where one memory is shared.
     """
-    if machine.gpu is None:
+    if not machine.gpus:
         return model.layers
-    if machine.unified or machine.cpu is None:
+    if machine.unified or not machine.nodes:
         return 0
     for blocks in range(model.layers + 1):
         setting = Setting.with_cpu_blocks(machine, model, blocks, context)
@@ -317,7 +317,7 @@ def of_setting(
 
 def _blocks(setting: Setting) -> int:
     """Return the blocks whose experts the CPU computes: those before the first that it does not."""
-    if setting.machine.gpu is None:
+    if not setting.machine.gpus:
         return setting.model.layers
     computed = [row for row, share in enumerate(setting.host_calls) if share]
     return setting.model.moe_layers[computed[-1]] + 1 if computed else 0
@@ -337,8 +337,8 @@ def _command(
         off = ["--n-cpu-moe", str(blocks)] if blocks else []
         if profile.name == "ik_llama.cpp":  # which counts otherwise
             off = override(layer for layer in model.moe_layers if layer < blocks)
-        placing = [] if machine.gpu is None else ["-ngl", "99", *off]
-    elif machine.gpu is None or options.plan is not None or model.bits_of("kv") not in (8, 8.5, 16):
+        placing = ["-ngl", "99", *off] if machine.gpus else []
+    elif not machine.gpus or options.plan is not None or model.bits_of("kv") not in (8, 8.5, 16):
         return None
     elif options.gpu_experts is not None:
         placing = uniform_experts(options.gpu_experts)
@@ -352,7 +352,8 @@ def _command(
 def prompt_speed(setting: Setting, prompt: int, ubatch: int, runtime: str) -> float:
     """Return the tokens/s at which a prompt is read, by rates alone: not fitted to measurements."""
     machine, tokens = setting.machine, min(prompt, ubatch)
-    attention, experts = prompt_us(machine, [machine], setting.model, runtime, tokens, prompt)
+    hosts = [setting.cores] if machine.nodes else []
+    attention, experts = prompt_us(machine, hosts, setting.model, runtime, tokens, prompt)
     calls, moe = np.array(setting.host_calls), list(setting.model.moe_layers)
     here, host = experts[moe, 0], experts[moe, -1]
     return 1e6 * tokens / float(attention[:, 0].sum() + here @ (1.0 - calls) + host @ calls)

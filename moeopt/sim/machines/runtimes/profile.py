@@ -9,6 +9,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.wording import meant, suggested
+from moeopt.sim.machines.cores import NumaMode
 from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
@@ -54,6 +55,11 @@ class RuntimeProfile(Frozen):
     numa_aware: bool = False
     intervals: Annotated[tuple[Within, ...], Field(max_length=20)] = ()
     source: Annotated[str, Field(max_length=4000)]
+
+    @property
+    def numa(self) -> NumaMode:
+        """How it places weights on several nodes by itself."""
+        return "tensor-parallel" if self.numa_aware else "interleaved"
 
     def interval(self, certainty: Certainty, kind: Kind = "any") -> Within:
         """Return what is known of predictions of that certainty, of the kind where there is one.

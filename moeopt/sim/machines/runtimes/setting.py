@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
-from moeopt.sim.machines.machine import Gpu, Machine
+from moeopt.sim.machines.cores import Cores, NumaMode, cores_of
+from moeopt.sim.machines.machine import Device, Machine
 from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
 from moeopt.sim.machines.runtimes.profile import Kind
 from moeopt.sim.machines.runtimes.terms import TERMS
@@ -28,22 +29,21 @@ class Setting:
     Parameters
     ----------
     machine, model
-        Without a `machine.gpu` the CPU computes everything.
+        Without a GPU the CPU computes everything.
     host_calls
         One entry per layer with experts: the expected share of the experts a token calls there
         that the CPU computes from host memory. 0: all experts of the layer are on the GPU; 1: none.
     context
         Tokens in the KV cache.
-    numa_aware
-        Whether the runtime places weights by socket; if not, a CPU with several sockets reads
-        across their link.
+    numa
+        How weights lie on several nodes.
     """
 
     machine: Machine
     model: ModelShape
     host_calls: tuple[float, ...]
     context: int = 0
-    numa_aware: bool = False
+    numa: NumaMode = "interleaved"
 
     def __post_init__(self) -> None:
         """Raise InputError unless the setting is one of this model and machine."""
@@ -59,11 +59,11 @@ class Setting:
             raise InputError(
                 f"must be from 0 to {MOST_CONTEXT}, not {self.context}", field="context"
             )
-        if self.machine.gpu is None and min(self.host_calls) < 1.0:
+        if not self.machine.gpus and min(self.host_calls) < 1.0:
             raise InputError(
                 f"machine {self.machine.name}: gpu: is missing; experts on it are asked for"
             )
-        if self.machine.cpu is None and max(self.host_calls) > 0.0:
+        if not self.machine.nodes and max(self.host_calls) > 0.0:
             raise InputError(
                 f"machine {self.machine.name}: cpu: is missing; experts on it are asked for"
             )
@@ -76,7 +76,7 @@ class Setting:
         n_cpu_moe: int,
         context: int = 0,
         *,
-        numa_aware: bool = False,
+        numa: NumaMode = "interleaved",
     ) -> Self:
         """Return llama.cpp's ``--n-cpu-moe N``: experts of the first `n_cpu_moe` blocks on the CPU.
 
@@ -85,10 +85,10 @@ class Setting:
         """
         if not 0 <= n_cpu_moe <= 4096:
             raise InputError(f"must be from 0 to 4096, not {n_cpu_moe}", field="n_cpu_moe")
-        if machine.gpu is None:
+        if not machine.gpus:
             n_cpu_moe = model.layers
         shares = tuple(float(layer < n_cpu_moe) for layer in model.moe_layers)
-        return cls(machine, model, shares, context, numa_aware)
+        return cls(machine, model, shares, context, numa)
 
     @classmethod
     def with_gpu_experts(
@@ -98,7 +98,7 @@ class Setting:
         gpu_experts: int,
         context: int = 0,
         *,
-        numa_aware: bool = True,
+        numa: NumaMode = "tensor-parallel",
     ) -> Self:
         """Return ktransformers' ``--kt-num-gpu-experts N``: so many experts of every layer.
 
@@ -108,7 +108,7 @@ class Setting:
             most = model.routed_experts
             raise InputError(f"must be from 0 to {most}, not {gpu_experts}", field="gpu_experts")
         share = 1.0 - gpu_experts / model.routed_experts
-        return cls(machine, model, (share,) * len(model.moe_layers), context, numa_aware)
+        return cls(machine, model, (share,) * len(model.moe_layers), context, numa)
 
     @classmethod
     def of_plan(
@@ -119,7 +119,7 @@ class Setting:
         popularity: NDArray[np.float64] | None = None,
         context: int = 0,
         *,
-        numa_aware: bool = False,
+        numa: NumaMode = "interleaved",
     ) -> Self:
         """Return the setting of a plan's residents.
 
@@ -145,26 +145,31 @@ class Setting:
             1.0 - float(weights[row, list(residents)].sum() / totals[row]) if totals[row] else 1.0
             for row, residents in enumerate(placed)
         ]
-        return cls(machine, model, tuple(max(0.0, s) for s in shares), context, numa_aware)
+        return cls(machine, model, tuple(max(0.0, s) for s in shares), context, numa)
 
     @property
     def kind(self) -> Kind:
         """What computes: errors of predictions differ by it."""
-        calls, cpu = sum(self.host_calls), self.machine.cpu
-        if cpu is not None and calls and _several_sockets(self.machine):
+        calls = sum(self.host_calls)
+        if calls and len(self.machine.nodes) > 1 and self.numa != "isolate":
             return "several sockets"
-        if self.machine.gpu is None:
+        if not self.machine.gpus:
             return "CPU only"
         return "GPU and CPU" if calls else "all on the GPU"
 
     def uses(self, runtime: str, ubatch: int = UBATCH) -> tuple[Use, ...]:
         """Return what the memories of GPU and host go to; a share of experts is one of calls."""
         calls = sum(self.host_calls) / max(1, len(self.host_calls))
-        found = [host_use(self.machine, self.model, calls, self.context)]
-        if self.machine.gpu is not None:
-            on_gpu = gpu_use(self.machine, self.model, 1.0 - calls, self.context, runtime, ubatch)
-            found.insert(0, on_gpu)
-        return tuple(found)
+        on_host = host_use(self.machine, self.model, calls, self.context, self.numa)
+        if not self.machine.gpus:
+            return (on_host,)
+        on_gpu = gpu_use(self.machine, self.model, 1.0 - calls, self.context, runtime, ubatch)
+        return on_gpu, on_host.beside(on_gpu) if self.machine.unified else on_host
+
+    @property
+    def cores(self) -> Cores:
+        """The host's cores as they compute experts."""
+        return cores_of(self.machine, self.numa)
 
 
 def gpu_read_gb_s(machine: Machine) -> float:
@@ -172,25 +177,14 @@ def gpu_read_gb_s(machine: Machine) -> float:
 
     Several GPUs read one after the other, each what it has room for.
     """
-    machine.require_gpu()
-    seconds = [gpu.hbm_gb / _read_gb_s(gpu) for gpu in machine.every_gpu]
-    return sum(gpu.hbm_gb for gpu in machine.every_gpu) / sum(seconds)
+    machine.require("gpu")
+    seconds = [gpu.gpu_gib / _read_gb_s(gpu) for gpu in machine.gpus]
+    return sum(gpu.gpu_gib for gpu in machine.gpus) / sum(seconds)
 
 
-def _read_gb_s(gpu: Gpu) -> float:
+def _read_gb_s(gpu: Device) -> float:
     usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
-    return gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual)
-
-
-def host_read_gb_s(machine: Machine) -> float:
-    """Return the rate at which all threads read host memory: measured, else peak x efficiency."""
-    cpu = machine.require_cpu()
-    if cpu.bandwidth_gb_s is not None:
-        return cpu.bandwidth_gb_s
-    if cpu.numa is not None:
-        sockets = 1 if cpu.numa.placement == "one-socket" else cpu.numa.sockets
-        return sockets * cpu.numa.local_gb_s
-    return machine.dram.striped_gb_s * (machine.dram.efficiency or 1.0)
+    return gpu.memory.gb_s * (gpu.memory.reached or usual)
 
 
 def decode_factor(bits: float, name: str | None = None) -> float:
@@ -215,11 +209,6 @@ DECODE_FACTORS = (
 """Beginning of a format's name -> `decode_factor`; the first that fits."""
 
 
-def cpu_tops(machine: Machine) -> float:
-    """Return the rate of the CPU's cores on one token, in 10^12 operations per second."""
-    return max(float(machine.require_cpu().rate_tflops(1)), 1e-6)
-
-
 def amounts(setting: Setting) -> NDArray[np.float64]:
     """Return what a token needs of each of `TERMS`.
 
@@ -242,29 +231,34 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
     host_weights = float(calls.sum()) * top_k * model.expert_weights
     host_bytes = float(calls.sum()) * top_k * expert_bytes
     found = dict.fromkeys(TERMS, 0.0) | {"token_us": 1.0}
+    cores = setting.cores if machine.nodes else None
+    tops = 0.0 if cores is None else max(float(cores.rate_tflops(1)), 1e-6)
     decode_ops = 2.0 * host_weights * decode_factor(model.bits, model.quantisation)
     other_bits = model.bits_of("attention")
     others = rest * 8 / other_bits
-    if machine.gpu is None:
+    if not machine.gpus:
+        assert cores is not None
         host_bytes += rest
         decode_ops += 2.0 * others * decode_factor(other_bits)
         found["cpu_layer_us"] = layers
         if kind == "latent":
-            found["host_latent"] = score_ops / cpu_tops(machine) / 1e6
+            found["host_latent"] = score_ops / tops / 1e6
         else:
-            found["host_kv"] = kv_bytes / host_read_gb_s(machine) / 1e3
+            found["host_kv"] = kv_bytes / cores.local_gb_s / 1e3
     else:
         gpu_bytes = rest + float((1.0 - calls).sum()) * top_k * expert_bytes
         found["gpu_read"] = gpu_bytes / gpu_read_gb_s(machine) / 1e3
         gpu_weights = float((1.0 - calls).sum()) * top_k * model.expert_weights
         gpu_ops = 2.0 * gpu_weights * decode_factor(model.bits, model.quantisation)
         gpu_ops += 2.0 * others * decode_factor(other_bits)
-        vector = machine.gpu.vector_tflops or machine.gpu.peak_tflops / 4
+        gpu = machine.gpus[0].only("gpu")
+        peak = gpu.peak_tflops or 0.0
+        vector = gpu.vector_tflops or peak / 4
         found["gpu_decode"] = gpu_ops / vector / 1e6
-        slower = USUAL_CLOCK_GHZ / (machine.gpu.clock_ghz or USUAL_CLOCK_GHZ)
+        slower = USUAL_CLOCK_GHZ / (gpu.clock_ghz or USUAL_CLOCK_GHZ)
         found["layer_us"] = layers * slower
         if kind == "latent":
-            found["gpu_latent"] = score_ops / machine.gpu.peak_tflops / 1e6
+            found["gpu_latent"] = score_ops / peak / 1e6
             found["latent_layer_us"] = layers * slower
         else:
             found["gpu_kv"] = max(1.0, 16 / model.bits_of("kv")) * kv_bytes
@@ -274,29 +268,13 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
             found["linear_layer_us"] = slower * layers * attention.linear_share
         found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
     if host_bytes:
-        term = "oblivious_read" if _oblivious(setting) else "host_read"
-        found[term] = host_bytes / weights_read_gb_s(setting) / 1e3
-        found["host_decode"] = decode_ops / cpu_tops(machine) / 1e6
-        barrier = (machine.require_cpu().threads or 16) / 16
+        assert cores is not None
+        spread = len(machine.nodes) > 1 and setting.numa in ("interleaved", "one-computes")
+        found["oblivious_read" if spread else "host_read"] = host_bytes / cores.read_gb_s / 1e3
+        found["host_decode"] = decode_ops / tops / 1e6
+        barrier = (cores.threads or 16) / 16
         found["host_expert_us"] = float(calls.sum()) * top_k * barrier
     return np.array([found[term] for term in TERMS])
-
-
-def _several_sockets(machine: Machine) -> bool:
-    cpu = machine.require_cpu()
-    return cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
-
-
-def weights_read_gb_s(setting: Setting) -> float:
-    """Return the rate at which the host's weights are read, spread evenly if nobody places them."""
-    rate, numa = host_read_gb_s(setting.machine), setting.machine.require_cpu().numa
-    if numa is None or not _oblivious(setting):
-        return rate
-    return rate * numa.spread_gb_s / (numa.sockets * numa.local_gb_s)
-
-
-def _oblivious(setting: Setting) -> bool:
-    return _several_sockets(setting.machine) and not setting.numa_aware
 
 
 GPU_PROMPT_SHARE = 0.35
@@ -321,7 +299,7 @@ def upload_from(model: ModelShape, runtime: str) -> int:
 
 def prompt_us(
     machine: Machine,
-    hosts: Sequence[Machine],
+    hosts: Sequence[Cores],
     model: ModelShape,
     runtime: str,
     tokens: int,
@@ -332,7 +310,7 @@ def prompt_us(
     Devices are the machine's GPUs, then the hosts. Experts in host memory are computed there, or
     from a threshold on copied to the first GPU and computed as there; the copy is what counts.
     """
-    gpus, moe = machine.every_gpu, np.zeros(model.layers, dtype=bool)
+    gpus, moe = machine.gpus, np.zeros(model.layers, dtype=bool)
     moe[list(model.moe_layers)] = True
     others = model.attention_weights + (model.shared_weights if moe.any() else 0)
     dense = 2.0 * tokens * (others + context / 2 * 2 * model.hidden_size)
@@ -341,18 +319,17 @@ def prompt_us(
     work = 2.0 * tokens * model.top_k * model.expert_weights
     attention, experts = np.zeros((2, model.layers, len(gpus) + len(hosts)))
     for number, gpu in enumerate(gpus):
-        rate, read = gpu.peak_tflops * 1e6 * GPU_PROMPT_SHARE, _read_gb_s(gpu) * 1e3
+        peak, read = gpu.only("gpu").peak_tflops or 0.0, _read_gb_s(gpu) * 1e3
+        rate = peak * 1e6 * GPU_PROMPT_SHARE
         size = model.bytes_of("attention", model.attention_weights)
         attention[:, number] = max(dense / rate, size / read)
         experts[moe, number] = max(work / rate, touched / read)
     for number, host in enumerate(hosts, start=len(gpus)):
         many = max(1, tokens * model.top_k // model.routed_experts)
-        rate = float(host.require_cpu().rate_tflops(many)) * 1e6
+        rate = float(host.rate_tflops(many)) * 1e6
         attention[:, number] = dense / rate
-        experts[moe, number] = max(work / rate, touched / (host_read_gb_s(host) * 1e3))
+        experts[moe, number] = max(work / rate, touched / (host.local_gb_s * 1e3))
         if gpus and tokens >= upload_from(model, runtime):
-            link = machine.between("gpu0", machine.device_names[-1])
-            gb_s = (machine.pcie_gb_s if link is None else link.gb_s) or 25.0
-            copied = touched / (gb_s * UPLOAD_SHARE * 1e3)
+            copied = touched / (machine.pcie.gb_s * UPLOAD_SHARE * 1e3)
             experts[moe, number] = copied + experts[moe, 0]
     return attention, experts

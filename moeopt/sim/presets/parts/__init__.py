@@ -4,13 +4,11 @@ import re
 from itertools import combinations
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import JsonObject
 from moeopt.core.wording import meant, shortened, suggested
-from moeopt.sim.machines.cpu import Numa
-from moeopt.sim.machines.machine import Machine, Node
+from moeopt.sim.machines.machine import Device, Link, LinkKind, Machine
 from moeopt.sim.presets.parts.called import gpu_called as gpu_called
 from moeopt.sim.presets.parts.called import host_called as host_called
-from moeopt.sim.presets.parts.known import GpuPart, HostPart
+from moeopt.sim.presets.parts.known import GpuPart, HostPart, Part
 from moeopt.sim.presets.parts.known import gpu_names as gpu_names
 from moeopt.sim.presets.parts.known import gpu_part as gpu_part
 from moeopt.sim.presets.parts.known import host_names as host_names
@@ -21,7 +19,7 @@ MOST_GPUS, MOST_SOCKETS = 16, 8
 CROSS_SOCKET_SHARE = 0.57
 """Of a socket's own bandwidth what it reads from another's: 125 of 220 GB/s (KTransformers 2.3)."""
 
-USUAL_DIMM_GB = 64
+USUAL_DIMM_GIB = 64
 """GiB of a DIMM where a host part does not say what its memory holds."""
 
 
@@ -61,11 +59,11 @@ def taken(name: str) -> tuple[str, list[str]]:
 def _described(name: str) -> str:
     """Return a part with what is assumed of it, in words."""
     if name in gpu_names():
-        return f"GPU {name} ({gpu_part(name).gpu.hbm_gb:g} GB)"
+        return f"GPU {name} ({gpu_part(name).memory.capacity_gib:g} GB)"
     host = host_part(name)
-    dram = host.dram
-    memory = f"{dram.channels} channels at {dram.speed_mt_s:g} MT/s"
-    return f"host {name} ({host.cpu.name}: {host.cpu.threads} cores, {memory})"
+    dimms = host.memory.dimms
+    memory = f"{dimms.channels} channels at {dimms.speed_mt_s:g} MT/s" if dimms else "no DIMMs"
+    return f"host {name} ({host.cpu.name}: {host.cpu.cores} cores, {memory})"
 
 
 def _probably(name: str) -> str | None:
@@ -120,20 +118,18 @@ def compose(name: str) -> Machine:
         reason = f"{shortened(name)!r}: {'; '.join(wrong)}"
         raise InputError(reason, field="machine", suggestion=_probably(name))
     host = host_part(host_name)
-    data: dict[str, object] = {"name": name, "cpu": host.cpu, "dram": host.dram}
-    sources = {"name": "; ".join(["of its parts", *said])} | host.sources
-    del sources["pcie_gb_s"]
-    if sockets > 1:
-        _add_sockets(data, sources, host, host_name, sockets)
     gpus = [gpu_part(part) for count, part in given for _ in range(count)]
-    if len(gpus) == 1:
-        gpu = gpus[0]
-        slower = host if host.pcie_gb_s < gpu.pcie_gb_s else gpu
-        data |= {"gpu": gpu.gpu, "pcie_gb_s": slower.pcie_gb_s}
-        sources = gpu.sources | sources | {"pcie_gb_s": slower.sources["pcie_gb_s"]}
-    elif gpus:
-        _add_gpus(data, sources, host, gpus)
-    return Machine(**data, sources=sources)
+    nodes = _nodes(host, sockets)
+    devices = [gpu.device(f"gpu{row}") for row, gpu in enumerate(gpus)] + nodes
+    sources = {"name": "; ".join(["of its parts", *said])}
+    for row, gpu in enumerate(gpus):
+        sources |= _placed(gpu, f"gpu{row}")
+    for node in nodes:
+        sources |= _placed(host, node.id)
+    links = _links(gpus, host, nodes, sources)
+    if not gpus:
+        sources["devices"] = "a machine without a GPU: the CPU computes alone"
+    return Machine(name=name, devices=tuple(devices), links=tuple(links), sources=sources)
 
 
 def _counted(part: str) -> tuple[int, str]:
@@ -142,69 +138,45 @@ def _counted(part: str) -> tuple[int, str]:
     return (int(found[1]), found[2]) if found else (1, part)
 
 
-def _add_sockets(
-    data: dict[str, object], sources: dict[str, str], host: HostPart, name: str, sockets: int
-) -> None:
-    """Add the sockets of one host as nodes; `data` and `sources` are changed."""
-    each, dram, cpu = host.dram.striped_gb_s, host.dram, host.cpu
-    share = dram.efficiency or 1.0
-    local = round(each * share, 1)
-    data["dram"] = dram.model_copy(
-        update={
-            "dimms": dram.dimms * sockets,
-            "striped_gb_s": each * sockets,
-            "channels": None if dram.channels is None else dram.channels * sockets,
-        }
-    )
-    threads = (cpu.threads or 1) * sockets
-    numa = Numa(
-        sockets=sockets,
-        local_gb_s=local,
-        cross_socket_gb_s=round(local * CROSS_SOCKET_SHARE, 1),
-        placement="interleaved",
-    )
-    data["cpu"] = cpu.of_cores(sockets).model_copy(update={"threads": threads, "numa": numa})
-    capacity = dram.capacity_gb or USUAL_DIMM_GB * dram.dimms
-    data["nodes"] = tuple(
-        Node(
-            name=f"numa{number}",
-            cores=cpu.threads or 1,
-            bandwidth_gb_s=local,
-            capacity_gb=capacity,
-        )
-        for number in range(sockets)
-    )
-    sources |= {
-        "cpu.numa": f"{sockets} x part {name}; between sockets assumed: {CROSS_SOCKET_SHARE:g} of"
-        " the local rate (KTransformers 2.3: 125 of 220 GB/s)",
-        "nodes": f"{sockets} x part {name}",
+def _placed(part: Part, name: str) -> dict[str, str]:
+    """Return the sources of a part as a device of a machine."""
+    return {
+        f"devices.{name}.{path}": said
+        for path, said in part.sources.items()
+        if path not in ("pcie_gb_s", "peer")
     }
 
 
-def _add_gpus(
-    data: JsonObject, sources: dict[str, str], host: HostPart, gpus: list[GpuPart]
-) -> None:
-    """Add several GPUs, each with its link to every node; `data` and `sources` are changed."""
-    data["gpus"] = tuple(gpu.gpu for gpu in gpus)
-    slower = [host if host.pcie_gb_s < gpu.pcie_gb_s else gpu for gpu in gpus]
-    data["pcie_gb_s"] = slower[0].pcie_gb_s
-    sources["pcie_gb_s"] = f"gpu0: {slower[0].sources['pcie_gb_s']}"
-    nodes = [node.name for node in data.get("nodes", ())] or ["host"]
-    data["links"] = [
-        {"from": f"gpu{number}", "to": node, "gb_s": part.pcie_gb_s}
-        for number, part in enumerate(slower)
-        for node in nodes
-        if part.pcie_gb_s != slower[0].pcie_gb_s
-    ]
-    data["links"] += [
-        {
-            "from": f"gpu{i}",
-            "to": f"gpu{j}",
-            "gb_s": min(slower[i].pcie_gb_s, slower[j].pcie_gb_s),
-        }
-        for i, j in combinations(range(len(gpus)), 2)
-        if gpus[i].peer and gpus[j].peer
-    ]
-    for number, gpu in enumerate(gpus):
-        own = {k: v for k, v in gpu.sources.items() if k.startswith("gpu.")}
-        sources |= {k.replace("gpu.", f"gpus[{number}].", 1): v for k, v in own.items()}
+def _nodes(host: HostPart, sockets: int) -> list[Device]:
+    """Return the sockets of a host; with several of them it matters what each holds."""
+    one = host.device("numa0")
+    if sockets > 1 and one.memory.capacity_gib is None and one.memory.dimms is not None:
+        one = one.with_memory(capacity_gib=float(USUAL_DIMM_GIB * one.memory.dimms.count))
+    return [one.model_copy(update={"id": f"numa{row}"}) for row in range(sockets)]
+
+
+def _links(
+    gpus: list[GpuPart], host: HostPart, nodes: list[Device], sources: dict[str, str]
+) -> list[Link]:
+    """Return all links; `sources` is changed."""
+    links, slower = [], [host if host.pcie_gb_s < gpu.pcie_gb_s else gpu for gpu in gpus]
+
+    def add(first: str, second: str, kind: LinkKind, gb_s: float, said: str) -> None:
+        links.append(Link(ends=(first, second), kind=kind, gb_s=gb_s))
+        sources[f"links.{first}-{second}.gb_s"] = said
+
+    for row, part in enumerate(slower):
+        for node in nodes:
+            said = part.sources["pcie_gb_s"]
+            add(f"gpu{row}", node.id, "pcie", part.pcie_gb_s, said)
+    for i, j in combinations(range(len(gpus)), 2):
+        if gpus[i].peer and gpus[j].peer:
+            less = min(slower[i], slower[j], key=lambda part: part.pcie_gb_s)
+            said = f"the slower of their own links: {less.sources['pcie_gb_s']}"
+            add(f"gpu{i}", f"gpu{j}", "pcie", less.pcie_gb_s, said)
+    across = round(host.memory.read_gb_s * CROSS_SOCKET_SHARE, 1)
+    for first, second in combinations(nodes, 2):
+        said = f"assumed: {CROSS_SOCKET_SHARE:g} of what a socket reads of its own memory"
+        said += " (KTransformers 2.3: 125 of 220 GB/s)"
+        add(first.id, second.id, "socket", across, said)
+    return links

@@ -54,7 +54,7 @@ def gpu_called(reported: str, memory_gib: float | None = None) -> str | None:
 
 
 def _memory(name: str) -> float:
-    return gpu_part(name).gpu.hbm_gb
+    return gpu_part(name).memory.capacity_gib or 0.0
 
 
 def _same_card(name: str) -> list[str]:

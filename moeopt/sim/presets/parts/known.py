@@ -8,44 +8,56 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.json_files import read_object
-from moeopt.sim.machines.cpu import Cpu, Positive
-from moeopt.sim.machines.machine import Dram, Gpu
+from moeopt.sim.machines.machine import Compute, Device, Memory, Positive
 
 FOLDER = Path(__file__).parent
 
 
-class GpuPart(Frozen):
+class Part(Frozen):
+    """A memory with what computes on it, as sold, and what its link carries at most.
+
+    Attributes
+    ----------
+    pcie_gb_s
+        GB/s, one direction.
+    sources
+        Field path of the part -> where the number stands.
+    """
+
+    memory: Memory
+    pcie_gb_s: Positive
+    sources: dict[str, str]
+
+
+class GpuPart(Part):
     """A GPU as sold.
 
     Attributes
     ----------
-    gpu
-        What it is by the vendor's data.
-    pcie_gb_s
-        What its link carries at most, in GB/s, one direction.
     reported_names
         What nvidia-smi and torch call it.
-    sources
-        Field path of a machine -> where the number stands.
     peer
         Whether two of them copy to each other over PCIe: data-centre and workstation cards do.
     """
 
-    gpu: Gpu
-    pcie_gb_s: Positive
+    gpu: Compute
     reported_names: tuple[str, ...]
-    sources: dict[str, str]
     peer: bool = False
 
+    def device(self, name: str) -> Device:
+        """Return it as a device of a machine."""
+        return Device(id=name, memory=self.memory, computes=(self.gpu,))
 
-class HostPart(Frozen):
+
+class HostPart(Part):
     """A CPU with all its memory channels filled; `pattern` is found in what lscpu calls it."""
 
-    cpu: Cpu
-    dram: Dram
-    pcie_gb_s: Positive
+    cpu: Compute
     pattern: Annotated[str, Field(min_length=1)]
-    sources: dict[str, str]
+
+    def device(self, name: str) -> Device:
+        """Return it as a device of a machine."""
+        return Device(id=name, memory=self.memory, computes=(self.cpu,))
 
 
 def gpu_names() -> list[str]:
