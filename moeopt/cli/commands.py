@@ -155,7 +155,7 @@ COMMANDS = (
     Command(
         *("machine set", "machine:set_command", MACHINE),
         "Change fields of a machine; a number makes a flat curve, null takes a field out.",
-        "moeopt machine set trimoe dram.capacity_gb=96GiB --out mine.json",
+        "moeopt machine set trimoe dram.capacity_gib=96GiB --out mine.json",
     ),
     Command(
         *("machine read", "machine:read_command", MACHINE),

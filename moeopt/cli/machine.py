@@ -2,8 +2,10 @@
 
 import datetime
 import json
+import re
 import shlex
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +67,7 @@ def set_command(
     machine: Named,
     fields: Annotated[
         list[str],
-        Parameter(help="As in cpu.bandwidth_gb_s=80."),
+        Parameter(help="As in dram.capacity_gib=256: that of every NUMA node."),
     ],
     /,
     *,
@@ -74,16 +76,34 @@ def set_command(
     as_json: Json = False,
 ) -> int:
     """Change fields of a machine; a number makes a flat curve, null takes a field out."""
-    from moeopt.sim.machines.edit import BY_USER, set_machine
+    from moeopt.sim.machines.edit import BY_USER, changed_machine
     from moeopt.sim.presets import get_machine
 
     place = _place(machine, out)
-    changed = set_machine(get_machine(machine), _changes(fields), source=source or BY_USER)
-    written = changed.model_copy(update={"name": _name(changed, place, out)})
+    before = get_machine(machine)
+    changed = changed_machine(before, _changes(fields), source=source or BY_USER)
+    found = changed.machine
+    written = found.model_copy(update={"name": _name(found, place, out)})
     write_machine(written, place)
     if as_json:
         _print(written, as_json)
+    else:
+        for row in _changed_rows(written, changed.values):
+            print(terminal_text(row))
     return 0
+
+
+def _changed_rows(machine: "Machine", values: Mapping[str, object]) -> Iterator[str]:
+    """Yield what changed, a line for each field, as a machine has it now."""
+    from moeopt.sim.machines.rows import machine_rows
+
+    rows = {row.field: row for row in machine_rows(machine)}
+    for path, value in values.items():
+        row = rows.get(re.sub(r"\.tflops$", ".kernels", path))
+        if value is None or row is None:
+            yield f"{path}: taken out"
+        else:
+            yield f"{path}: {row.text} {row.unit}".rstrip()
 
 
 @command
@@ -192,7 +212,7 @@ def _changes(given: list[str]) -> dict[str, object]:
     wrong = [text for text in given if not text.partition("=")[1] or text.startswith("=")]
     if wrong:
         what = ", ".join(repr(shortened(text)) for text in wrong[:5])
-        raise InputError(f"FIELD=VALUE: must be as in cpu.bandwidth_gb_s=80, not {what}")
+        raise InputError(f"FIELD=VALUE: must be as in dram.capacity_gib=256, not {what}")
     changes: dict[str, object] = {}
     for text in given:
         field, _, value = text.partition("=")
@@ -202,7 +222,7 @@ def _changes(given: list[str]) -> dict[str, object]:
         try:
             changes[field] = json.loads(value)
         except (ValueError, RecursionError):
-            changes[field] = gib_of(field, value) if field.endswith("_gb") else value
+            changes[field] = gib_of(field, value) if field.endswith("_gib") else value
     return changes
 
 
@@ -276,7 +296,6 @@ def profile_command(
     as_json: Json = False,
 ) -> int:
     """Time an expert's three matrix products with torch; write the machine with the table."""
-    from moeopt.core.json_files import save
     from moeopt.sim.machines.profile import TOKENS, Settings, profile
     from moeopt.sim.presets import get_machine, get_model
 
@@ -296,8 +315,8 @@ def profile_command(
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         on_point=_show,
     )
-    save(measured.model_copy(update={"name": stem(out)}), out)
-    table = measured.time_tables[-1]
+    write_machine(measured.model_copy(update={"name": stem(out)}), out)
+    table = measured.tables[-1]
     if as_json:
         print_json({"file": str(out)} | table.model_dump(mode="json"))
     else:

@@ -274,7 +274,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     lanes_are_sums: ClassVar[bool] = False
     from_counts: ClassVar[bool] = False
     from_routing: ClassVar[bool] = True
-    machine_parts: ClassVar[tuple[str, ...]] = ()
+    machine_parts: ClassVar[tuple[Literal["gpu", "cpu", "ndp"], ...]] = ()
     rounds_times: ClassVar[bool] = True
 
     OPTIONAL: ClassVar = ("restrictions", "holdout", "robust", "lanes", "execute")

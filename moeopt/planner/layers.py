@@ -157,7 +157,7 @@ def _counting(
         hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
         calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
         calls_of = (calls,) * len(model.moe_layers)
-        setting = Setting(machine, model, calls_of, taken.context, profile.numa_aware)
+        setting = Setting(machine, model, calls_of, taken.context, profile.numa)
         speeds.append(of_setting(setting, profile).tokens_per_s)
         laws.append(name)
     return (min(speeds), max(speeds)), tuple(laws)

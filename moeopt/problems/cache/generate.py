@@ -79,9 +79,7 @@ def generate(source: Source, options: Options) -> Instance:
         slots=decided["slots"],
         gpu_ns=int(path_cost(machine, model, "gpu_hit", 1, source.quantum_ns)),
         cpu_ns=int(
-            path_cost(
-                machine, model, "cpu_striped", 1, source.quantum_ns, threads=options.threads
-            )
+            path_cost(machine, model, "cpu_striped", 1, source.quantum_ns, threads=options.threads)
         ),
         activation_ns=cost.sync_ns,
         fetch_ns=int(fetch_ns),

@@ -21,5 +21,5 @@ def about(what: str, *, unit: str = "", absent: str = "", find: str = "", **rule
     **rules
         For `pydantic.Field`: default, limits.
     """
-    extra = {"unit": unit, "absent": absent, "find": find}
+    extra: dict[str, Any] = {"unit": unit, "absent": absent, "find": find}
     return Field(description=what, json_schema_extra=extra, **rules)

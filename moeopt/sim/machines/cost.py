@@ -288,9 +288,7 @@ def with_table_noise(
     tables = [table for table in machine.tables if table.model != model.name]
     for number, kind in enumerate(KINDS):
         factor = 1 + noise * np.random.default_rng([seed, number]).random(len(counts))
-        ns = np.maximum.accumulate(
-            computation_s(machine, model, kind, counts) * NS_PER_S * factor
-        )
+        ns = np.maximum.accumulate(computation_s(machine, model, kind, counts) * NS_PER_S * factor)
         tables.append(
             TimeTable(
                 model=model.name,

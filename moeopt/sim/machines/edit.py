@@ -77,17 +77,27 @@ def set_machine(
 
 
 def changed_machine(
-    machine: Machine, changes: Mapping[str, object], *, source: str = BY_USER
+    machine: Machine,
+    changes: Mapping[str, object],
+    *,
+    source: str = BY_USER,
+    sources: Mapping[str, str] | None = None,
 ) -> Changed:
-    """Return a machine with other fields, and every field that changed; see `set_machine`."""
+    """Return a machine with other fields, and every field that changed; see `set_machine`.
+
+    Parameters
+    ----------
+    sources
+        Of single fields, as `changes` has them, where they have other sources than `source`.
+    """
     expect("machine", machine, Machine, what="a machine")
     expect("changes", changes, Mapping, what="a mapping from field paths to values")
-    return _Edit(machine, source).carried_out(changes)
+    return _Edit(machine, source, sources or {}).carried_out(changes)
 
 
 class _Edit:
-    def __init__(self, machine: Machine, source: str) -> None:
-        self._before, self._source = machine, source
+    def __init__(self, machine: Machine, source: str, sources: Mapping[str, str]) -> None:
+        self._before, self._source, self._sources = machine, source, sources
         self._data = plain_machine(machine)
         self._old = copy.deepcopy(self._data)
         self._values: dict[str, object] = {}
@@ -96,6 +106,7 @@ class _Edit:
 
     def carried_out(self, changes: Mapping[str, object]) -> Changed:
         asked: dict[str, object] = {}
+        said: dict[str, str] = {}
         for path, value in changes.items():
             if path == "gpu" and value is None:
                 self._before = self._before.without_gpus()
@@ -107,8 +118,9 @@ class _Edit:
             if not found:
                 self._wrong.append(f"{path}: {self._refusal(path)}")
             asked |= dict.fromkeys(found, value)
+            said |= dict.fromkeys(found, self._sources.get(path, self._source))
         for path, value in asked.items():
-            self._put(path, value, self._source)
+            self._put(path, value, said[path])
         for path in asked:
             if asked[path] is not None:
                 self._follow(path, asked)
@@ -117,7 +129,7 @@ class _Edit:
             field, _, reason = "; ".join(self._wrong).partition(": ")
             where = f"machine {self._before.name}"
             raise InputError(reason, where=where, field=field, suggestion=self._suggestion)
-        assert machine is not None
+        assert machine is not None  # noqa: S101
         return Changed(machine, self._values)
 
     def _validated(self) -> Machine | None:

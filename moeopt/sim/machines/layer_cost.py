@@ -65,7 +65,8 @@ def layer_costs(
     need at a stated fraction of the GPU's bandwidth, plus a fixed time. Assumed, all of it:
 
     - weights are read once per step, the KV cache once per token; both lie on the GPU;
-    - operations of the projections count (at the rate that experts reach with as many tokens), those of scores and values do not;
+    - operations of the projections count (at the rate that experts reach with as many tokens),
+      those of scores and values do not;
     - router, norms and rotary positions are in the fixed time `gpu.layer_us`;
     - shared experts, dense layers and the head are matrices like an expert: they reach
       `reached` of its bandwidth and have the fixed time `gpu.kernel_us` each.

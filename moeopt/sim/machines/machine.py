@@ -204,7 +204,10 @@ class Compute(Frozen):
         default=None,
     )
     reached: Fraction | None = about(
-        "share of what the memory gives that a CPU's kernels reach", absent="1", find=FIT, default=None
+        "share of what the memory gives that a CPU's kernels reach",
+        absent="1",
+        find=FIT,
+        default=None,
     )
     kernel_us: NonNegative | None = about(
         "fixed time of running one expert (launches, tails, waking threads, barriers)",
@@ -228,7 +231,7 @@ class Compute(Frozen):
         default=None,
     )
     reserve_mib: Annotated[dict[str, NonNegative] | None, Field(max_length=20)] = about(
-        "memory that a runtime takes for its context on a GPU, by runtime: `{\"llama.cpp\": 900}`",
+        'memory that a runtime takes for its context on a GPU, by runtime: `{"llama.cpp": 900}`',
         unit="MiB",
         absent="as runtimes usually take",
         find="`nvidia-smi` while the runtime runs, less what its log says of weights, cache and"
@@ -331,7 +334,7 @@ class Device(Frozen):
     def only(self, kind: Kind) -> Compute:
         """Return what computes there of a kind, which is known to be there."""
         found = self.part(kind)
-        assert found is not None
+        assert found is not None  # noqa: S101
         return found
 
     def with_part(self, kind: Kind, **changes: object) -> Self:

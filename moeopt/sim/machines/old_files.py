@@ -206,10 +206,10 @@ class _Conversion:
         if count > 1:
             for key in ("count", "channels"):
                 if isinstance(dimms.get(key), int):
-                    dimms[key] = _part(int(dimms[key]), count, row)  # type: ignore[call-overload]
+                    dimms[key] = _part(int(dimms[key]), count, row)
             for key in ("capacity_gib", "gb_s"):
                 if isinstance(memory.get(key), int | float):
-                    memory[key] = memory[key] / count  # type: ignore[operator]
+                    memory[key] = memory[key] / count
         links = self._data.get("links")
         if isinstance(links, dict) and isinstance(links.get("dimm_link"), dict):
             dimms["link"] = links["dimm_link"]
@@ -223,8 +223,9 @@ class _Conversion:
             computes.append(self._cpu(base, row, count, cpu, numa, nodes, memory))
         if ndp:
             computes.append(self._ndp(base, ndp))
-        if not computes:  # a GPU whose experts are fetched from a memory that computes nothing
-            raise InputError("is missing: nothing computes beside dram", where=self._where, field="cpu")
+            raise InputError(
+                "is missing: nothing computes beside dram", where=self._where, field="cpu"
+            )
         return {"id": name, "memory": memory, "computes": computes}
 
     def _cpu(
@@ -282,7 +283,9 @@ class _Conversion:
         self._fields(NDP, ndp, "ndp", f"{base}.ndp", compute)
         gflops = self._need("ndp", ndp, "gflops")
         if not isinstance(gflops, int | float):
-            raise InputError(f"must be a number, not {gflops!r:.40}", where=self._where, field="ndp.gflops")
+            raise InputError(
+                f"must be a number, not {gflops!r:.40}", where=self._where, field="ndp.gflops"
+            )
         curve = {"scale": "linear", "points": [[1, gflops / 1000]]}
         kernels = [{"name": "main", "tflops": curve}]
         self._move("ndp.gflops", f"{base}.ndp.kernels", kernels, compute)
@@ -327,8 +330,8 @@ class _Conversion:
         between: dict[frozenset[str], JsonObject] = {}
         named = {str(node.get("name")): host["id"] for node, host in self._named(hosts)}
         for row, link in enumerate(given or []):
-            ends = [str(link.get(end)) for end in ("from", "to")]
-            found = [named.get(end, end) for end in ends]
+            said = [str(link.get(end)) for end in ("from", "to")]
+            found = [named.get(end, end) for end in said]
             between[frozenset(found)] = {"row": row, **link}
         links = []
         ids = [f"gpu{number}" for number in range(gpus)] + [str(host["id"]) for host in hosts]
@@ -337,9 +340,9 @@ class _Conversion:
             made = self._link(ends, link)
             if made is not None:
                 links.append(made)
-        for ends, link in between.items():
+        for left in between.values():
             reason = f"there is no such device; there are {', '.join(ids)}"
-            raise InputError(reason, where=self._where, field=f"links[{link['row']}]")
+            raise InputError(reason, where=self._where, field=f"links[{left['row']}]")
         return links
 
     def _named(self, hosts: list[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:
@@ -384,7 +387,9 @@ class _Conversion:
         at |= {"pcie": [gpu, host]}
         if kind not in at:
             known = " or ".join(at)
-            raise InputError(f"must be {known}, not {kind!r:.40}", where=self._where, field="time_tables.device")
+            raise InputError(
+                f"must be {known}, not {kind!r:.40}", where=self._where, field="time_tables.device"
+            )
         return made | {"at": at[str(kind)]}
 
 

@@ -356,11 +356,7 @@ def profile(
 
 def with_table(machine: Machine, table: TimeTable, name: str) -> Machine:
     """Return a machine of another name with a table added, or put in the place of its like."""
-    kept: Sequence[TimeTable] = [
-        old
-        for old in machine.tables
-        if old.key != table.key
-    ]
+    kept: Sequence[TimeTable] = [old for old in machine.tables if old.key != table.key]
     return machine.model_copy(update={"name": name, "tables": (*kept, table)})
 
 

@@ -78,8 +78,8 @@ def _rows(
 
 def _tables(tables: list[JsonObject]) -> Iterator[Row]:
     for row, table in enumerate(tables):
-        at = " ".join(table["at"]) if table["at"][1] in ("gpu", "cpu", "ndp") else "-".join(table["at"])
-        text = f"{table['model']} on {at}: {len(table['points'])} points"
+        between = "." if table["at"][1] in ("gpu", "cpu", "ndp") else "-"
+        text = f"{table['model']} on {between.join(table['at'])}: {len(table['points'])} points"
         yield Row(f"tables[{row}]", table, text, "tokens, ns", table["source"])
 
 

@@ -6,13 +6,14 @@ together again: parts and hops add. What comes on top for a second GPU stands he
 """
 
 from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
-from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.cores import NumaMode, cores_of
+from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Device, Machine
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
 from moeopt.sim.machines.runtimes.predict import costs_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from moeopt.core.wording import meant, shortened
-from moeopt.sim.machines.edit import set_machine
-from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.edit import changed_machine
+from moeopt.sim.machines.machine import Device, Machine
 from moeopt.sim.presets import get_machine, machine_called, parts
 
 from .facts import Fact
@@ -41,9 +41,9 @@ class Concluded:
         if self.machine is None:
             return None
         made = get_machine(self.machine)
-        for field, (value, source) in self.changes.items():
-            made = set_machine(made, {field: value}, source=source)
-        return made
+        values = {field: value for field, (value, _) in self.changes.items()}
+        sources = {field: source for field, (_, source) in self.changes.items()}
+        return changed_machine(made, values, sources=sources).machine
 
 
 def conclude(facts: Sequence[Fact], base: str = "") -> Concluded:
@@ -89,7 +89,6 @@ def _named(known: Mapping[str, Fact], notes: list[str]) -> str | None:
     sockets = int(known["cpu.sockets"].value) if "cpu.sockets" in known else 1
     if 1 < sockets <= parts.MOST_SOCKETS:
         host = f"{sockets}x{host}"
-        notes.append("memory of several sockets follows cpu.numa and nodes of the file, not dram")
     if gpus is None:
         return None
     notes += parts.taken(cpu)[1]
@@ -127,13 +126,19 @@ SAME = 0.005
 """Share up to which a number is what the machine has already: 31.51 GB/s are the 31.5 of a part."""
 
 FIELDS = {
-    "dram.dimms": "dram.dimms",
+    "dram.dimms": "dram.count",
     "dram.channels": "dram.channels",
     "dram.speed_mt_s": "dram.speed_mt_s",
-    "dram.capacity_gib": "dram.capacity_gb",
-    "cpu.cores": "cpu.threads",
+    "dram.capacity_gib": "dram.capacity_gib",
+    "cpu.cores": "cpu.cores",
 }
-"""Fact -> the machine's field of the same meaning; a fact that the machine has already is none."""
+"""Fact of the whole host -> the field of the same meaning.
+
+What the machine has already changes nothing; of several nodes each has its share.
+"""
+
+WHOLE = ("dram.dimms", "dram.channels", "cpu.cores")
+"""Facts that are counted: a share of them is whole."""
 
 
 def _changes(
@@ -142,39 +147,52 @@ def _changes(
     """Return the fields that facts change."""
     changes: dict[str, tuple[float | int, str]] = {}
 
-    def put(field: str, value: float | str, source: str) -> None:
-        owner, _, name = field.rpartition(".")
-        part = getattr(machine, owner, None) if owner else machine
-        if isinstance(value, str) or (machine is not None and owner and part is None):
-            return
-        there = getattr(part, name, None)
+    def put(field: str, value: float, source: str, there: object) -> None:
         if not isinstance(there, int | float) or abs(there - value) > SAME * value:
             changes[field] = (value, source)
 
-    for fact, field in FIELDS.items():
-        if fact in known:
-            put(field, known[fact].value, known[fact].source)
-    several = machine is not None and len(machine.every_gpu) > 1
+    nodes = machine.nodes if machine is not None else ()
+    count = max(1, len(nodes))
+    for name, field in FIELDS.items():
+        if name not in known or isinstance(known[name].value, str):
+            continue
+        value, source = float(known[name].value), known[name].source
+        if count > 1 and name != "dram.speed_mt_s":
+            value, source = value / count, f"{source}; a share for each socket"
+        share = max(1, round(value)) if name in WHOLE else value
+        put(field, share, source, _there(nodes[0], field) if nodes else None)
     if "chip.name" in known and "dram.capacity_gib" in known:
         gib = float(known["dram.capacity_gib"].value)
         share, words = (2 / 3, "two thirds") if gib <= SMALL_GIB else (3 / 4, "three quarters")
-        put("gpu.hbm_gb", round(gib * share, 1), f"assumed: {words} of the memory, macOS's default")
-    elif not several:
-        for fact, field in (("gpu0.memory_gib", "gpu.hbm_gb"), ("gpu0.pcie_gb_s", "pcie_gb_s")):
-            if fact in known and (machine is None or machine.gpu is not None):
-                put(field, known[fact].value, known[fact].source)
+        source = f"assumed: {words} of the memory, macOS's default"
+        there = machine.gpus[0].gpu_gib if machine is not None and machine.gpus else None
+        put("gpu.most_gib", round(gib * share, 1), source, there)
+    elif machine is None or len(machine.gpus) == 1:
+        gpu = machine.gpus[0] if machine is not None else None
+        if (fact := known.get("gpu0.memory_gib")) is not None:
+            there = None if gpu is None else gpu.memory.capacity_gib
+            put("gpu.capacity_gib", float(fact.value), fact.source, there)
+        if (fact := known.get("gpu0.pcie_gb_s")) is not None:
+            there = None if machine is None else machine.pcie.gb_s
+            put("pcie.gb_s", float(fact.value), fact.source, there)
     if "cpu.read_gb_s" in known:
         rate, source = float(known["cpu.read_gb_s"].value), known["cpu.read_gb_s"].source
         peak = _peak_gb_s(known, machine)
         if peak is not None and peak < rate:
             rate, source = peak, f"{source}; {rate:g} GB/s, cut to the memory's peak"
-        numa = machine.cpu.numa if machine is not None and machine.cpu is not None else None
-        if numa is not None:
-            each = round(rate / numa.sockets, 2)
-            changes["cpu.numa.local_gb_s"] = (each, f"{source}; a share for each socket")
-        else:
-            put("cpu.bandwidth_gb_s", rate, source)
+        if count > 1:
+            rate, source = round(rate / count, 2), f"{source}; a share for each socket"
+        there = nodes[0].memory.measured_gb_s if nodes else None
+        put("dram.measured_gb_s", rate, source, there)
     return changes
+
+
+def _there(node: Device, field: str) -> object:
+    """Return what a node has of one of `FIELDS`."""
+    name = field.rpartition(".")[2]
+    if name == "cores":
+        return node.only("cpu").cores
+    return getattr(node.memory if name == "capacity_gib" else node.memory.dimms, name, None)
 
 
 def _peak_gb_s(known: Mapping[str, Fact], machine: Machine | None) -> float | None:
@@ -182,4 +200,4 @@ def _peak_gb_s(known: Mapping[str, Fact], machine: Machine | None) -> float | No
     channels, speed = known.get("dram.channels"), known.get("dram.speed_mt_s")
     if channels is not None and speed is not None:
         return round(float(channels.value) * float(speed.value) * 8 / 1000, 3)
-    return machine.dram.striped_gb_s if machine is not None else None
+    return sum(node.memory.gb_s for node in machine.nodes) if machine is not None else None

@@ -120,7 +120,7 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     """
     gpu = machine.require("gpu")
     machine.require("cpu")
-    vector, certainty = costs_of(machine, model, profile)
+    vector, _ = costs_of(machine, model, profile)
     costs = as_costs(vector)
     setting = Setting(machine, model, (0.5,) * len(model.moe_layers), 0, profile.numa)
     needs, takes = amounts(setting), term_times(amounts(setting), vector)

@@ -237,7 +237,7 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
     other_bits = model.bits_of("attention")
     others = rest * 8 / other_bits
     if not machine.gpus:
-        assert cores is not None
+        assert cores is not None  # noqa: S101
         host_bytes += rest
         decode_ops += 2.0 * others * decode_factor(other_bits)
         found["cpu_layer_us"] = layers
@@ -268,7 +268,7 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
             found["linear_layer_us"] = slower * layers * attention.linear_share
         found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
     if host_bytes:
-        assert cores is not None
+        assert cores is not None  # noqa: S101
         spread = len(machine.nodes) > 1 and setting.numa in ("interleaved", "one-computes")
         found["oblivious_read" if spread else "host_read"] = host_bytes / cores.read_gb_s / 1e3
         found["host_decode"] = decode_ops / tops / 1e6
