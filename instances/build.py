@@ -11,7 +11,8 @@
 multiplied with the others, those in ``together`` go side by side as one, and ``instance`` is the
 name, filled in from the grid. Families of large instances have ``suffix = ".json.gz"``; with
 ``dedupe = true`` they are made from what is left of a trace without what it reads twice; ``notes``
-go into the provenance. ``prove`` solves every instance with the exact methods in turn, the
+go into the provenance. Instances in a family's ``kept`` stay as they are: name -> why the
+generator makes another one by now. ``prove`` solves every instance with the exact methods in turn, the
 problem's own first, until one closes it, and writes ``index.json``, ``best_known.json`` and
 ``solutions/``. An instance that none closes stays with status "feasible" and its best bound. With
 ``--open`` only those that are not proven yet are solved again, and the better solution and the
@@ -98,6 +99,8 @@ def generate(folder: Path, traces: Path | None = None, drawn_only: bool = False)
                     arguments["trace"] = moeopt.dedupe_trace(loaded[file])
                 point["trace"] = Path(file).stem
             name = family["instance"].format(**point)
+            if name in family.get("kept", {}):
+                continue
             notes = {"family": family["about"], "origin": family.get("origin")}
             notes |= family.get("notes", {})
             # A table of models: which other model's instances tell the same.

@@ -64,6 +64,8 @@ class Curve(Frozen):
         """Return the value at each token count."""
         x, y = np.array(self.points, dtype=float).T
         at = np.asarray(tokens, dtype=float)
+        if len(self.points) == 1:  # nothing is interpolated
+            return np.full(at.shape, self.points[0][1])
         if self.scale == "linear":
             return rounded(np.interp(at, x, y))
         log = np.interp(np.log(np.maximum(at, 1e-9)), np.log(x), np.log(y))

@@ -533,13 +533,11 @@ class Machine(Frozen):
 
     @property
     def taken_as_one(self) -> str | None:
-        """What becomes of several GPUs or nodes where one of each is meant, in words."""
-        gpus, nodes, said = len(self.gpus), len(self.nodes), []
-        if gpus > 1:
-            said.append(f"the first of {gpus} GPUs alone counts")
-        if nodes > 1:
-            said.append(f"{nodes} memory nodes count as one")
-        return f"machine {self.name}: {' and '.join(said)}" if said else None
+        """What becomes of several GPUs where one is meant, in words; None with one."""
+        gpus = len(self.gpus)
+        if gpus < 2:
+            return None
+        return f"machine {self.name}: the first of {gpus} GPUs alone counts"
 
     def with_devices(self, *changed: Device) -> Self:
         """Return the machine with these devices in place of those of the same names."""

@@ -117,7 +117,7 @@ def split_times(
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
     for number, gpu in enumerate(gpus):
-        lone = _with_gpu(machine, gpu, machine.nodes)
+        lone = _with_gpus(machine, (gpu,), machine.nodes)
         attention[:, number] = _attention_us(lone, model, context, profile, numa)
         if number and machine.between(gpus[0].id, gpu.id) is None:
             attention[:, number] += LATER_GPU_LAYER_US
@@ -125,7 +125,7 @@ def split_times(
     hand_over = _costs(machine, model, profile)["host_layer_us"] / 2
     for number, host in enumerate(hosts, start=len(gpus)):
         attention[:, number] = _attention_us(host, model, context, profile, numa)
-        lone = _with_gpu(machine, gpus[0], parts[number - len(gpus)][1]) if gpus else host
+        lone = _with_gpus(machine, gpus, parts[number - len(gpus)][1])
         experts[moe, number] = _experts_us(lone, model, profile, numa, on_host=True)
         if gpus:
             experts[moe, number] -= 2 * hand_over
@@ -168,9 +168,11 @@ def _hosts(machine: Machine, numa: NumaMode) -> list[tuple[str, tuple[Device, ..
     return [("host", machine.nodes)]
 
 
-def _with_gpu(machine: Machine, gpu: Device, nodes: tuple[Device, ...]) -> Machine:
-    """Return the machine with one GPU and these nodes, of which it may be one."""
-    return machine.of_devices(gpu, *(node for node in nodes if node.id != gpu.id))
+def _with_gpus(
+    machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, ...]
+) -> Machine:
+    """Return the machine with these GPUs and nodes; a device may be both."""
+    return machine.of_devices(*gpus, *(node for node in nodes if node not in gpus))
 
 
 def _attention_bytes(model: ModelShape, room: int) -> Floats:
@@ -264,7 +266,7 @@ def _hops(
             if max(i, j) >= gpus:
                 fixed = hand_over if min(i, j) < gpus else hand_over / 2  # between nodes
             elif link is None:  # to the host and from there
-                fixed, copies, link = THROUGH_HOST_US, 2, machine.between(ends[1], host)
+                fixed, copies, link = THROUGH_HOST_US, 2, machine.pcie
             else:
                 fixed = PEER_US
             gb_s = SOCKETS_GB_S if link is None else link.gb_s
