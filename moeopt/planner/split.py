@@ -26,7 +26,6 @@ from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.memory import (
-    LEAST_CONTEXT,
     ik_buffer_bytes,
     is_stated,
     kv_bits_of,
@@ -267,8 +266,8 @@ def predict_wanted(
     asked: dict[str, object] = {
         "bits": None if wanted.bits is None else str(wanted.bits),
         "kv_bits": 16.0 if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits),
-        "context": wanted.context,
-        "room": max(wanted.context, LEAST_CONTEXT),
+        "context": wanted.cache.depth,
+        "room": wanted.cache.allocated,
         "ubatch": wanted.ubatch,
         "runtime": wanted.runtime,
         "prompt_tokens": wanted.prompt or 0,
@@ -398,13 +397,20 @@ def wished(options: PlanOptions, several: SeveralOptions) -> Options:
     asked = {
         "bits": options.bits,
         "kv_bits": 16.0 if options.kv_bits is None else kv_bits_of(options.kv_bits),
-        "room": options.context,
-        "context": min(options.context, several.prompt_tokens + several.reply_tokens // 2),
+        "room": options.cache.allocated,
+        "context": _depth(options, several),
         "runtime": options.runtime or "llama.cpp",
     }
     named = ("ubatch", "numa", "prompt_tokens", "reply_tokens", "granularity")
     with validated(model=Options):
         return Options.model_validate(asked | {name: getattr(several, name) for name in named})
+
+
+def _depth(options: PlanOptions, several: SeveralOptions) -> int:
+    """Return how many tokens are in the cache: as asked for, or else halfway through a reply."""
+    if options.depth is not None or not several.prompt_tokens:
+        return options.cache.depth
+    return min(options.context, several.prompt_tokens + several.reply_tokens // 2)
 
 
 def split_page(plan: SplitPlan) -> str:

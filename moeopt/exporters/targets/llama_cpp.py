@@ -39,13 +39,12 @@ from moeopt.problems.split.heuristics import ik_places
 from moeopt.problems.split.instance import Instance as Split
 from moeopt.problems.split.instance import Solution as SplitSolution
 from moeopt.sim.machines.runtimes.command import Running, override
+from moeopt.sim.machines.runtimes.context import ALLOCATED, MOST_CONTEXT
 from moeopt.sim.machines.runtimes.memory import (
     CACHE_TYPES,
-    LEAST_CONTEXT,
     UBATCH,
     ik_buffer_bytes,
 )
-from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = ("-ngl", "999")
 
@@ -114,7 +113,7 @@ def complete(job: Job, placing: Sequence[str], runtime: str | None = None) -> st
 def _running(job: Job, runtime: str | None = None) -> Running:
     attention = None if job.shape is None else job.shape.attention
     how = Running(
-        context=job.number("context") or LEAST_CONTEXT,
+        context=job.number("context") or ALLOCATED,
         cache=job.text("cache_type") or "f16",
         ubatch=job.number("ubatch") or UBATCH,
         threads=job.number("threads"),
@@ -407,9 +406,7 @@ def _number(flag: str, text: str) -> float:
 
 
 RUNNING = (
-    Option(
-        "context", int, "Tokens that the KV cache has room for.", LEAST_CONTEXT, 1, MOST_CONTEXT
-    ),
+    Option("context", int, "Tokens that the KV cache has room for.", ALLOCATED, 1, MOST_CONTEXT),
     Option("cache_type", str, "Of the KV cache: f16, q8_0 etc.", "f16"),
     Option("ubatch", int, "Tokens of a prompt computed together.", UBATCH, 1, 2**16),
     Option("threads", int, "Threads that compute; default: the runtime's.", None, 1, 4096),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.predict import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import (
@@ -122,7 +123,7 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     machine.require("cpu")
     vector, _ = costs_of(machine, model, profile)
     costs = as_costs(vector)
-    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), 0, profile.numa)
+    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), Context(0), profile.numa)
     needs, takes = amounts(setting), term_times(amounts(setting), vector)
     need = dict(zip(TERMS, needs.tolist(), strict=True))
     take = dict(zip(TERMS, takes.tolist(), strict=True))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
+from moeopt.sim.machines.runtimes.context import ALLOCATED
+from moeopt.sim.machines.runtimes.memory import PLAIN_WIDTHS, UBATCH, cache_type
 from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -35,7 +36,7 @@ class Running:
     Attributes
     ----------
     context
-        Tokens that the cache has room for; `LEAST_CONTEXT` at least.
+        Tokens that the cache has room for.
     cache
         Type of its numbers, as ``-ctk`` has it.
     threads
@@ -48,7 +49,7 @@ class Running:
         Whether the model's attention is latent, which ik_llama.cpp has a flag for.
     """
 
-    context: int = LEAST_CONTEXT
+    context: int = ALLOCATED
     cache: str = "f16"
     ubatch: int = UBATCH
     threads: int | None = None
@@ -65,7 +66,7 @@ class Running:
         if self.runtime == "ktransformers":
             return [*placing, *self._of_sglang()]
         found = [*placing, "-fa", "on"] if placing else []
-        found += ["-c", str(max(self.context, LEAST_CONTEXT))]
+        found += ["-c", str(self.context)]
         if self.cache != "f16":
             found += ["-ctk", self.cache, "-ctv", self.cache]
         found += ["-ub", str(self.ubatch)]
@@ -82,7 +83,7 @@ class Running:
         return found
 
     def _of_sglang(self) -> Iterator[str]:
-        yield from ("--context-length", str(max(self.context, LEAST_CONTEXT)))
+        yield from ("--context-length", str(self.context))
         if self.cache == "q8_0":
             yield from ("--kv-cache-dtype", "fp8_e4m3")
         yield from ("--chunked-prefill-size", str(self.ubatch))

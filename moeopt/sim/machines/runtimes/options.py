@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError
-from moeopt.core.options import Options, option
-from moeopt.core.units import tokens_of
+from moeopt.core.options import option
+from moeopt.sim.machines.runtimes.context import ContextOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Options):
+class RunOptions(ContextOptions):
     """How a runtime is started."""
 
     runtime: str = option("llama.cpp", "As in moeopt list runtimes.")
@@ -23,7 +23,6 @@ class RunOptions(Options):
         None, "Blocks whose experts the CPU computes; default: the fewest that fit."
     )
     gpu_experts: int | None = option(None, "Instead: experts of every layer on the GPU.")
-    context: int = option(0, "Tokens in the KV cache: 8192, 8k.", read=tokens_of)
     kv_bits: str | float | None = option(
         None, "KV cache: bits, or q8_0 etc.", read=lambda _, value: value
     )

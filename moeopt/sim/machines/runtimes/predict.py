@@ -18,6 +18,7 @@ from moeopt.sim.machines.runtimes.command import (
     strategy,
     uniform_experts,
 )
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
     UBATCH,
@@ -79,8 +80,9 @@ class Prediction:
         The part of the time that is longest: a key of `parts_ms`.
     parts_ms
         ms per token of gpu_memory, host_memory, gpu_launches and cpu_hand_overs.
-    runtime, n_cpu_moe, context
-        What was predicted; `n_cpu_moe` is None where experts were placed by a plan or by number.
+    runtime, n_cpu_moe, context, depth
+        What was predicted: `context` is how many tokens the KV cache has room for, `depth` how many
+        are in it; `n_cpu_moe` is None where experts were placed by a plan or by number.
     certainty
         "not calibrated", "calibrated on this model" or "calibrated on another model".
     expect
@@ -105,6 +107,7 @@ class Prediction:
     runtime: str
     n_cpu_moe: int | None
     context: int
+    depth: int
     certainty: Certainty
     expect: str
     gpu_gib: float
@@ -213,7 +216,7 @@ def _setting(
 ) -> tuple[Setting, tuple[str, ...]]:
     """Return where the experts are, and what was assumed."""
     numa = get_runtime(options.runtime).numa
-    context = options.context
+    context = options.cache
     equally = "experts are taken to be called equally often"
     if options.gpu_experts is not None:
         count = options.gpu_experts
@@ -237,7 +240,7 @@ def _setting(
 def fewest_cpu_blocks(
     machine: Machine,
     model: ModelShape,
-    context: int,
+    context: Context,
     runtime: str = "llama.cpp",
     ubatch: int = UBATCH,
 ) -> int:
@@ -301,7 +304,8 @@ def of_setting(
         parts_ms={part: round(ms, 4) for part, ms in parts.items()},
         runtime=profile.name,
         n_cpu_moe=blocks,
-        context=setting.context,
+        context=setting.context.allocated,
+        depth=setting.context.depth,
         certainty=certainty,
         expect=what_to_expect(within),
         gpu_gib=round(uses["GPU memory"].needed / GIB, 2) if "GPU memory" in uses else 0.0,
@@ -345,7 +349,7 @@ def _command(
     else:
         calls = setting.host_calls
         placing = strategy("front-loading", share=(calls.count(0.0), len(calls)))
-    how = running(machine, model, setting.context, options.ubatch, profile.name)
+    how = running(machine, model, setting.context.allocated, options.ubatch, profile.name)
     return command_line(model, placing, how, options.path)
 
 
