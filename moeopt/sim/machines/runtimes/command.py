@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.flags import BATCH, LOADING, KvType, Told
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
 from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
@@ -23,6 +24,9 @@ SGLANG = "-m sglang.launch_server --model-path"
 METHODS = ("FP8", "BF16", "MXFP4")
 """Formats of weights that ``--kt-method`` calls by the same name."""
 
+OWN_LATENT = {"-mla", "--mla-use"}
+"""What ik_llama.cpp calls its way of computing latent attention."""
+
 NUMA = {"interleaved": "distribute", "isolate": "isolate"}
 """How weights lie on several nodes -> what ``--numa`` calls it; other ways have no flag."""
 
@@ -34,9 +38,9 @@ class Running:
     Attributes
     ----------
     context
-        Tokens that the cache has room for; `LEAST_CONTEXT` at least.
-    cache
-        Type of its numbers, as ``-ctk`` has it.
+        Tokens that the cache has room for.
+    kv
+        Types of its keys and its values, as ``-ctk`` and ``-ctv`` have them.
     threads
         None: the runtime's own choice.
     numa
@@ -45,16 +49,24 @@ class Running:
         Of threads, one a socket, for ktransformers; None: its own choice, two.
     latent
         Whether the model's attention is latent, which ik_llama.cpp has a flag for.
+    more, said
+        Words to repeat as they were given, and the flags (`moeopt.sim.machines.runtimes.flags`)
+        that they say, for which there is nothing to choose.
+    source
+        Words that say where the model's file is, in place of ``-m``.
     """
 
     context: int = LEAST_CONTEXT
-    cache: str = "f16"
+    kv: tuple[KvType, KvType] = ("f16", "f16")
     ubatch: int = UBATCH
     threads: int | None = None
     runtime: str = "llama.cpp"
     numa: str | None = None
     pools: int | None = None
     latent: bool = False
+    more: tuple[str, ...] = ()
+    said: frozenset[str] = frozenset()
+    source: tuple[str, ...] = ()
 
     def flags(self, placing: Sequence[str]) -> list[str]:
         """Return all flags but the model's; `placing` says where layers and experts lie.
@@ -63,26 +75,29 @@ class Running:
         """
         if self.runtime == "ktransformers":
             return [*placing, *self._of_sglang()]
-        found = [*placing, "-fa", "on"] if placing else []
-        found += ["-c", str(max(self.context, LEAST_CONTEXT))]
-        if self.cache != "f16":
-            found += ["-ctk", self.cache, "-ctv", self.cache]
+        found = list(placing)
+        if placing and not self.said & {"-fa", "-no-fa"}:
+            found += ["-fa", "on"]
+        found += ["-c", str(self.context)]
+        for flag, kind in zip(("-ctk", "-ctv"), self.kv, strict=True):
+            found += [] if kind == "f16" else [flag, kind]
         found += ["-ub", str(self.ubatch)]
-        if self.ubatch > 2048:
+        if self.ubatch > BATCH and "-b" not in self.said:
             found += ["-b", str(self.ubatch)]
-        if self.numa in NUMA:
+        if self.numa in NUMA and "--numa" not in self.said:
             found += ["--numa", NUMA[self.numa]]
         if self.threads is not None:
             found += ["-t", str(self.threads)]
-        if not placing or any(flag in placing for flag in EXPERTS_OFF):
+        off = not placing or any(flag in placing for flag in EXPERTS_OFF)
+        if off and not self.said & LOADING:
             found += UNMAPPED[self.runtime]
-        if self.runtime == "ik_llama.cpp":
-            found += ["-mla", "3"] if self.latent else []
-        return found
+        if self.runtime == "ik_llama.cpp" and self.latent and not self.said & OWN_LATENT:
+            found += ["-mla", "3"]
+        return [*found, *self.more]
 
     def _of_sglang(self) -> Iterator[str]:
-        yield from ("--context-length", str(max(self.context, LEAST_CONTEXT)))
-        if self.cache == "q8_0":
+        yield from ("--context-length", str(self.context))
+        if self.kv == ("q8_0", "q8_0"):
             yield from ("--kv-cache-dtype", "fp8_e4m3")
         yield from ("--chunked-prefill-size", str(self.ubatch))
         for flag, count in (("cpuinfer", self.threads), ("threadpool-count", self.pools)):
@@ -97,18 +112,27 @@ def running(
     ubatch: int = UBATCH,
     runtime: str = "llama.cpp",
     numa: str = "interleaved",
+    told: Told | None = None,
 ) -> Running:
-    """Return what a runtime is told on a machine."""
-    bits, numa_of = model.bits_of("kv"), None if machine.cpu is None else machine.cpu.numa
+    """Return what a runtime is told on a machine; `told` is what a command line said of it."""
+    told = Told() if told is None else told
+    numa_of = None if machine.cpu is None else machine.cpu.numa
+    keys, values = (
+        kind or cache_type(PLAIN_WIDTHS.get(bits, bits))
+        for kind, bits in zip(told.kv, model.kv_widths, strict=True)
+    )
     return Running(
-        context=context,
-        cache=cache_type(PLAIN_WIDTHS.get(bits, bits)),
+        context=max(context, LEAST_CONTEXT) if told.room is None else context,
+        kv=(keys, values),
         ubatch=ubatch,
-        threads=None if machine.cpu is None else machine.cpu.threads,
+        threads=told.threads or (None if machine.cpu is None else machine.cpu.threads),
         runtime=runtime,
         numa=numa if len(machine.nodes) > 1 else None,
         pools=len(machine.nodes) or (1 if numa_of is None else numa_of.sockets),
         latent=model.attention is not None and model.attention.kind == "latent",
+        more=told.more,
+        said=told.said,
+        source=told.source,
     )
 
 
@@ -127,7 +151,7 @@ def command_line(
     """
     file = path or f"{model.name}-{model.quantisation or 'QUANT'}.gguf"
     if how.runtime != "ktransformers":
-        return shlex.join(["llama-server", "-m", file, *how.flags(placing)])
+        return shlex.join(["llama-server", *(how.source or ("-m", file)), *how.flags(placing)])
     bits, method = model.bits_of("experts"), (model.quantisation or "").removesuffix("_MOE")
     if path is not None or (method not in METHODS and model.quantisation in MIXES):
         method = "LLAMAFILE"
