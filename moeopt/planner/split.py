@@ -26,7 +26,7 @@ from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import command_line, running
-from moeopt.sim.machines.runtimes.flags import PLACING, Line, Told, kv_width, read_line, told
+from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
 from moeopt.sim.machines.runtimes.memory import (
     LEAST_CONTEXT,
     PLAIN_WIDTHS,
@@ -259,8 +259,7 @@ def predict_split(
         raise InfeasibleError(_too_full(instance, found) or wrong[0])
     line = " ".join(words or ())
     backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", line)), CUDA)
-    given = read_line(words or ()).repeated(PLACING)
-    made = _made(machine, model, options, instance, found, path, backend, said, given)
+    made = _made(machine, model, options, instance, found, path, backend, said)
     return replace(made, notes=made.notes + (() if said is None else said.notes) + notes)
 
 
@@ -319,7 +318,7 @@ def predict_wanted(
     raise InfeasibleError(f"{reason}; {_nearest(machine, shape, options, words)}")
 
 
-def _unsaid(line: Line, model: ModelShape, wanted: PredictOptions) -> Iterator[str]:
+def _unsaid(line: CommandLine, model: ModelShape, wanted: PredictOptions) -> Iterator[str]:
     """Yield what is taken where a command line leaves a choice to the runtime."""
     if "-c" not in line.given and not wanted.context:
         length = model.context_length
@@ -333,7 +332,7 @@ def _unsaid(line: Line, model: ModelShape, wanted: PredictOptions) -> Iterator[s
 
 
 def _with_blocks(
-    words: Sequence[str] | None, line: Line, n_cpu_moe: int | None
+    words: Sequence[str] | None, line: CommandLine, n_cpu_moe: int | None
 ) -> Sequence[str] | None:
     """Return a command line with ``--n-cpu-moe`` as the option of that name has it."""
     if n_cpu_moe is None:
@@ -402,9 +401,8 @@ def _made(
     path: str | None,
     backend: str,
     said: Told | None = None,
-    given: Sequence[str] = (),
 ) -> SplitPlan:
-    """Return speeds and command line of a split, as `given` where nothing else places it so."""
+    """Return speeds and command line of a split; placed as was `said` where it has to be."""
     token_ns, prompt_ns = times_ns(instance, chosen)
     sized = model if options.bits is None else at_bits(model, options.bits)
     sized = sized if options.kv_bits is None else sized.with_kv_bits(options.kv_bits)
@@ -422,7 +420,7 @@ def _made(
         shared = _shared(instance, sized, options)
         placing = split_flags(instance, chosen, sized.nextn or 0, shared, backend)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
-        placing = list(given)
+        placing = [] if said is None else list(said.placing)
     return SplitPlan(
         instance=instance,
         solution=chosen,

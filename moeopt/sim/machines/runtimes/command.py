@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.flags import BATCH, LOADING, KvType, Told
+from moeopt.sim.machines.runtimes.flags import BATCH, LOADING, Flag, KvType, Told
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
 from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
@@ -49,9 +49,8 @@ class Running:
         Of threads, one a socket, for ktransformers; None: its own choice, two.
     latent
         Whether the model's attention is latent, which ik_llama.cpp has a flag for.
-    more, said
-        Words to repeat as they were given, and the flags (`moeopt.sim.machines.runtimes.flags`)
-        that they say, for which there is nothing to choose.
+    given
+        Flags to repeat as they were given: for them there is nothing to choose.
     source
         Words that say where the model's file is, in place of ``-m``.
     """
@@ -64,8 +63,7 @@ class Running:
     numa: str | None = None
     pools: int | None = None
     latent: bool = False
-    more: tuple[str, ...] = ()
-    said: frozenset[str] = frozenset()
+    given: tuple[Flag, ...] = ()
     source: tuple[str, ...] = ()
 
     def flags(self, placing: Sequence[str]) -> list[str]:
@@ -75,25 +73,28 @@ class Running:
         """
         if self.runtime == "ktransformers":
             return [*placing, *self._of_sglang()]
-        found = list(placing)
-        if placing and not self.said & {"-fa", "-no-fa"}:
-            found += ["-fa", "on"]
+        found = [*placing, *self._given({"-fa", "-no-fa"}, ("-fa", "on") if placing else ())]
         found += ["-c", str(self.context)]
         for flag, kind in zip(("-ctk", "-ctv"), self.kv, strict=True):
             found += [] if kind == "f16" else [flag, kind]
         found += ["-ub", str(self.ubatch)]
-        if self.ubatch > BATCH and "-b" not in self.said:
-            found += ["-b", str(self.ubatch)]
-        if self.numa in NUMA and "--numa" not in self.said:
-            found += ["--numa", NUMA[self.numa]]
+        found += self._given({"-b"}, ("-b", str(self.ubatch)) if self.ubatch > BATCH else ())
+        nodes = NUMA.get(self.numa or "")
+        found += self._given({"--numa"}, () if nodes is None else ("--numa", nodes))
         if self.threads is not None:
             found += ["-t", str(self.threads)]
         off = not placing or any(flag in placing for flag in EXPERTS_OFF)
-        if off and not self.said & LOADING:
-            found += UNMAPPED[self.runtime]
-        if self.runtime == "ik_llama.cpp" and self.latent and not self.said & OWN_LATENT:
-            found += ["-mla", "3"]
-        return [*found, *self.more]
+        found += self._given(LOADING, UNMAPPED[self.runtime] if off else ())
+        own = self.runtime == "ik_llama.cpp" and self.latent
+        found += self._given(OWN_LATENT, ("-mla", "3") if own else ())
+        placed = {"-fa", "-no-fa", "-b", "--numa", *LOADING, *OWN_LATENT}
+        return [*found, *(w for flag in self.given if flag.name not in placed for w in flag.words)]
+
+    def _given(self, names: set[str], otherwise: Sequence[str]) -> Sequence[str]:
+        """Return the words of such flags as they were given, or else what is chosen here."""
+        return [
+            word for flag in self.given if flag.name in names for word in flag.words
+        ] or otherwise
 
     def _of_sglang(self) -> Iterator[str]:
         yield from ("--context-length", str(self.context))
@@ -130,8 +131,7 @@ def running(
         numa=numa if len(machine.nodes) > 1 else None,
         pools=len(machine.nodes) or (1 if numa_of is None else numa_of.sockets),
         latent=model.attention is not None and model.attention.kind == "latent",
-        more=told.more,
-        said=told.said,
+        given=told.given,
         source=told.source,
     )
 

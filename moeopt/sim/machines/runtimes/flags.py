@@ -102,7 +102,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Line:
+class CommandLine:
     """A command line: its flags in order, and words that belong to none."""
 
     flags: tuple[Flag, ...]
@@ -145,7 +145,7 @@ def whole(name: str, text: str, least: int) -> int:
     return int(text)
 
 
-def read_line(words: Sequence[str]) -> Line:
+def read_line(words: Sequence[str]) -> CommandLine:
     """Return the flags of a command line as llama.cpp reads them.
 
     A flag takes as many values as it has, whatever they look like; one that nobody knows takes a
@@ -176,10 +176,10 @@ def read_line(words: Sequence[str]) -> Line:
             raise InputError(REFUSED[name], field=word)
         flags.append(Flag(name, (word, *taken)))
         at = end
-    return Line(tuple(flags), tuple(strays))
+    return CommandLine(tuple(flags), tuple(strays))
 
 
-def unknown(line: Line) -> Iterator[str]:
+def unknown(line: CommandLine) -> Iterator[str]:
     """Yield what of a line nobody knows, or what is known and not predicted, in words."""
     for stray in line.strays:
         yield f"--flags: {stray!r:.60} belongs to no flag: it is not read"
@@ -208,10 +208,10 @@ class Told:
         As `moeopt.problems.split.generate.Options` and the machine have them; None likewise.
     kv
         Types of keys and values in the cache; None likewise.
-    more, said
-        Words that a printed command repeats, and the names of their flags.
-    source
-        Words that say where the model's file is; none: unsaid.
+    given
+        Flags that a printed command repeats.
+    placing, source
+        Words that say where layers and experts lie, and where the model's file is; none: unsaid.
     notes
         What is not predicted, or not known.
     """
@@ -222,13 +222,15 @@ class Told:
     threads: int | None = None
     numa: str | None = None
     kv: tuple[KvType | None, KvType | None] = (None, None)
-    more: tuple[str, ...] = ()
-    said: frozenset[str] = frozenset()
+    given: tuple[Flag, ...] = ()
+    placing: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def told(line: Line, model: ModelShape, machine: Machine, runtime: str = "llama.cpp") -> Told:
+def told(
+    line: CommandLine, model: ModelShape, machine: Machine, runtime: str = "llama.cpp"
+) -> Told:
     """Return what a command line means for a model on a machine.
 
     Raises
@@ -266,7 +268,6 @@ def told(line: Line, model: ModelShape, machine: Machine, runtime: str = "llama.
     ubatch, said = _ubatch(line, room)
     threads, too_many = _threads(line, machine)
     numa, about = _numa(line, machine)
-    rest = [flag for flag in line.flags if flag.name not in {*ANEW, *SOURCE}]
     return Told(
         room=room,
         slot=slot,
@@ -274,14 +275,14 @@ def told(line: Line, model: ModelShape, machine: Machine, runtime: str = "llama.
         threads=threads,
         numa=numa,
         kv=kv,
-        more=tuple(word for flag in rest for word in flag.words),
-        said=frozenset(flag.name for flag in rest),
+        given=tuple(flag for flag in line.flags if flag.name not in {*ANEW, *SOURCE}),
+        placing=line.repeated(PLACING),
         source=line.repeated(SOURCE),
         notes=(*notes, *said, *too_many, *about),
     )
 
 
-def _room(line: Line, model: ModelShape) -> tuple[int | None, int | None]:
+def _room(line: CommandLine, model: ModelShape) -> tuple[int | None, int | None]:
     """Return the tokens that the cache has room for, and of those one request's.
 
     The model's own length for 0, for each of several slots; what is given is shared among them.
@@ -302,7 +303,7 @@ def _room(line: Line, model: ModelShape) -> tuple[int | None, int | None]:
     return length if unified else length * slots, length
 
 
-def _kv_type(line: Line, flag: str, runtime: str) -> KvType | None:
+def _kv_type(line: CommandLine, flag: str, runtime: str) -> KvType | None:
     if flag not in line.given:
         return None
     known = {**KV_TYPES, **(OF_IK if runtime == "ik_llama.cpp" else {})}
@@ -318,7 +319,7 @@ def kv_width(name: KvType) -> float:
     return (KV_TYPES | OF_IK)[name]
 
 
-def _ubatch(line: Line, room: int | None) -> tuple[int | None, list[str]]:
+def _ubatch(line: CommandLine, room: int | None) -> tuple[int | None, list[str]]:
     """Return the tokens that are computed together: at most a batch, and at most the context."""
     batch, own = line.whole("-b", 1), line.whole("-ub", 1)
     if batch is None and own is None and room is None:
@@ -331,7 +332,7 @@ def _ubatch(line: Line, room: int | None) -> tuple[int | None, list[str]]:
     return (None if own is None and asked <= most else min(asked, most)), []
 
 
-def _threads(line: Line, machine: Machine) -> tuple[int | None, list[str]]:
+def _threads(line: CommandLine, machine: Machine) -> tuple[int | None, list[str]]:
     asked = line.whole("-t", -(10**9))
     if asked is None or asked < 1 or machine.cpu is None:  # the runtime's own choice
         return None, []
@@ -341,7 +342,7 @@ def _threads(line: Line, machine: Machine) -> tuple[int | None, list[str]]:
     return asked, []
 
 
-def _numa(line: Line, machine: Machine) -> tuple[str | None, list[str]]:
+def _numa(line: CommandLine, machine: Machine) -> tuple[str | None, list[str]]:
     asked = line.given.get("--numa")
     if asked is None:
         return None, []
