@@ -49,6 +49,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.sim.machines.runtimes.command": ("override", "ratio_of"),
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
+        "moeopt.sim.machines.runtimes.flags as flags": ("DATA", "VALUES", "read_line"),
         "moeopt.sim.machines.runtimes.memory": ("CACHE_TYPES",),
         "moeopt.sim.machines.runtimes.options": ("PredictOptions",),
         "moeopt.sim.machines.runtimes.predict": ("PARTS", "fewest_cpu_blocks"),
@@ -100,6 +101,7 @@ __getattr__, __dir__ = lazily(
             "quantised",
             "weight_bytes",
         ),
+        "moeopt.sim.models.tensor_names": ("tensor_names",),
         "moeopt.sim.plan": ("Extent", "Migration", "Times", "check_fits", "times_of_model"),
         "moeopt.sim.presets": (
             "FOLDER",

@@ -56,7 +56,7 @@ LOADING, SOURCE = (
 
 KNOWN = {*NAMES, *VALUES}
 
-PLACING = ("-ngl", "-sm", "-ts", "-ot", "-mg", "--device", "--cpu-moe", "--n-cpu-moe", "-fit")
+PLACING = ("-ngl", "-sm", "-ts", "-ot", "-mg", "--device", "--cpu-moe", "--n-cpu-moe")
 """Flags that say where layers and experts lie."""
 
 ANEW = (*PLACING, "-c", "-ctk", "-ctv", "-ub", "-t")
