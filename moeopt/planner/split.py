@@ -315,7 +315,7 @@ def predict_wanted(
         return predict_split(machine, shape, options, words, path, said)
     except InfeasibleError as error:
         reason = str(error)
-    raise InfeasibleError(f"{reason}; {_nearest(machine, shape, options, words)}")
+    raise InfeasibleError(f"{reason}; {_nearest(machine, shape, options, words, said)}")
 
 
 def _unsaid(line: CommandLine, model: ModelShape, wanted: PredictOptions) -> Iterator[str]:
@@ -380,12 +380,17 @@ def with_threads(machine: Machine, threads: int | None) -> Machine:
 
 
 def _nearest(
-    machine: Machine, model: ModelShape, options: Options, words: Sequence[str] | None
+    machine: Machine,
+    model: ModelShape,
+    options: Options,
+    words: Sequence[str] | None,
+    said: Told | None = None,
 ) -> str:
     """Return the widest quantisation with which it fits, in words."""
     for name in narrower(model, options.bits, options.runtime):
         try:
-            predict_split(machine, model, options.model_copy(update={"bits": name}), words)
+            narrow = options.model_copy(update={"bits": name})
+            predict_split(machine, model, narrow, words, said=said)
         except InfeasibleError:
             continue
         return f"it fits with --bits {name}"

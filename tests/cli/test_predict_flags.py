@@ -288,6 +288,7 @@ SAID = {
     "--n-gpu-layer 3": "did you mean --n-gpu-layers?",
     "--ctx-size=4096": "did you mean --ctx-size 4096?",
     "--jinja word": "'word' belongs to no flag",
+    "-ctkd q8_0": "speculative decoding is not predicted",
     "-md draft.gguf": "speculative decoding is not predicted",
     "-tb 8": "prompts are predicted with the threads of -t",
     "-np 4": "4,096 tokens of cache, 1,024 for a request",
@@ -303,6 +304,24 @@ def test_what_is_not_predicted_is_said(line: str, capsys: pytest.CaptureFixture[
     words = ["predict", "--machine", TWO, "--machine", "rtx4090+epyc-9004", *AIR.split()]
     assert run([*words, "--flags", f"{OFF} {line}"]) == 0
     assert capsys.readouterr().err.count(SAID[line]) == 1
+
+
+def test_what_starts_the_program_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """Variables and wrappers are named; the program itself, in any folder, is no flag."""
+    before = "CUDA_VISIBLE_DEVICES=0 numactl --interleave=all"
+    found = predicted(capsys, f"{before} /opt/llama-server {OFF}")
+    for word in before.split():
+        assert f"{word!r} belongs to no flag" in found.notes
+    assert "llama-server'" not in found.notes
+    for program in ("llama-server", "./server", "build\\\\bin\\\\llama-cli.exe"):
+        assert predicted(capsys, f"{program} {OFF}").notes == ""
+
+
+def test_what_fits_keeps_the_types_of_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    """The nearest quantisation is looked for with the same flags."""
+    asked = ["predict", "--machine", TWO, *AIR.split(), "--runtime", "ik_llama.cpp", "--flags"]
+    line = refused_command(capsys, [*asked, "-ngl 99 -c 65536 -ctk q6_0"], 3)
+    assert "it fits with --bits" in line
 
 
 def test_common_lines_pass_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -341,13 +360,19 @@ def answer(capsys: pytest.CaptureFixture[str], line: str) -> tuple[str, str]:
     return said.out, said.err
 
 
+PLAIN: dict[str, tuple[str, str]] = {}
+"""Line -> what is answered to it, computed once."""
+
+
 @pytest.mark.parametrize("flag", sorted(VALUES))
 def test_every_flag_changes_the_answer_or_is_reported(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The page, its command or the lines beside it are others than without the flag."""
-    plain, given = "-ngl 99 -c 4096", example(flag)
-    assert answer(capsys, f"{plain} {given}") != answer(capsys, plain), given
+    line, given = "-ngl 99 -c 4096", example(flag)
+    if line not in PLAIN:
+        PLAIN[line] = answer(capsys, line)
+    assert answer(capsys, f"{line} {given}") != PLAIN[line], given
 
 
 def test_no_word_is_dropped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,19 +149,19 @@ def read_line(words: Sequence[str]) -> CommandLine:
     """Return the flags of a command line as llama.cpp reads them.
 
     A flag takes as many values as it has, whatever they look like; one that nobody knows takes a
-    word without a dash behind it. Words before the first flag are the program.
+    word without a dash behind it. The program may stand first, and before it what starts it.
 
     Raises
     ------
     InputError
         If a flag lacks its value, or is refused.
     """
-    flags, strays, at = list[Flag](), list[str](), 0
+    flags, at = list[Flag](), _program(words)
+    strays = list(words[: max(0, at - 1)])
     while at < len(words):
         word, at = words[at], at + 1
         if not word.startswith("-") or word == "-":
-            if flags or "=" in word:
-                strays.append(word)
+            strays.append(word)
             continue
         plain = word.replace("_", "-") if word.startswith("--") and word not in KNOWN else word
         name = NAMES.get(plain, plain)
@@ -177,6 +177,18 @@ def read_line(words: Sequence[str]) -> CommandLine:
         flags.append(Flag(name, (word, *taken)))
         at = end
     return CommandLine(tuple(flags), tuple(strays))
+
+
+def _program(words: Sequence[str]) -> int:
+    """Return how many words there are up to the program and with it."""
+    known = next((row for row, word in enumerate(words) if word in KNOWN), len(words))
+    named = (row for row, word in enumerate(words[:known]) if PROGRAM.search(word))
+    first = bool(words) and words[0][:1] not in ("-", "") and "=" not in words[0]
+    return next(named, 0 if first else -1) + 1
+
+
+PROGRAM = re.compile(r"(^|[/\\])llama-[a-z-]+(\.exe)?$")
+"""A program's name, with its folder."""
 
 
 def unknown(line: CommandLine) -> Iterator[str]:
