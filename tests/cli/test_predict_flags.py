@@ -5,13 +5,23 @@ import random
 import re
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import moeopt
 from tests.refusals import refused_command
 from tests.rooms.cli import run
-from tests.rooms.sim import VALUES, flags, get_model, read_line, tensor_names
+from tests.rooms.sim import (
+    VALUES,
+    AttentionByLayer,
+    LayerGroup,
+    Projection,
+    flags,
+    get_model,
+    read_line,
+    tensor_names,
+)
 
 TWO = "2xrtx3090+ryzen-am4"
 AIR = "--model glm-4.5-air --bits Q4_K_M"
@@ -121,6 +131,43 @@ def test_shapes_count_keys_and_values_apart() -> None:
         assert made.kv_widths == (keys, own)
     again = model.with_kv_bits(8.5, 16.0).with_kv_bits(8.0)
     assert again.kv_widths == (8.0, 8.0)
+
+
+def test_layers_that_differ_count_their_own_keys_and_values() -> None:
+    """Keys of 192 and values of 128, in one layer; a window; a latent layer without values."""
+    plain = get_model("qwen3-30b-a3b")
+    keys = Projection(name="attn_k", columns=64, rows=192)
+    groups = (
+        LayerGroup(layers=(0,), mixer="full", matrices=(keys,), cache_values=320),
+        LayerGroup(layers=(1, 2), mixer="window", cache_values=100, window=10),
+        LayerGroup(layers=(3,), mixer="latent", cache_values=50),
+    )
+    attention = AttentionByLayer(heads=4, groups=groups)
+    model = plain.model_copy(update={"layers": 4, "attention": attention})
+    for tokens in (4, 1000):
+        seen = 2 * min(tokens, 10)
+        of_keys = 192 * tokens + 50 * seen + 50 * tokens
+        of_values = 128 * tokens + 50 * seen
+        made = model.with_kv_bits(8.0, 16.0)
+        assert made.cache_bytes(tokens) == pytest.approx(of_keys + 2 * of_values, abs=1)
+
+
+def test_files_state_the_length_of_context(tmp_path: Path) -> None:
+    """Under `max_position_embeddings`, in a part for text, too; none is unknown."""
+    file = tmp_path / "config.json"
+    config = {
+        "num_hidden_layers": 4, "hidden_size": 64, "num_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "vocab_size": 100,
+    }  # fmt: skip
+    stated = {"max_position_embeddings": 12345}
+    for data, length in (
+        (config, None),
+        (config | stated, 12345),
+        ({"text_config": config | stated}, 12345),
+    ):
+        file.write_text(json.dumps(data))
+        assert get_model(file).context_length == length
 
 
 def test_threads_are_felt_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,6 +295,10 @@ def test_names_of_tensors_are_those_of_the_files(name: str) -> None:
     [
         ("-c 4096", "--context 8192", "--context: must be at most 4096, not 8192"),
         ("-c 16384 -np 4", "--context 8192", "--context: must be at most 4096, not 8192"),
+        ("--n-gpu-layer 3", "", "--n-gpu-layer: is not known; did you mean --n-gpu-layers?"),
+        ("-c=9", "", "-c=9: is not known; did you mean -c 9?"),
+        ("--ctx-sise=9", "", "--ctx-sise=9: is not known; did you mean --ctx-size 9?"),
+        ("-c 99999999", "", "-c: must be at most 16777216, not 99999999"),
         ("-c 8k", "", "-c: must be a whole number from 0 on, not '8k'"),
         ("-ctk q8_0", "--kv-bits q4_0", "--kv-bits: is q4_0, but --flags say -ctk q8_0"),
         ("-ub 256", "--ubatch 1024", "--ubatch: is 1024, but --flags say -ub 256"),
@@ -285,8 +336,7 @@ def test_options_hold_for_what_flags_leave_open(capsys: pytest.CaptureFixture[st
 
 SAID = {
     "--foo 3": "--foo is not known",
-    "--n-gpu-layer 3": "did you mean --n-gpu-layers?",
-    "--ctx-size=4096": "did you mean --ctx-size 4096?",
+    "--metrix": "--metrix is not known: repeated, not predicted; did you mean --metrics?",
     "--jinja word": "'word' belongs to no flag",
     "-ctkd q8_0": "speculative decoding is not predicted",
     "-md draft.gguf": "speculative decoding is not predicted",

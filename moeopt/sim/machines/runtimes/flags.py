@@ -16,6 +16,7 @@ from typing import Any
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import CACHE_TYPES
+from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 from moeopt.sim.models.model_shape import ModelShape
 
 DATA: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
@@ -192,7 +193,13 @@ PROGRAM = re.compile(r"(^|[/\\])llama-[a-z-]+(\.exe)?$")
 
 
 def unknown(line: CommandLine) -> Iterator[str]:
-    """Yield what of a line nobody knows, or what is known and not predicted, in words."""
+    """Yield what of a line nobody knows, or what is known and not predicted, in words.
+
+    Raises
+    ------
+    InputError
+        If a word is nearly a flag that is read: what was meant counts.
+    """
     for stray in line.strays:
         yield f"--flags: {stray!r:.60} belongs to no flag: it is not read"
     for flag in line.flags:
@@ -201,9 +208,13 @@ def unknown(line: CommandLine) -> Iterator[str]:
             yield f"--flags: {word}: {NOTED[flag.name]}"
         elif flag.name not in KNOWN:
             begin, sign, value = word.partition("=")
+            meant = [name for name in NAMES if name[:2] == "--"] if word[:2] == "--" else []
+            sure = [begin] if begin in NAMES else get_close_matches(begin, meant, 1, 0.9)
+            if sure:
+                hint = f"{sure[0]} {value}" if sign else sure[0]
+                reason = f"is not known; did you mean {hint}?"
+                raise InputError(reason, field=f"{word:.40}", suggestion=hint)
             near = get_close_matches(begin, sorted(KNOWN), 1, 0.75)
-            if sign and begin in KNOWN:
-                near = [f"{begin} {value}"]
             hint = f"; did you mean {near[0]}?" if near else ""
             yield f"--flags: {word:.60} is not known: repeated, not predicted{hint}"
 
@@ -303,6 +314,8 @@ def _room(line: CommandLine, model: ModelShape) -> tuple[int | None, int | None]
     unified = "-kvu" in line.given or slots == 1
     if asked is None:
         return None, None
+    if asked > MOST_CONTEXT:
+        raise InputError(f"must be at most {MOST_CONTEXT}, not {asked}", field="-c")
     if asked:
         return asked, asked if unified else asked // slots
     length = model.context_length
