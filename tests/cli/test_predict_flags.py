@@ -13,11 +13,11 @@ import moeopt
 from tests.refusals import refused_command
 from tests.rooms.cli import run
 from tests.rooms.sim import (
+    FLAGS,
     VALUES,
     AttentionByLayer,
     LayerGroup,
     Projection,
-    flags,
     get_model,
     read_line,
     tensor_names,
@@ -442,7 +442,7 @@ def test_lines_are_read_as_words_with_their_values() -> None:
     line = read_line(shlex.split("llama-server --n-gpu-layers 9 --gpu-layers -1 -r -x -fa -c 5"))
     assert line.given == {"-ngl": "-1", "-r": "-x", "-fa": "", "-c": "5"}
     assert [flag.words[0] for flag in line.flags][:2] == ["--n-gpu-layers", "--gpu-layers"]
-    several = [name for names in flags.DATA["read"].values() for name in names]
+    several = [name for names in FLAGS["read"].values() for name in names]
     assert len(several) == len(set(several))
     with pytest.raises(moeopt.InputError, match="-ts: needs a value"):
         read_line(["-ts"])
