@@ -1,5 +1,6 @@
 """``moeopt predict``: tokens per second of a runtime on a machine, with an interval."""
 
+import re
 import shlex
 from dataclasses import replace
 from itertools import product
@@ -38,8 +39,8 @@ def predict_command(
         str | None,
         Parameter(
             allow_leading_hyphen=True,
-            help="Instead: a command line's flags, -ts, -ot, --n-cpu-moe, -sm, -ngl, -c, -ctk, -ub,"
-            " --numa; default with several GPUs or nodes: the runtime's own fit.",
+            help="Instead: a command line of llama.cpp; flags are read as it reads them, and what"
+            " is not predicted is said; default with several GPUs or nodes: the runtime's own fit.",
         ),
     ] = None,
     as_json: Json = False,
@@ -90,7 +91,15 @@ def _one(
         raise InputError("not with --plan or --gpu-experts", field="--flags")
     if flags is None and (by_experts or not several or wanted.runtime not in WITH_GRAPH):
         return predict(owned, model, options=replace(wanted, gpus=None))
-    return predict_wanted(owned, model, wanted, None if flags is None else shlex.split(flags))
+    return predict_wanted(owned, model, wanted, None if flags is None else _words(flags))
+
+
+def _words(flags: str) -> list[str]:
+    """Return the words of a command line; a backslash ends a line that goes on."""
+    try:
+        return shlex.split(re.sub(r"\\\r?\n", " ", flags))
+    except ValueError as error:
+        raise InputError(f"{error}: {flags!r:.60}", field="--flags") from None
 
 
 def _table(
@@ -102,6 +111,7 @@ def _table(
     as_json: bool,
 ) -> int:
     """Print a row for every machine and quantisation; 3 if none of them fits."""
+    notes: dict[str, None] = {}
     fitting, prompts = 0, wanted.prompt is not None
     if not as_json:
         more = f" {'prompt/s':>9}" if prompts else ""
@@ -115,6 +125,7 @@ def _table(
             data, text = {"error": str(error)}, f"does not fit: {error}"
         else:
             fitting += 1
+            notes |= dict.fromkeys(found.notes if flags is not None else ())
             blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
             within = f"{found.low:g} to {found.high:g}"
             more = f" {found.prompt_tokens_per_s:9g}" if prompts else ""
@@ -122,6 +133,7 @@ def _table(
             text = f"{found.tokens_per_s:9g} {within:>17}{more} {blocks:>7}  {found.bottleneck}"
         row = {"machine": machine, "bits": bits} | data
         print_json(row) if as_json else print(f"{machine:32} {bits or '-':10} {text}")
+    warn(*notes)
     return 0 if fitting else 3
 
 

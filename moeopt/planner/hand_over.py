@@ -21,7 +21,7 @@ def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
     how = running(request.machine, request.model, request.context)
     values: dict[str, OptionValue | None] = {
         "context": how.context,
-        "cache_type": how.cache,
+        "cache_type": how.kv[0],
         "threads": how.threads,
         "sockets": how.pools,
     }

@@ -8,15 +8,16 @@ from itertools import accumulate
 from moeopt.core.envelope import validated
 from moeopt.core.errors import InfeasibleError, InputError, LimitError
 from moeopt.core.logs import logger_of
-from moeopt.core.units import MIB, tokens_of
+from moeopt.core.units import MIB
 from moeopt.exporters.targets.llama_cpp import (
     BACKENDS,
     CUDA,
     Shared,
-    flag_values,
+    fitted,
     read_split_flags,
     shared_by_ik,
     split_flags,
+    unfelt_overrides,
 )
 from moeopt.problems.generate import generate
 from moeopt.problems.split import PROBLEM
@@ -24,8 +25,11 @@ from moeopt.problems.split.check import objective, times_ns, used_bytes, violati
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
+from moeopt.sim.machines.runtimes.command import command_line, running
+from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH
+from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
 from moeopt.sim.machines.runtimes.memory import (
+    PLAIN_WIDTHS,
     ik_buffer_bytes,
     is_stated,
     kv_bits_of,
@@ -202,6 +206,7 @@ def predict_split(
     options: Options,
     words: Sequence[str] | None = None,
     path: str | None = None,
+    said: Told | None = None,
 ) -> SplitPlan:
     """Predict what a command line does on a machine with several GPUs or nodes.
 
@@ -212,6 +217,8 @@ def predict_split(
     words
         Flags that say where layers and experts lie, as the runtime is given them; None: as it fits
         them itself (``--fit``).
+    said
+        What they say beside that, which `options` and the machine have: for the command.
 
     Raises
     ------
@@ -222,12 +229,9 @@ def predict_split(
     """
     instance = _instance(machine, model, options)
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
-    if words is None:
-        rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
-        found = PROBLEM.functions()[rule](instance)
-        if found is None:
-            raise InfeasibleError(_no_room(instance))
-    else:
+    used = list(range(len(gpus))) if words is None else None
+    notes: tuple[str, ...] = ()
+    if words is not None:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
         shared = _shared(instance, model, options)
         at, own = read_split_flags(words, model.layers, memory, model.nextn or 0, shared)
@@ -244,11 +248,20 @@ def predict_split(
             home = number.get(own[layer][tensor], instance.source)
             experts.append(home if row.experts_ns is not None else -1)
         found = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
-        if wrong := [said for rule, said in violations(instance, found) if rule != "SP-C4"]:
-            raise InfeasibleError(_too_full(instance, found) or wrong[0])
-    said = " ".join(words or ())
-    backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", said)), CUDA)
-    return _made(machine, model, options, instance, found, path, backend)
+        notes = tuple(unfelt_overrides(words, model, len(gpus)))
+        used = fitted(words, len(gpus)) if options.runtime == "llama.cpp" else None
+    if used is not None:
+        rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
+        fit = PROBLEM.functions()[rule](_with_gpus(instance, [gpus[row] for row in used]))
+        if fit is None:
+            raise InfeasibleError(_no_room(instance))
+        found = fit.model_copy(update={"instance": instance.name})
+    elif wrong := [why for rule, why in violations(instance, found) if rule != "SP-C4"]:
+        raise InfeasibleError(_too_full(instance, found) or wrong[0])
+    line = " ".join(words or ())
+    backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", line)), CUDA)
+    made = _made(machine, model, options, instance, found, path, backend, said)
+    return replace(made, notes=made.notes + (() if said is None else said.notes) + notes)
 
 
 def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared | None:
@@ -262,35 +275,112 @@ def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared |
 def predict_wanted(
     machine: Machine, model: str, wanted: PredictOptions, words: Sequence[str] | None
 ) -> SplitPlan:
-    """Predict by the options of ``moeopt predict``; what `words` say of them counts more."""
+    """Predict by the options of ``moeopt predict``, and what `words` say beside them.
+
+    Raises
+    ------
+    InputError
+        If options and flags contradict each other, or a flag is none.
+    """
+    path, shape = (model if model.endswith(".gguf") else None), get_model(model)
+    line = read_line(words or ())
+    said = told(line, shape, machine, wanted.runtime)
+    if words is not None:
+        said = replace(said, notes=said.notes + tuple(_unsaid(line, shape, wanted)))
+    words = _with_blocks(words, line, wanted.n_cpu_moe)
+    keys, values = _kv_widths(said, wanted)
+    shape = shape.with_kv_bits(keys, values)
+    ubatch = _agreed("--ubatch", wanted.ubatch, 512, "-ub", said.ubatch)
+    room = _agreed("--context", wanted.context, ALLOCATED, "-c", said.room)
+    slot = room if said.slot is None else said.slot
+    depth = min(DEPTH, slot) if wanted.depth is None else wanted.depth
+    if depth > slot:
+        why = f"a cache of -c {room}" if slot == room else f"a slot of -np: {slot} of -c {room}"
+        raise InputError(
+            f"must be at most {slot}, not {depth}: --flags ask for {why}", field="--depth"
+        )
     asked: dict[str, object] = {
         "bits": None if wanted.bits is None else str(wanted.bits),
-        "kv_bits": 16.0 if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits),
-        "context": wanted.cache.depth,
-        "room": wanted.cache.allocated,
-        "ubatch": wanted.ubatch,
+        "kv_bits": keys if keys == values else None,
+        "context": depth,
+        "room": room,
+        "ubatch": ubatch,
         "runtime": wanted.runtime,
         "prompt_tokens": wanted.prompt or 0,
+        "numa": said.numa or "interleaved",
     }
-    if wanted.n_cpu_moe is not None:
-        words = [*(words or ()), "--n-cpu-moe", str(wanted.n_cpu_moe)]
     with validated(model=Options):
-        options = Options.model_validate(asked | told(words or ()))
-    path, shape = (model if model.endswith(".gguf") else None), get_model(model)
+        options = Options.model_validate(asked)
+    machine = machine.with_threads(said.threads)
     try:
-        return predict_split(machine, shape, options, words, path)
+        return predict_split(machine, shape, options, words, path, said)
     except InfeasibleError as error:
-        said = str(error)
-    raise InfeasibleError(f"{said}; {_nearest(machine, shape, options, words)}")
+        reason = str(error)
+    raise InfeasibleError(f"{reason}; {_nearest(machine, shape, options, words, said)}")
+
+
+def _unsaid(line: CommandLine, model: ModelShape, wanted: PredictOptions) -> Iterator[str]:
+    """Yield what is taken where a command line leaves a choice to the runtime."""
+    if "-c" not in line.given and wanted.context == ALLOCATED:
+        length = model.context_length
+        own = "the model's own length" if length is None else f"the model's own {length:,}"
+        if length != ALLOCATED:
+            yield f"--flags: no -c: {ALLOCATED:,} tokens are taken; the runtime would take {own}"
+    if "-ngl" not in line.given and wanted.runtime == "ik_llama.cpp":
+        yield "--flags: no -ngl: all layers are taken to be on the GPUs"
+
+
+def _with_blocks(
+    words: Sequence[str] | None, line: CommandLine, n_cpu_moe: int | None
+) -> Sequence[str] | None:
+    """Return a command line with ``--n-cpu-moe`` as the option of that name has it."""
+    if n_cpu_moe is None:
+        return words
+    for flag in line.flags:
+        if flag.name == "--cpu-moe" or (
+            flag.name == "--n-cpu-moe" and flag.value != f"{n_cpu_moe}"
+        ):
+            given = " ".join(flag.words)
+            raise InputError(f"is {n_cpu_moe}, but --flags say {given}", field="--n-cpu-moe")
+    return [*(words or ()), "--n-cpu-moe", str(n_cpu_moe)]
+
+
+def _agreed(option: str, value: int, default: int, flag: str, said: int | None) -> int:
+    """Return what an option and a flag say; a default says nothing."""
+    if said is None or said == value:
+        return value
+    if value != default:
+        raise InputError(f"is {value}, but --flags say {flag} {said}", field=option)
+    return said
+
+
+def _kv_widths(said: Told, wanted: PredictOptions) -> tuple[float, float]:
+    """Return the bits of keys and values in the cache; llama.cpp has 16 for what nobody says."""
+    own = None if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits)
+    own = None if own is None else PLAIN_WIDTHS.get(own, own)
+    found = list[float]()
+    for flag, kind in zip(("-ctk", "-ctv"), said.kv, strict=True):
+        width = own or 16.0 if kind is None else kv_width(kind)
+        if own is not None and abs(width - own) > 0.01:
+            raise InputError(
+                f"is {wanted.kv_bits}, but --flags say {flag} {kind}", field="--kv-bits"
+            )
+        found.append(width)
+    return found[0], found[1]
 
 
 def _nearest(
-    machine: Machine, model: ModelShape, options: Options, words: Sequence[str] | None
+    machine: Machine,
+    model: ModelShape,
+    options: Options,
+    words: Sequence[str] | None,
+    said: Told | None = None,
 ) -> str:
     """Return the widest quantisation with which it fits, in words."""
     for name in narrower(model, options.bits, options.runtime):
         try:
-            predict_split(machine, model, options.model_copy(update={"bits": name}), words)
+            narrow = options.model_copy(update={"bits": name})
+            predict_split(machine, model, narrow, words, said=said)
         except InfeasibleError:
             continue
         return f"it fits with --bits {name}"
@@ -305,13 +395,14 @@ def _made(
     chosen: Solution,
     path: str | None,
     backend: str,
+    said: Told | None = None,
 ) -> SplitPlan:
-    """Return speeds and command line of a split."""
+    """Return speeds and command line of a split; placed as was `said` where it has to be."""
     token_ns, prompt_ns = times_ns(instance, chosen)
     sized = model if options.bits is None else at_bits(model, options.bits)
-    sized = sized.model_copy(update={"kv_bits": options.kv_bits})
+    sized = sized if options.kv_bits is None else sized.with_kv_bits(options.kv_bits)
     room = max(options.room, options.context)
-    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa)
+    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa, said)
     prompt = None
     if instance.prompt_weight:
         prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
@@ -324,7 +415,7 @@ def _made(
         shared = _shared(instance, sized, options)
         placing = split_flags(instance, chosen, sized.nextn or 0, shared, backend)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
-        placing = []
+        placing = [] if said is None else list(said.placing)
     return SplitPlan(
         instance=instance,
         solution=chosen,
@@ -376,20 +467,6 @@ def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
         most = node.only("cpu").most_gb_s
         twice.append(wider if most is None else wider.with_part("cpu", most_gb_s=2 * most))
     yield "the host with twice the channels", machine.with_devices(*twice)
-
-
-def told(words: Sequence[str]) -> dict[str, object]:
-    """Return what a command line says of context, cache, ubatch and nodes: fields of `Options`."""
-    given, found = dict(flag_values(words)), dict[str, object]()
-    for flag, name in (("-c", "room"), ("-ub", "ubatch")):
-        if flag in given:
-            found[name] = tokens_of(flag, given[flag])
-    if "-ctk" in given:
-        found["kv_bits"] = kv_bits_of(given["-ctk"])
-    numa = {flag: name for name, flag in NUMA.items()}
-    if given.get("--numa") in numa:
-        found["numa"] = numa[given["--numa"]]
-    return found
 
 
 def wished(options: PlanOptions, several: SeveralOptions) -> Options:
@@ -462,6 +539,14 @@ def _instance(machine: Machine, model: ModelShape, options: Options) -> Instance
     made = generate("split", machine=machine, model=model, **options.model_dump())
     assert isinstance(made, Instance)  # noqa: S101
     return made
+
+
+def _with_gpus(instance: Instance, gpus: Sequence[int]) -> Instance:
+    """Return the instance in which nothing fits onto other GPUs."""
+    for number, device in enumerate(instance.devices):
+        if device.buffer and number not in gpus:
+            instance = _without(instance, number)
+    return instance
 
 
 def _without(instance: Instance, gpu: int) -> Instance:

@@ -310,14 +310,14 @@ def test_overrides_are_read_as_the_runtime_reads_them() -> None:
     ("flags", "code", "said"),
     [
         ("-ngl 99", 3, "gpu0 lacks "),
-        ("-ngl 99 --n-cpu-moe x", 2, "--n-cpu-moe: must be a number"),
+        ("-ngl 99 --n-cpu-moe x", 2, "--n-cpu-moe: must be a whole number from 0 on"),
         ("-ot exps=CUDA7", 2, "-ot: must be PATTERN=DEVICE of CPU, CUDA0, CUDA1"),
         ("-ot (=CPU", 2, "-ot: '(': "),
         ("-ts 1,2,3", 2, "-ts: must be at most 2 shares"),
         ("-sm row", 2, "-sm: must be layer or none"),
         ("--device CUDA3", 2, "--device: must be of CUDA0, CUDA1"),
-        ("-c x", 2, "-c: must be tokens"),
-        ("-ctk q9", 2, "kv_bits: must be a width or one of"),
+        ("-c x", 2, "-c: must be a whole number from 0 on, not 'x'"),
+        ("-ctk q9", 2, "-ctk: must be one of f32, f16, q8_0"),
     ],
 )
 def test_flags_that_cannot_be(

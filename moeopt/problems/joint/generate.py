@@ -259,7 +259,7 @@ def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, .
     losses = _numbers("kv_losses", options.kv_losses) or (0,) * max(1, len(widths))
     if len(losses) != max(1, len(widths)):
         raise InputError(f"kv_losses: must be one per width, {len(widths)}, not {len(losses)}")
-    shapes = [model.model_copy(update={"kv_bits": float(bits)}) for bits in widths] or [model]
+    shapes = [model.with_kv_bits(bits) for bits in widths] or [model]
     found = []
     for row, shape in enumerate(shapes):
         cost = layer_costs(source.machine, shape, options.batch, options.context, source.quantum_ns)

@@ -29,7 +29,8 @@ class Options(Frozen):
         str | None, Field(max_length=40, description="quantisation of the weights, e.g. Q4_K_M")
     ] = None
     kv_bits: Annotated[
-        float, Field(gt=0, le=64, description="bits of a number in the KV cache")
+        float | None,
+        Field(gt=0, le=64, description="bits of a number in the KV cache; None: the model's own"),
     ] = 16.0
     context: Annotated[
         int, Field(ge=0, le=2**24, description="tokens in the KV cache when a token is decoded")
@@ -68,7 +69,7 @@ def generate(source: Source, options: Options) -> Instance:
     """
     refuse_numa(source.machine, options.numa)
     model = source.model if options.bits is None else at_bits(source.model, options.bits)
-    model = model.model_copy(update={"kv_bits": options.kv_bits})
+    model = model if options.kv_bits is None else model.with_kv_bits(options.kv_bits)
     times = split_times(
         source.machine,
         model,

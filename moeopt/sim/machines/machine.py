@@ -562,6 +562,23 @@ class Machine(Frozen):
         changes = {"devices": (*gpus, *others), "links": tuple(links)}
         return self.model_copy(update=changes)
 
+    def with_threads(self, threads: int | None) -> Self:
+        """Return the machine with fewer of its cores: the rates of kernels follow.
+
+        A machine that does not state its cores, or has no more of them, stays as it is.
+        """
+        counts = [node.only("cpu").cores for node in self.nodes]
+        cores = sum(count or 0 for count in counts)
+        if threads is None or None in counts or threads >= cores:
+            return self
+        fewer, left = [], threads
+        for number, node in enumerate(self.nodes):
+            own = -(-left // (len(counts) - number))
+            left -= own
+            cpu = node.only("cpu").scaled(threads / cores)
+            fewer.append(node.with_part("cpu", cores=max(1, own), kernels=cpu.kernels))
+        return self.with_devices(*fewer)
+
     def with_ndp_rate(self, share: float) -> Self:
         """Return the machine with NDP units that compute so many times as fast."""
         if share == 1.0:

@@ -179,7 +179,7 @@ def predict(
     if options.kv_bits is not None:
         bits = kv_bits_of(options.kv_bits)
         bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
-        model = model.model_copy(update={"kv_bits": bits})
+        model = model.with_kv_bits(bits)
     sized = model if options.bits is None else at_bits(model, options.bits)
     setting, notes = _setting(machine, sized, options)
     notes += not_read(sized.quantisation, options.runtime)
