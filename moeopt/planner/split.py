@@ -26,7 +26,7 @@ from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import command_line, running
-from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH
+from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH, Context
 from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
@@ -38,6 +38,7 @@ from moeopt.sim.machines.runtimes.memory import (
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
+from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_model
@@ -74,6 +75,8 @@ class SplitPlan:
         What the machine could have more of -> by how much longer the best split then takes.
     command
         What runs it.
+    context
+        Tokens in the KV cache at which this is so, and how many it has room for.
     """
 
     instance: Instance
@@ -87,6 +90,7 @@ class SplitPlan:
     without: dict[str, float | None]
     larger: dict[str, float]
     command: str
+    context: Context
     notes: tuple[str, ...] = ()
 
     @property
@@ -96,6 +100,16 @@ class SplitPlan:
         layers = accumulate(home >= 0 for home in self.solution.attention)
         homes = zip(layers, self.solution.experts, strict=True)
         return len({layer for layer, home in homes if home >= 0 and hosts[home]})
+
+    def taken_bytes(self) -> list[int]:
+        """Return what each device's memory goes to, buffers included, in bytes."""
+        taken = {*self.solution.attention, *self.solution.experts}
+        return [
+            used + device.buffer * (number in taken)
+            for number, (device, used) in enumerate(
+                zip(self.instance.devices, used_bytes(self.instance, self.solution), strict=True)
+            )
+        ]
 
     @property
     def bottleneck(self) -> str:
@@ -111,12 +125,22 @@ class SplitPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        apart = ("instance", "solution", "notes")
-        return {name: value for name, value in vars(self).items() if name not in apart} | {
-            "attention": list(self.solution.attention),
-            "experts": list(self.solution.experts),
-            "devices": [device.model_dump() for device in self.instance.devices],
-        }
+        apart = ("instance", "solution", "notes", "context")
+        speed = Speed(
+            self.context.depth, self.tokens_per_s, self.low, self.high, self.prompt_tokens_per_s
+        )
+        named = {name: value for name, value in vars(self).items() if name not in apart}
+        used = zip(self.instance.devices, self.taken_bytes(), strict=True)
+        return (
+            named
+            | speeds_as_dict(self.context, speed)
+            | {
+                "memory_mib": {device.name: -(-size // MIB) for device, size in used},
+                "attention": list(self.solution.attention),
+                "experts": list(self.solution.experts),
+                "devices": [device.model_dump() for device in self.instance.devices],
+            }
+        )
 
 
 def plan_split(
@@ -428,6 +452,7 @@ def _made(
         without={},
         larger={},
         command=command_line(sized, placing, how, path) if placing else "",
+        context=Context(options.context, room),
         notes=not_read(sized.quantisation, options.runtime) + _unstated(machine, instance, chosen),
     )
 
@@ -499,6 +524,7 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     instance, solution = plan.instance, plan.solution
     of = "tensors" if instance.by_tensor else "layers"
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
+    yield plan.context.in_words()
     yield ""
     speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
     if plan.prompt_tokens_per_s is not None:
@@ -511,16 +537,15 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
         yield f"proven: {proven}"
     yield ""
     yield f"{'device':10} {'attention':>10} {'experts':>8} {'MiB used':>10} {'of':>8}"
-    for number, (device, used) in enumerate(
-        zip(instance.devices, used_bytes(instance, solution), strict=True)
-    ):
+    for number, (device, used) in enumerate(zip(instance.devices, plan.taken_bytes(), strict=True)):
         attention, experts = solution.attention.count(number), solution.experts.count(number)
-        mib = (used + device.buffer * bool(attention or experts)) // MIB
+        mib = used // MIB
         total = device.capacity // MIB
         yield f"{device.name:10} {attention:10} {experts:8} {mib:10,} {total:8,}"
     yield ""
     of = "request" if instance.prompt_weight else "token"
-    yield f"time of a {of} against this plan's:"
+    if plan.others:
+        yield f"time of a {of} against this plan's:"
     for name, excess in plan.others.items():
         yield f"  {name}: {'finds no split that fits' if excess is None else f'{excess:+.1%}'}"
     for name, excess in plan.without.items():

@@ -75,7 +75,7 @@ def test_no_context_is_the_models_own(capsys: pytest.CaptureFixture[str]) -> Non
     ):
         assert predicted(capsys, line, qwen).value("-c") == room
     assert mib_used(capsys, "-ngl 99 -c 0", qwen) == mib_used(capsys, "-ngl 99 -c 40960", qwen)
-    assert "no -c: 4,096 tokens are taken; the runtime would take the model's own 40,960" in (
+    assert "no -c: 32,768 tokens are taken; the runtime would take the model's own 40,960" in (
         predicted(capsys, "-ngl 99", qwen).notes
     )
     assert "no -c" not in predicted(capsys, "-ngl 99", f"{qwen} --context 8192").notes
@@ -207,7 +207,7 @@ def test_all_layers_and_as_many_as_fit(capsys: pytest.CaptureFixture[str]) -> No
     some = predicted(capsys, "-ngl all --n-cpu-moe 40 -c 4096")
     assert some.data == predicted(capsys, "-ngl 999 --n-cpu-moe 40 -c 4096").data
     assert some.data == predicted(capsys, "-ngl auto -ncmoe 40 -c 4096").data
-    assert run(["predict", "--machine", TWO, *AIR.split(), "--json"]) == 0
+    assert run(["predict", "--machine", TWO, *AIR.split(), "--context", "4096", "--json"]) == 0
     own = json.loads(capsys.readouterr().out)
     for line in ("-ngl auto -c 4096", "-c 4096", "-ngl -1 -c 4096"):
         assert predicted(capsys, line).data == own
@@ -293,8 +293,9 @@ def test_names_of_tensors_are_those_of_the_files(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "asked", "said"),
     [
-        ("-c 4096", "--context 8192", "--context: must be at most 4096, not 8192"),
-        ("-c 16384 -np 4", "--context 8192", "--context: must be at most 4096, not 8192"),
+        ("-c 4096", "--context 8192", "--context: is 8192, but --flags say -c 4096"),
+        ("-c 4096", "--depth 8192", "--depth: must be at most 4096, not 8192"),
+        ("-c 16384 -np 4", "--depth 8192", "--depth: must be at most 4096, not 8192"),
         ("--n-gpu-layer 3", "", "--n-gpu-layer: is not known; did you mean --n-gpu-layers?"),
         ("-c=9", "", "-c=9: is not known; did you mean -c 9?"),
         ("--ctx-sise=9", "", "--ctx-sise=9: is not known; did you mean --ctx-size 9?"),
@@ -414,7 +415,16 @@ PLAIN: dict[str, tuple[str, str]] = {}
 """Line -> what is answered to it, computed once."""
 
 
-@pytest.mark.parametrize("flag", sorted(VALUES))
+EVERY = sorted(VALUES)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *EVERY[::12],
+        *(pytest.param(flag, marks=pytest.mark.slow) for flag in EVERY if flag not in EVERY[::12]),
+    ],
+)
 def test_every_flag_changes_the_answer_or_is_reported(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ from moeopt.sim.machines.runtimes.setting import (
     amounts,
     prompt_us,
 )
+from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
 from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
@@ -93,6 +94,8 @@ class Prediction:
         What is tight, and what was assumed.
     memory
         What either memory goes to, in words.
+    memory_mib
+        MiB needed of either memory.
     command
         What runs it; None where it takes more than flags.
     prompt_tokens_per_s
@@ -114,12 +117,15 @@ class Prediction:
     host_gib: float
     notes: tuple[str, ...]
     memory: dict[str, str]
+    memory_mib: dict[str, int]
     command: str | None
     prompt_tokens_per_s: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return the prediction as JSON values."""
-        return asdict(self) | {"notes": list(self.notes)}
+        speed = Speed(self.depth, self.tokens_per_s, self.low, self.high, self.prompt_tokens_per_s)
+        context = Context(self.depth, self.context)
+        return asdict(self) | {"notes": list(self.notes)} | speeds_as_dict(context, speed)
 
 
 @takes(PredictOptions)
@@ -312,6 +318,7 @@ def of_setting(
         host_gib=round(uses["host memory"].needed / GIB, 2),
         notes=notes,
         memory={name: use.in_words() for name, use in uses.items()},
+        memory_mib={name: -(-use.needed // MIB) for name, use in uses.items()},
         command=_command(setting, profile, blocks, options),
         prompt_tokens_per_s=None
         if options.prompt is None
