@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import TypeVar
 
 from moeopt.core.envelope import validated
 from moeopt.core.errors import InfeasibleError, InputError, LimitError
@@ -24,9 +25,11 @@ from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
+from moeopt.sim.machines.cores import cores_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import command_line, running
 from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH, Context
+from moeopt.sim.machines.runtimes.costs import costs_of
 from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
@@ -36,9 +39,9 @@ from moeopt.sim.machines.runtimes.memory import (
     unstated,
 )
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
 from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
+from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_model
@@ -50,6 +53,8 @@ from .options import PlanOptions, SeveralOptions
 logger = logger_of(__name__)
 
 S = 1e9
+
+N = TypeVar("N", bound=int | None)
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -175,6 +180,7 @@ def plan_split(
         raise InputError(
             f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
         )
+    machine = _threaded(machine, model, options, None)
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
@@ -335,7 +341,8 @@ def predict_wanted(
     }
     with validated(model=Options):
         options = Options.model_validate(asked)
-    machine = machine.with_threads(said.threads)
+    threads = _agreed("--threads", wanted.threads, None, "-t", said.threads)
+    machine = _threaded(machine, shape, options, threads)
     try:
         return predict_split(machine, shape, options, words, path, said)
     except InfeasibleError as error:
@@ -369,7 +376,18 @@ def _with_blocks(
     return [*(words or ()), "--n-cpu-moe", str(n_cpu_moe)]
 
 
-def _agreed(option: str, value: int, default: int, flag: str, said: int | None) -> int:
+def _threaded(
+    machine: Machine, model: ModelShape, options: Options, threads: int | None
+) -> Machine:
+    """Return the machine with as many cores as compute; flags may ask for more than there are."""
+    sized = model if options.bits is None else at_bits(model, options.bits)
+    cores = cores_of(machine, "interleaved").threads if machine.nodes else None
+    if threads is not None and cores is not None:
+        threads = min(threads, cores)
+    return threaded(machine, sized, get_runtime(options.runtime), threads)
+
+
+def _agreed(option: str, value: N, default: N, flag: str, said: N | None) -> N:
     """Return what an option and a flag say; a default says nothing."""
     if said is None or said == value:
         return value

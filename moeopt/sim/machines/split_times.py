@@ -16,8 +16,8 @@ from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Device, Machine
 from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.costs import costs_of
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
-from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import (
     Setting,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.predict import costs_of, what_to_expect
+from moeopt.sim.machines.runtimes.costs import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
@@ -13,6 +13,7 @@ from moeopt.sim.machines.runtimes.setting import (
     gpu_read_gb_s,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, term_times
+from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
 
 AS_FILE = "machine"
@@ -95,6 +96,7 @@ def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> P
     profile = get_runtime(name)
     _, certainty = costs_of(machine, model, profile)
     said = what_to_expect(profile.interval(certainty))
+    machine = threaded(machine, model, profile)
     return Priced(as_run(machine, model, profile), name, f"times of {name}, {said}")
 
 

@@ -28,6 +28,9 @@ class RunOptions(ContextOptions):
     )
     prompt: int | None = option(None, "Tokens of a prompt: its speed as well.", least=1, most=2**24)
     ubatch: int = option(512, "Tokens of a prompt computed together.", least=1, most=2**16)
+    threads: int | None = option(
+        None, "CPU threads; default: as many as are fastest.", least=1, most=65536
+    )
     gpus: int | None = option(None, "So many of the machine's GPU.", least=1, most=64)
 
 

@@ -19,6 +19,7 @@ from moeopt.sim.machines.runtimes.command import (
     uniform_experts,
 )
 from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.costs import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
     UBATCH,
@@ -32,8 +33,6 @@ from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import (
     Certainty,
     RuntimeProfile,
-    Within,
-    as_vector,
     get_runtime,
 )
 from moeopt.sim.machines.runtimes.setting import (
@@ -42,7 +41,8 @@ from moeopt.sim.machines.runtimes.setting import (
     prompt_us,
 )
 from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
-from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
+from moeopt.sim.machines.runtimes.terms import TERMS, term_times
+from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_machine, get_model
@@ -187,6 +187,7 @@ def predict(
         bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
         model = model.with_kv_bits(bits)
     sized = model if options.bits is None else at_bits(model, options.bits)
+    machine = threaded(machine, sized, get_runtime(options.runtime), options.threads)
     setting, notes = _setting(machine, sized, options)
     notes += not_read(sized.quantisation, options.runtime)
     uses = setting.uses(options.runtime, options.ubatch)
@@ -368,25 +369,6 @@ def prompt_speed(setting: Setting, prompt: int, ubatch: int, runtime: str) -> fl
     calls, moe = np.array(setting.host_calls), list(setting.model.moe_layers)
     here, host = experts[moe, 0], experts[moe, -1]
     return 1e6 * tokens / float(attention[:, 0].sum() + here @ (1.0 - calls) + host @ calls)
-
-
-def costs_of(
-    machine: Machine, model: ModelShape, profile: RuntimeProfile
-) -> tuple[Vector, Certainty]:
-    """Return the costs of a runtime's terms on a machine, and how certain they are."""
-    for found in machine.runtimes:
-        if found.runtime == profile.name:
-            for own in found.models:
-                if own.model == model.name and abs(own.bits / model.bits - 1.0) < 0.02:
-                    return as_vector(own.costs), "calibrated on this model"
-            return as_vector(found.costs), "calibrated on another model"
-    return as_vector(profile.costs), "not calibrated"
-
-
-def what_to_expect(within: Within) -> str:
-    """Return an interval in words, for pages."""
-    low, high = 100 * (1 / within.factor - 1), 100 * (within.factor - 1)
-    return f"{within.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points)"
 
 
 def _four_digits(value: float) -> float:
