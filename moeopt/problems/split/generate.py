@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from moeopt.core.envelope import Frozen
+from moeopt.core.envelope import MAX_NUMBER, Frozen
 from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
 from moeopt.sim.machines.cores import NumaMode
@@ -109,7 +109,7 @@ def generate(source: Source, options: Options) -> Instance:
         devices=tuple(
             Device(
                 name=name,
-                capacity=int(times.capacity[row]) // MIB * MIB,
+                capacity=min(int(times.capacity[row]) // MIB * MIB, MAX_NUMBER),  # 4 TiB hold all
                 buffer=-(-int(times.buffer[row]) // MIB) * MIB,
             )
             for row, name in enumerate(times.names)

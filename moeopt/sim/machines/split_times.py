@@ -14,7 +14,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.cost import to_quanta
-from moeopt.sim.machines.machine import Device, Machine
+from moeopt.sim.machines.machine import Device, LinkRate, Machine
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.costs import costs_of
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
@@ -268,8 +268,8 @@ def _hops(
                 fixed, copies, link = THROUGH_HOST_US, 2, machine.pcie
             else:
                 fixed = PEER_US
-            gb_s = SOCKETS_GB_S if link is None else link.gb_s
-            found[i, j] = fixed + copies * size / (gb_s * 1e3)
+            way = LinkRate(gb_s=SOCKETS_GB_S) if link is None else link
+            found[i, j] = fixed + copies * (way.latency_us + size / (way.gb_s * 1e3))
     return found
 
 

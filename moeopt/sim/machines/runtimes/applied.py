@@ -42,12 +42,16 @@ def quantum_ns(machine: Machine, model: ModelShape) -> int:
 
 
 def states_overheads(machine: Machine) -> bool:
-    """Return whether a machine file itself says what computing costs beyond rates."""
-    said: list[object] = [machine.sync_us, machine.tables or None]
-    for device in machine.devices:
-        for compute in device.computes:
-            said += [compute.layer_us, compute.kernel_us, compute.reached]
-    return any(value is not None for value in said)
+    """Return whether a machine file itself says what computing costs beyond rates.
+
+    One overhead alone does not: the others would be taken for nothing, and a machine for faster
+    that has more of them.
+    """
+    parts = [compute for device in machine.devices for compute in device.computes]
+    layer = any(part.layer_us is not None for part in parts if part.kind == "gpu")
+    cores = [part for part in parts if part.kind == "cpu"]
+    host = any(part.reached is not None or part.kernel_us is not None for part in cores)
+    return bool(machine.tables) or (machine.sync_us is not None and layer and host)
 
 
 def default_runtime(machine: Machine) -> str | None:
