@@ -129,7 +129,7 @@ __getattr__, __dir__ = lazily(
             "get_model",
             "names as preset_names",
         ),
-        "moeopt.sim.presets.parts as parts": (),
+        "moeopt.sim.presets.parts as parts": ("gpu_names", "host_names"),
         "moeopt.sim.source": ("Source",),
         "moeopt.sim.traces.count_sample": (
             "SAMPLED",

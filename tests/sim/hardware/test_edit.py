@@ -355,7 +355,10 @@ def test_the_commands(
         (f"machine set a100+xeon-spr cpu.cores={10**400} --out m.json", "cpu.cores: must"),
         ("machine set trimoe dram.channels=-4 --out m.json", "dimms.channels: must be at least 1"),
         ("machine set a100+xeon-spr cpu.cores=0 --out m.json", "cpu.cores: must be at least 1"),
-        ("machine set trimoe gpu.name=a\x1b[31m --out m.json", "devices.gpu0.gpu.name: must have no control"),
+        (
+            "machine set trimoe gpu.name=a\x1b[31m --out m.json",
+            "devices.gpu0.gpu.name: must have no control",
+        ),
         (f"machine show {'x' * 5000}", "x...' is neither a file nor one of cxl-ndp"),
         (f"machine show {'x' * 5000}+y", "x...' (moeopt list gpus); no host"),
     ],

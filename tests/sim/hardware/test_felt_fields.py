@@ -10,14 +10,16 @@ from dataclasses import dataclass
 import pytest
 
 import moeopt
-from moeopt import InfeasibleError, get_machine, get_model, set_machine
+from moeopt import InfeasibleError, get_machine, set_machine
 from tests.rooms.planner import predict_wanted
 from tests.rooms.sim import (
+    Curve,
     Machine,
     PredictOptions,
     attention_s,
     computation_s,
     full_paths,
+    get_model,
     gpu_names,
     host_names,
     layer_costs,
@@ -48,7 +50,7 @@ def token_s(model: str, bits: str | None = "Q4_K_M", **options: object) -> Measu
 
 
 def split_s(model: str, **options: object) -> Measure:
-    """Return the time of a token with several GPUs or nodes, experts where the runtime puts them."""
+    """Return the time of a token on several GPUs or nodes, placed by the runtime."""
 
     def of(machine: Machine) -> float:
         wanted = PredictOptions(bits="Q4_K_M", **options)  # type: ignore[arg-type]
@@ -79,8 +81,8 @@ def sync_s(machine: Machine) -> float:
 
 
 def step_ns(machine: Machine) -> float:
-    """Return what every layer of a step takes besides its experts, in ns."""
-    return float(times_of_model(machine, get_model(V3), 1, 0, 1).other_ns[-1])
+    """Return what a step takes once, in ns."""
+    return float(times_of_model(machine, get_model(V3), 1, 0, 1).step_ns)
 
 
 def three_bits_s(machine: Machine) -> float:
@@ -121,7 +123,9 @@ TABLE: dict[str, Witness] = {
     "sync_us": W("ktransformers-a100", sync_s, better=False),
     "gpu.kernels": W("trimoe", expert_s("gpu_hit", tokens=300), better=True),
     "gpu.tflops": W("trimoe", expert_s("gpu_hit", tokens=300), better=True),
-    "gpu.peak_tflops": W("rtx4090+epyc-9004", token_s(LITE, "Q4_K_M", n_cpu_moe=0, depth=30000), True),
+    "gpu.peak_tflops": W(
+        "rtx4090+epyc-9004", token_s(LITE, "Q4_K_M", n_cpu_moe=0, depth=30000), True
+    ),
     "gpu.vector_tflops": W(ONE, token_s(QWEN, n_cpu_moe=0), better=True),
     "gpu.clock_ghz": W(ONE, token_s(QWEN, n_cpu_moe=0), better=True),
     "gpu.gb_s": W(ONE, token_s(QWEN, n_cpu_moe=0), better=True),
@@ -161,7 +165,9 @@ TABLE: dict[str, Witness] = {
     "pcie.latency_us": W(ONE, expert_s("gpu_miss_striped"), False, {"pcie.latency_us": 500}),
     "socket.gb_s": W(TWO_NODES, split_s(AIR, n_cpu_moe=46), better=True),
     "socket.latency_us": W(
-        TWO_NODES, lambda m: m.between("numa0", "numa1").transfer_s(1e3), False,
+        TWO_NODES,
+        lambda m: m.between("numa0", "numa1").transfer_s(1e3),
+        False,
         {"socket.latency_us": 500},
     ),
 }
@@ -172,8 +178,12 @@ NO_NUMBER = ("name", "link")
 
 def test_the_table_has_every_field() -> None:
     """One witness for each number that can be set, and none for others."""
-    known = {f"{short}.{name}" for short in ("gpu", "cpu", "ndp", "dram", "pcie", "socket")
-             for name in short_fields(short) if name not in NO_NUMBER}
+    known = {
+        f"{short}.{name}"
+        for short in ("gpu", "cpu", "ndp", "dram", "pcie", "socket")
+        for name in short_fields(short)
+        if name not in NO_NUMBER
+    }
     assert known | {"sync_us"} == set(TABLE)
 
 
@@ -186,9 +196,10 @@ def scaled(machine: Machine, field: str, share: float) -> dict[str, object]:
     for path in full_paths(machine, f"{short}.{name}" if name else field):
         value = rows.get(path)
         if isinstance(value, list):
+            curves = [Curve(**kernel["tflops"]).scaled(share) for kernel in value]
             value = [
-                {**kernel, "tflops": {**kernel["tflops"], "points": [[x, y * share] for x, y in kernel["tflops"]["points"]]}}
-                for kernel in value
+                {**kernel, "tflops": curve.model_dump(mode="json")}
+                for kernel, curve in zip(value, curves, strict=True)
             ]
         elif isinstance(value, dict):
             value = {key: number * share for key, number in value.items()}

@@ -181,7 +181,7 @@ def gpu_read_gb_s(machine: Machine) -> float:
 
 def _read_gb_s(gpu: Device) -> float:
     usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
-    return gpu.memory.gb_s * (gpu.memory.reached or usual)
+    return gpu.memory.measured_gb_s or gpu.memory.gb_s * (gpu.memory.reached or usual)
 
 
 def decode_factor(bits: float, name: str | None = None) -> float:
