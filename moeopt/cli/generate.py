@@ -1,5 +1,6 @@
 """``moeopt generate PROBLEM``: make instances; one subcommand per problem with its options."""
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -116,8 +117,11 @@ def __getattr__(problem: str) -> "Callable[..., int] | App":
         kind = Annotated[kind, human(name, kind)]
         own.append(keyword(name, kind, Parameter(help=about, group=group("Options")), default))
     function = partial(_generate, problem)
-    if not get_problem(problem).machine_parts:
+    if not get_problem(problem).machine_parts:  # nothing is read of one: there is no such option
         function = partial(_generate, problem, machine=None)
+        whole = inspect.signature(function, eval_str=True)
+        rest = [one for one in whole.parameters.values() if one.name != "machine"]
+        function.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]
     return command(function, own)
 
 

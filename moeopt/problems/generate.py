@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
-from moeopt.core.errors import InputError, MoeoptWarning, expect
+from moeopt.core.errors import InputError, MoeoptWarning, about, expect
 from moeopt.core.problem import Phases
 from moeopt.core.wording import input_error, meant, suggested
 from moeopt.problems.needs import check_needs
@@ -20,7 +20,7 @@ from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.source import ANY_MACHINE, Source
+from moeopt.sim.source import ANY_MACHINE, Source, refuse_unfelt
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
@@ -51,7 +51,7 @@ def generate(
         The problem's name.
     machine, model, workload
         Objects, names of presets (``moeopt list machines``) or JSON files. bitwidth and replication
-        need no machine.
+        need no machine: one that is given stands in the provenance and changes nothing else.
     trace
         A routing trace from `moeopt.load_trace`; either this, `workload` or `counts`.
     counts
@@ -91,6 +91,7 @@ def generate(
     parts = _machine(problem, machine), get_model(model), trace, _workload(workload), counts
     named = machine is not None
     source = _checked(problem, Source(*parts, seed, quantum, name, notes, named))
+    _refuse_unfelt(problem, source, options)
     return _made(problem, source, options)
 
 
@@ -155,6 +156,7 @@ def generate_twins(
     source = _checked(problem, Source(*parts, None, seed, quantum, name, notes, named))
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
+        _refuse_unfelt(problem, source, options)
         if later is not None:
             raise InputError(
                 f"{problem} has {' and '.join(holdout.order)} loads, no number", field="later"
@@ -172,6 +174,7 @@ def generate_twins(
     if count < 1:
         raise InputError(f"must be at least 1, not {count}", field="later")
     whole = options | {holdout.length: observed + count}
+    _refuse_unfelt(problem, source, whole)
     drawn = None
     if workload is not None:
         drawn = get_problem(problem).trace_of(source, _options(problem, whole))
@@ -255,6 +258,12 @@ def _options(problem: str, options: Mapping[str, object]) -> Any:
         return get_problem(problem).Options()(**options)
     except ValidationError as error:
         raise input_error(error, f"generate {problem}") from None
+
+
+def _refuse_unfelt(problem: str, source: Source, options: Mapping[str, object]) -> None:
+    """Refuse what was asked for and would change nothing."""
+    with about(f"generate {problem}"):
+        refuse_unfelt(_options(problem, options), source)
 
 
 def _made(problem: str, source: Source, options: Mapping[str, object]) -> InstanceEnvelope:
