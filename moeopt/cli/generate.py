@@ -135,6 +135,7 @@ def _generate(
     as_json: Json = False,
 ) -> int:
     from moeopt.core.json_files import check_folder, to_json
+    from moeopt.problems.generate import refuse_unfelt
     from moeopt.sim.presets import get_model
     from moeopt.sim.traces.count_sample import UNKNOWN
 
@@ -162,7 +163,16 @@ def _generate(
             raise InputError(needed, field=flag)
     written: list[tuple[Path, InstanceEnvelope, dict[str, int]]] = []
     instance: InstanceEnvelope | None = None
+    source_of: dict[str, Any] = {
+        "model": shape,
+        "trace": trace,
+        "workload": options.workload,
+        "counts": counts,
+    }
     for chosen in choices:
+        own = {name: value for name, value in (more | chosen).items() if name != "later"}
+        twin = 0 if later_out is None else more.get("later") or 1
+        refuse_unfelt(problem, **source_of, seed=options.seed, later=twin, options=own)
         name = options.name and "-".join([options.name, *_said(chosen if several else {})])
         made = _made(problem, given | chosen | {"name": name}, counts, later_out is not None)
         instance = made[0]

@@ -104,6 +104,8 @@ def plan_command(
             )
     _check_front(pareto, points, picture)
     if not asked and options.runtime in (None, *WITH_GRAPH):
+        for name in options.for_limits:
+            raise InputError("has no effect: nothing is searched for", field=flag_of(name))
         _refuse_searches(options)
         return _plan_layers(owned, model, options, out, as_json)
     from moeopt.planner.fronts import fronts, table

@@ -307,14 +307,14 @@ def _made(
     backend: str,
 ) -> SplitPlan:
     """Return speeds and command line of a split."""
-    token_ns, prompt_ns = times_ns(instance, chosen)
+    token_ns, _ = times_ns(instance, chosen)
     sized = model if options.bits is None else at_bits(model, options.bits)
     sized = sized.model_copy(update={"kv_bits": options.kv_bits})
     room = max(options.room, options.context)
     how = running(machine, sized, room, options.ubatch, options.runtime, options.numa)
     prompt = None
     if instance.prompt_weight:
-        prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
+        prompt = _prompt_speed(machine, model, options, chosen)
     profile = get_runtime(options.runtime)
     within = profile.interval(
         costs_of(machine, sized, profile)[1], _kind(machine, instance, chosen)
@@ -337,7 +337,39 @@ def _made(
         without={},
         larger={},
         command=command_line(sized, placing, how, path) if placing else "",
-        notes=not_read(sized.quantisation, options.runtime) + _unstated(machine, instance, chosen),
+        notes=not_read(sized.quantisation, options.runtime)
+        + _unstated(machine, instance, chosen)
+        + _no_flag(machine, options),
+    )
+
+
+def _prompt_speed(
+    machine: Machine, model: ModelShape, options: Options, chosen: Solution
+) -> float:
+    """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
+
+    In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
+    cache holds when a token is decoded, which the instance is about, is another number.
+    """
+    prompt = options.prompt_tokens
+    tokens = min(prompt, options.ubatch)
+    changed = {"context": prompt, "ubatch": tokens, "prompt_tokens": tokens}
+    read = _instance(machine, model, options.model_copy(update=changed))
+    return tokens * S / times_ns(read, chosen)[1]
+
+
+def _no_flag(machine: Machine, options: Options) -> tuple[str, ...]:
+    """Return that no flag asks for how memory is taken to be spread, where that is so."""
+    if len(machine.nodes) < 2 or options.numa in NUMA:
+        return ()
+    how = {
+        "first-touch": "every thread must write first what it reads later",
+        "nodes": "it takes a runtime that computes on each node by itself",
+        "mirrored": "it takes a build that keeps a copy of the weights on each node",
+    }
+    return (
+        f"--numa {options.numa}: {options.runtime} has no flag for it, so the command does not ask"
+        f" for it: {how[options.numa]}",
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
-from moeopt.core.errors import InputError, MoeoptWarning, about, expect
-from moeopt.core.problem import Phases
+from moeopt.core.errors import InputError, MoeoptWarning, expect
+from moeopt.core.problem import Phases, Stretch
 from moeopt.core.wording import input_error, meant, suggested
 from moeopt.problems.needs import check_needs
 from moeopt.problems.registry import get_problem
@@ -20,7 +20,7 @@ from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.source import ANY_MACHINE, Source, refuse_unfelt
+from moeopt.sim.source import ANY_MACHINE, Source, check_felt
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
@@ -91,7 +91,6 @@ def generate(
     parts = _machine(problem, machine), get_model(model), trace, _workload(workload), counts
     named = machine is not None
     source = _checked(problem, Source(*parts, seed, quantum, name, notes, named))
-    _refuse_unfelt(problem, source, options)
     return _made(problem, source, options)
 
 
@@ -156,7 +155,6 @@ def generate_twins(
     source = _checked(problem, Source(*parts, None, seed, quantum, name, notes, named))
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
-        _refuse_unfelt(problem, source, options)
         if later is not None:
             raise InputError(
                 f"{problem} has {' and '.join(holdout.order)} loads, no number", field="later"
@@ -174,7 +172,6 @@ def generate_twins(
     if count < 1:
         raise InputError(f"must be at least 1, not {count}", field="later")
     whole = options | {holdout.length: observed + count}
-    _refuse_unfelt(problem, source, whole)
     drawn = None
     if workload is not None:
         drawn = get_problem(problem).trace_of(source, _options(problem, whole))
@@ -192,6 +189,37 @@ def generate_twins(
         first |= {holdout.unseen: count}
     second = {holdout.first: said[holdout.first] + observed * spacing, holdout.length: count}
     return _made(problem, source, common | first), _made(problem, following, common | second)
+
+
+def refuse_unfelt(
+    problem: str,
+    *,
+    model: ModelShape,
+    trace: Trace | None,
+    workload: str | None,
+    counts: Counts | None,
+    seed: int,
+    later: int,
+    options: Mapping[str, object],
+) -> None:
+    """Refuse what was asked for and would change nothing; for people, not for sweeps over options.
+
+    Parameters
+    ----------
+    later
+        How many loads the second instance of `generate_twins` has at least; 0 without one.
+
+    Raises
+    ------
+    InputError
+        It names the option as on a command line, and says where it is felt.
+    """
+    read, holdout = _options(problem, options), get_problem(problem).holdout
+    if later and isinstance(holdout, Stretch):
+        longer = (getattr(read, holdout.length) or 0) + later
+        read = read.model_copy(update={holdout.length: longer})
+    any_machine, law = get_machine(ANY_MACHINE), _workload(workload)
+    check_felt(read, Source(any_machine, model, trace, law, counts, seed))
 
 
 def _quantum(problem: str, quantum_ns: int | None) -> int:
@@ -258,12 +286,6 @@ def _options(problem: str, options: Mapping[str, object]) -> Any:
         return get_problem(problem).Options()(**options)
     except ValidationError as error:
         raise input_error(error, f"generate {problem}") from None
-
-
-def _refuse_unfelt(problem: str, source: Source, options: Mapping[str, object]) -> None:
-    """Refuse what was asked for and would change nothing."""
-    with about(f"generate {problem}"):
-        refuse_unfelt(_options(problem, options), source)
 
 
 def _made(problem: str, source: Source, options: Mapping[str, object]) -> InstanceEnvelope:

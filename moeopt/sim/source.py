@@ -117,7 +117,7 @@ FeltWhere = Mapping[str, Where]
 """Option, or field of a source -> where it is felt; what stands in none is felt everywhere."""
 
 
-def refuse_unfelt(options: Frozen, source: Source) -> None:
+def check_felt(options: Frozen, source: Source) -> None:
     """Raise InputError for what was asked for and would change nothing.
 
     `options` has its table as `felt_where`. A default asks for nothing.
@@ -130,7 +130,8 @@ def refuse_unfelt(options: Frozen, source: Source) -> None:
         else:
             asked = bool(getattr(source, name))
         if asked and not where.holds(options, source):
-            raise InputError(f"has no effect: it is felt {where.words}", field=name)
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"has no effect: it is felt {where.words}", field=flag)
 
 
 Made = TypeVar("Made", bound=InstanceEnvelope)
