@@ -260,7 +260,7 @@ def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared |
 
 
 def predict_wanted(
-    machine: Machine, model: str, wanted: PredictOptions, words: Sequence[str] | None
+    machine: Machine, model: ModelShape | str, wanted: PredictOptions, words: Sequence[str] | None
 ) -> SplitPlan:
     """Predict by the options of ``moeopt predict``; what `words` say of them counts more."""
     asked: dict[str, object] = {
@@ -276,7 +276,7 @@ def predict_wanted(
         words = [*(words or ()), "--n-cpu-moe", str(wanted.n_cpu_moe)]
     with validated(model=Options):
         options = Options.model_validate(asked | told(words or ()))
-    path, shape = (model if model.endswith(".gguf") else None), get_model(model)
+    path, shape = wanted.path, get_model(model)
     try:
         return predict_split(machine, shape, options, words, path)
     except InfeasibleError as error:
@@ -343,9 +343,7 @@ def _made(
     )
 
 
-def _prompt_speed(
-    machine: Machine, model: ModelShape, options: Options, chosen: Solution
-) -> float:
+def _prompt_speed(machine: Machine, model: ModelShape, options: Options, chosen: Solution) -> float:
     """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
 
     In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
