@@ -21,8 +21,8 @@ import pytest
 
 import moeopt
 from tests.conftest import ROOT
+from tests.problems.deferral.random_schedules import random_instance as random_schedules
 from tests.problems.layout.layout_random_instances import random_instance as random_layout
-from tests.problems.relayout.relayout_random_instances import random_instance as random_relayout
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.cli import COMMANDS, build_app, run
 from tests.rooms.sim import Trace, Workload, find, get_model, routing_trace
@@ -83,6 +83,8 @@ BASES: dict[str, dict[str, str]] = {
         "law": f"{ON} {LAW} --tokens 6",
         "trace": f"{ON} {TRACE}",
         "m1": f"--machine rtx4090-7960x {LITE} {LAW} --tokens 6",
+        "mixtral": "--machine rtx4090-7960x --model mixtral-8x7b --workload hdmoe-mixtral"
+        " --tokens 2",
         "later": f"{ON} {LAW} --tokens 6 --out a.json --later-out b.json",
     },
     "generate bitwidth": {
@@ -165,10 +167,11 @@ INSTANCE_ROWS = {
     ),
     "balance": (
         "--stage prefill; --seq-len 10; --slices-per-unit 2; trace: --layer 1; --step 2;"
-        " --residents 5; prefill: --activations single; --ndp-speedup 0.1; six: --whole-columns=False"
+        " --residents 5; prefill: --activations single; --ndp-speedup 0.1;"
+        " six: --whole-columns=False"
     ),
     "cache": (
-        "--tokens 9; --first-token 3; --slots 5; --reserved-gib 20; m1: --threads 1;"
+        "--tokens 9; --first-token 3; --slots 5; --reserved-gib 20; mixtral: --threads 1;"
         " m1: --context 9000; --layers 2"
     ),
     "bitwidth": (
@@ -205,7 +208,7 @@ INSTANCE_ROWS = {
         " --contiguous=False; --prompt-tokens 3000; --reply-tokens 5"
     ),
 }
-"""Problem -> a change for each of its own options, with the base before it where it is not the usual."""
+"""Problem -> a change for each of its own options, with the base before it, if another."""
 
 BASES["generate placement"] |= {
     "sequences": f"{ON} --trace plain.npz --steps 4 --first-sequence 0 --batching sequences",
@@ -326,34 +329,35 @@ BASES |= {
         "one": "i.json",
         "json": "i.json --json",
         "milp": "i.json --method milp --engine cbc --json",
-        "robust": "layout.json --method robust --work-limit 0.2 --json",
-        "drawn": "layout.json --method robust --futures samples=4 --work-limit 0.2 --json",
+        "robust": "l.json --method robust --work-limit 0.2 --json",
+        "drawn": "l.json --method robust --futures samples=4 --work-limit 0.2 --json",
     },
-    "check": {"one": "i.json s.json", "sol": "i.json i.sol"},
+    "check": {"one": "i.json s.json"},
     "explain": {"one": "i.json", "milp": "i.json --json"},
     "gantt": {"one": "i.json s.json"},
-    "pareto": {"one": "relayout.json"},
+    "pareto": {"one": "deferred.json"},
     "gap": {
         "one": "i.json --methods greedy",
         "store": "i.json --methods greedy --store done.db",
-        "facts": "g.json --methods greedy",
+        "facts": "g.json --methods greedy --instances",
         "proven": f"{LIBRARY / PROVEN} --methods exact --json",
     },
     "sensitivity": {
         "one": "i.json --methods greedy",
         "store": "i.json --methods greedy --store done.db",
-        "traces": "g.json --methods greedy",
     },
     "report": {"one": "done.db --out r", "json": "done.db --out r"},
     "warm": {"one": "--jobs 1"},
     "holdout": {
-        "one": "layout.json later.json --unchecked --methods greedy --work-limit 0.2",
-        "json": "layout.json later.json --unchecked --methods greedy --work-limit 0.2 --json",
+        "one": "l.json k.json --unchecked --methods trimoe-layout --work-limit 0.2",
+        "json": "l.json k.json --unchecked --methods trimoe-layout --work-limit 0.2 --json",
     },
     "trace info": {"one": "t.npz", "counts": "c.csv --where domain=a"},
     "trace convert": {"one": "t.npz --out u.npz"},
     "trace dedupe": {"one": "twice.npz --out u.npz"},
-    "machine detect": {"one": "--no-measure --out d.json"},
+    "machine detect": {
+        "one": "--no-measure --set cpu.tflops=1 --set dram.striped_gb_s=40 --out d.json"
+    },
     "machine show": {"one": "trimoe"},
     "machine set": {"one": "mine.json gpu.hbm_gb=9"},
     "machine read": {"one": "lscpu.txt", "out": "lscpu.txt --machine rtx4090+epyc-9004"},
@@ -366,7 +370,9 @@ BASES |= {
         "sweep": "--machine rtx4090+ryzen-am5 --points sweep.txt --model mixtral-8x7b"
         " --bits Q4_K_M --n-cpu-moe 20 --out k.json",
     },
-    "profile": {"one": f"--machine trimoe {LITE} --tokens 1 --repeats 1 --warm-up 0 --out k.json"},
+    "profile": {
+        "one": f"--machine trimoe {LITE} --tokens 1,2 --repeats 1 --warm-up 0 --out q.json"
+    },
     "predict": {
         "one": PREDICT,
         "prompt": f"{PREDICT} --prompt 4096",
@@ -381,12 +387,13 @@ BASES |= {
     "plan": {
         "one": SMALL + f" {LAW}",
         "trace": f"{SMALL} {TRACE}",
+        "twice": f"{SMALL} --trace twice.npz",
         "counts": f"{SMALL} {COUNTS} --where domain=a",
         "layers": PREDICT,
         "two": TWO,
         "prompt": f"{TWO} --prompt-tokens 3000",
         "nodes": NODES,
-        "tensor": f"{TWO} --granularity tensor",
+        "tensor": "--machine 3xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M --json",
         "widths": f"{SMALL} {LAW} --average-bits 3 --bits 2,4",
         "timed": f"{SMALL} {LAW}".replace("--work-limit 1", "--time-limit 20"),
         "joint": f"{SMALL} {LAW}".replace("--joint-time 0", "--joint-time 20"),
@@ -394,17 +401,17 @@ BASES |= {
     },
     "export": {
         "lp": "i.json --to lp",
-        "kt": "placed.json --to ktransformers --instance p.json",
+        "kt": "placed.json --to ktransformers --instance p.json --model m.json --json",
         "llama": "split.json --to llama.cpp --instance sp.json --json",
         "sglang": "copies.json --to sglang --instance r.json --json",
-        "sglang placed": "placed.json --to sglang --instance p.json --json",
+        "sglang placed": "placed.json --to sglang --instance p.json --model m.json --json",
     },
     "simulate": {
-        "law": f"{ON} {LAW} --layers 2 --steps 3 --json",
-        "trace": f"{ON} {TRACE} --layers 2 --steps 3 --json",
+        "law": f"{ON} {LAW} --layers 2 --steps 3 --batch 8 --json",
+        "trace": f"{ON} {TRACE} --layers 2 --steps 3 --batch 8 --json",
         "solution": "--instance i.json --solution s.json --json",
     },
-    "certificate make": {"one": "hard.json --out c.json"},
+    "certificate make": {"one": "i.json --out c.json"},
     "certificate check": {"one": "i.json c.cert"},
     "certificate model": {"one": "i.json --out m2.json"},
     "list": {"one": "methods", "library": f"instances --path {LIBRARY}"},
@@ -416,7 +423,7 @@ TABLE |= {
         "--time-limit": Row("--time-limit 0.000001", "code"),
         "--work-limit": Row("--work-limit 0.000001", "code"),
         "--seed": Row("--seed 7", "objective", "drawn"),
-        "--workers": Row("--workers 2 --work-limit 1", "refused"),
+        "--workers": Row("--workers 2 --work-limit 1", "code"),
         "--method": Row("--method greedy"),
         "--engine": Row("--engine highs", "raw_status", "milp"),
         "--verify": Row("--no-verify", "raw_status", "milp"),
@@ -427,7 +434,7 @@ TABLE |= {
     "check": {
         "INSTANCE": Row("=j.json s.json", "code"),
         "SOLUTION": Row("=i.json o.json"),
-        "--out": Row("--out x.json", "files", "sol"),
+        "--out": Row("--out x.json", "refused"),
         "--json": Row("--json"),
     },
     "explain": {
@@ -437,7 +444,7 @@ TABLE |= {
         "--time-limit": Row("--time-limit 0.000001", "code"),
         "--work-limit": Row("--work-limit 0.000001", "code"),
         "--seed": Row("--seed=-1", "refused"),
-        "--workers": Row("--workers 2 --work-limit 1", "refused"),
+        "--workers": Row("--workers 2 --work-limit 1", "code"),
         "--json": Row("--json"),
     },
     "gantt": {
@@ -447,7 +454,7 @@ TABLE |= {
         "--json": Row("--json"),
     },
     "pareto": {
-        "INSTANCE": Row("=relayout2.json"),
+        "INSTANCE": Row("=deferred2.json"),
         "--tolerance": Row("--tolerance 0"),
         "--time-limit": Row("--time-limit 0.000001", "code"),
         "--work-limit": Row("--work-limit 0.000001", "code"),
@@ -460,7 +467,7 @@ TABLE |= {
         "--time-limit": Row("--time-limit 0.000001"),
         "--work-limit": Row("--work-limit 0.000001"),
         "--seed": Row("--seed 0,1 --instances --csv x.csv", "files"),
-        "--workers": Row("--workers 2 --work-limit 1", "refused"),
+        "--workers": Row("--workers 2 --work-limit 1", "code"),
         "--with": Row("--with rule.py:rule"),
         "--jobs": Row("--jobs 0", "refused"),
         "--executor": Row("--executor nowhere", "refused"),
@@ -470,7 +477,7 @@ TABLE |= {
         "--report": Row("--report r", "files"),
         "--csv": Row("--csv x.csv", "files"),
         "--parquet": Row("--parquet x.parquet", "files"),
-        "--by": Row("--by batch", "text", "facts"),
+        "--by": Row("--by batch --instances", "text", "facts"),
         "--markdown": Row("--markdown"),
         "--instances": Row("--instances"),
         "--held-out": Row("--held-out"),
@@ -482,7 +489,7 @@ TABLE |= {
         "--work-limit": Row("--work-limit 0.000001"),
         "--methods": Row("--methods trimoe"),
         "--points": Row("--points 2"),
-        "--traces": Row("--traces nowhere", "code", "traces"),
+        "--traces": Row("--traces nowhere", "refused"),
         "--store": Row("--store x.db", "files"),
         "--resume": Row("--resume", "code"),
         "--jobs": Row("--jobs 0", "refused"),
@@ -498,18 +505,18 @@ TABLE |= {
     },
     "warm": {"--jobs": Row("--jobs 0", "refused"), "--json": Row("--json --jobs 1")},
     "holdout": {
-        "OBSERVED": Row("=later.json later.json --unchecked --methods greedy --work-limit 0.2"),
-        "LATER": Row("=layout.json layout.json --unchecked --methods greedy --work-limit 0.2"),
-        "--methods": Row("--methods frequency"),
+        "OBSERVED": Row("=k.json k.json --unchecked --methods trimoe-layout --work-limit 0.2"),
+        "LATER": Row("=l.json l.json --unchecked --methods trimoe-layout --work-limit 0.2"),
+        "--methods": Row("--methods lpt"),
         "--with": Row("--with rule.py:rule"),
         "--schedule": Row("--schedule exact"),
-        "--sample-rule": Row("--sample-rule greedy"),
-        "--time-limit": Row("--time-limit=-1", "refused"),
-        "--reference-limit": Row("--reference-limit=-1", "refused"),
-        "--work-limit": Row("--work-limit=-1", "refused"),
+        "--sample-rule": Row("--sample-rule local-search"),
+        "--time-limit": Row("--time-limit=-1", "code"),
+        "--reference-limit": Row("--reference-limit=-1", "code"),
+        "--work-limit": Row("--work-limit=-1", "code"),
         "--seed": Row("--seed=-1", "refused"),
         "--futures": Row("--methods robust --futures samples=2"),
-        "--check": Row("=layout.json later.json --methods greedy --work-limit 0.2", "code"),
+        "--check": Row("=l.json k.json --methods trimoe-layout --work-limit 0.2", "code"),
         "--json": Row("--json"),
     },
     "trace info": {
@@ -572,7 +579,7 @@ TABLE |= {
         "--out": Row("--out x.json", "files"),
         "--device": Row("--device tpu", "refused"),
         "--threads": Row("--threads 0", "refused"),
-        "--tokens": Row("--tokens 1,2", "said"),
+        "--tokens": Row("--tokens 1,4", "files"),
         "--repeats": Row("--repeats 0", "refused"),
         "--warm-up": Row("--warm-up=-1", "refused"),
         "--json": Row("--json"),
@@ -607,7 +614,7 @@ TABLE |= {
         "--decide-steps": Row("--decide-steps 3", "comparisons"),
         "--hold-out-steps": Row("--hold-out-steps 3", "comparisons"),
         "--held-out": Row("--held-out 0.5", "comparisons", "trace"),
-        "--keep-repeats": Row("=--keep-repeats " + f"{SMALL} --trace twice.npz", "removed_tokens"),
+        "--keep-repeats": Row("--keep-repeats", "removed_tokens", "twice"),
         "--reserved-gib": Row("--reserved-gib 1", "gpu_slots"),
         "--host-reserved-gib": Row("--host-reserved-gib 9", "host_memory_bytes"),
         "--max-deferred": Row("--max-deferred 2 --runtime ktransformers", "max_deferred"),
@@ -616,12 +623,12 @@ TABLE |= {
         "--other-bits": Row("--other-bits 8", "gpu_memory_bytes"),
         "--kv-bits": Row("--kv-bits 8", "gpu_memory_bytes"),
         "--loss-table": Row("--loss-table loss.csv", "losses", "widths"),
-        "--runtime": Row("--runtime machine", "expect"),
+        "--runtime": Row("--runtime ktransformers", "expect"),
         "--quality-loss": Row("--quality-loss 0.1 --bits 2,4,8", "bits", "joint"),
         "--joint-time": Row("--joint-time 20", "joint"),
-        "--time-limit": Row("--time-limit 0.00001", "code", "timed"),
-        "--work-limit": Row("--work-limit 0.0000001", "code"),
-        "--workers": Row("--workers 2", "refused"),
+        "--time-limit": Row("--time-limit 0.00001", "decisions", "timed"),
+        "--work-limit": Row("--work-limit 0.0000001", "decisions"),
+        "--workers": Row("--workers 2", "code"),
         "--seed": Row("--seed 3", "plan"),
         "--prompt-tokens": Row("--prompt-tokens 512", "prompt_tokens_per_s", "prompt"),
         "--reply-tokens": Row("--reply-tokens 5", "tokens_per_s", "prompt"),
@@ -645,17 +652,17 @@ TABLE |= {
         "--instance": Row("--instance i.json", "code", "kt"),
         "--model": Row("--model mixtral-8x7b", "code", "kt"),
         "--out": Row("--out x.lp", "files"),
-        "--context": Row("--context 9000", "flags", "llama"),
-        "--ubatch": Row("--ubatch 1024", "flags", "llama"),
-        "--threads": Row("--threads 5", "flags", "llama"),
+        "--context": Row("--context 9000", "text", "llama"),
+        "--ubatch": Row("--ubatch 1024", "text", "llama"),
+        "--threads": Row("--threads 5", "text", "llama"),
         "--sockets": Row("--sockets 2 --json --out x.pt", "code", "lp"),
         "--deferral": Row("--deferral deferral.json --json --out x.pt", "code", "lp"),
         "--ep-size": Row("--ep-size 2", "content", "sglang placed"),
-        "--redundant-experts": Row("--redundant-experts 64", "content", "sglang placed"),
+        "--redundant-experts": Row("--redundant-experts 64", "refused", "sglang placed"),
         "--onto": Row("--onto nowhere.json", "code", "sglang"),
         "--model-class": Row("--model-class NoneSuch", "said", "sglang"),
-        "--cache-type": Row("--cache-type q8_0", "flags", "llama"),
-        "--backend": Row("--backend ROCm", "flags", "llama"),
+        "--cache-type": Row("--cache-type q8_0", "text", "llama"),
+        "--backend": Row("--backend ROCm", "text", "llama"),
         "--json": Row("--json"),
     },
     "simulate": {
@@ -678,13 +685,13 @@ TABLE |= {
         "--instance": Row("--instance j.json", "code", "solution"),
         "--solution": Row("--solution o.json", "measured", "solution"),
         "--chrome": Row("--chrome x.json", "files"),
-        "--json": Row("=" + f"{ON} {LAW} --layers 2 --steps 3"),
+        "--json": Row("=" + f"{ON} {LAW} --layers 2 --steps 3 --batch 8"),
     },
     "certificate make": {
         "INSTANCE": Row("=j.json --out c.json"),
         "--out": Row("--out x.json", "files"),
-        "--time-limit": Row("--time-limit 0"),
-        "--nodes": Row("--nodes 1"),
+        "--time-limit": Row("--time-limit=-1", "refused"),
+        "--nodes": Row("--nodes 0", "refused"),
         "--json": Row("--json"),
     },
     "certificate check": {
@@ -709,7 +716,7 @@ BASES["plan"]["page"] = BASES["plan"]["one"].replace(" --json", "")
 REFUSED |= {
     "gap": "json: --by batch; json: --markdown; json: --instances; json: --held-out; one: --resume",
     "sensitivity": "points: --markdown; points: --report r; one: --resume",
-    "predict": "alone: --n-cpu-moe 40; alone: --gpu-experts 4; one: --counts d.csv",
+    "predict": "alone: --n-cpu-moe 40; one: --counts d.csv",
     "plan": "layers: --seed 3; layers: --workers 2; layers: --joint-time 1; layers: --time-limit 9;"
     " layers: --work-limit 9; layers: --ubatch 2048; layers: --numa mirrored; two: --seed 3;"
     " two: --workers 2; two: --joint-time 1; two: --batch 2; two: --workload olmoe-1b-7b;"
@@ -755,9 +762,8 @@ def _prepare() -> None:
     rows = ["layer,expert,count,domain"]
     rows += [f"{a},{b},{rng.integers(1, 50)},{domain}" for domain in "ab" for a, b in pairs]
     Path("c.csv").write_text("\n".join(rows))
-    Path("d.csv").write_text(
-        "\n".join(row[:-2] for row in rows if not row.endswith(",b")).replace("doma", "")
-    )
+    alone = [row.rpartition(",")[0] for row in rows if not row.endswith(",b")]
+    Path("d.csv").write_text("\n".join(alone))
     rows = ["layer,expert,bits,loss"]
     rows += [f"{a},{b},{w},{rng.random() * 2.0**-w:.6f}" for a, b in pairs for w in (1, 2, 3, 4, 8)]
     Path("loss.csv").write_text("\n".join(rows))
@@ -765,13 +771,12 @@ def _prepare() -> None:
     moeopt.save(moeopt.set_machine(moeopt.get_machine("trimoe"), changes), "mine.json")
     write("i.json", i := random_instance(4, experts=7))
     write("j.json", random_instance(5, experts=6))
-    write("hard.json", random_instance(3, experts=9))
     write("s.json", trimoe(i))
     write("o.json", moeopt.solve(i).solution)
-    write("layout.json", random_layout(3, experts=5))
-    write("later.json", random_layout(4, experts=5))
-    write("relayout.json", random_relayout(3, experts=6))
-    write("relayout2.json", random_relayout(4, experts=6))
+    write("l.json", random_layout(3, experts=5))
+    write("k.json", random_layout(4, experts=5))
+    write("deferred.json", random_schedules(3, layers=4))
+    write("deferred2.json", random_schedules(4, layers=4))
     Path("rule.py").write_text(
         "def rule(instance):\n    import moeopt\n"
         "    return moeopt.solve(instance, method='trimoe').solution\n"
@@ -783,8 +788,8 @@ def _prepare() -> None:
     write("placed.json", moeopt.solve(placement, method="frequency").solution)
     write("r.json", copies := moeopt.generate("replication", batch=8, slots=10, devices=8, **law))
     write("copies.json", moeopt.solve(copies, method="eplb").solution)
-    on_two = {"machine": "2xrtx3090+epyc-7002", "model": "glm-4.5-air", "bits": "Q4_K_M"}
-    write("sp.json", split := moeopt.generate("split", **on_two))
+    on_three = {"machine": "3xrtx3090+epyc-7002", "model": "glm-4.5-air", "bits": "Q4_K_M"}
+    write("sp.json", split := moeopt.generate("split", **on_three))
     write("split.json", moeopt.solve(split, method="labels").solution)
     write(
         "deferral.json",
@@ -792,7 +797,7 @@ def _prepare() -> None:
     )
     rows = tuple(tuple(range(0, 64, 2)) for _ in range(3))
     write("plan.json", moeopt.Plan(resident=rows))
-    write("other.plan.json", moeopt.Plan(resident=rows[:1] + ((), ())))
+    write("other.plan.json", moeopt.Plan(resident=(*rows[:1], (), ())))
     again = np.concatenate([drawn.topk_ids[:48], drawn.topk_ids[:25], drawn.topk_ids[48:]])
     moeopt.save_trace(Trace("twice", again), "twice.npz")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -861,9 +866,9 @@ class Calls:
         shutil.copytree(self._prepared, folder)
         before = {path: path.read_bytes() for path in _files(folder)}
         out, err = io.StringIO(), io.StringIO()
-        with contextlib.chdir(folder), contextlib.redirect_stdout(out):
-            with contextlib.redirect_stderr(err):
-                code = run(shlex.split(words))
+        printed = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+        with contextlib.chdir(folder), printed[0], printed[1]:
+            code = run(shlex.split(words))
         after = {path: path.read_bytes() for path in _files(folder)}
         shutil.rmtree(folder)
         new = {str(p.relative_to(folder)): b for p, b in after.items() if before.get(p) != b}
@@ -935,12 +940,21 @@ def test_every_option_has_a_witness() -> None:
     assert sorted(declared()) == sorted((name, one) for name, row in TABLE.items() for one in row)
 
 
-ROWS = [(command, option) for command, rows in TABLE.items() for option in rows]
+SLOW = {("machine detect", "--measure"), ("plan", "--granularity")}
+"""Rows of many seconds."""
+
+ROWS = [
+    pytest.param(command, option, marks=[pytest.mark.slow] if (command, option) in SLOW else [])
+    for command, rows in TABLE.items()
+    for option in rows
+]
 
 
 @pytest.mark.parametrize(("command", "option"), ROWS, ids=str)
 def test_it_is_felt(command: str, option: str, call: Calls) -> None:
     """What the row names differs between the two calls; or the second one is refused."""
+    if command == "profile":
+        pytest.importorskip("torch")
     row = TABLE[command][option]
     base = base_of(command, row.base)
     change = (
