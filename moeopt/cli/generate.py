@@ -73,7 +73,12 @@ class GenerateOptions(Options):
     )
 
 
-SMALLER = {"cache": " --tokens 20", "joint": " --steps 2 --kv-bits 16,8", "placement": " --steps 2"}
+SMALLER = {
+    "cache": " --tokens 20",
+    "deferral": " --batch 4",
+    "joint": " --steps 2 --kv-bits 16,8",
+    "placement": " --steps 2",
+}
 """Further options of examples, so that they end at once."""
 
 

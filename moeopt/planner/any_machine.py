@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from types import NoneType
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
@@ -101,7 +102,10 @@ def predict(
         raise InputError("not with --plan or --gpu-experts", field="--flags")
     if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
         return predict_one(owned, model, options=replace(wanted, gpus=None))
+    expect("flags", flags, str, list, tuple, NoneType, what="text or words")
     words = shlex.split(flags) if isinstance(flags, str) else flags
+    for word in words or ():
+        expect("flags", word, str, what="text or words")
     return predict_wanted(owned, model, wanted, words)
 
 
