@@ -198,6 +198,7 @@ def test_generate_makes_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
 
 SMALLER = {
     "cache": ["--tokens", "20"],
+    "deferral": ["--batch", "4"],
     "joint": ["--steps", "2", "--kv-bits", "16,8"],
     "placement": ["--steps", "2"],
 }
