@@ -378,7 +378,7 @@ BASES |= {
         "prompt": f"{PREDICT} --prompt 4096",
         "two": TWO,
         "two prompt": f"{TWO} --prompt 512",
-        "nodes": NODES,
+        "nodes": f"{NODES} --prompt 512",
         "flags": f"{PREDICT} --prompt 512 --flags '-ngl 99 --n-cpu-moe 40'",
         "alone": f"{ALONE} --prompt 4096",
         "plan": f"--machine trimoe {LITE} --plan plan.json --json",
@@ -712,6 +712,25 @@ TABLE |= {
     },
 }
 
+ALSO: dict[str, tuple[Row, ...]] = {
+    "predict": (
+        Row("--prompt 4096", "prompt_tokens_per_s", "two prompt"),
+        Row("--prompt 4096", "prompt_tokens_per_s", "flags"),
+        Row("--prompt 4096", "prompt_tokens_per_s", "nodes"),
+        Row("--ubatch 16", "prompt_tokens_per_s", "alone"),
+        Row("--ubatch 64", "prompt_tokens_per_s", "two prompt"),
+        Row("--kv-bits q8_0", "command", "two"),
+        Row("--gpus 3", "tokens_per_s", "two"),
+    ),
+    "plan": (
+        Row("--numa first-touch", "said", "nodes"),
+        Row("--numa nodes", "said", "nodes"),
+        Row("--numa mirrored", "said", "nodes"),
+        Row("--numa isolate", "command", "nodes"),
+    ),
+}
+"""Command -> further places where options must be felt: they were not once."""
+
 BASES["plan"]["page"] = BASES["plan"]["one"].replace(" --json", "")
 REFUSED |= {
     "gap": "json: --by batch; json: --markdown; json: --instances; json: --held-out; one: --resume",
@@ -955,7 +974,20 @@ def test_it_is_felt(command: str, option: str, call: Calls) -> None:
     """What the row names differs between the two calls; or the second one is refused."""
     if command == "profile":
         pytest.importorskip("torch")
-    row = TABLE[command][option]
+    assert_felt(command, option, TABLE[command][option], call)
+
+
+PLACES = [(command, row) for command, rows in ALSO.items() for row in rows]
+
+
+@pytest.mark.parametrize(("command", "row"), PLACES, ids=str)
+def test_it_is_felt_here_too(command: str, row: Row, call: Calls) -> None:
+    """With several GPUs or nodes, by flags, on a CPU alone."""
+    assert_felt(command, option_of(row.change), row, call)
+
+
+def assert_felt(command: str, option: str, row: Row, call: Calls) -> None:
+    """Assert that what a row names differs between its two calls, or that the second is refused."""
     base = base_of(command, row.base)
     change = (
         f"={base_of(command, row.change[1:])}" if row.change[1:] in BASES[command] else row.change
