@@ -1,7 +1,5 @@
 """``moeopt predict``: tokens per second of a runtime on a machine, with an interval."""
 
-import re
-import shlex
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,7 +12,6 @@ from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
 if TYPE_CHECKING:
-    from moeopt.planner.split import SplitPlan
     from moeopt.sim.machines.runtimes.predict import Prediction
 
 
@@ -49,6 +46,7 @@ def predict_command(
 
     Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
     """
+    import moeopt
     from moeopt.planner.split import split_page
     from moeopt.sim.machines.runtimes.predict import Prediction
     from moeopt.sim.plan import load_plan
@@ -64,7 +62,8 @@ def predict_command(
     widths: list[str | None] = [*bits] if bits else [None]
     if len(machine) * len(widths) > 1:
         return _table(machine, model, widths, wanted, flags, as_json)
-    found = _one(machine[0], model, replace(wanted, bits=widths[0]), flags)
+    asked = replace(wanted, bits=widths[0])
+    found = moeopt.predict(machine[0], model, flags=flags, options=asked)
     if as_json:
         print_json(found.to_dict())
     elif isinstance(found, Prediction):
@@ -73,33 +72,6 @@ def predict_command(
         print(split_page(found))
     warn(*found.notes)
     return 0
-
-
-def _one(
-    machine: str, model: str, wanted: PredictOptions, flags: str | None
-) -> "Prediction | SplitPlan":
-    """Predict one machine; with several GPUs or nodes, or by flags, as a split."""
-    from moeopt.planner.split import predict_wanted
-    from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
-    from moeopt.sim.machines.runtimes.predict import predict, with_gpus
-    from moeopt.sim.presets import get_machine
-
-    owned = with_gpus(get_machine(machine), wanted.gpus)
-    several = len(owned.gpus) > 1 or len(owned.nodes) > 1
-    by_experts = wanted.plan is not None or wanted.gpu_experts is not None
-    if by_experts and flags is not None:
-        raise InputError("not with --plan or --gpu-experts", field="--flags")
-    if flags is None and (by_experts or not several or wanted.runtime not in WITH_GRAPH):
-        return predict(owned, model, options=replace(wanted, gpus=None))
-    return predict_wanted(owned, model, wanted, None if flags is None else _words(flags))
-
-
-def _words(flags: str) -> list[str]:
-    """Return the words of a command line; a backslash ends a line that goes on."""
-    try:
-        return shlex.split(re.sub(r"\\\r?\n", " ", flags))
-    except ValueError as error:
-        raise InputError(f"{error}: {flags!r:.60}", field="--flags") from None
 
 
 def _table(
@@ -111,6 +83,8 @@ def _table(
     as_json: bool,
 ) -> int:
     """Print a row for every machine and quantisation; 3 if none of them fits."""
+    import moeopt
+
     notes: dict[str, None] = {}
     fitting, prompts = 0, wanted.prompt is not None
     if not as_json:
@@ -120,7 +94,8 @@ def _table(
     for machine, bits in product(machines, widths):
         data: dict[str, object]
         try:
-            found = _one(machine, model, replace(wanted, bits=bits), flags)
+            asked = replace(wanted, bits=bits)
+            found = moeopt.predict(machine, model, flags=flags, options=asked)
         except InfeasibleError as error:
             data, text = {"error": str(error)}, f"does not fit: {error}"
         else:

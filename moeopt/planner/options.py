@@ -26,6 +26,9 @@ def _text(_: str, value: str | float) -> str:
     return str(value)
 
 
+OF_LIMITS = ("time_limit_s", "work_limit")
+"""Options that nothing feels where there is nothing to search for."""
+
 OF_SEARCHES = ("joint_time_s", "workers", "seed")
 """Options that whole layers do not feel: they are placed by one exact method, from times alone."""
 
@@ -157,13 +160,18 @@ class PlanOptions(ContextOptions):
     @property
     def for_experts(self) -> list[str]:
         """What is asked for that whole layers, placed from memory and times alone, cannot have."""
-        simple = ("context", "depth", "bits", "kv_bits", "runtime", "time_limit_s", "work_limit")
+        simple = ("context", "depth", "bits", "kv_bits", "runtime", *OF_LIMITS)
         return [name for name in self._given if name not in (*simple, *OF_SEARCHES)]
 
     @property
     def for_searches(self) -> list[str]:
         """What is asked for that only searches by loads feel."""
         return [name for name in self._given if name in OF_SEARCHES]
+
+    @property
+    def for_limits(self) -> list[str]:
+        """What is asked for that ends searches."""
+        return [name for name in self._given if name in OF_LIMITS]
 
     @property
     def _given(self) -> list[str]:

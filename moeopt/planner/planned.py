@@ -338,7 +338,7 @@ def _barred(request: Request) -> tuple[str, ...]:
     """Return what of the machine is left out, and what the runtime cannot run, as notes."""
     said: tuple[str, ...] = ()
     if request.machine.taken_as_one is not None:
-        said += (f"{request.machine.taken_as_one}; moeopt.planner.split.plan_split has all",)
+        said += (f"{request.machine.taken_as_one}; moeopt.plan has all",)
     if request.runtime is not None and (
         request.average_bits is not None or request.quality_loss is not None
     ):

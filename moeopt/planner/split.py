@@ -27,7 +27,7 @@ from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.cores import cores_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import command_line, running
+from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH, Context
 from moeopt.sim.machines.runtimes.costs import costs_of
 from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
@@ -303,7 +303,7 @@ def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared |
 
 
 def predict_wanted(
-    machine: Machine, model: str, wanted: PredictOptions, words: Sequence[str] | None
+    machine: Machine, model: ModelShape | str, wanted: PredictOptions, words: Sequence[str] | None
 ) -> SplitPlan:
     """Predict by the options of ``moeopt predict``, and what `words` say beside them.
 
@@ -312,7 +312,7 @@ def predict_wanted(
     InputError
         If options and flags contradict each other, or a flag is none.
     """
-    path, shape = (model if model.endswith(".gguf") else None), get_model(model)
+    path, shape = wanted.path, get_model(model)
     line = read_line(words or ())
     said = told(line, shape, machine, wanted.runtime)
     if words is not None:
@@ -440,14 +440,14 @@ def _made(
     said: Told | None = None,
 ) -> SplitPlan:
     """Return speeds and command line of a split; placed as was `said` where it has to be."""
-    token_ns, prompt_ns = times_ns(instance, chosen)
+    token_ns, _ = times_ns(instance, chosen)
     sized = model if options.bits is None else at_bits(model, options.bits)
     sized = sized if options.kv_bits is None else sized.with_kv_bits(options.kv_bits)
     room = max(options.room, options.context)
     how = running(machine, sized, room, options.ubatch, options.runtime, options.numa, said)
     prompt = None
     if instance.prompt_weight:
-        prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
+        prompt = _prompt_speed(machine, model, options, chosen)
     profile = get_runtime(options.runtime)
     within = profile.interval(
         costs_of(machine, sized, profile)[1], _kind(machine, instance, chosen)
@@ -471,7 +471,39 @@ def _made(
         larger={},
         command=command_line(sized, placing, how, path) if placing else "",
         context=Context(options.context, room),
-        notes=not_read(sized.quantisation, options.runtime) + _unstated(machine, instance, chosen),
+        notes=not_read(sized.quantisation, options.runtime)
+        + _unstated(machine, instance, chosen)
+        + _no_flag(machine, options),
+    )
+
+
+def _prompt_speed(machine: Machine, model: ModelShape, options: Options, chosen: Solution) -> float:
+    """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
+
+    In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
+    cache holds when a token is decoded, which the instance is about, is another number.
+    """
+    prompt = options.prompt_tokens
+    tokens = min(prompt, options.ubatch)
+    changed = {"context": prompt, "ubatch": tokens, "prompt_tokens": tokens}
+    read = _instance(machine, model, options.model_copy(update=changed))
+    return tokens * S / times_ns(read, chosen)[1]
+
+
+def _no_flag(machine: Machine, options: Options) -> tuple[str, ...]:
+    """Return that no flag asks for how memory is taken to be spread, where that is so."""
+    if len(machine.nodes) < 2 or options.numa in NUMA:
+        return ()
+    how = {
+        "first-touch": "every thread must write first what it reads later",
+        "nodes": "it takes a runtime that computes on each node by itself",
+        "tensor-parallel": "it takes a runtime that slices every expert over the nodes",
+        "one-computes": "it is what Windows does by itself",
+        "mirrored": "it takes a build that keeps a copy of the weights on each node",
+    }
+    return (
+        f"--numa {options.numa}: {options.runtime} has no flag for it, so the command does not ask"
+        f" for it: {how[options.numa]}",
     )
 
 

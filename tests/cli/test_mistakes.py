@@ -152,7 +152,7 @@ MISTAKES = {
     f"predict {ON} --plan a.json": "problem: is not a known key",
     "plan --machine rtx4090+ryzen-am5 --model model.json": "routed_experts: is missing",
     "calibrate --machine rtx4090+ryzen-am5 --points bad.csv --out m.json": "columns: model, bits",
-    "generate bitwidth --machine trimoe --model mixtral-8x7b --loss-table bad.csv"
+    "generate bitwidth --model mixtral-8x7b --loss-table bad.csv"
     " --weight none": "must be layer,expert,bits,loss",
     "trace info a.json": "not a trace",
     "trace info nokey.npz": "an array of int64 of shape (3, 4, 2), all of it zeros",

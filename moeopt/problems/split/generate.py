@@ -3,7 +3,7 @@
 Times come from `moeopt.sim.machines.split_times`. Sizes are rounded up to MiB, memories down.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,7 @@ from moeopt.problems.split.instance import Device, Instance, Layer
 from moeopt.sim.machines.cores import NumaMode
 from moeopt.sim.machines.split_times import refuse_numa, split_times
 from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.source import Source
+from moeopt.sim.source import FeltWhere, Source, Where
 
 QUANTUM_NS = 1000
 
@@ -24,6 +24,10 @@ TENSORS = 3
 
 class Options(Frozen):
     """What this generator can be told besides machine, model and seed."""
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where("nowhere: nothing is drawn", lambda _, __: False),
+    }
 
     bits: Annotated[
         str | None, Field(max_length=40, description="quantisation of the weights, e.g. Q4_K_M")

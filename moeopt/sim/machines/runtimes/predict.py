@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moeopt.core.errors import InfeasibleError, expect
+from moeopt.core.errors import InfeasibleError, InputError, expect
 from moeopt.core.logs import logger_of
 from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB, MIB
@@ -182,6 +182,11 @@ def predict(
     expect("machine", machine, Machine, what="a machine, its name or file")
     expect("model", model, ModelShape, what="a model, its name or file")
     machine = with_gpus(machine, options.gpus)
+    if options.n_cpu_moe is not None and not machine.gpus:
+        raise InputError(
+            f"has no effect: {machine.name} has no GPU, its CPU computes all blocks",
+            field="n_cpu_moe",
+        )
     if options.kv_bits is not None:
         bits = kv_bits_of(options.kv_bits)
         bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
