@@ -20,8 +20,8 @@ from tests.rooms.sim import (
     get_model,
     path_cost,
     plain_machine,
+    preset_names,
 )
-from tests.rooms.sim import preset_names
 from tests.sim.hardware.machine_data import put
 
 RISING = Curve(scale="linear", points=((0, 0.0), (256, 0.3), (512, 0.6)))
@@ -104,7 +104,7 @@ LINK, DIMMS = "links.gpu0-numa0", "devices.numa0.memory.dimms"
     ],
 )
 def test_a_machine_with_an_impossible_number_is_refused(path: str, value: Any, says: str) -> None:
-    """Zero, negative, infinite and textual rates, unknown and missing keys, those of other kinds."""
+    """Zero, negative, infinite and textual rates, unknown and missing keys, other kinds' fields."""
     data = plain_machine(get_machine("trimoe"))
     put(data, path, value)
     assert fault(Machine, data).startswith(says)
@@ -308,9 +308,7 @@ def test_every_gpu_has_a_link_to_every_offload_memory() -> None:
         ({"computes": "gpu and ndp"}, "devices[2].computes: must not be GPU and NDP units"),
     ],
 )
-def test_a_device_is_named_once_and_has_one_of_each_kind(
-    device: dict[str, Any], says: str
-) -> None:
+def test_a_device_is_named_once_and_has_one_of_each_kind(device: dict[str, Any], says: str) -> None:
     """Names are letters and a number; a second GPU is a device of its own."""
     data = plain_machine(get_machine("trimoe"))
     gpu, host = data["devices"]

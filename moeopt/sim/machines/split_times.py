@@ -168,9 +168,7 @@ def _hosts(machine: Machine, numa: NumaMode) -> list[tuple[str, tuple[Device, ..
     return [("host", machine.nodes)]
 
 
-def _with_gpus(
-    machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, ...]
-) -> Machine:
+def _with_gpus(machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, ...]) -> Machine:
     """Return the machine with these GPUs and nodes; a device may be both."""
     return machine.of_devices(*gpus, *(node for node in nodes if node not in gpus))
 

@@ -10,8 +10,10 @@ def put(data: dict[str, Any], path: str, value: Any) -> None:
     for name in parents:
         if name == "devices" or name == "links":
             rows = at[name]
-            at = {device["id"] if name == "devices" else "-".join(device["ends"]): device
-                  for device in rows}
+            at = {
+                device["id"] if name == "devices" else "-".join(device["ends"]): device
+                for device in rows
+            }
         elif name in ("gpu", "cpu", "ndp"):
             at = next(one for one in at["computes"] if one["kind"] == name)
         else:
