@@ -104,7 +104,7 @@ LINK, DIMMS = "links.gpu0-numa0", "devices.numa0.memory.dimms"
     ],
 )
 def test_a_machine_with_an_impossible_number_is_refused(path: str, value: Any, says: str) -> None:
-    """Zero, negative, infinite and textual rates, and keys unknown, missing or of other kinds."""
+    """Zero, negative, infinite and textual rates, unknown and missing keys, other kinds' fields."""
     data = plain_machine(get_machine("trimoe"))
     put(data, path, value)
     assert fault(Machine, data).startswith(says)

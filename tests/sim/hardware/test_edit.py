@@ -76,7 +76,7 @@ def test_the_peak_follows_channels_and_speed() -> None:
 
 
 def test_what_is_not_both_stated_is_followed_in_proportion() -> None:
-    """TriMoE states channels and no speed: half of them give half of the peak, one DIMM the same."""
+    """TriMoE states channels and no speed: half of them give half of the peak."""
     machine = get_machine("trimoe")
     changed = changed_machine(machine, {"dram.channels": 4})
     assert dict(changed.values) == {
@@ -327,7 +327,12 @@ def test_the_commands(
     assert run(new) == 0
     assert run(["machine", "set", "m.json", "cpu.name=Mine", "--source", "its box"]) == 0
     assert run(["machine", "set", "m.json", "dram.measured_gb_s=300.5"]) == 0
-    said = capsys.readouterr()
+    assert capsys.readouterr().out.splitlines() == [
+        f"{HOST}.memory.capacity_gib: 384 GiB",
+        f"{HOST}.cpu.name: Mine",
+        f"{HOST}.memory.measured_gb_s: 300.5 GB/s",
+        f"{HOST}.memory.reached: taken out",
+    ]
     assert run(["machine", "show", "m.json", "--json"]) == 0
     rows = {row["field"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["name"]["value"] == "m"
