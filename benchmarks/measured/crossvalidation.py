@@ -267,7 +267,7 @@ class HostRate:
         calls = sum(last.host_calls) - sum(first.host_calls)
         seconds = 1.0 / curve[-1].tokens_per_s - 1.0 / curve[0].tokens_per_s
         rate = calls * first.model.top_k * first.model.expert_bytes / seconds / 1e9
-        return cls(rate, first.machine.dram.striped_gb_s)
+        return cls(rate, sum(device.memory.gb_s for device in first.machine.offload))
 
 
 def host_rates(points: Iterable[MeasuredPoint]) -> dict[str, list[HostRate]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.measured.crossvalidation import expressible
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.together import fit_together
-from benchmarks.rooms.sim import OVERLAP, TERMS, amounts, prior, token_us
+from benchmarks.rooms.sim import OVERLAP, TERMS, amounts, cores_of, prior, token_us
 from moeopt import InputError
 
 Vector = NDArray[np.float64]
@@ -43,13 +43,12 @@ class Form:
             if point.setting is None:
                 raise InputError(f"{point.machine} {point.knob}: cannot be expressed")
             row = amounts(point.setting)
-            cpu = point.setting.machine.cpu
-            if self.own_rates and cpu is not None and cpu.numa is not None:
-                numa = cpu.numa
-                row[OBLIVIOUS] *= numa.spread_gb_s / (numa.sockets * numa.local_gb_s)
-            elif self.all_compute and cpu is not None and cpu.numa is not None:
-                alone = cpu.numa.placement == "one-computes"
-                row[OBLIVIOUS] /= cpu.numa.sockets if alone else 1
+            machine, numa = point.setting.machine, point.setting.numa
+            if self.own_rates and len(machine.nodes) > 1:
+                own = cores_of(machine, "tensor-parallel").read_gb_s
+                row[OBLIVIOUS] *= cores_of(machine, numa).read_gb_s / own
+            elif self.all_compute and numa == "one-computes":
+                row[OBLIVIOUS] /= len(machine.nodes)
             row[[TERMS.index(term) for term in self.without]] = 0.0
             found.append(row)
         return np.array(found)

@@ -11,7 +11,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rooms.sim import Machine, ModelShape, Setting, at_bits, get_model, get_runtime
+from benchmarks.rooms.sim import (
+    Compute,
+    Curve,
+    Device,
+    Dimms,
+    Kernel,
+    Link,
+    Machine,
+    Memory,
+    ModelShape,
+    NumaMode,
+    Setting,
+    at_bits,
+    get_model,
+    get_runtime,
+)
 from moeopt import InputError, get_machine
 
 PEAK_SHARE = 0.8
@@ -220,17 +235,23 @@ def _setting(cells: Cells) -> Setting | None:
     if cells["kv_bits"]:
         model = model.model_copy(update={"kv_bits": number_in("kv_bits", cells["kv_bits"])})
     context = _whole("context_tokens", cells["context_tokens"] or "0")
-    aware = get_runtime(cells["runtime"]).numa_aware
+    numa = _numa(cells["machine"], cells["runtime"])
     if cells["knob"].startswith(STRATEGY):
         ratio = number_in("knob_value", cells["knob_value"]) / 100
         return _strategy(machine, model, cells["knob"], ratio)
     if cells["n_cpu_moe"]:
         blocks = _whole("n_cpu_moe", cells["n_cpu_moe"])
-        found = Setting.with_cpu_blocks(machine, model, blocks, context, numa_aware=aware)
+        found = Setting.with_cpu_blocks(machine, model, blocks, context, numa=numa)
         share = number_in("host_calls", cells["host_calls"] or "1")
         calls = tuple(share * call for call in found.host_calls)
-        return Setting(machine, model, calls, context, aware)
+        return Setting(machine, model, calls, context, numa)
     return None
+
+
+def _numa(machine: str, runtime: str) -> NumaMode:
+    """Return how weights lie on several sockets; machines.json names those where one computes."""
+    _, _, _, *computing = _machines().get(machine, {}).get("sockets", (0, 0, 0))
+    return "one-computes" if computing else get_runtime(runtime).numa
 
 
 def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> Setting | None:
@@ -239,9 +260,9 @@ def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> S
     if "front-loading" in knob:
         full = ratio * layers
         calls = tuple(1.0 - min(1.0, max(0.0, full - layer)) for layer in range(layers))
-        return Setting(machine, model, calls, 0, True)
+        return Setting(machine, model, calls, 0, "tensor-parallel")
     if "random" in knob or "uniform" in knob:
-        return Setting(machine, model, (1.0 - ratio,) * layers, 0, True)
+        return Setting(machine, model, (1.0 - ratio,) * layers, 0, "tensor-parallel")
     return None
 
 
@@ -275,33 +296,67 @@ def machine_called(name: str) -> Machine:
     data = _machines().get(name)
     if data is None:
         return get_machine(name)
-    flat = {"scale": "linear", "points": [[1, data.get("cpu_tops", 1.0)]]}
-    cpu: dict[str, Any] = {"name": name, "tflops": flat, "threads": data.get("cores", 1)}
-    dram: dict[str, Any] = {"dimms": data.get("channels", 1)}
-    if data.get("unified"):
-        cpu["bandwidth_gb_s"] = dram["striped_gb_s"] = float(data["gpu"][1])
-        data = data | {"host_read_gb_s": data["gpu"][1]}
-    if "host_read_gb_s" in data:
-        cpu["bandwidth_gb_s"] = dram["striped_gb_s"] = float(data["host_read_gb_s"])
-    elif "sockets" in data:
-        sockets, local, across, *computing = data["sockets"]
-        cpu["numa"] = {
-            "sockets": sockets,
-            "local_gb_s": float(local),
-            "cross_socket_gb_s": float(across),
-            "placement": "one-computes" if computing else "tensor-parallel",
-        }
-        dram["striped_gb_s"] = float(sockets * local)
+    gpus = [] if data["gpu"] is None else [_gpu(data["gpu"])]
+    if gpus and data.get("unified"):
+        hosts, links = [], []
+        gpus = [_with_cpu(gpus[0], name, data)]
     else:
-        dram |= {"striped_gb_s": data["channels"] * data["speed_mt_s"] * 8 / 1e3}
-        dram["efficiency"] = data.get("peak_share", PEAK_SHARE)
-    machine: dict[str, Any] = {"name": name, "cpu": cpu, "dram": dram}
-    if data["gpu"] is not None:
-        gpu_name, peak, held, efficiency, tflops, vector, clock = data["gpu"]
-        gpu = {"name": gpu_name, "peak_tflops": float(tflops), "hbm_gb_s": float(peak)}
-        gpu |= {"hbm_gb": float(held), "utilization": {"scale": "linear", "points": [[1, 0.6]]}}
-        gpu |= {"vector_tflops": float(vector), "clock_ghz": float(clock)}
-        if efficiency is not None:
-            gpu["bandwidth_efficiency"] = efficiency
-        machine |= {"gpu": gpu, "pcie_gb_s": 25.0}
-    return Machine.model_validate(machine | {"sources": {"machine": data["source"]}})
+        hosts = _hosts(name, data)
+        links = [
+            Link(ends=(gpu.id, host.id), kind="pcie", gb_s=25.0) for gpu in gpus for host in hosts
+        ]
+        if len(hosts) > 1:
+            across = float(data["sockets"][2])
+            links.append(Link(ends=(hosts[0].id, hosts[1].id), kind="socket", gb_s=across))
+    return Machine(
+        name=name,
+        devices=(*gpus, *hosts),
+        links=tuple(links),
+        sources={"devices": data["source"]},
+    )
+
+
+def _gpu(data: list[Any]) -> Device:
+    name, peak, held, reached, tflops, vector, clock = data
+    compute = Compute(
+        kind="gpu",
+        name=name,
+        kernels=(_kernel(0.6 * tflops),),
+        peak_tflops=float(tflops),
+        vector_tflops=float(vector),
+        clock_ghz=float(clock),
+    )
+    memory = Memory(capacity_gib=float(held), gb_s=float(peak), reached=reached)
+    return Device(id="gpu0", memory=memory, computes=(compute,))
+
+
+def _with_cpu(gpu: Device, name: str, data: dict[str, Any]) -> Device:
+    """Return a memory that GPU and CPU share."""
+    computes = (*gpu.computes, _cpu(name, data, 1))
+    return gpu.model_copy(update={"id": "soc0", "computes": computes})
+
+
+def _hosts(name: str, data: dict[str, Any]) -> list[Device]:
+    sockets, local, _, *computing = data.get("sockets", (1, None, None))
+    channels = data.get("channels", 1) // sockets
+    if "host_read_gb_s" in data:
+        rate, reached = float(data["host_read_gb_s"]), None
+    elif local is not None:
+        rate, reached = float(local), None
+    else:
+        rate = channels * data["speed_mt_s"] * 8 / 1e3
+        reached = data.get("peak_share", PEAK_SHARE)
+    memory = Memory(gb_s=rate, reached=reached, dimms=Dimms(count=channels))
+    # Cores and rate of machines.json are those that compute: of one socket where one does.
+    cpu = _cpu(name, data, 1 if computing else sockets)
+    return [Device(id=f"numa{row}", memory=memory, computes=(cpu,)) for row in range(sockets)]
+
+
+def _cpu(name: str, data: dict[str, Any], sockets: int) -> Compute:
+    tops = data.get("cpu_tops", 1.0) / sockets
+    cores = data.get("cores", 1) // sockets
+    return Compute(kind="cpu", name=name, kernels=(_kernel(tops),), cores=cores)
+
+
+def _kernel(tflops: float) -> Kernel:
+    return Kernel(name="main", tflops=Curve(scale="linear", points=((1.0, float(tflops)),)))

@@ -109,7 +109,7 @@ def _server(held: Held) -> bool:
 
 
 def _no_gpu(held: Held) -> bool:
-    return held.point.setting is not None and held.point.setting.machine.gpu is None
+    return held.point.setting is not None and not held.point.setting.machine.gpus
 
 
 def _context(held: Held) -> int:

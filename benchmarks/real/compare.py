@@ -12,7 +12,8 @@ from typing import Any
 from benchmarks.harness.machine import versions
 from benchmarks.real import llama_cpp
 from benchmarks.real.setting import WIDTHS, Setting
-from benchmarks.rooms.sim import ModelShape, model_from_gguf
+from benchmarks.rooms.sim import ModelShape, cores_of, model_from_gguf
+from moeopt import get_machine
 
 KINDS = ("not calibrated", "own width", "other width")
 """Which points a prediction has seen: none, those of its own width, those of the other one."""
@@ -73,7 +74,7 @@ def _machine(work: Path, threads: int, rounds: int) -> tuple[Path, list[float]]:
     files = [
         work / "measured" / f"machine-t{threads}-round{turn}.json" for turn in range(1, rounds + 1)
     ]
-    each = [_load(file)["cpu"]["bandwidth_gb_s"] for file in files]
+    each = [cores_of(get_machine(file), "interleaved").local_gb_s for file in files]
     return files[each.index(statistics.median_low(each))], each
 
 

@@ -95,7 +95,7 @@ def plan(folder: Path, model: Path, counts: Path) -> Path:
     """Return the exported flags of a plan for a GPU that is too small for the model."""
     machine, out = folder / "machine.json", folder / "plan"
     moeopt = [sys.executable, "-m", "moeopt"]
-    small = ["machine", "set", "rtx4090-7960x", f"gpu.hbm_gb={GPU_GB}", "--out", str(machine)]
+    small = ["machine", "set", "rtx4090-7960x", f"gpu.capacity_gib={GPU_GB}", "--out", str(machine)]
     run([*moeopt, *small])
     given = ["--machine", str(machine), "--model", str(model), "--counts", str(counts)]
     room = ["--reserved-gib", "0", "--host-reserved-gib", "0", "--context", "128"]

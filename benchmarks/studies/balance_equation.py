@@ -85,11 +85,10 @@ def main() -> None:
 
 def _decode(slices: int) -> Iterator[Instance]:
     for model, units, gb_s, reached in product(MODELS, UNITS, LINKS_GB_S, REACHED):
-        machine = get_machine(f"edge-gpu-ndp-{units}")
-        ndp = machine.require_ndp()
-        slower = {name: reached * getattr(ndp, name) for name in ("gflops", "internal_gb_s")}
-        ndp = ndp.model_copy(update=slower)
-        machine = machine.model_copy(update={"pcie_gb_s": gb_s, "ndp": ndp})
+        machine = get_machine(f"edge-gpu-ndp-{units}").with_ndp_rate(reached)
+        read = reached * (machine.require("ndp").only("ndp").internal_gb_s or 0.0)
+        changes = {"pcie.gb_s": gb_s, "ndp.internal_gb_s": read}
+        machine = moeopt.set_machine(machine, changes)
         yield _generate(machine, model, stage="decode", slices_per_unit=slices)
 
 

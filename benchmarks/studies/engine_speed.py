@@ -90,7 +90,7 @@ def _measure(
     model: ModelShape, policy: str, counts: np.ndarray, rows: list[str], timeline: bool
 ) -> Simulation:
     machine = get_machine("trimoe")
-    plan, first = (_plan(model, policy, n, machine.dram.dimms) for n in (len(counts), 1))
+    plan, first = (_plan(model, policy, n, machine.dimm_count) for n in (len(counts), 1))
     simulate(first, machine, model, counts[:1], timeline=timeline)  # imports and first calls
     begin = process_time()
     found = simulate(plan, machine, model, counts, timeline=timeline)

@@ -26,7 +26,7 @@ from typing import Any
 
 import moeopt
 from benchmarks.rooms.core import Search, SolvingClock
-from benchmarks.rooms.sim import at_bits, get_model
+from benchmarks.rooms.sim import NumaMode, at_bits, get_model
 from benchmarks.rooms.sim import split_times as times
 from benchmarks.rooms.split import ASSUMPTIONS, HEURISTICS, Instance, Solution, labels, objective
 from benchmarks.rooms.study import interval, place
@@ -35,6 +35,8 @@ from moeopt import get_machine
 ROOT = Path(__file__).parents[2]
 HOST = -1
 """Stands for the host among GPUs 0, 1, ... of a setting."""
+
+WINDOWS: NumaMode = "one-computes"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Setting:
     rows: dict[int, int]
     attention: Sequence[int]
     experts: Sequence[int]
-    numa: times.Numa = "interleaved"
+    numa: NumaMode = "interleaved"
     top_k: int | None = None
     changes: dict[str, Any] = field(default_factory=dict)
 
@@ -85,7 +87,6 @@ def settings() -> list[Setting]:
     air = shares([1, 1], 46)
     nothing = [HOST] * layers
     fast: dict[str, Any] = {"changes": {"dram.speed_mt_s": 6400.0}}
-    win: dict[str, Any] = {"changes": {"cpu.numa.placement": "one-computes"}}
     return [
         Setting("9355", one, large, "IQ3_K", {9: 256, 10: 8448}, alone, own(alone, 15), **fast),
         Setting("9355", one, large, "Q8_0", {13: 256, 14: 8448}, alone, own(alone, 6), **fast),
@@ -113,10 +114,10 @@ def settings() -> list[Setting]:
             "p100", "2xxeon-e5-v4", "qwen3-30b-a3b", "Q4_K_M", {66: 64}, nothing[:48],
             nothing[:48], "first-touch",
         ),
-        Setting("skx", "2xxeon-skx", large, "Q8_0", {67: 64, 68: 8256}, nothing, nothing, **win),
+        Setting("skx", "2xxeon-skx", large, "Q8_0", {67: 64, 68: 8256}, nothing, nothing, WINDOWS),
         Setting(
             "skx", "2xxeon-skx", "qwen3-30b-a3b", "Q8_0", {69: 64, 70: 8256}, nothing[:48],
-            nothing[:48], **win,
+            nothing[:48], WINDOWS,
         ),
     ]  # fmt: skip
 
@@ -172,7 +173,7 @@ def measured(points: Path) -> None:
             if setting.group == group:
                 error = errors[best][number]
                 machine = get_machine(setting.machine)
-                several = len(machine.every_gpu) > 1 or len(machine.nodes) > 1
+                several = len(machine.gpus) > 1 or len(machine.nodes) > 1
                 found["several" if several else "one GPU"].append(abs(error))
                 speed = speeds[row - 1]
                 print(

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.papers.collaborative.statistics import SLOTS
 from benchmarks.rooms.cache import Curves, Instance, Ints, best_uniform, sides_of, solve, uniform
 from benchmarks.rooms.core import Search
-from benchmarks.rooms.sim import Machine, Trace, get_model
-from moeopt import Plan, generate, get_machine
+from benchmarks.rooms.sim import Trace, get_model
+from moeopt import Plan, generate
 
 MACHINE = "rtx4090-7960x"
 
@@ -27,21 +27,17 @@ def costs(model: str = "mixtral-8x7b", threads: int = 24, slots: int = SLOTS) ->
     token = np.broadcast_to(np.arange(shape.top_k), (1, shape.layers, shape.top_k))
     made = generate(
         "cache",
-        machine=machine(threads),
+        machine=MACHINE,
         model=shape,
         trace=Trace("one token", token),
         slots=slots,
+        threads=threads,
         quantum_ns=1,
         name=f"{model}-{threads}-threads-{slots}-slots",
     )
     if not isinstance(made, Instance):
         raise TypeError(type(made).__name__)
     return made
-
-
-def machine(threads: int) -> Machine:
-    """Return the paper's machine with so many CPU threads."""
-    return get_machine(MACHINE).with_threads(threads)
 
 
 def on_trace(instance: Instance, found: Ints, single_miss: float = 0.5) -> Instance:

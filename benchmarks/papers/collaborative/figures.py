@@ -19,6 +19,7 @@ from benchmarks.papers.figure import Ours
 from benchmarks.papers.published import published
 from benchmarks.rooms.cache import slots_of
 from benchmarks.rooms.sim import get_model, random_hits
+from moeopt import get_machine
 
 MODEL = "mixtral-8x7b"
 
@@ -41,7 +42,7 @@ RESERVED_GIB = 5.0
 
 def g1() -> Ours:
     """Expert slots of an RTX 4090 for Mixtral."""
-    slots = slots_of(cached.machine(24), get_model(MODEL), RESERVED_GIB)
+    slots = slots_of(get_machine(cached.MACHINE), get_model(MODEL), RESERVED_GIB)
     note = "the paper says around 56, which is kept in the other figures"
     return Ours((float(slots),), "predicted", ("24 GiB less the paper's 5 for all else",), note)
 

@@ -11,10 +11,10 @@ def contradictions() -> tuple[Contradiction, ...]:
     """Return them with their arithmetic."""
     machine, model = get_machine("trimoe"), get_model("deepseek-v2")
     size = model.expert_bytes
-    link = machine.link("dimm_link")
-    single = machine.dram.localized_gb_s or 0.0
+    link, memory = machine.dimm_link, machine.require("ndp").memory
+    single = (memory.dimms.one_gb_s if memory.dimms else None) or 0.0
     experts = (model.layers - model.dense_layers) * (model.routed_experts + model.shared_experts)
-    striped = size / machine.dram.striped_gb_s / 1e6
+    striped = size / memory.gb_s / 1e6
     need = 4 * size / 0.63e-3 / 1e9
     return (
         Contradiction(
@@ -38,8 +38,8 @@ def contradictions() -> tuple[Contradiction, ...]:
             'NDP works "without interfering with normal CPU or GPU access", while Eq. 6 adds their'
             " reads to a DIMM's time.",
             f"With a factor below 1 on striped reads GPU and CPU could together read more than the"
-            f" {machine.dram.striped_gb_s:g} GB/s of Table 1; with 1/2 it would be"
-            f" {2 * machine.dram.striped_gb_s:g}.",
+            f" {memory.gb_s:g} GB/s of Table 1; with 1/2 it would be"
+            f" {2 * memory.gb_s:g}.",
             "Eq. 6 in full",
         ),
         Contradiction(

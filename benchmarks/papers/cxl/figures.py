@@ -80,13 +80,14 @@ def c5() -> Ours:
     """Latency cut of the NDP device at 3 and 2 bits."""
     scaled = [ndp_cut(width + SCALE_BITS) for width in WIDTHS]
     machine, model = get_machine(MACHINE), get_model(SMALL)
-    ndp = machine.require_ndp()
-    fixed = ndp.model_copy(update={"gflops_bits": None})
-    stated = float(computation_s(machine.model_copy(update={"ndp": fixed}), _at(2.0), "ndp", 1))
+    ndp = machine.require("ndp")
+    fixed = machine.with_devices(ndp.with_part("ndp", rate_bits=None))
+    stated = float(computation_s(fixed, _at(2.0), "ndp", 1))
     full = float(computation_s(machine, model, "ndp", 1))
+    gflops = 1e3 * float(ndp.only("ndp").rate_tflops(1))
     note = (
         f"with a scale of 16 bits per 64 weights {scaled[0]:.2f} / {scaled[1]:.2f}. At the stated"
-        f" {ndp.gflops:g} GFLOPS, whatever the width, one token computes for {stated * 1e3:.3f} ms"
+        f" {gflops:g} GFLOPS, whatever the width, one token computes for {stated * 1e3:.3f} ms"
         f" and reads for {full * 1e3:.3f} in FP16: both cuts would end at {full / stated:.1f}"
     )
     return Ours(tuple(ndp_cut(width) for width in WIDTHS), "selected", (FASTER,), note)

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.rooms.balance import Instance
 from benchmarks.rooms.sim import ModelShape, Trace, get_model
-from moeopt import generate, get_machine
+from moeopt import generate, get_machine, set_machine
 
 MODELS = ("deepseek-moe-16b", "qwen3-30b-a3b", "phi-3.5-moe", "mixtral-8x7b")
 """Table II."""
@@ -87,7 +87,7 @@ def decode_instance(model: str, units: int, hits: int = 0, setting: Setting = DE
     decoded = np.concatenate([prompt[:hits], k + np.arange(k - hits)])
     made = generate(
         "balance",
-        machine=machine.model_copy(update={"pcie_latency_us": setting.latency_us}),
+        machine=set_machine(machine, {"pcie.latency_us": setting.latency_us}),
         model=shape,
         trace=Trace("made for so many hits", np.stack([prompt, decoded])[:, None]),
         seq_len=1,

@@ -207,9 +207,8 @@ def _largest(system: System, gpu: tuple[float, float] = (1.0, 0.0)) -> tuple[flo
 
 def _gains(system: System, model: str, units: int, gpu: tuple[float, float]) -> tuple[float, ...]:
     machine, shape = get_machine(machine_name(units)), get_model(model)
-    changes = {"attention_bandwidth_efficiency": gpu[0], "layer_fixed_us": gpu[1]}
-    new_gpu = machine.require_gpu().model_copy(update=changes)
-    changed = machine.model_copy(update={"gpu": new_gpu})
+    slower = machine.require("gpu").with_memory(attention_reached=gpu[0])
+    changed = machine.with_devices(slower.with_part("gpu", layer_us=gpu[1]))
     cost = layer_costs(changed, shape, context=CONTEXT, quantum_ns=1)
     # Systems that offload have shared experts on the GPU, beside the routed ones.
     offloading = [max(layer_ns(base, model, units), cost.shared_ns) for base in OFFLOADING]

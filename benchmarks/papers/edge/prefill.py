@@ -15,7 +15,7 @@ from benchmarks.papers.edge.framework import optimum
 from benchmarks.papers.edge.monde import prefill_ns
 from benchmarks.papers.seeds import SEEDS
 from benchmarks.rooms.balance import Instance, all_ndp, balance_equation, objective
-from moeopt import generate, get_machine
+from moeopt import generate, get_machine, set_machine
 
 WORKLOAD = dict(
     zip(
@@ -48,7 +48,7 @@ def prefill_instance(model: str, units: int, seed: int, speedup: float) -> Insta
     A prompt's activations are streamed: bytes over the link, without the microsecond that a single
     transfer takes in decoding.
     """
-    machine = get_machine(machine_name(units)).model_copy(update={"pcie_latency_us": None})
+    machine = set_machine(get_machine(machine_name(units)), {"pcie.latency_us": 0.0})
     made = generate(
         "balance",
         machine=machine,

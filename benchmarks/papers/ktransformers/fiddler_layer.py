@@ -1,7 +1,7 @@
 """A layer of DeepSeek-V3 under Fiddler, on one socket and on two (KTransformers 2.3)."""
 
-from benchmarks.papers.ktransformers.variants import Sockets, with_sockets
-from benchmarks.rooms.sim import cpu_read_s, get_model
+from benchmarks.papers.ktransformers.variants import Sockets, read_gb_s
+from benchmarks.rooms.sim import get_model
 from moeopt import get_machine
 
 MODEL = "deepseek-v3"
@@ -32,7 +32,5 @@ def framework_ms() -> float:
 
 def _experts_ms(sockets: Sockets) -> float:
     """Return how long reading a layer's active experts takes at the full bandwidth."""
-    machine, model = with_sockets(get_machine("ktransformers-a100"), sockets), get_model(MODEL)
-    cpu = machine.require_cpu().model_copy(update={"bandwidth_efficiency": None})
-    full = machine.model_copy(update={"cpu": cpu})
-    return 1e3 * model.top_k * cpu_read_s(full, model, "striped")
+    model, gb_s = get_model(MODEL), read_gb_s(get_machine("ktransformers-a100"), sockets)
+    return 1e3 * model.top_k * model.expert_bytes / (gb_s * 1e9)

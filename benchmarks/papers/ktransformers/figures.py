@@ -10,7 +10,7 @@ from benchmarks.papers.ktransformers.step import PUBLISHED, Step, counts, decode
 from benchmarks.papers.ktransformers.variants import (
     Sockets,
     crossover_tokens,
-    numa_of,
+    read_gb_s,
     with_sockets,
 )
 from moeopt import get_machine
@@ -126,8 +126,7 @@ def k10() -> Ours:
     readings: tuple[Sockets, ...] = ("oblivious", "oblivious, shared link")
     gains = {sockets: _socket_gain(sockets) for sockets in readings}
     tp, oblivious = (
-        numa_of(with_sockets(get_machine(A100), sockets)).read_gb_s
-        for sockets in ("tensor-parallel", "oblivious")
+        read_gb_s(get_machine(A100), sockets) for sockets in ("tensor-parallel", "oblivious")
     )
     note = (
         f"largest of three models; the CPU's part alone gains {tp / oblivious:.2f}. If half of all"

@@ -48,5 +48,4 @@ def _counts(change: Callable[[Machine, float], Machine], value: float) -> tuple[
 
 
 def _with_efficiency(machine: Machine, share: float) -> Machine:
-    gpu = machine.require_gpu().model_copy(update={"bandwidth_efficiency": share})
-    return machine.model_copy(update={"gpu": gpu})
+    return machine.with_devices(machine.require("gpu").with_memory(reached=share))

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.rooms.sim import Cpu, Machine, Numa, computation_s, get_model
+from benchmarks.rooms.sim import Device, Machine, computation_s, cores_of, get_model
 from moeopt import InputError, get_machine
 
 Kernel = Literal["hybrid", "AMX", "AVX-512"]
@@ -12,7 +12,8 @@ Kernel = Literal["hybrid", "AMX", "AVX-512"]
 Sockets = Literal["tensor-parallel", "one socket", "oblivious", "oblivious, shared link"]
 """How experts lie in the memories of two sockets.
 
-- one socket: only one computes, from its own memory.
+- one socket: all are read from one socket's memory. The kernels stay those of both: it is reads
+  that are compared.
 - tensor-parallel: each socket holds its slice of every expert and reads locally (3.3).
 
 The paper does not say how its "NUMA-oblivious baseline" reads. Two readings:
@@ -26,32 +27,19 @@ The paper does not say how its "NUMA-oblivious baseline" reads. Two readings:
 
 def with_kernel(machine: Machine, kernel: Kernel) -> Machine:
     """Return a machine whose CPU has one kernel alone; "hybrid" is the preset (3.2)."""
-    cpu = machine.require_cpu()
     if kernel == "hybrid":
         return machine
-    changes: dict[str, object] = {"few_token_kernels": ()}
-    if kernel == "AVX-512":
-        few = cpu.few_token_kernels[0]
-        changes |= {"kernel": few.name, "tflops": few.tflops}
-    return _with_cpu(machine, cpu.model_copy(update=changes))
+    return machine.with_devices(*(_with_kernel(node, kernel) for node in machine.nodes))
 
 
 def with_sockets(machine: Machine, sockets: Sockets) -> Machine:
-    """Return a machine whose sockets read as stated."""
-    cpu, numa = machine.require_cpu(), numa_of(machine)
-    if sockets == "one socket":
-        numa = numa.model_copy(update={"placement": "one-socket"})
-    elif sockets == "oblivious":
-        numa = numa.model_copy(update={"placement": "interleaved"})
-    elif sockets == "oblivious, shared link":
-        remote = 1 - 1 / numa.sockets
-        numa = Numa(
-            sockets=1,
-            local_gb_s=numa.cross_socket_gb_s / remote,
-            cross_socket_gb_s=numa.cross_socket_gb_s,
-            placement="one-socket",
+    """Return a machine whose sockets together read as stated."""
+    return machine.with_devices(
+        *(
+            node.with_memory(measured_gb_s=read_gb_s(machine, sockets) / len(machine.nodes))
+            for node in machine.nodes
         )
-    return _with_cpu(machine, cpu.model_copy(update={"numa": numa}))
+    )
 
 
 def with_fixed_time(machine: Machine, fixed_us: float) -> Machine:
@@ -59,22 +47,28 @@ def with_fixed_time(machine: Machine, fixed_us: float) -> Machine:
 
     The rest follows, so that attention of DeepSeek-V3 in BF16 on the A100 still takes what it does.
     """
-    gpu = get_machine("ktransformers-a100").require_gpu()
-    size = get_model("deepseek-v3").attention_weights * 2
-    reached = gpu.attention_bandwidth_efficiency or 1.0
-    total_us = (gpu.layer_fixed_us or 0.0) + size / (gpu.hbm_gb_s * reached) / 1e3
-    efficiency = size / (gpu.hbm_gb_s * (total_us - fixed_us)) / 1e3
-    changes = {"layer_fixed_us": fixed_us, "attention_bandwidth_efficiency": efficiency}
-    changed = machine.require_gpu().model_copy(update=changes)
-    return machine.model_copy(update={"gpu": changed})
+    a100 = get_machine("ktransformers-a100").require("gpu")
+    size, gb_s = get_model("deepseek-v3").attention_weights * 2, a100.memory.gb_s
+    reached = a100.memory.attention_reached or 1.0
+    total_us = (a100.only("gpu").layer_us or 0.0) + size / (gb_s * reached) / 1e3
+    share = size / (gb_s * (total_us - fixed_us)) / 1e3
+    gpu = machine.require("gpu").with_part("gpu", layer_us=fixed_us)
+    return machine.with_devices(gpu.with_memory(attention_reached=share))
 
 
-def numa_of(machine: Machine) -> Numa:
-    """Return how the machine's sockets read; InputError if it has one memory only."""
-    numa = machine.require_cpu().numa
-    if numa is None:
-        raise InputError(f"machine {machine.name}: cpu.numa: is missing")
-    return numa
+def read_gb_s(machine: Machine, sockets: Sockets) -> float:
+    """Return what the sockets read together; InputError if the machine has one memory only."""
+    nodes = machine.nodes
+    link = None if len(nodes) < 2 else machine.between(nodes[0].id, nodes[1].id)
+    if link is None:
+        raise InputError(f"machine {machine.name}: links: there is none between two sockets")
+    if sockets == "one socket":
+        return cores_of(machine, "isolate").read_gb_s
+    if sockets == "oblivious":
+        return cores_of(machine, "interleaved").read_gb_s
+    if sockets == "oblivious, shared link":
+        return link.gb_s / (1 - 1 / len(nodes))
+    return cores_of(machine, "tensor-parallel").read_gb_s
 
 
 def crossover_tokens(machine: Machine, model: str, most: int = 64) -> int:
@@ -88,5 +82,6 @@ def crossover_tokens(machine: Machine, model: str, most: int = 64) -> int:
     return int(faster.max(initial=0))
 
 
-def _with_cpu(machine: Machine, cpu: Cpu) -> Machine:
-    return machine.model_copy(update={"cpu": cpu})
+def _with_kernel(node: Device, kernel: Kernel) -> Device:
+    own = next(one for one in node.only("cpu").kernels if one.name == kernel)
+    return node.with_part("cpu", kernels=(own.model_copy(update={"max_tokens": None}),))

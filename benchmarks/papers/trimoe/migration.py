@@ -21,8 +21,8 @@ def t15() -> Ours:
     """Return the time for four experts in ms."""
     machine, model = get_machine("trimoe"), get_model(LARGEST)
     memory = EXPERTS * dram_read_s(machine, model, "striped") * 1e3
-    link = transfer_s(machine, model, "dimm_link") * 1e3
-    links = EXPERTS * link / machine.dram.dimms
+    link = transfer_s(machine, model, machine.dimm_link) * 1e3
+    links = EXPERTS * link / machine.dimm_count
     return Ours(
         (memory,),
         "selected",

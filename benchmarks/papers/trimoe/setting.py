@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.rooms.planner import loads_of_workload
 from benchmarks.rooms.sim import Machine, ModelShape, Source, Workload, find, get_model
-from moeopt import get_machine
+from moeopt import get_machine, set_machine
 
 Loads = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class Setting:
         Layers that are run, each with a popularity of its own: independent repetitions.
     warm_up, steps
         Steps that the offline layout and the predictor see, and steps that count after them.
-    dimms, localized_gb_s
+    dimms, one_gb_s
         How many DIMMs with NDP, and what a host reads from one of them. One DDR5-4800 channel has
         38.4 GB/s: 8 of them are the 307.2 of Table 1, 4 ranks the 153.6 of an NDP unit.
     cpu_scale, ndp_scale
@@ -77,7 +77,7 @@ class Setting:
     warm_up: int = 8
     steps: int = 4
     dimms: int = 16
-    localized_gb_s: float = 38.4
+    one_gb_s: float = 38.4
     cpu_scale: float = 1.0
     ndp_scale: float = 1.0
     host_efficiency: float = 1.0
@@ -96,20 +96,15 @@ class Setting:
     def machine(self) -> Machine:
         """The machine of Table 1, with this setting's changes."""
         base = get_machine("trimoe")
-        cpu, ndp = base.require_cpu(), base.require_ndp()
-        points = tuple((x, y * self.cpu_scale) for x, y in cpu.tflops.points)
-        curve = cpu.tflops.model_copy(update={"points": points})
-        dram = {
-            "dimms": self.dimms,
-            "localized_gb_s": self.localized_gb_s,
-            "efficiency": self.host_efficiency,
+        changes = {
+            "dram.count": self.dimms,
+            "dram.one_gb_s": self.one_gb_s,
+            "dram.reached": self.host_efficiency,
         }
-        changed = {
-            "cpu": cpu.model_copy(update={"tflops": curve}),
-            "ndp": ndp.model_copy(update={"gflops": ndp.gflops * self.ndp_scale}),
-            "dram": base.dram.model_copy(update=dram),
-        }
-        return base.model_copy(update=changed)
+        changed = set_machine(base, changes).with_ndp_rate(self.ndp_scale)
+        host = changed.require("cpu")
+        kernels = host.only("cpu").scaled(self.cpu_scale).kernels
+        return changed.with_devices(host.with_part("cpu", kernels=kernels))
 
     @cached_property
     def shape(self) -> ModelShape:

@@ -30,7 +30,7 @@ def localized_bandwidth() -> Sweep:
         "Host bandwidth of one DIMM, GB/s",
         "38.4",
         "one DDR5-4800 channel; 8 x 38.4 = 307.2 and 4 x 38.4 = 153.6 as stated",
-        ((f"{gb_s:g}", {"localized_gb_s": gb_s}) for gb_s in (19.2, 38.4, 76.8)),
+        ((f"{gb_s:g}", {"one_gb_s": gb_s}) for gb_s in (19.2, 38.4, 76.8)),
         "19.2 is 307.2 / 16: localized experts are then nobody's but the NDP units'",
     )
 

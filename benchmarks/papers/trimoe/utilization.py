@@ -11,10 +11,10 @@ from benchmarks.papers.trimoe.ablation import LOADS
 from benchmarks.papers.trimoe.executed import run
 from benchmarks.papers.trimoe.setting import FEW, MEASURED_HOST_EFFICIENCY, MODELS, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
-from benchmarks.rooms.sim import Device, computation_s
+from benchmarks.rooms.sim import ComputeKind, computation_s
 from moeopt import simulate
 
-DEVICES: tuple[Device, ...] = ("gpu", "cpu", "ndp")
+DEVICES: tuple[ComputeKind, ...] = ("gpu", "cpu", "ndp")
 
 FIRST_DIMM = 2
 """The engine's resources are GPU, CPU and then the DIMMs."""
@@ -47,7 +47,7 @@ def t11() -> Ours:
 
 
 def _ours(
-    system: str, devices: tuple[Device, ...], note: str = "", optimum: str | None = None
+    system: str, devices: tuple[ComputeKind, ...], note: str = "", optimum: str | None = None
 ) -> Ours:
     settings = [Setting(m, samples=FEW, seed=SEEDS[0]) for m in MODELS]
     busy = [np.mean([run(system, s).busy[d] for s in settings]) for d in devices]
@@ -65,7 +65,7 @@ def _shares(values: Sequence[float | None]) -> str:
     return " / ".join("-" if value is None else f"{value:.2f}" for value in values)
 
 
-def _mean(system: str, device: Device, seed: int, efficiency: float = 1.0) -> float:
+def _mean(system: str, device: ComputeKind, seed: int, efficiency: float = 1.0) -> float:
     settings = (
         Setting(model, samples=FEW, seed=seed, host_efficiency=efficiency) for model in MODELS
     )
@@ -73,7 +73,7 @@ def _mean(system: str, device: Device, seed: int, efficiency: float = 1.0) -> fl
 
 
 @cache
-def computing(system: str, setting: Setting) -> dict[Device, float]:
+def computing(system: str, setting: Setting) -> dict[ComputeKind, float]:
     """Return the share of the time in which each device computes; NDP: mean of the DIMMs.
 
     From the engine's timeline: what every expert's tokens take on the device that ran it, without
@@ -82,7 +82,7 @@ def computing(system: str, setting: Setting) -> dict[Device, float]:
     plan = SYSTEMS[system](setting)
     counts = rows(setting)
     done = simulate(plan, setting.machine, setting.shape, counts[None], timeline=True)
-    seconds: dict[Device, float] = dict.fromkeys(DEVICES, 0.0)
+    seconds: dict[ComputeKind, float] = dict.fromkeys(DEVICES, 0.0)
     for bundle in () if done.timeline is None else done.timeline.bundles:
         if bundle.kind == "expert":
             device = DEVICES[min(int(np.min(bundle.resource)), FIRST_DIMM)]
@@ -90,5 +90,5 @@ def computing(system: str, setting: Setting) -> dict[Device, float]:
             took = computation_s(setting.machine, setting.shape, device, tokens)
             seconds[device] += float(took.sum())
     span = done.makespan_ns / 1e9
-    units: dict[Device, int] = {"gpu": 1, "cpu": 1, "ndp": setting.dimms}
+    units: dict[ComputeKind, int] = {"gpu": 1, "cpu": 1, "ndp": setting.dimms}
     return {device: seconds[device] / (span * units[device]) for device in DEVICES}

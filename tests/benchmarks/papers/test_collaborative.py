@@ -16,7 +16,7 @@ from benchmarks.papers.collaborative.baselines import (
     pre_gated_token_ns,
 )
 from benchmarks.papers.collaborative.systems import BASELINES, TOP_K, tokens_per_s
-from moeopt import Plan, simulate
+from moeopt import Plan, get_machine, simulate
 from tests.benchmarks.papers.nearness import SOFT, error_of, figure_of, value_of, without_traces
 from tests.real_traces import real_trace_file
 from tests.rooms.cache import Instance, Solution, best_uniform, objective
@@ -39,7 +39,7 @@ def instance(trace: Trace) -> Instance:
     """Return the cache problem of the small trace."""
     made = moeopt.generate(
         "cache",
-        machine=cached.machine(24),
+        machine=get_machine(cached.MACHINE),
         model=MODEL,
         trace=trace,
         slots=SLOTS,
@@ -250,7 +250,7 @@ def _run_ns(trace: Trace, instance: Instance, plan: Plan) -> int:
     times = Times(other_ns=(instance.other_ns,), to_host_ns=(instance.activation_ns,))
     ran = simulate(
         plan.model_copy(update={"times": times}),
-        cached.machine(24),
+        get_machine(cached.MACHINE),
         MODEL.model_copy(update={"layers": 4}),
         trace,
         quantum_ns=1,

@@ -8,7 +8,7 @@ from benchmarks.papers.ktransformers import anchor, charts, fiddler_layer, sweep
 from benchmarks.papers.ktransformers.step import PUBLISHED, counts, decode_step
 from benchmarks.papers.ktransformers.variants import (
     crossover_tokens,
-    numa_of,
+    read_gb_s,
     with_fixed_time,
     with_kernel,
     with_sockets,
@@ -115,7 +115,7 @@ def test_the_fixed_time_leaves_attention_of_deepseek_alone() -> None:
     for fixed in (0.0, 60.0, 200.0):
         changed = with_fixed_time(A100, fixed)
         assert attention_s(changed, shape) == pytest.approx(attention_s(A100, shape))
-        assert changed.gpu.layer_fixed_us == fixed
+        assert changed.require("gpu").only("gpu").layer_us == fixed
 
 
 def test_kernels_cross_at_four_tokens() -> None:
@@ -123,7 +123,7 @@ def test_kernels_cross_at_four_tokens() -> None:
     assert crossover_tokens(A100, "deepseek-v3") == 4
     tokens = np.arange(1, 65)
     rates = {
-        kernel: with_kernel(A100, kernel).require_cpu().rate_tflops(tokens)
+        kernel: with_kernel(A100, kernel).require("cpu").only("cpu").rate_tflops(tokens)
         for kernel in ("hybrid", "AMX", "AVX-512")
     }
     assert (rates["hybrid"] == np.maximum(rates["AMX"], rates["AVX-512"])).all()
@@ -133,13 +133,14 @@ def test_kernels_cross_at_four_tokens() -> None:
 def test_bandwidth_of_two_sockets_by_hand() -> None:
     """2 x 220; half of each socket's bytes at 220 and half at 125; half of all over 125."""
     read = {
-        sockets: numa_of(with_sockets(A100, sockets)).read_gb_s
+        sockets: sum(node.memory.read_gb_s for node in with_sockets(A100, sockets).nodes)
         for sockets in ("tensor-parallel", "one socket", "oblivious", "oblivious, shared link")
     }
     assert read["tensor-parallel"] == 440
     assert read["one socket"] == 220
     assert read["oblivious"] == pytest.approx(2 / (0.5 / 220 + 0.5 / 125))
     assert read["oblivious, shared link"] == 250
+    assert read == pytest.approx({sockets: read_gb_s(A100, sockets) for sockets in read})
 
 
 def test_fiddlers_layer_by_hand() -> None:

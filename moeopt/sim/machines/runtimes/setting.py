@@ -1,7 +1,7 @@
 """Settings of a runtime: where each layer's experts are computed, and what a token then reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -243,7 +243,11 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
         if kind == "latent":
             found["host_latent"] = score_ops / tops / 1e6
         else:
-            found["host_kv"] = kv_bytes / cores.local_gb_s / 1e3
+            # Where one node computes, too, costs were fitted with the rate of all memories.
+            local = (
+                replace(setting, numa="interleaved") if setting.numa == "one-computes" else setting
+            )
+            found["host_kv"] = kv_bytes / local.cores.local_gb_s / 1e3
     else:
         gpu_bytes = rest + float((1.0 - calls).sum()) * top_k * expert_bytes
         found["gpu_read"] = gpu_bytes / gpu_read_gb_s(machine) / 1e3

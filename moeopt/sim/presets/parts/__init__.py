@@ -125,6 +125,9 @@ def compose(name: str) -> Machine:
     for row, gpu in enumerate(gpus):
         sources |= _placed(gpu, f"gpu{row}")
     for node in nodes:
+        if node.memory.capacity_gib is not None:
+            said = f"assumed: a DIMM of {USUAL_DIMM_GIB} GiB on each channel"
+            sources[f"devices.{node.id}.memory.capacity_gib"] = said
         sources |= _placed(host, node.id)
     links = _links(gpus, host, nodes, sources)
     if not gpus:
