@@ -62,6 +62,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.sim.machines.runtimes.command": ("override", "ratio_of"),
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
+        "moeopt.sim.machines.runtimes.context": ("Context",),
         "moeopt.sim.machines.runtimes.flags": ("DATA as FLAGS", "VALUES", "read_line"),
         "moeopt.sim.machines.runtimes.memory": ("CACHE_TYPES",),
         "moeopt.sim.machines.runtimes.options": ("PredictOptions",),
