@@ -81,7 +81,6 @@ SHARED_NAMES = {
     "Labels",
     "Layer",
     "Limits",
-    "Links",
     "Loads",
     "Migration",
     "Migrations",

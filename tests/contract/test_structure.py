@@ -19,8 +19,8 @@ MOST_PARAMETERS = 8
 PRIVATE = re.compile(r"numba\.core|caching\._|dispatcher\.compile")
 """What other packages keep to themselves."""
 
-BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
-"""Parts of a problem found by a module's name."""
+BY_NAME = re.compile(r'find_spec\(|\.part\("(?!(?:gpu|cpu|ndp)")|getattr\(import_module\(f')
+"""Parts of a problem found by a module's name; what computes on a device is no such part."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -89,7 +89,7 @@ class TimeTable(Frozen):
     )
     source: str = about("machine, date and command of the measurement")
     threads: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = about(
-        "CPU threads that computed", absent="not stated", default=None
+        "CPU threads that computed", unit="threads", absent="not stated", default=None
     )
     bits_per_weight: Width | None = about(
         "width of the weights", unit="bits", absent="the model's own", default=None

@@ -46,7 +46,7 @@ class Link(LinkRate):
     kind: LinkKind = about("what it is: to a CXL device, and between sockets, as well")
 
 
-class Kernel(Frozen):
+class KernelRate(Frozen):
     """What a device reaches, by tokens per expert; used up to `max_tokens`, the main one always."""
 
     name: Name = about("its name, e.g. AMX, AVX-512", find="`lscpu`: Flags")
@@ -145,7 +145,7 @@ class Compute(Frozen):
     name: Name = about(
         "its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`, `lscpu`: Model name"
     )
-    kernels: Annotated[tuple[Kernel, ...], Field(min_length=1, max_length=17)] = about(
+    kernels: Annotated[tuple[KernelRate, ...], Field(min_length=1, max_length=17)] = about(
         "what it reaches; exactly one without `max_tokens`, the last, is the main one"
     )
     cores: Whole | None = about(
@@ -241,7 +241,7 @@ class Compute(Frozen):
 
     @field_validator("kernels")
     @classmethod
-    def _limits_rise(cls, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    def _limits_rise(cls, kernels: tuple[KernelRate, ...]) -> tuple[KernelRate, ...]:
         for row, kernel in enumerate(kernels[:-1]):
             if kernel.max_tokens is None:
                 raise field_error([row, "max_tokens"], "is missing: only the last has none")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
+from typing import TypeGuard
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject
@@ -35,7 +36,17 @@ DIMMS = {
     "localized_gb_s": "one_gb_s",
 }
 NDP = {"internal_gb_s": "internal_gb_s", "units": "units", "gflops_bits": "rate_bits"}
+NUMA = ("sockets", "local_gb_s", "cross_socket_gb_s", "placement")
+NODE = ("name", "cores", "bandwidth_gb_s", "capacity_gb")
+LINK = ("from", "to", "gb_s", "latency_us")
+KERNEL = ("name", "max_tokens", "tflops")
 PLAIN = ("name", "sync_us", "runtimes")
+
+MOST = 64
+"""As many GPUs, or nodes, a file of the first form could have."""
+
+LARGEST = 1e12
+"""Above this no number is shared out or scaled: it is refused under its new name."""
 
 
 def is_old(data: Mapping[str, object]) -> bool:
@@ -60,8 +71,11 @@ def converted(data: JsonObject, where: object) -> JsonObject:
 class _Conversion:
     def __init__(self, data: JsonObject, where: object) -> None:
         self._data, self._where = dict(data), where
-        sources = data.get("sources", {})
-        self._sources: dict[str, str] = dict(sources) if isinstance(sources, dict) else {}
+        self._sources: dict[str, str] = self._object("sources")
+        for path, said in self._sources.items():
+            if not isinstance(said, str):
+                reason = f"must be a string, not {said!r:.40}"
+                raise InputError(reason, where=where, field=f"sources.{path}")
         self._said: dict[str, str] = {}
         self._new: JsonObject = {"schema_version": 2}
 
@@ -96,10 +110,26 @@ class _Conversion:
         return found
 
     def _objects(self, key: str) -> list[JsonObject]:
-        found = self._data.get(key) or []
-        if not isinstance(found, list | tuple) or not all(isinstance(x, dict) for x in found):
-            raise InputError("must be a list of objects", where=self._where, field=key)
-        return list(found)
+        return self._rows(self._data.get(key), key)
+
+    def _rows(self, found: object, path: str, *known: str, most: int = 10_000) -> list[JsonObject]:
+        """Return a list of objects, of which each has known keys alone."""
+        rows = found or []
+        if not isinstance(rows, list | tuple) or not all(isinstance(x, dict) for x in rows):
+            raise InputError("must be a list of objects", where=self._where, field=path)
+        if len(rows) > most:
+            reason = f"must be at most {most}, not {len(rows)}"
+            raise InputError(reason, where=self._where, field=path)
+        for row, one in enumerate(rows if known else ()):
+            self._check(one, f"{path}[{row}]", *known)
+        return list(rows)
+
+    def _count(self, value: object, path: str, most: int = 65536) -> int:
+        """Return a whole number from 1 on."""
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            reason = f"must be an integer from 1 to {most}, not {value!r:.40}"
+            raise InputError(reason, where=self._where, field=path)
+        return value
 
     def _need(self, path: str, of: JsonObject, key: str) -> object:
         if of.get(key) is None:
@@ -129,7 +159,7 @@ class _Conversion:
                 raise InputError("is not a known key", where=self._where, field=f"{path}.{key}")
 
     def _gpus(self) -> list[JsonObject]:
-        several = self._objects("gpus")
+        several = self._rows(self._data.get("gpus"), "gpus", most=MOST)
         first = self._object("gpu")
         paths = [f"gpus[{row}]" for row in range(len(several))] or ["gpu"] * bool(first)
         return [
@@ -145,6 +175,9 @@ class _Conversion:
         compute: JsonObject = {"kind": "gpu"}
         self._fields(GPU, gpu, path, f"{base}.gpu", compute)
         used, peak = self._need(path, gpu, "utilization"), self._need(path, gpu, "peak_tflops")
+        if not _is_number(peak):
+            reason = f"must be a number, not {peak!r:.40}"
+            raise InputError(reason, where=self._where, field=f"{path}.peak_tflops")
         curve = self._scaled(used, peak, f"{path}.utilization", most=1)
         kernels = [{"name": "main", "tflops": curve}]
         self._move(f"{path}.utilization", f"{base}.gpu.kernels", kernels, compute)
@@ -154,6 +187,7 @@ class _Conversion:
         """Return a curve with its values so many times as large."""
         if not isinstance(curve, dict) or not isinstance(share, int | float):
             raise InputError("must be a curve", where=self._where, field=path)
+        self._check(curve, path, "scale", "points")
         points = curve.get("points")
         try:
             for _, value in points or []:
@@ -161,7 +195,7 @@ class _Conversion:
                     reason = f"must be a fraction of peak_tflops, at most {most}, not {value:g}"
                     raise InputError(reason, where=self._where, field=path)
             return {**curve, "points": [[x, y * share] for x, y in points or []]}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError("must be a curve", where=self._where, field=path) from None
 
     def _hosts(self) -> list[JsonObject]:
@@ -179,8 +213,11 @@ class _Conversion:
             raise InputError(reason, where=self._where, field="links.cxl")
         if not cpu and not ndp and not self._data.get("gpu") and not self._data.get("gpus"):
             raise InputError("is missing", where=self._where, field="cpu")
-        nodes, numa = self._objects("nodes"), self._object("numa", cpu)
-        count = max(1, len(nodes)) if nodes else int(numa.get("sockets") or 1)
+        nodes = self._rows(self._data.get("nodes"), "nodes", *NODE, most=MOST)
+        numa = self._object("numa", cpu)
+        self._check(numa, "cpu.numa", *NUMA)
+        sockets = self._count(numa.get("sockets") or 1, "cpu.numa.sockets", MOST)
+        count = len(nodes) or sockets
         names = [f"cxl{row}" if cxl else f"numa{row}" for row in range(count)]
         return [
             self._host(name, row, count, dram, cpu, ndp, numa, nodes)
@@ -208,7 +245,7 @@ class _Conversion:
                 if isinstance(dimms.get(key), int):
                     dimms[key] = _part(int(dimms[key]), count, row)
             for key in ("capacity_gib", "gb_s"):
-                if isinstance(memory.get(key), int | float):
+                if _is_number(memory.get(key)):
                     memory[key] = memory[key] / count
         links = self._data.get("links")
         if isinstance(links, dict) and isinstance(links.get("dimm_link"), dict):
@@ -241,16 +278,20 @@ class _Conversion:
             one = re.fullmatch(rf"{count} x (.+?)(, \d+ cores each)?", compute["name"])
             compute["name"] = one[1] if one else compute["name"]
         threads, share = cpu.get("threads"), 1.0 / count
-        own = None if threads is None else _part(int(threads), count, row)
+        own = None if threads is None else _part(self._count(threads, "cpu.threads"), count, row)
         if nodes:
-            own = int(nodes[row].get("cores") or 1)
-            total = sum(int(node.get("cores") or 1) for node in nodes)
-            share = own / total
+            cores = [
+                self._count(node.get("cores"), f"nodes[{number}].cores")
+                for number, node in enumerate(nodes)
+            ]
+            own, share = cores[row], cores[row] / sum(cores)
         if own is not None:
             self._move("nodes" if nodes else "cpu.threads", f"{base}.cpu.cores", own, compute)
         kernels = [
             {**few, "tflops": self._scaled(few.get("tflops"), share, "cpu.few_token_kernels")}
-            for few in cpu.get("few_token_kernels") or []
+            for few in self._rows(
+                cpu.get("few_token_kernels"), "cpu.few_token_kernels", *KERNEL, most=16
+            )
         ]
         main = self._scaled(self._need("cpu", cpu, "tflops"), share, "cpu.tflops")
         kernels.append({"name": cpu.get("kernel") or "main", "tflops": main})
@@ -268,7 +309,7 @@ class _Conversion:
                 self._move("nodes", f"{base}.memory.capacity_gib", held, memory)
         elif rate is None and numa:
             rate, path = numa.get("local_gb_s"), "cpu.numa.local_gb_s"
-        elif isinstance(rate, int | float):
+        elif _is_number(rate):
             rate = rate / count
         if rate is not None and rate != memory.get("gb_s"):
             self._move(path, f"{base}.memory.measured_gb_s", rate, memory)
@@ -280,7 +321,7 @@ class _Conversion:
         compute: JsonObject = {"kind": "ndp", "name": "NDP units"}
         self._fields(NDP, ndp, "ndp", f"{base}.ndp", compute)
         gflops = self._need("ndp", ndp, "gflops")
-        if not isinstance(gflops, int | float):
+        if not _is_number(gflops):
             raise InputError(
                 f"must be a number, not {gflops!r:.40}", where=self._where, field="ndp.gflops"
             )
@@ -291,6 +332,8 @@ class _Conversion:
 
     def _unified(self, gpu: JsonObject, host: JsonObject) -> JsonObject:
         """Return one memory with a GPU and a CPU."""
+        if not any(compute["kind"] == "cpu" for compute in host["computes"]):
+            raise InputError("is missing", where=self._where, field="cpu")
         memory, limit = dict(gpu["memory"]), gpu["memory"].get("capacity_gib")
         whole = host["memory"].get("capacity_gib")
         compute = dict(gpu["computes"][0])
@@ -300,7 +343,7 @@ class _Conversion:
                 compute["most_gib"] = limit
         cpu = dict(host["computes"][0])
         rate = host["memory"].get("measured_gb_s")
-        if rate is not None and rate < memory.get("gb_s", 0):
+        if _is_number(rate) and _is_number(memory.get("gb_s")) and rate < memory["gb_s"]:
             cpu["most_gb_s"] = rate
         renamed = {
             "devices.gpu0.memory.capacity_gib": "devices.soc0.gpu.most_gib"
@@ -327,7 +370,7 @@ class _Conversion:
             given = given.get("between")
         between: dict[frozenset[str], JsonObject] = {}
         named = {str(node.get("name")): host["id"] for node, host in self._named(hosts)}
-        for row, link in enumerate(given or []):
+        for row, link in enumerate(self._rows(given, "links", *LINK)):
             said = [str(link.get(end)) for end in ("from", "to")]
             found = [named.get(end, end) for end in said]
             between[frozenset(found)] = {"row": row, **link}
@@ -383,12 +426,17 @@ class _Conversion:
         host = next((d["id"] for d in devices if not str(d["id"]).startswith("gpu")), "numa0")
         at = {"gpu": [gpu, "gpu"], "cpu": [host, "cpu"], "ndp": [host, "ndp"]}
         at |= {"pcie": [gpu, host]}
-        if kind not in at:
+        if str(kind) not in at:
             known = " or ".join(at)
             raise InputError(
                 f"must be {known}, not {kind!r:.40}", where=self._where, field="time_tables.device"
             )
         return made | {"at": at[str(kind)]}
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= LARGEST
 
 
 def _part(whole: int, count: int, row: int) -> int:

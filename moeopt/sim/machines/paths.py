@@ -15,7 +15,7 @@ from moeopt.sim.machines.machine import (
     OF_KINDS,
     Compute,
     Dimms,
-    Kernel,
+    KernelRate,
     Kind,
     LinkRate,
     Machine,
@@ -62,7 +62,7 @@ def short_fields(kind: str) -> dict[str, tuple[type[BaseModel], str]]:
         for name in Compute.model_fields:
             if name != "kind" and kind in OF_KINDS.get(name, (kind,)):
                 found[name] = (Compute, f"{kind}.{name}")
-        found["tflops"] = (Kernel, f"{kind}.tflops")
+        found["tflops"] = (KernelRate, f"{kind}.tflops")
     if kind in ("gpu", "dram"):
         for name in Memory.model_fields:
             if name != "dimms" and not (kind == "dram" and name == "attention_reached"):

@@ -137,7 +137,7 @@ def test_llama_bench(tmp_path: Path) -> None:
     assert (gpu.n_cpu_moe, gpu.context, gpu.tokens_per_s, gpu.cpu_only) == (12, 320, 88.5, False)
     assert cpu.cpu_only
     machine = get_machine("rtx4090+epyc-9004")
-    assert cpu.on(machine).machine.gpu is None
+    assert cpu.on(machine).machine.gpus == ()
     assert sum(gpu.on(machine).host_calls) == 12
 
 
@@ -147,7 +147,7 @@ def test_what_llama_bench_really_wrote(root: Path) -> None:
     points = read_measurements(file, model="qwen3-30b-a3b", bits="Q8_0")
     assert {point.threads for point in points} == {1, 2}
     assert all(point.cpu_only for point in points)
-    two = moeopt.set_machine(get_machine("ryzen-am5"), {"cpu.threads": 2})
+    two = moeopt.set_machine(get_machine("ryzen-am5"), {"cpu.cores": 2})
     kept = calibrate(two, points).residuals
     assert 2 <= len(kept) < len(points)
     assert {left.measurement.threads for left in kept} == {2}

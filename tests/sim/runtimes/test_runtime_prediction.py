@@ -63,7 +63,7 @@ def test_more_never_makes_it_slower(machine: Machine, runtime: str) -> None:
     assert speed(cpu=19) > base
     assert speed(bits=4) > base
     assert speed(context=100) > base
-    for field in ("cpu.bandwidth_gb_s", "gpu.hbm_gb_s"):
+    for field in ("dram.measured_gb_s", "dram.gb_s", "gpu.gb_s"):
         assert speed(at=moeopt.set_machine(machine, {field: 2000})) > base
 
 
@@ -72,7 +72,7 @@ def test_more_never_makes_it_slower(machine: Machine, runtime: str) -> None:
 def test_the_engine_takes_as_long(machine: Machine, name: str, blocks: int) -> None:
     """The same layers on the CPU, executed; the engine overlaps shared experts with the CPU's."""
     model = at_bits(get_model(name), "Q4_K_M")
-    machine = moeopt.set_machine(machine, {"gpu.hbm_gb": 200})
+    machine = moeopt.set_machine(machine, {"gpu.capacity_gib": 200})
     run = as_run(machine, model, get_runtime("llama.cpp"))
     experts, layers = model.routed_experts, model.moe_layers
     plan = Plan(
@@ -135,7 +135,7 @@ def test_command_lines_are_complete(machine: Machine) -> None:
 
 def test_what_cannot_fit_is_refused(machine: Machine) -> None:
     """Missing MiB and the nearest quantisation that fits; a tight host is warned of."""
-    small = moeopt.set_machine(machine, {"dram.capacity_gb": 384})
+    small = moeopt.set_machine(machine, {"dram.capacity_gib": 384})
     with pytest.raises(
         moeopt.InfeasibleError, match=r"MiB more than the .*; it fits with --bits"
     ) as caught:
@@ -145,7 +145,7 @@ def test_what_cannot_fit_is_refused(machine: Machine) -> None:
         moeopt.predict(machine, "qwen3-30b-a3b", bits=16, n_cpu_moe=0)
     fits = str(caught.value).rpartition("--bits ")[2]
     assert moeopt.predict(small, "deepseek-v3", bits=fits).notes == ()
-    close = moeopt.set_machine(machine, {"dram.capacity_gb": 50})
+    close = moeopt.set_machine(machine, {"dram.capacity_gib": 50})
     tight = moeopt.predict(close, "glm-4.5-air", bits="Q4_K_M", n_cpu_moe=36)
     assert "host memory" in tight.notes[0]
 

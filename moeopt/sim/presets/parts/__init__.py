@@ -8,7 +8,7 @@ from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.machine import Device, Link, LinkKind, Machine
 from moeopt.sim.presets.parts.called import gpu_called as gpu_called
 from moeopt.sim.presets.parts.called import host_called as host_called
-from moeopt.sim.presets.parts.known import GpuPart, HostPart, Part
+from moeopt.sim.presets.parts.known import GpuPart, HostPart, SoldPart
 from moeopt.sim.presets.parts.known import gpu_names as gpu_names
 from moeopt.sim.presets.parts.known import gpu_part as gpu_part
 from moeopt.sim.presets.parts.known import host_names as host_names
@@ -141,7 +141,7 @@ def _counted(part: str) -> tuple[int, str]:
     return (int(found[1]), found[2]) if found else (1, part)
 
 
-def _placed(part: Part, name: str) -> dict[str, str]:
+def _placed(part: SoldPart, name: str) -> dict[str, str]:
     """Return the sources of a part as a device of a machine."""
     return {
         f"devices.{name}.{path}": said

@@ -13,7 +13,7 @@ from moeopt.sim.machines.machine import Compute, Device, Memory, Positive
 FOLDER = Path(__file__).parent
 
 
-class Part(Frozen):
+class SoldPart(Frozen):
     """A memory with what computes on it, as sold, and what its link carries at most.
 
     Attributes
@@ -29,7 +29,7 @@ class Part(Frozen):
     sources: dict[str, str]
 
 
-class GpuPart(Part):
+class GpuPart(SoldPart):
     """A GPU as sold.
 
     Attributes
@@ -49,7 +49,7 @@ class GpuPart(Part):
         return Device(id=name, memory=self.memory, computes=(self.gpu,))
 
 
-class HostPart(Part):
+class HostPart(SoldPart):
     """A CPU with all its memory channels filled; `pattern` is found in what lscpu calls it."""
 
     cpu: Compute
