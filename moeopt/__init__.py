@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from moeopt.core.futures import Futures as Futures
     from moeopt.core.json_files import save as save
     from moeopt.exporters.run import export as export
-    from moeopt.planner.planned import plan as plan
+    from moeopt.planner.any_machine import plan as plan
+    from moeopt.planner.any_machine import predict as predict
     from moeopt.planner.simulate import simulate as simulate
     from moeopt.problems import balance as balance
     from moeopt.problems import bitwidth as bitwidth
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from moeopt.sim.machines.edit import set_machine as set_machine
     from moeopt.sim.machines.runtimes.calibration import calibrate as calibrate
     from moeopt.sim.machines.runtimes.measurements import read_measurements as read_measurements
-    from moeopt.sim.machines.runtimes.predict import predict as predict
     from moeopt.sim.plan import Plan as Plan
     from moeopt.sim.plan import load_plan as load_plan
     from moeopt.sim.presets import get_machine as get_machine
@@ -121,11 +121,10 @@ _PUBLIC = {
     "moeopt.problems.execute": ("event_graph",),
     "moeopt.planner.simulate": ("simulate",),
     "moeopt.exporters.run": ("export",),
-    "moeopt.planner.planned": ("plan",),
+    "moeopt.planner.any_machine": ("plan", "predict"),
     "moeopt.sim.presets": ("get_machine",),
     "moeopt.sim.machines.detect": ("detect_machine",),
     "moeopt.sim.machines.edit": ("set_machine",),
-    "moeopt.sim.machines.runtimes.predict": ("predict",),
     "moeopt.sim.machines.runtimes.calibration": ("calibrate",),
     "moeopt.sim.machines.runtimes.measurements": ("read_measurements",),
     "moeopt.sim.plan": ("Plan", "load_plan"),

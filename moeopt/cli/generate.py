@@ -1,5 +1,6 @@
 """``moeopt generate PROBLEM``: make instances; one subcommand per problem with its options."""
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -72,7 +73,12 @@ class GenerateOptions(Options):
     )
 
 
-SMALLER = {"cache": " --tokens 20", "joint": " --steps 2 --kv-bits 16,8", "placement": " --steps 2"}
+SMALLER = {
+    "cache": " --tokens 20",
+    "deferral": " --batch 4",
+    "joint": " --steps 2 --kv-bits 16,8",
+    "placement": " --steps 2",
+}
 """Further options of examples, so that they end at once."""
 
 
@@ -116,8 +122,11 @@ def __getattr__(problem: str) -> "Callable[..., int] | App":
         kind = Annotated[kind, human(name, kind)]
         own.append(keyword(name, kind, Parameter(help=about, group=group("Options")), default))
     function = partial(_generate, problem)
-    if not get_problem(problem).machine_parts:
+    if not get_problem(problem).machine_parts:  # nothing is read of one: there is no such option
         function = partial(_generate, problem, machine=None)
+        whole = inspect.signature(function, eval_str=True)
+        rest = [one for one in whole.parameters.values() if one.name != "machine"]
+        function.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]
     return command(function, own)
 
 
@@ -131,6 +140,7 @@ def _generate(
     as_json: Json = False,
 ) -> int:
     from moeopt.core.json_files import check_folder, to_json
+    from moeopt.problems.generate import refuse_unfelt
     from moeopt.sim.presets import get_model
     from moeopt.sim.traces.count_sample import UNKNOWN
 
@@ -158,7 +168,16 @@ def _generate(
             raise InputError(needed, field=flag)
     written: list[tuple[Path, InstanceEnvelope, dict[str, int]]] = []
     instance: InstanceEnvelope | None = None
+    source_of: dict[str, Any] = {
+        "model": shape,
+        "trace": trace,
+        "workload": options.workload,
+        "counts": counts,
+    }
     for chosen in choices:
+        own = {name: value for name, value in (more | chosen).items() if name != "later"}
+        twin = 0 if later_out is None else more.get("later") or 1
+        refuse_unfelt(problem, **source_of, seed=options.seed, later=twin, options=own)
         name = options.name and "-".join([options.name, *_said(chosen if several else {})])
         made = _made(problem, given | chosen | {"name": name}, counts, later_out is not None)
         instance = made[0]

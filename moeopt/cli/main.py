@@ -28,7 +28,7 @@ from moeopt.cli.help import PlainHelp
 from moeopt.cli.options import BAD_INPUT, DONE, INTERRUPTED, NO_SOLUTION, group, print_error
 from moeopt.core.errors import InputError, MoeoptError, MoeoptWarning
 from moeopt.core.native_output import drop_native_stdout
-from moeopt.core.signals import STOPPING
+from moeopt.core.signals import STOPPING, interrupts_kept
 from moeopt.core.wording import TerminalStream, meant, shown, suggested
 
 TESTED_ORTOOLS = ("9.15",)
@@ -185,7 +185,8 @@ def run_app(app: App, argv: Sequence[str]) -> int:
     """Run an application and return its exit code; errors are one line on stderr."""
     words = list(argv)
     try:
-        code = app(words, exit_on_error=False, print_error=False)
+        with interrupts_kept():
+            code = app(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except MoeoptError as error:
         return _fail(str(error), error.exit_code)

@@ -80,6 +80,7 @@ def plan_command(
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save
+    from moeopt.planner.any_machine import check_options, has_several, refuse_searches
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 
     if out is not None:  # before anything is solved for nothing
@@ -90,28 +91,23 @@ def plan_command(
     given: dict[str, object] = {"trace": trace, "counts": counts, "where": where}
     given |= {"workload": workload, "export": export}
     given |= {"pareto": pareto, "picture": picture, "points": points != POINTS}
-    asked = [*(name for name, value in given.items() if value), *options.for_experts]
-    if len(owned.gpus) > 1 or len(owned.nodes) > 1:
-        if asked:
-            have = f"{owned.name} has several, over which whole layers are split"
-            raise InputError(f"needs one GPU and one node; {have}", field=flag_of(asked[0]))
-        _refuse_searches(options)
+    said = [name for name, value in given.items() if value]
+    check_options(owned, options, several, said, flag_of)
+    if has_several(owned):
         return _plan_split(owned, model, options, several, out, as_json)
-    for name, value in vars(several).items():
-        if value != getattr(SeveralOptions, name):
-            raise InputError(
-                f"{flag_of(name)}: needs several GPUs or nodes; {owned.name} has one each"
-            )
     _check_front(pareto, points, picture)
-    if not asked and options.runtime in (None, *WITH_GRAPH):
-        _refuse_searches(options)
+    if not (said or options.for_experts) and options.runtime in (None, *WITH_GRAPH):
+        for name in options.for_limits:
+            raise InputError("has no effect: nothing is searched for", field=flag_of(name))
+        refuse_searches(options, flag_of)
         return _plan_layers(owned, model, options, out, as_json)
     from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
+    from moeopt.planner.planned import plan
 
     with solving(f"planning {model} on {machine}", "placement"):
-        planned = moeopt.plan(
+        planned = plan(
             owned,
             model,
             trace,
@@ -136,13 +132,6 @@ def plan_command(
     return 0
 
 
-def _refuse_searches(options: PlanOptions) -> None:
-    """Refuse what a plan of whole layers would not feel."""
-    for name in options.for_searches:
-        reason = "has no effect on whole layers, which one exact method places from times alone"
-        raise InputError(reason, field=flag_of(name))
-
-
 def _plan_split(
     machine: "Machine",
     model: str,
@@ -154,18 +143,12 @@ def _plan_split(
     """Plan for several GPUs or nodes; `out` gets the solution of problem `split`."""
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import save
-    from moeopt.planner.split import plan_split, split_page, wished
-    from moeopt.sim.presets import get_model
+    from moeopt.planner.any_machine import plan as plan_any
+    from moeopt.planner.split import SplitPlan, split_page
 
     with solving(f"planning {model} on {machine.name}", "split"):
-        plan = plan_split(
-            machine,
-            get_model(model),
-            wished(options, several),
-            **options.whole_limit,
-            path=several.path,
-            backend=several.backend,
-        )
+        plan = plan_any(machine, model, options=options, several=several)
+    assert isinstance(plan, SplitPlan)  # noqa: S101
     if out is not None:
         save(plan.solution, out)
     print_json(plan.to_dict()) if as_json else print(split_page(plan))

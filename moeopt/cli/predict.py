@@ -1,6 +1,5 @@
 """``moeopt predict``: tokens per second of a runtime on a machine, with an interval."""
 
-import shlex
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -13,7 +12,6 @@ from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
 if TYPE_CHECKING:
-    from moeopt.planner.split import SplitPlan
     from moeopt.sim.machines.runtimes.predict import Prediction
 
 
@@ -38,8 +36,8 @@ def predict_command(
         str | None,
         Parameter(
             allow_leading_hyphen=True,
-            help="Instead: a command line's flags, -ts, -ot, --n-cpu-moe, -sm, -ngl, -c, -ctk, -ub,"
-            " --numa; default with several GPUs or nodes: the runtime's own fit.",
+            help="Instead: a command line of llama.cpp; flags are read as it reads them, and what"
+            " is not predicted is said; default with several GPUs or nodes: the runtime's own fit.",
         ),
     ] = None,
     as_json: Json = False,
@@ -48,6 +46,7 @@ def predict_command(
 
     Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
     """
+    import moeopt
     from moeopt.planner.split import split_page
     from moeopt.sim.machines.runtimes.predict import Prediction
     from moeopt.sim.plan import load_plan
@@ -63,7 +62,8 @@ def predict_command(
     widths: list[str | None] = [*bits] if bits else [None]
     if len(machine) * len(widths) > 1:
         return _table(machine, model, widths, wanted, flags, as_json)
-    found = _one(machine[0], model, replace(wanted, bits=widths[0]), flags)
+    asked = replace(wanted, bits=widths[0])
+    found = moeopt.predict(machine[0], model, flags=flags, options=asked)
     if as_json:
         print_json(found.to_dict())
     elif isinstance(found, Prediction):
@@ -72,25 +72,6 @@ def predict_command(
         print(split_page(found))
     warn(*found.notes)
     return 0
-
-
-def _one(
-    machine: str, model: str, wanted: PredictOptions, flags: str | None
-) -> "Prediction | SplitPlan":
-    """Predict one machine; with several GPUs or nodes, or by flags, as a split."""
-    from moeopt.planner.split import predict_wanted
-    from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
-    from moeopt.sim.machines.runtimes.predict import predict, with_gpus
-    from moeopt.sim.presets import get_machine
-
-    owned = with_gpus(get_machine(machine), wanted.gpus)
-    several = len(owned.gpus) > 1 or len(owned.nodes) > 1
-    by_experts = wanted.plan is not None or wanted.gpu_experts is not None
-    if by_experts and flags is not None:
-        raise InputError("not with --plan or --gpu-experts", field="--flags")
-    if flags is None and (by_experts or not several or wanted.runtime not in WITH_GRAPH):
-        return predict(owned, model, options=replace(wanted, gpus=None))
-    return predict_wanted(owned, model, wanted, None if flags is None else shlex.split(flags))
 
 
 def _table(
@@ -102,6 +83,9 @@ def _table(
     as_json: bool,
 ) -> int:
     """Print a row for every machine and quantisation; 3 if none of them fits."""
+    import moeopt
+
+    notes: dict[str, None] = {}
     fitting, prompts = 0, wanted.prompt is not None
     if not as_json:
         more = f" {'prompt/s':>9}" if prompts else ""
@@ -110,11 +94,13 @@ def _table(
     for machine, bits in product(machines, widths):
         data: dict[str, object]
         try:
-            found = _one(machine, model, replace(wanted, bits=bits), flags)
+            asked = replace(wanted, bits=bits)
+            found = moeopt.predict(machine, model, flags=flags, options=asked)
         except InfeasibleError as error:
             data, text = {"error": str(error)}, f"does not fit: {error}"
         else:
             fitting += 1
+            notes |= dict.fromkeys(found.notes if flags is not None else ())
             blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
             within = f"{found.low:g} to {found.high:g}"
             more = f" {found.prompt_tokens_per_s:9g}" if prompts else ""
@@ -122,19 +108,22 @@ def _table(
             text = f"{found.tokens_per_s:9g} {within:>17}{more} {blocks:>7}  {found.bottleneck}"
         row = {"machine": machine, "bits": bits} | data
         print_json(row) if as_json else print(f"{machine:32} {bits or '-':10} {text}")
+    warn(*notes)
     return 0 if fitting else 3
 
 
 def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str:
     """Return a prediction for people."""
+    from moeopt.sim.machines.runtimes.context import Context
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
     from moeopt.sim.machines.runtimes.predict import WORDS
 
+    context = Context(found.depth, found.context)
     shown = found.n_cpu_moe is not None and found.runtime in WITH_GRAPH
     where = f" --n-cpu-moe {found.n_cpu_moe}" if shown else ""
     width = "" if bits is None else f" at {bits}"
     lines = [
-        f"{model}{width} on {machine}, {found.runtime}{where}, {found.context} tokens of context:",
+        f"{model}{width} on {machine}, {found.runtime}{where}, {context.in_words()}:",
         f"  {found.tokens_per_s:g} tokens/s (80 %: {found.low:g} to {found.high:g})",
         f"  {found.expect}",
     ]

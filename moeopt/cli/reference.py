@@ -38,7 +38,8 @@ def _options(app: "App", name: str) -> Iterator[str]:
     if name == "generate":
         problems = [one for one in found if not one.startswith("-")]
         yield f"Problems: {', '.join(f'`{one}`' for one in problems)}. Every problem has"
-        yield "(`moeopt generate PROBLEM --help` shows the others, too):"
+        yield "(`moeopt generate PROBLEM --help` shows the others, too; all but those that"
+        yield "read nothing of a machine need `--machine`):"
         yield ""
         shared = [{one.name for one in _arguments(found[problem])} for problem in problems]
         everywhere = set.intersection(*shared)

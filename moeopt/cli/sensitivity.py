@@ -73,6 +73,8 @@ def sensitivity_command(
 
     if options.resume and options.store is None:
         raise InputError("needs --store, the file to go on with", field="--resume")
+    if options.traces is not None and not options.traces.is_dir():
+        raise InputError(f"{options.traces} is not a folder", field="--traces")
     with Store() as memory:
         if options.points is None:
             return _one_at_a_time(paths, options, options.store or memory)

@@ -171,6 +171,8 @@ def convert_command(
     from moeopt.sim.traces.files import load_trace
 
     trace = load_trace(source, format, top_k)
+    if top_k is not None and top_k != (own := trace.topk_ids.shape[2]):
+        raise InputError(f"has no effect: the file says that there are {own}", field="--top-k")
     line = _save(trace, out)
     if as_json:
         sizes = {"tokens": trace.tokens, "layers": trace.layers, "k": trace.topk_ids.shape[2]}

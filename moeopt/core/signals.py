@@ -102,6 +102,24 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Raise KeyboardInterrupt where native code made a SystemError of it.
+
+    A signal that comes while a kernel loads its code for other types is raised inside, and what
+    called the kernel only says that it "returned a result with an exception set".
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        raise KeyboardInterrupt from error
+
+
+@contextmanager
 def _listening(held: _Held, stop: Callable[[], None]) -> Iterator[None]:
     """Let a thread call `stop` when a signal comes that is held, until the block has ended."""
     heard, said = socket.socketpair()

@@ -79,6 +79,7 @@ def _with_misspelled(error: "ValidationError") -> list[tuple[Mapping[str, Any], 
     both, in the place of the second.
     """
     errors: list[Mapping[str, Any]] = [*error.errors(include_url=False)]
+    errors = [one for one in errors if not _is_of_items(one, errors)]
     extra = [one for one in errors if one["type"] == "extra_forbidden"][:MOST_FAULTS]
     found: list[tuple[Mapping[str, Any], str | None]] = []
     for one in errors:
@@ -94,6 +95,14 @@ def _with_misspelled(error: "ValidationError") -> list[tuple[Mapping[str, Any], 
             found.append((pair, key))
     twice = [id(pair) for pair, key in found if key is not None]
     return [(one, key) for one, key in found if key is not None or id(one) not in twice]
+
+
+def _is_of_items(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a list is too short only because none of its items is right."""
+    place = error["loc"]
+    return error["type"] == "too_short" and any(
+        len(one["loc"]) > len(place) and one["loc"][: len(place)] == place for one in errors
+    )
 
 
 def _keys(model: "type[BaseModel]", place: Sequence[str | int]) -> list[str]:

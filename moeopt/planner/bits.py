@@ -142,7 +142,7 @@ def model_at(
         others = min(average_bits, float(widths_of(None if bits is None else str(bits))[-1]))
     if others is not None:  # with an average the experts get widths of their own later
         model = model.quantized(model.bits, others)
-    return model if kv_bits is None else model.model_copy(update={"kv_bits": float(kv_bits)})
+    return model if kv_bits is None else model.with_kv_bits(kv_bits)
 
 
 def bits(request: Request, kept: Trace, share: float) -> Decision | None:

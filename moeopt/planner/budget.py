@@ -199,7 +199,7 @@ def _less(field: str, step: float) -> Option:
 def _kv_bits(request: Request) -> Iterator[Change]:
     for bits in NARROWER_KV:
         if bits < request.model.bits_of("kv"):
-            model = request.model.model_copy(update={"kv_bits": float(bits)})
+            model = request.model.with_kv_bits(bits)
             yield f"--kv-bits {bits}", replace(request, model=model)
 
 

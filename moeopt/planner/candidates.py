@@ -69,7 +69,7 @@ class Search:
     def __post_init__(self) -> None:
         """Decide the widths, and how much room there is."""
         r = self.request
-        self.times = times_of_model(r.machine, r.model, r.batch, r.context, r.quantum_ns)
+        self.times = times_of_model(r.machine, r.model, r.batch, r.cache.depth, r.quantum_ns)
         self.widths = bits.bits(r, self.part, 0.1)
         chosen = None if self.widths is None else self.widths.solved_as(Bits)
         steps = available(r, self.part)
@@ -203,8 +203,8 @@ def ways(
         kept,
         tokens=steps,
         slots=slots,
-        context=request.context,
-        reserved_gib=request.reserved_gib,
+        context=request.cache.depth,
+        reserved_gib=request.kept_gib,
         quantum_ns=request.quantum_ns,
     )
     held = [set(layer) for layer in resident]

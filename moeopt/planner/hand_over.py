@@ -10,7 +10,6 @@ from moeopt.exporters.target import Target
 from moeopt.exporters.targets import targets_of
 from moeopt.exporters.targets.ktransformers import deferral_flag
 from moeopt.sim.machines.runtimes.command import running
-from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT
 from moeopt.sim.traces.workload import Workload
 
 from .planned import Planned
@@ -21,8 +20,8 @@ def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
     request = planned.request
     how = running(request.machine, request.model, request.context)
     values: dict[str, OptionValue | None] = {
-        "context": max(how.context, LEAST_CONTEXT),
-        "cache_type": how.cache,
+        "context": how.context,
+        "cache_type": how.kv[0],
         "threads": how.threads,
         "sockets": how.pools,
     }

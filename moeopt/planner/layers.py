@@ -12,6 +12,7 @@ import numpy as np
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.logs import logger_of
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
     UBATCH,
@@ -121,6 +122,7 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
                     runtime=name,
                     kv_bits=width,
                     context=options.context,
+                    depth=options.depth,
                     ubatch=ubatch,
                     prompt=8192,
                 )
@@ -148,6 +150,7 @@ def _counting(
     off = sum(layer < (taken.n_cpu_moe or 0) for layer in model.moe_layers)
     share = 1.0 - off / len(model.moe_layers)
     profile, speeds, laws = get_runtime("ktransformers"), [], []
+    context = Context(taken.depth, taken.context)
     for name in names("workloads"):
         law = find("workloads", Workload, name)
         law = law.model_copy(update=ORDERLESS)
@@ -157,7 +160,7 @@ def _counting(
         hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
         calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
         calls_of = (calls,) * len(model.moe_layers)
-        setting = Setting(machine, model, calls_of, taken.context, profile.numa)
+        setting = Setting(machine, model, calls_of, context, profile.numa)
         speeds.append(of_setting(setting, profile).tokens_per_s)
         laws.append(name)
     return (min(speeds), max(speeds)), tuple(laws)
@@ -167,8 +170,8 @@ def page(found: LayerPlan) -> str:
     """Return a plan of whole layers for people."""
     taken = found.chosen
     lines = [
-        f"{found.model.name} on {found.machine}, {taken.runtime}, {taken.context} tokens of"
-        " context: no counts, so whole layers",
+        f"{found.model.name} on {found.machine}, {taken.runtime},"
+        f" {Context(taken.depth, taken.context).in_words()}: no counts, so whole layers",
         "  KV bits ubatch on CPU  tokens/s            80 %  prompt/s",
     ]
     for bits, ubatch, one in found.settings:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, tokens_of, whole_of
+from moeopt.sim.machines.runtimes.context import ContextOptions
 
 if TYPE_CHECKING:
     from moeopt.solvers.arguments import Asked
@@ -25,16 +26,18 @@ def _text(_: str, value: str | float) -> str:
     return str(value)
 
 
+OF_LIMITS = ("time_limit_s", "work_limit")
+"""Options that nothing feels where there is nothing to search for."""
+
 OF_SEARCHES = ("joint_time_s", "workers", "seed")
 """Options that whole layers do not feel: they are placed by one exact method, from times alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(Options):
+class PlanOptions(ContextOptions):
     """Options of `moeopt.plan` and of ``moeopt plan``."""
 
     batch: int = option(1, "Tokens in a step.", least=1)
-    context: int = option(512, "Tokens in each KV cache: 8192, 8k.", read=tokens_of)
     steps: int | None = option(
         None,
         "Most steps to decide on, and to hold out; default: 1000 and 500.",
@@ -157,13 +160,18 @@ class PlanOptions(Options):
     @property
     def for_experts(self) -> list[str]:
         """What is asked for that whole layers, placed from memory and times alone, cannot have."""
-        simple = ("context", "bits", "kv_bits", "runtime", "time_limit_s", "work_limit")
+        simple = ("context", "depth", "bits", "kv_bits", "runtime", *OF_LIMITS)
         return [name for name in self._given if name not in (*simple, *OF_SEARCHES)]
 
     @property
     def for_searches(self) -> list[str]:
         """What is asked for that only searches by loads feel."""
         return [name for name in self._given if name in OF_SEARCHES]
+
+    @property
+    def for_limits(self) -> list[str]:
+        """What is asked for that ends searches."""
+        return [name for name in self._given if name in OF_LIMITS]
 
     @property
     def _given(self) -> list[str]:

@@ -19,7 +19,7 @@ def page(planned: Planned) -> str:
 
 def _head(planned: Planned) -> Iterator[str]:
     r, steps = planned.request, planned.comparisons[0]
-    yield f"{r.model.name} on {r.machine.name}: batch {r.batch}, context {r.context}"
+    yield f"{r.model.name} on {r.machine.name}: batch {r.batch}, {r.cache.in_words()}"
     if isinstance(r.trace, Trace):
         checked = f"checked on {steps.later.steps} held-out ones"
         yield f"decided on {steps.kept.steps} steps of {r.trace.name}, {checked}"

@@ -16,7 +16,6 @@ from moeopt.sim.machines.runtimes.memory import (
     host_reserved_bytes,
     is_stated,
     kv_bits_of,
-    kv_bytes,
     reserved_bytes,
 )
 from moeopt.sim.models.model_shape import ModelShape
@@ -134,7 +133,8 @@ class Planned:
             "notes": list(self.notes),
             "expect": r.expect,
             "batch": r.batch,
-            "context": r.context,
+            "context": r.cache.allocated,
+            "depth": r.cache.depth,
             "average_bits": r.average_bits,
             "max_deferred": r.most_deferred,
             "removed_tokens": self.removed_tokens,
@@ -235,7 +235,7 @@ def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanO
     timed = priced(machine, model, asked.runtime)
     room, host = asked.reserved_gib, asked.host_reserved_gib
     known = vars(asked) | {
-        "reserved_gib": _reserved_gib(timed, model, asked) if room is None else room,
+        "reserved_gib": _reserved_gib(timed, model) if room is None else room,
         "host_reserved_gib": _host_reserved_gib(machine) if host is None else host,
         "bits": asked.bits if chosen_from else None,
     }
@@ -243,17 +243,13 @@ def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanO
     return Request(machine=timed.machine, model=model, trace=routing, **known)
 
 
-def _reserved_gib(timed: Priced, model: ModelShape, asked: PlanOptions) -> float:
+def _reserved_gib(timed: Priced, model: ModelShape) -> float:
     """Return what the GPU keeps free, so that its sum is that of `moeopt.predict`.
 
-    Context and buffers of the runtime and the least cache, less the embedding, which runtimes keep
-    in host memory and the problems count among what is dense.
+    What the runtime takes for itself and its buffers, less the embedding, which runtimes keep in
+    host memory and the problems count among what is dense.
     """
-    context = asked.context
-    own = model.layers * asked.batch * (model.kv_bytes(context) if context else 0)
-    extra = max(0, kv_bytes(model, context) - own)
-    buffers = buffer_bytes(model, timed.runtime)
-    kept = reserved_bytes(timed.machine, timed.runtime) + buffers + extra
+    kept = reserved_bytes(timed.machine, timed.runtime) + buffer_bytes(model, timed.runtime)
     return max(0.0, (kept - model.bytes_of("embedding")) / GIB)
 
 
@@ -342,7 +338,7 @@ def _barred(request: Request) -> tuple[str, ...]:
     """Return what of the machine is left out, and what the runtime cannot run, as notes."""
     said: tuple[str, ...] = ()
     if request.machine.taken_as_one is not None:
-        said += (f"{request.machine.taken_as_one}; moeopt.planner.split.plan_split has all",)
+        said += (f"{request.machine.taken_as_one}; moeopt.plan has all",)
     if request.runtime is not None and (
         request.average_bits is not None or request.quality_loss is not None
     ):

@@ -245,7 +245,9 @@ def compared(
     A runtime's own plan takes what that runtime takes, where times are of a runtime.
     """
     if default is not None and (own := request.timed_as(default.runtime)) is not request:
-        times = times_of_model(own.machine, own.model, own.batch, own.context, request.quantum_ns)
+        times = times_of_model(
+            own.machine, own.model, own.batch, own.cache.depth, request.quantum_ns
+        )
         request, plan = own, plan.model_copy(update={"times": times})
     kept, others = predicted(request, plan, loads), predicted(request, plan, later)
     return Comparison(plan, kept, others, not isinstance(request.trace, Trace), default)

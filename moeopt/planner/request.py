@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
+from moeopt.core.units import GIB
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.applied import priced, quantum_ns
-from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, kv_bytes
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import default_workload, find
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model, sample_trace
@@ -219,6 +220,21 @@ class Request(PlanOptions):
             return {"work_limit": share * self.work_limit, "workers": 1, "seed": self.seed}
         time_s = share * self.time_limit_s
         return {"time_limit_s": time_s, "workers": self.workers, "seed": self.seed}
+
+    @property
+    def spare_cache_bytes(self) -> int:
+        """Bytes of the KV cache that are allocated beside those of the tokens in it.
+
+        Problems count the tokens of every sequence; a runtime allocates one cache for all of them.
+        """
+        depth = self.cache.depth
+        used = self.model.layers * self.batch * (self.model.kv_bytes(depth) if depth else 0)
+        return max(0, kv_bytes(self.model, self.cache.allocated) - used)
+
+    @property
+    def kept_gib(self) -> float:
+        """GiB of GPU memory that problems keep free: what is reserved, and the spare cache."""
+        return self.reserved_gib + self.spare_cache_bytes / GIB
 
     @cached_property
     def quantum_ns(self) -> int:

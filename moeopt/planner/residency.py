@@ -36,9 +36,12 @@ Flags = NDArray[np.bool_]
 
 def memory(request: Request) -> dict[str, int]:
     """Return what the GPU's memory goes to, in bytes; see `memory_of`."""
-    return memory_of(
-        request.machine, request.model, request.batch, request.context, request.reserved_gib
-    )
+    depth, batch = request.cache.depth, request.batch
+    parts = memory_of(request.machine, request.model, batch, depth, request.kept_gib)
+    moved = min(request.spare_cache_bytes, parts["reserved"])
+    parts["reserved"] -= moved
+    parts["kv_cache"] += moved
+    return parts
 
 
 def whole_instance(
@@ -62,8 +65,8 @@ def whole_instance(
         kept,
         batch=request.batch,
         steps=steps,
-        context=request.context,
-        reserved_gib=request.reserved_gib,
+        context=request.cache.depth,
+        reserved_gib=request.kept_gib,
         quantum_ns=request.quantum_ns,
     )
     tokens = np.arange(kept.tokens)

@@ -4,37 +4,44 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import TypeVar
 
 from moeopt.core.envelope import validated
 from moeopt.core.errors import InfeasibleError, InputError, LimitError
 from moeopt.core.logs import logger_of
-from moeopt.core.units import MIB, tokens_of
+from moeopt.core.units import MIB
 from moeopt.exporters.targets.llama_cpp import (
     BACKENDS,
     CUDA,
     Shared,
-    flag_values,
+    fitted,
     read_split_flags,
     shared_by_ik,
     split_flags,
+    unfelt_overrides,
 )
 from moeopt.problems.generate import generate
 from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
+from moeopt.sim.machines.cores import cores_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
+from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH, Context
+from moeopt.sim.machines.runtimes.costs import costs_of
+from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
 from moeopt.sim.machines.runtimes.memory import (
-    LEAST_CONTEXT,
+    PLAIN_WIDTHS,
     ik_buffer_bytes,
     is_stated,
     kv_bits_of,
     unstated,
 )
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
+from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
+from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_model
@@ -46,6 +53,8 @@ from .options import PlanOptions, SeveralOptions
 logger = logger_of(__name__)
 
 S = 1e9
+
+N = TypeVar("N", bound=int | None)
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -71,6 +80,8 @@ class SplitPlan:
         What the machine could have more of -> by how much longer the best split then takes.
     command
         What runs it.
+    context
+        Tokens in the KV cache at which this is so, and how many it has room for.
     """
 
     instance: Instance
@@ -84,6 +95,7 @@ class SplitPlan:
     without: dict[str, float | None]
     larger: dict[str, float]
     command: str
+    context: Context
     notes: tuple[str, ...] = ()
 
     @property
@@ -93,6 +105,16 @@ class SplitPlan:
         layers = accumulate(home >= 0 for home in self.solution.attention)
         homes = zip(layers, self.solution.experts, strict=True)
         return len({layer for layer, home in homes if home >= 0 and hosts[home]})
+
+    def taken_bytes(self) -> list[int]:
+        """Return what each device's memory goes to, buffers included, in bytes."""
+        taken = {*self.solution.attention, *self.solution.experts}
+        return [
+            used + device.buffer * (number in taken)
+            for number, (device, used) in enumerate(
+                zip(self.instance.devices, used_bytes(self.instance, self.solution), strict=True)
+            )
+        ]
 
     @property
     def bottleneck(self) -> str:
@@ -108,12 +130,22 @@ class SplitPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        apart = ("instance", "solution", "notes")
-        return {name: value for name, value in vars(self).items() if name not in apart} | {
-            "attention": list(self.solution.attention),
-            "experts": list(self.solution.experts),
-            "devices": [device.model_dump() for device in self.instance.devices],
-        }
+        apart = ("instance", "solution", "notes", "context")
+        speed = Speed(
+            self.context.depth, self.tokens_per_s, self.low, self.high, self.prompt_tokens_per_s
+        )
+        named = {name: value for name, value in vars(self).items() if name not in apart}
+        used = zip(self.instance.devices, self.taken_bytes(), strict=True)
+        return (
+            named
+            | speeds_as_dict(self.context, speed)
+            | {
+                "memory_mib": {device.name: -(-size // MIB) for device, size in used},
+                "attention": list(self.solution.attention),
+                "experts": list(self.solution.experts),
+                "devices": [device.model_dump() for device in self.instance.devices],
+            }
+        )
 
 
 def plan_split(
@@ -148,6 +180,7 @@ def plan_split(
         raise InputError(
             f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
         )
+    machine = _threaded(machine, model, options, None)
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
@@ -203,6 +236,7 @@ def predict_split(
     options: Options,
     words: Sequence[str] | None = None,
     path: str | None = None,
+    said: Told | None = None,
 ) -> SplitPlan:
     """Predict what a command line does on a machine with several GPUs or nodes.
 
@@ -213,6 +247,8 @@ def predict_split(
     words
         Flags that say where layers and experts lie, as the runtime is given them; None: as it fits
         them itself (``--fit``).
+    said
+        What they say beside that, which `options` and the machine have: for the command.
 
     Raises
     ------
@@ -223,12 +259,9 @@ def predict_split(
     """
     instance = _instance(machine, model, options)
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
-    if words is None:
-        rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
-        found = PROBLEM.functions()[rule](instance)
-        if found is None:
-            raise InfeasibleError(_no_room(instance))
-    else:
+    used = list(range(len(gpus))) if words is None else None
+    notes: tuple[str, ...] = ()
+    if words is not None:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
         shared = _shared(instance, model, options)
         at, own = read_split_flags(words, model.layers, memory, model.nextn or 0, shared)
@@ -245,11 +278,20 @@ def predict_split(
             home = number.get(own[layer][tensor], instance.source)
             experts.append(home if row.experts_ns is not None else -1)
         found = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
-        if wrong := [said for rule, said in violations(instance, found) if rule != "SP-C4"]:
-            raise InfeasibleError(_too_full(instance, found) or wrong[0])
-    said = " ".join(words or ())
-    backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", said)), CUDA)
-    return _made(machine, model, options, instance, found, path, backend)
+        notes = tuple(unfelt_overrides(words, model, len(gpus)))
+        used = fitted(words, len(gpus)) if options.runtime == "llama.cpp" else None
+    if used is not None:
+        rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
+        fit = PROBLEM.functions()[rule](_with_gpus(instance, [gpus[row] for row in used]))
+        if fit is None:
+            raise InfeasibleError(_no_room(instance))
+        found = fit.model_copy(update={"instance": instance.name})
+    elif wrong := [why for rule, why in violations(instance, found) if rule != "SP-C4"]:
+        raise InfeasibleError(_too_full(instance, found) or wrong[0])
+    line = " ".join(words or ())
+    backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", line)), CUDA)
+    made = _made(machine, model, options, instance, found, path, backend, said)
+    return replace(made, notes=made.notes + (() if said is None else said.notes) + notes)
 
 
 def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared | None:
@@ -261,37 +303,126 @@ def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared |
 
 
 def predict_wanted(
-    machine: Machine, model: str, wanted: PredictOptions, words: Sequence[str] | None
+    machine: Machine, model: ModelShape | str, wanted: PredictOptions, words: Sequence[str] | None
 ) -> SplitPlan:
-    """Predict by the options of ``moeopt predict``; what `words` say of them counts more."""
+    """Predict by the options of ``moeopt predict``, and what `words` say beside them.
+
+    Raises
+    ------
+    InputError
+        If options and flags contradict each other, or a flag is none.
+    """
+    path, shape = wanted.path, get_model(model)
+    line = read_line(words or ())
+    said = told(line, shape, machine, wanted.runtime)
+    if words is not None:
+        said = replace(said, notes=said.notes + tuple(_unsaid(line, shape, wanted)))
+    words = _with_blocks(words, line, wanted.n_cpu_moe)
+    keys, values = _kv_widths(said, wanted)
+    shape = shape.with_kv_bits(keys, values)
+    ubatch = _agreed("--ubatch", wanted.ubatch, 512, "-ub", said.ubatch)
+    room = _agreed("--context", wanted.context, ALLOCATED, "-c", said.room)
+    slot = room if said.slot is None else said.slot
+    depth = min(DEPTH, slot) if wanted.depth is None else wanted.depth
+    if depth > slot:
+        why = f"a cache of -c {room}" if slot == room else f"a slot of -np: {slot} of -c {room}"
+        raise InputError(
+            f"must be at most {slot}, not {depth}: --flags ask for {why}", field="--depth"
+        )
     asked: dict[str, object] = {
         "bits": None if wanted.bits is None else str(wanted.bits),
-        "kv_bits": 16.0 if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits),
-        "context": wanted.context,
-        "room": max(wanted.context, LEAST_CONTEXT),
-        "ubatch": wanted.ubatch,
+        "kv_bits": keys if keys == values else None,
+        "context": depth,
+        "room": room,
+        "ubatch": ubatch,
         "runtime": wanted.runtime,
         "prompt_tokens": wanted.prompt or 0,
+        "numa": said.numa or "interleaved",
     }
-    if wanted.n_cpu_moe is not None:
-        words = [*(words or ()), "--n-cpu-moe", str(wanted.n_cpu_moe)]
     with validated(model=Options):
-        options = Options.model_validate(asked | told(words or ()))
-    path, shape = (model if model.endswith(".gguf") else None), get_model(model)
+        options = Options.model_validate(asked)
+    threads = _agreed("--threads", wanted.threads, None, "-t", said.threads)
+    machine = _threaded(machine, shape, options, threads)
     try:
-        return predict_split(machine, shape, options, words, path)
+        return predict_split(machine, shape, options, words, path, said)
     except InfeasibleError as error:
-        said = str(error)
-    raise InfeasibleError(f"{said}; {_nearest(machine, shape, options, words)}")
+        reason = str(error)
+    raise InfeasibleError(f"{reason}; {_nearest(machine, shape, options, words, said)}")
+
+
+def _unsaid(line: CommandLine, model: ModelShape, wanted: PredictOptions) -> Iterator[str]:
+    """Yield what is taken where a command line leaves a choice to the runtime."""
+    if "-c" not in line.given and wanted.context == ALLOCATED:
+        length = model.context_length
+        own = "the model's own length" if length is None else f"the model's own {length:,}"
+        if length != ALLOCATED:
+            yield f"--flags: no -c: {ALLOCATED:,} tokens are taken; the runtime would take {own}"
+    if "-ngl" not in line.given and wanted.runtime == "ik_llama.cpp":
+        yield "--flags: no -ngl: all layers are taken to be on the GPUs"
+
+
+def _with_blocks(
+    words: Sequence[str] | None, line: CommandLine, n_cpu_moe: int | None
+) -> Sequence[str] | None:
+    """Return a command line with ``--n-cpu-moe`` as the option of that name has it."""
+    if n_cpu_moe is None:
+        return words
+    for flag in line.flags:
+        if flag.name == "--cpu-moe" or (
+            flag.name == "--n-cpu-moe" and flag.value != f"{n_cpu_moe}"
+        ):
+            given = " ".join(flag.words)
+            raise InputError(f"is {n_cpu_moe}, but --flags say {given}", field="--n-cpu-moe")
+    return [*(words or ()), "--n-cpu-moe", str(n_cpu_moe)]
+
+
+def _threaded(
+    machine: Machine, model: ModelShape, options: Options, threads: int | None
+) -> Machine:
+    """Return the machine with as many cores as compute; flags may ask for more than there are."""
+    sized = model if options.bits is None else at_bits(model, options.bits)
+    cores = cores_of(machine, "interleaved").threads if machine.nodes else None
+    if threads is not None and cores is not None:
+        threads = min(threads, cores)
+    return threaded(machine, sized, get_runtime(options.runtime), threads)
+
+
+def _agreed(option: str, value: N, default: N, flag: str, said: N | None) -> N:
+    """Return what an option and a flag say; a default says nothing."""
+    if said is None or said == value:
+        return value
+    if value != default:
+        raise InputError(f"is {value}, but --flags say {flag} {said}", field=option)
+    return said
+
+
+def _kv_widths(said: Told, wanted: PredictOptions) -> tuple[float, float]:
+    """Return the bits of keys and values in the cache; llama.cpp has 16 for what nobody says."""
+    own = None if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits)
+    own = None if own is None else PLAIN_WIDTHS.get(own, own)
+    found = list[float]()
+    for flag, kind in zip(("-ctk", "-ctv"), said.kv, strict=True):
+        width = own or 16.0 if kind is None else kv_width(kind)
+        if own is not None and abs(width - own) > 0.01:
+            raise InputError(
+                f"is {wanted.kv_bits}, but --flags say {flag} {kind}", field="--kv-bits"
+            )
+        found.append(width)
+    return found[0], found[1]
 
 
 def _nearest(
-    machine: Machine, model: ModelShape, options: Options, words: Sequence[str] | None
+    machine: Machine,
+    model: ModelShape,
+    options: Options,
+    words: Sequence[str] | None,
+    said: Told | None = None,
 ) -> str:
     """Return the widest quantisation with which it fits, in words."""
     for name in narrower(model, options.bits, options.runtime):
         try:
-            predict_split(machine, model, options.model_copy(update={"bits": name}), words)
+            narrow = options.model_copy(update={"bits": name})
+            predict_split(machine, model, narrow, words, said=said)
         except InfeasibleError:
             continue
         return f"it fits with --bits {name}"
@@ -306,16 +437,17 @@ def _made(
     chosen: Solution,
     path: str | None,
     backend: str,
+    said: Told | None = None,
 ) -> SplitPlan:
-    """Return speeds and command line of a split."""
-    token_ns, prompt_ns = times_ns(instance, chosen)
+    """Return speeds and command line of a split; placed as was `said` where it has to be."""
+    token_ns, _ = times_ns(instance, chosen)
     sized = model if options.bits is None else at_bits(model, options.bits)
-    sized = sized.model_copy(update={"kv_bits": options.kv_bits})
+    sized = sized if options.kv_bits is None else sized.with_kv_bits(options.kv_bits)
     room = max(options.room, options.context)
-    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa)
+    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa, said)
     prompt = None
     if instance.prompt_weight:
-        prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
+        prompt = _prompt_speed(machine, model, options, chosen)
     profile = get_runtime(options.runtime)
     within = profile.interval(
         costs_of(machine, sized, profile)[1], _kind(machine, instance, chosen)
@@ -325,7 +457,7 @@ def _made(
         shared = _shared(instance, sized, options)
         placing = split_flags(instance, chosen, sized.nextn or 0, shared, backend)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
-        placing = []
+        placing = [] if said is None else list(said.placing)
     return SplitPlan(
         instance=instance,
         solution=chosen,
@@ -338,7 +470,40 @@ def _made(
         without={},
         larger={},
         command=command_line(sized, placing, how, path) if placing else "",
-        notes=not_read(sized.quantisation, options.runtime) + _unstated(machine, instance, chosen),
+        context=Context(options.context, room),
+        notes=not_read(sized.quantisation, options.runtime)
+        + _unstated(machine, instance, chosen)
+        + _no_flag(machine, options),
+    )
+
+
+def _prompt_speed(machine: Machine, model: ModelShape, options: Options, chosen: Solution) -> float:
+    """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
+
+    In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
+    cache holds when a token is decoded, which the instance is about, is another number.
+    """
+    prompt = options.prompt_tokens
+    tokens = min(prompt, options.ubatch)
+    changed = {"context": prompt, "ubatch": tokens, "prompt_tokens": tokens}
+    read = _instance(machine, model, options.model_copy(update=changed))
+    return tokens * S / times_ns(read, chosen)[1]
+
+
+def _no_flag(machine: Machine, options: Options) -> tuple[str, ...]:
+    """Return that no flag asks for how memory is taken to be spread, where that is so."""
+    if len(machine.nodes) < 2 or options.numa in NUMA:
+        return ()
+    how = {
+        "first-touch": "every thread must write first what it reads later",
+        "nodes": "it takes a runtime that computes on each node by itself",
+        "tensor-parallel": "it takes a runtime that slices every expert over the nodes",
+        "one-computes": "it is what Windows does by itself",
+        "mirrored": "it takes a build that keeps a copy of the weights on each node",
+    }
+    return (
+        f"--numa {options.numa}: {options.runtime} has no flag for it, so the command does not ask"
+        f" for it: {how[options.numa]}",
     )
 
 
@@ -379,32 +544,25 @@ def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
     yield "the host with twice the channels", machine.with_devices(*twice)
 
 
-def told(words: Sequence[str]) -> dict[str, object]:
-    """Return what a command line says of context, cache, ubatch and nodes: fields of `Options`."""
-    given, found = dict(flag_values(words)), dict[str, object]()
-    for flag, name in (("-c", "room"), ("-ub", "ubatch")):
-        if flag in given:
-            found[name] = tokens_of(flag, given[flag])
-    if "-ctk" in given:
-        found["kv_bits"] = kv_bits_of(given["-ctk"])
-    numa = {flag: name for name, flag in NUMA.items()}
-    if given.get("--numa") in numa:
-        found["numa"] = numa[given["--numa"]]
-    return found
-
-
 def wished(options: PlanOptions, several: SeveralOptions) -> Options:
     """Return what the generator of `split` is told by the options of a plan."""
     asked = {
         "bits": options.bits,
         "kv_bits": 16.0 if options.kv_bits is None else kv_bits_of(options.kv_bits),
-        "room": options.context,
-        "context": min(options.context, several.prompt_tokens + several.reply_tokens // 2),
+        "room": options.cache.allocated,
+        "context": _depth(options, several),
         "runtime": options.runtime or "llama.cpp",
     }
     named = ("ubatch", "numa", "prompt_tokens", "reply_tokens", "granularity")
     with validated(model=Options):
         return Options.model_validate(asked | {name: getattr(several, name) for name in named})
+
+
+def _depth(options: PlanOptions, several: SeveralOptions) -> int:
+    """Return how many tokens are in the cache: as asked for, or else halfway through a reply."""
+    if options.depth is not None or not several.prompt_tokens:
+        return options.cache.depth
+    return min(options.context, several.prompt_tokens + several.reply_tokens // 2)
 
 
 def split_page(plan: SplitPlan) -> str:
@@ -416,6 +574,7 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     instance, solution = plan.instance, plan.solution
     of = "tensors" if instance.by_tensor else "layers"
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
+    yield plan.context.in_words()
     yield ""
     speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
     if plan.prompt_tokens_per_s is not None:
@@ -428,16 +587,15 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
         yield f"proven: {proven}"
     yield ""
     yield f"{'device':10} {'attention':>10} {'experts':>8} {'MiB used':>10} {'of':>8}"
-    for number, (device, used) in enumerate(
-        zip(instance.devices, used_bytes(instance, solution), strict=True)
-    ):
+    for number, (device, used) in enumerate(zip(instance.devices, plan.taken_bytes(), strict=True)):
         attention, experts = solution.attention.count(number), solution.experts.count(number)
-        mib = (used + device.buffer * bool(attention or experts)) // MIB
+        mib = used // MIB
         total = device.capacity // MIB
         yield f"{device.name:10} {attention:10} {experts:8} {mib:10,} {total:8,}"
     yield ""
     of = "request" if instance.prompt_weight else "token"
-    yield f"time of a {of} against this plan's:"
+    if plan.others:
+        yield f"time of a {of} against this plan's:"
     for name, excess in plan.others.items():
         yield f"  {name}: {'finds no split that fits' if excess is None else f'{excess:+.1%}'}"
     for name, excess in plan.without.items():
@@ -456,6 +614,14 @@ def _instance(machine: Machine, model: ModelShape, options: Options) -> Instance
     made = generate("split", machine=machine, model=model, **options.model_dump())
     assert isinstance(made, Instance)  # noqa: S101
     return made
+
+
+def _with_gpus(instance: Instance, gpus: Sequence[int]) -> Instance:
+    """Return the instance in which nothing fits onto other GPUs."""
+    for number, device in enumerate(instance.devices):
+        if device.buffer and number not in gpus:
+            instance = _without(instance, number)
+    return instance
 
 
 def _without(instance: Instance, gpu: int) -> Instance:

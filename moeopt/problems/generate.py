@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning, expect
-from moeopt.core.problem import Phases
+from moeopt.core.problem import Phases, Stretch
 from moeopt.core.wording import input_error, meant, suggested
 from moeopt.problems.needs import check_needs
 from moeopt.problems.registry import get_problem
@@ -20,7 +20,7 @@ from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.source import ANY_MACHINE, Source
+from moeopt.sim.source import ANY_MACHINE, Source, check_felt
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
@@ -51,7 +51,7 @@ def generate(
         The problem's name.
     machine, model, workload
         Objects, names of presets (``moeopt list machines``) or JSON files. bitwidth and replication
-        need no machine.
+        need no machine: one that is given stands in the provenance and changes nothing else.
     trace
         A routing trace from `moeopt.load_trace`; either this, `workload` or `counts`.
     counts
@@ -189,6 +189,37 @@ def generate_twins(
         first |= {holdout.unseen: count}
     second = {holdout.first: said[holdout.first] + observed * spacing, holdout.length: count}
     return _made(problem, source, common | first), _made(problem, following, common | second)
+
+
+def refuse_unfelt(
+    problem: str,
+    *,
+    model: ModelShape,
+    trace: Trace | None,
+    workload: str | None,
+    counts: Counts | None,
+    seed: int,
+    later: int,
+    options: Mapping[str, object],
+) -> None:
+    """Refuse what was asked for and would change nothing; for people, not for sweeps over options.
+
+    Parameters
+    ----------
+    later
+        How many loads the second instance of `generate_twins` has at least; 0 without one.
+
+    Raises
+    ------
+    InputError
+        It names the option as on a command line, and says where it is felt.
+    """
+    read, holdout = _options(problem, options), get_problem(problem).holdout
+    if later and isinstance(holdout, Stretch):
+        longer = (getattr(read, holdout.length) or 0) + later
+        read = read.model_copy(update={holdout.length: longer})
+    any_machine, law = get_machine(ANY_MACHINE), _workload(workload)
+    check_felt(read, Source(any_machine, model, trace, law, counts, seed))
 
 
 def _quantum(problem: str, quantum_ns: int | None) -> int:

@@ -7,7 +7,7 @@ cannot be made again, never an error.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -92,6 +92,43 @@ class Source:
 
 ANY_MACHINE = "trimoe"
 """Stands in a source where no machine says anything of an instance."""
+
+
+class Where(NamedTuple):
+    """Where an option of a generator changes the instance; elsewhere it is refused.
+
+    Attributes
+    ----------
+    words
+        The condition.
+    holds
+        Whether it does: of the generator's options, and of the source.
+    """
+
+    words: str
+    holds: Callable[[Any, Source], bool]
+
+
+FeltWhere = Mapping[str, Where]
+"""Option, or field of a source -> where it is felt; what stands in none is felt everywhere."""
+
+
+def check_felt(options: Frozen, source: Source) -> None:
+    """Raise InputError for what was asked for and would change nothing.
+
+    `options` has its table as `felt_where`. A default asks for nothing.
+    """
+    table: FeltWhere = getattr(type(options), "felt_where", {})
+    known = type(options).model_fields
+    for name, where in table.items():
+        if name in known:
+            asked = getattr(options, name) != known[name].default
+        else:
+            asked = bool(getattr(source, name))
+        if asked and not where.holds(options, source):
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"has no effect: it is felt {where.words}", field=flag)
+
 
 Made = TypeVar("Made", bound=InstanceEnvelope)
 Options = TypeVar("Options", bound=Frozen)

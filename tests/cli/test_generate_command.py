@@ -131,7 +131,8 @@ def test_a_trace_of_another_model_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With both shapes."""
-    words = ["generate", problem, "--machine", "trimoe", "--model", model]
+    machine = ["--machine", "trimoe"] if problem != "replication" else []
+    words = ["generate", problem, *machine, "--model", model]
     said = refused_command(capsys, [*words, "--trace", trace(tmp_path)])
     own = "26 layers x 64 experts (the highest number that occurs, plus one), top-6,"
     assert said.endswith(f"t.npz: {own} are not those of {model}: {wanted}")

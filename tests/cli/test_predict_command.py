@@ -126,7 +126,7 @@ def test_a_type_that_the_runtime_does_not_read_is_named(
         assert run(shlex.split(f"{command} {bits}")) == 0
         found = [line for line in capsys.readouterr().err.splitlines() if "bits:" in line]
         assert found == ([f"moeopt: warning: {said}"] if said else [])
-    line = refused_command(capsys, shlex.split(f"{command} Q4_K_M --flags '-c 4096'"), 3)
+    line = refused_command(capsys, shlex.split(f"{command} Q4_K_M --flags '-ngl all -c 4096'"), 3)
     assert line.endswith("it fits with --bits Q3_K_M")  # IQ4_KSS would, too, were it read
 
 

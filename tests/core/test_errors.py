@@ -96,9 +96,9 @@ def renamed(file: str, place: list[str | int], old: str, new: str, out: Path) ->
         (
             moeopt.get_machine,
             "moeopt/sim/presets/machines/trimoe.json",
-            ["gpu"],
-            "hbm_gb_s",
-            "hbmgb_s",
+            ["devices", 0, "memory"],
+            "gb_s",
+            "gbs",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_misspelled_key_of_a_file(
     where, field, suggestion = parts(load, path)
     assert where == str(path)
     if load is moeopt.get_machine:
-        assert (field, suggestion) == ("gpu.hbmgb_s", "gpu.hbm_gb_s")
+        assert (field, suggestion) == ("devices[0].memory.gbs", "devices[0].memory.gb_s")
     else:
         at = "".join(f"[{key}]" if isinstance(key, int) else key for key in place)
         assert (field, suggestion) == (f"{at}.{new}" if at else new, old)

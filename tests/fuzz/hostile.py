@@ -50,7 +50,7 @@ COMMANDS = {
     "model": ("predict", "--machine", MACHINE, "--bits", "Q4_K_M", "--model", "FILE"),
     "published": ("convert", "FORMAT", "FILE", "OUT.npz"),
     "losses": (
-        *("generate", "bitwidth", "--machine", "cxl-ndp", "--model", "mixtral-8x7b"),
+        *("generate", "bitwidth", "--model", "mixtral-8x7b"),
         *("--weight", "none", "--loss-table", "FILE", "--out", "OUT"),
     ),
     "measurements": ("calibrate", "--machine", MACHINE, "--points", "FILE", "--out", "OUT"),

@@ -44,9 +44,9 @@ def trace_of(model: ModelShape, tokens: int, seed: int = 0, skew: float = 1.2) -
 def machine_of(gpu_gib: float = 6.0, host_gib: float | None = None) -> Machine:
     """Return a machine with so much memory."""
     known = get_machine("rtx4090-7960x")
-    gpu = known.require_gpu().model_copy(update={"hbm_gb": gpu_gib})
-    dram = known.dram.model_copy(update={"capacity_gb": host_gib})
-    return known.model_copy(update={"gpu": gpu, "dram": dram})
+    gpu = known.require("gpu").with_capacity(gpu_gib)
+    host = known.require("cpu").with_memory(capacity_gib=host_gib)
+    return known.with_devices(gpu, host)
 
 
 def request(**changes: Any) -> Request:

@@ -41,7 +41,7 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     machine, model = get_machine("rtx4090+ryzen-am5"), get_model("deepseek-v3")
     with pytest.raises(moeopt.InfeasibleError):
         plan_layers(
-            moeopt.set_machine(machine, {"dram.capacity_gb": 64}),
+            moeopt.set_machine(machine, {"dram.capacity_gib": 64}),
             model,
             PlanOptions(bits="Q4_K_M"),
         )

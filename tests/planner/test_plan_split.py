@@ -15,6 +15,7 @@ from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
 from tests.rooms.planner import plan_split, split_page
 from tests.rooms.sim import get_model, plain_machine
 from tests.rooms.split import Instance, Options, Solution
+from tests.sim.hardware.machine_data import put
 
 
 def random_split(seed: int) -> tuple[Instance, Solution]:
@@ -204,7 +205,7 @@ def test_a_gpu_that_costs_is_left_out() -> None:
 def test_what_cannot_fit_names_every_device() -> None:
     """Exit code 3, one line with MiB."""
     machine = moeopt.set_machine(
-        moeopt.get_machine("2xrtx3090+epyc-7002"), {"dram.capacity_gb": 64}
+        moeopt.get_machine("2xrtx3090+epyc-7002"), {"dram.capacity_gib": 64}
     )
     with pytest.raises(
         moeopt.InfeasibleError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB"
@@ -213,19 +214,19 @@ def test_what_cannot_fit_names_every_device() -> None:
     assert caught.value.exit_code == 3
 
 
-LINK = {"from": "gpu0", "to": "gpu1", "gb_s": 25.0}
+LINK = {"ends": ["gpu0", "gpu1"], "kind": "pcie", "gb_s": 25.0}
 
 
 @pytest.mark.parametrize("command", ["predict", "plan"])
 @pytest.mark.parametrize(
     ("field", "value", "words", "code"),
     [
-        ("links", [LINK | {"to": "gpu7"}], "links[0].to: there is no device 'gpu7'", 2),
-        ("links", [LINK, LINK | {"from": "gpu1", "to": "gpu0"}], "links[1]: is a second one", 2),
+        ("links", [LINK | {"ends": ["gpu0", "gpu7"]}], "there is no device 'gpu7'", 2),
+        ("links", [LINK, LINK | {"ends": ["gpu1", "gpu0"]}], "links[3]: is a second one", 2),
         ("links", [LINK | {"latency_us": -1.0}], "latency_us: must be at least 0.0, not -1.0", 2),
-        ("dram", {"capacity_gb": 0.0}, "dram.capacity_gb: must be more than 0.0", 2),
-        ("sources", {"dram": {"capacity_gb": "dram"}}, "sources.dram: must be a string", 2),
-        ("dram", {"capacity_gb": 16.0}, "there are gpu0 22,789, gpu1 22,789, host 16,384 MiB", 3),
+        ("memory", 0.0, "devices[2].memory.capacity_gib: must be more than 0.0", 2),
+        ("sources", {"devices": {"numa0": "dmidecode"}}, "sources.devices: must be a string", 2),
+        ("memory", 16.0, "there are gpu0 22,789, gpu1 22,789, host 16,384 MiB", 3),
     ],
 )
 def test_a_machine_that_cannot_be_is_one_line(
@@ -239,9 +240,12 @@ def test_a_machine_that_cannot_be_is_one_line(
 ) -> None:
     """From a file: links to nowhere, negative times, no memory (2); too little memory (3)."""
     data = plain_machine(moeopt.get_machine("2xrtx3090+epyc-7002"))
-    changed = data[field] | value if field == "dram" else value  # type: ignore[operator]
+    if field == "memory":
+        put(data, "devices.numa0.memory.capacity_gib", value)
+    else:
+        data[field] = [*data["links"], *value] if field == "links" else value  # type: ignore[misc]
     path = tmp_path / "machine.json"
-    path.write_text(json.dumps(data | {field: changed}))
+    path.write_text(json.dumps(data))
     asked = [command, "--machine", str(path), "--model", "glm-4.5-air", "--bits", "Q4_K_M"]
     assert run(asked) == code
     said = capsys.readouterr()
@@ -310,14 +314,14 @@ def test_overrides_are_read_as_the_runtime_reads_them() -> None:
     ("flags", "code", "said"),
     [
         ("-ngl 99", 3, "gpu0 lacks "),
-        ("-ngl 99 --n-cpu-moe x", 2, "--n-cpu-moe: must be a number"),
+        ("-ngl 99 --n-cpu-moe x", 2, "--n-cpu-moe: must be a whole number from 0 on"),
         ("-ot exps=CUDA7", 2, "-ot: must be PATTERN=DEVICE of CPU, CUDA0, CUDA1"),
         ("-ot (=CPU", 2, "-ot: '(': "),
         ("-ts 1,2,3", 2, "-ts: must be at most 2 shares"),
         ("-sm row", 2, "-sm: must be layer or none"),
         ("--device CUDA3", 2, "--device: must be of CUDA0, CUDA1"),
-        ("-c x", 2, "-c: must be tokens"),
-        ("-ctk q9", 2, "kv_bits: must be a width or one of"),
+        ("-c x", 2, "-c: must be a whole number from 0 on, not 'x'"),
+        ("-ctk q9", 2, "-ctk: must be one of f32, f16, q8_0"),
     ],
 )
 def test_flags_that_cannot_be(

@@ -24,12 +24,10 @@ def search(expert_gib: float, machine: str = "rtx4090-7960x", **changes: object)
         machine=known, model=MODEL, trace=trace_of(MODEL, 60, skew=1.3), steps=20, reserved_gib=0.0
     )
     made = replace(made, **changes)  # type: ignore[arg-type]
-    gpu = known.require_gpu()
     kv = made.model.layers * made.batch * made.model.kv_bytes(made.context)
-    hbm_gb = expert_gib + (made.model.resident_bytes + kv) / 2**30
-    made = replace(
-        made, machine=known.model_copy(update={"gpu": gpu.model_copy(update={"hbm_gb": hbm_gb})})
-    )
+    gib = expert_gib + (made.model.resident_bytes + kv) / 2**30
+    gpu = known.require("gpu").with_capacity(gib)
+    made = replace(made, machine=known.with_devices(gpu))
     kept, _ = made.parts()
     return Search(made, kept, loads_of(made, kept))
 

@@ -55,6 +55,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.rows": ("divided", "take_out_divisor"),
         "moeopt.core.safe_bound": ("Program", "claim_tolerance", "distance", "safe_bound"),
         "moeopt.core.search": ("Feasibility", "Refutation", "Search"),
+        "moeopt.core.signals": ("interrupts_kept",),
         "moeopt.core.assumptions": (
             "Assumption",
             "check_assumed",

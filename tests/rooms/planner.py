@@ -44,7 +44,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.hand_over": ("hand_over",),
         "moeopt.planner.jointly": ("total_ms",),
         "moeopt.planner.layers": ("page as layers_page", "plan_layers"),
-        "moeopt.planner.options": ("ExecutionOptions", "PlanOptions"),
+        "moeopt.planner.options": ("ExecutionOptions", "PlanOptions", "SeveralOptions"),
         "moeopt.planner.page": ("page",),
         "moeopt.planner.planned as planned": ("Planned",),
         "moeopt.planner.predict as predict": (
@@ -66,7 +66,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
-        "moeopt.planner.split": ("plan_split", "split_page"),
+        "moeopt.planner.split": ("plan_split", "predict_wanted", "split_page"),
         "moeopt.planner.verdict": ("Verdict", "gain", "student_t", "verdict"),
     }
 )

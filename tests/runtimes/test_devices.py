@@ -23,6 +23,7 @@ from tests.rooms.cli import run
 from tests.rooms.sim import get_model, plain_machine, read_gguf, split_times
 from tests.rooms.split import Instance, Solution
 from tests.runtimes.consumers import llama_cpp, needs
+from tests.sim.hardware.machine_data import put
 
 pytestmark = pytest.mark.runtimes
 
@@ -171,9 +172,10 @@ def test_a_plan_of_several_gpus_is_carried_out(
     model = model_of(root, tmp_path, 8)
     machine = tmp_path / "machine.json"
     data = plain_machine(moeopt.get_machine(f"{gpus}xrtx3090+epyc-7002"))
-    for number, gpu in enumerate(data["gpus"]):  # type: ignore[arg-type, var-annotated]
+    for number in range(gpus):
         mib = {2: 16, 3: 14}[gpus] - number  # buffers take 10
-        gpu |= {"hbm_gb": mib / 1024, "reserve_mib": {"llama.cpp": 4}}
+        put(data, f"devices.gpu{number}.memory.capacity_gib", mib / 1024)
+        put(data, f"devices.gpu{number}.gpu.reserve_mib", {"llama.cpp": 4})
     machine.write_text(json.dumps(data))
     words = ["--machine", str(machine), "--model", str(model), "--path", str(model)]
     assert run(["plan", *words, "--work-limit", "5", "--json"]) == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from moeopt import InputError, get_machine
+from moeopt import InputError, get_machine, set_machine
 from tests.rooms.core import MAX_NUMBER
 from tests.rooms.sim import (
     DEFAULT_QUANTUM_NS,
@@ -53,15 +53,9 @@ def costs(
 
 
 def machine_with(**changes: float) -> Machine:
-    """Return TriMoE's machine with other numbers; ``gpu__hbm_gb_s`` stands for gpu.hbm_gb_s."""
-    data = get_machine("trimoe").model_dump()
-    for field, value in changes.items():
-        *parents, last = field.split("__")
-        target = data
-        for parent in parents:
-            target = target[parent]
-        target[last] = value
-    return Machine.model_validate(data)
+    """Return TriMoE's machine with other numbers; ``gpu__gb_s`` stands for gpu.gb_s."""
+    fields: dict[str, object] = {name.replace("__", "."): v for name, v in changes.items()}
+    return set_machine(get_machine("trimoe"), fields)
 
 
 def test_one_read_keeps_a_dimm_busy_as_long_as_its_share_of_the_bandwidth_says() -> None:
@@ -76,26 +70,26 @@ BY_HAND: list[tuple[dict[str, float], str, dict[int, int]]] = [
     ({}, "gpu_hit", dict.fromkeys([1, 2, 16, 100, 255, 256, 257, 512], GPU_FLAT) | {1024: 98_257}),
     # a GPU that computes at once: 47,185,920 B / 2,040 GB/s = 23,130.4 ns; 1 % of the bandwidth
     ({"gpu__peak_tflops": 1e9}, "gpu_hit", {1: 23_131}),
-    ({"gpu__bandwidth_efficiency": 0.01}, "gpu_hit", {1: 2_313_036}),
+    ({"gpu__reached": 0.01}, "gpu_hit", {1: 2_313_036}),
     # 49,128.01 ns of computation and 3 us of launches
     ({"gpu__kernel_us": 3.0}, "gpu_hit", {1: GPU_FLAT + 3_000}),
     # a hit needs neither PCIe nor host memory
-    ({"pcie_gb_s": 0.1, "dram__striped_gb_s": 0.1, "dram__localized_gb_s": 0.1}, "gpu_hit",
+    ({"pcie__gb_s": 0.1, "dram__gb_s": 0.1, "dram__one_gb_s": 0.1}, "gpu_hit",
      {256: GPU_FLAT}),
     # Eq. 2: PCIe is slower than a striped read and faster than a localized one
     ({}, "gpu_miss_striped", dict.fromkeys([1, 64, 256, 512], PCIE)),
     ({}, "gpu_miss_localized", dict.fromkeys([1, 64, 256, 512], LOCALIZED)),
     # 10 x slower PCIe: 7,372,800 ns whatever the layout
-    ({"pcie_gb_s": 6.4}, "gpu_miss_striped", {256: 10 * PCIE}),
-    ({"pcie_gb_s": 6.4}, "gpu_miss_localized", {256: 10 * PCIE}),
+    ({"pcie__gb_s": 6.4}, "gpu_miss_striped", {256: 10 * PCIE}),
+    ({"pcie__gb_s": 6.4}, "gpu_miss_localized", {256: 10 * PCIE}),
     # PCIe faster than all else: the DRAM read shows; with fast DRAM as well the computation
-    ({"pcie_gb_s": 6400.0}, "gpu_miss_striped", {256: STRIPED}),
-    ({"pcie_gb_s": 6400.0}, "gpu_miss_localized", {256: LOCALIZED}),
-    ({"pcie_gb_s": 6400.0, "dram__striped_gb_s": 3072.0}, "gpu_miss_striped", {256: GPU_FLAT}),
+    ({"pcie__gb_s": 6400.0}, "gpu_miss_striped", {256: STRIPED}),
+    ({"pcie__gb_s": 6400.0}, "gpu_miss_localized", {256: LOCALIZED}),
+    ({"pcie__gb_s": 6400.0, "dram__gb_s": 3072.0}, "gpu_miss_striped", {256: GPU_FLAT}),
     # 100 x slower GPU: 4,912,801.2 ns
     ({"gpu__peak_tflops": 8.196}, "gpu_miss_striped", {256: 4_912_802}),
     ({"gpu__peak_tflops": 8.196}, "gpu_miss_localized", {256: 4_912_802}),
-    ({"pcie_latency_us": 5.0}, "gpu_miss_striped", {1: PCIE + 5_000}),
+    ({"pcie__latency_us": 5.0}, "gpu_miss_striped", {1: PCIE + 5_000}),
     # Eq. 3, striped. From 10 TFLOPS at 16 tokens to 40 at 256, straight in log-log, is
     # 2.5 x sqrt(L) TFLOPS: 47,185,920 x L / (2.5e12 x sqrt(L)) = 18,874.368 x sqrt(L) ns, which is
     # 153,336.1 ns for 66 tokens, less than the read, and 154,493.4 ns for 67. sqrt(100) = 10; at
@@ -105,10 +99,10 @@ BY_HAND: list[tuple[dict[str, float], str, dict[int, int]]] = [
     # Localized: at 40 TFLOPS a token takes 1,179.648 ns, 1,041.7 tokens the read's time.
     ({}, "cpu_localized", dict.fromkeys([1, 256, 1041], LOCALIZED) | {1042: 1_229_194}),
     # all host reads at half the bandwidth; the CPU's kernels alone
-    ({"dram__efficiency": 0.5}, "cpu_striped", {1: 2 * STRIPED}),
-    ({"dram__efficiency": 0.5}, "gpu_miss_localized", {1: 2 * LOCALIZED}),
-    ({"cpu__bandwidth_efficiency": 0.5}, "cpu_striped", {1: 2 * STRIPED}),
-    ({"cpu__bandwidth_efficiency": 0.5}, "gpu_miss_localized", {1: LOCALIZED}),
+    ({"dram__reached": 0.5}, "cpu_striped", {1: 2 * STRIPED}),
+    ({"dram__reached": 0.5}, "gpu_miss_localized", {1: 2 * LOCALIZED}),
+    ({"cpu__reached": 0.5}, "cpu_striped", {1: 2 * STRIPED}),
+    ({"cpu__reached": 0.5}, "gpu_miss_localized", {1: LOCALIZED}),
     # Eq. 4: 307,200 ns for the weights, 184,320 ns for each token
     ({}, "ndp", {1: NDP_FLOOR, 2: 2 * NDP_TOKEN, 3: 3 * NDP_TOKEN, 100: 100 * NDP_TOKEN}),
 ]  # fmt: skip
@@ -181,15 +175,15 @@ def test_a_cost_beyond_all_instances_is_an_input_error() -> None:
     with pytest.raises(InputError, match=f"a cost of .* ns is above {MAX_NUMBER} ns"):
         to_quanta(MAX_NUMBER + 1.0, 1)
     with pytest.raises(InputError, match=r"machine, model: a cost of 4\.72e"):
-        costs(1, machine=machine_with(pcie_gb_s=1e-12))
+        costs(1, machine=machine_with(pcie__gb_s=1e-12))
 
 
 def test_a_measured_table_goes_before_the_roofline() -> None:
     """CPU 100 us at 10 tokens, 300 us at 20: 200 us at 15, 500 us at 30; flat below."""
     points = [[10, 100_000.0], [20, 300_000.0]]
-    table = {"model": "deepseek-v2", "device": "cpu", "points": points, "source": "by hand"}
+    table = {"model": "deepseek-v2", "at": ("numa0", "cpu"), "points": points, "source": "by hand"}
     preset = get_machine("trimoe")
-    measured = Machine.model_validate(preset.model_dump() | {"time_tables": [table]})
+    measured = Machine.model_validate(preset.model_dump() | {"tables": [table]})
     model, tokens = get_model("deepseek-v2"), [1, 15, 20, 30]
     costs = expert_costs(measured, model, tokens, quantum_ns=1)
     striped_read = costs.dram_striped_ns
@@ -225,8 +219,8 @@ def test_one_path_costs_what_it_costs_among_all() -> None:
     [
         ("ktransformers-a100", "ndp", "machine ktransformers-a100: ndp: is missing; a cost on it"),
         ("cxl-ndp", "cpu_striped", "machine cxl-ndp: cpu: is missing; a cost on it is asked for"),
-        ("ktransformers-4080", "cpu_localized", "4080: dram.localized_gb_s: is missing; a read"),
-        ("rtx4090-7960x", "gpu_miss_localized", "7960x: dram.localized_gb_s: is missing; a read"),
+        ("ktransformers-4080", "cpu_localized", "4080: dram.one_gb_s: is missing; a read"),
+        ("rtx4090-7960x", "gpu_miss_localized", "7960x: dram.one_gb_s: is missing; a read"),
     ],
 )
 def test_a_cost_on_a_missing_part_names_the_part(machine: str, path: str, says: str) -> None:
@@ -293,13 +287,10 @@ def test_the_cpu_of_ktransformers_is_bound_by_its_two_memories() -> None:
 
 def test_a_numa_oblivious_program_loses_a_quarter() -> None:
     """Interleaved 318.8 instead of 440 GB/s: 1.38 times as long (K10's CPU part alone)."""
-    aware = get_machine("ktransformers-a100")
-    data = aware.model_dump()
-    data["cpu"]["numa"]["placement"] = "interleaved"
-    model = get_model("deepseek-v3")
+    machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v3")
     times = [
-        float(path_cost(machine, model, "cpu_striped", 1, 1))
-        for machine in (Machine.model_validate(data), aware)
+        float(path_cost(machine, model, "cpu_striped", 1, 1, numa=numa))
+        for numa in ("interleaved", "tensor-parallel")
     ]
     assert times[0] / times[1] == pytest.approx(1.38, abs=0.005)
 
@@ -315,7 +306,7 @@ def test_the_collaborative_machine_costs_what_its_table_says() -> None:
         assert path_cost(machine, model, "gpu_hit", 1, 1) == gpu
         assert path_cost(machine, model, "cpu_striped", 1, 1) == cpu
         assert path_cost(machine, model, "gpu_miss_striped", 1, 1) == fetch
-        assert path_cost(machine.with_threads(1), model, "cpu_striped", 1, 1) == one_thread
+        assert path_cost(machine, model, "cpu_striped", 1, 1, threads=1) == one_thread
 
 
 def test_without_a_table_the_collaborative_machine_is_near_its_own_tables() -> None:
@@ -338,13 +329,13 @@ def test_a_table_is_for_the_width_at_which_it_was_measured() -> None:
     assert transfer_s(machine, model.quantized(16)) == pytest.approx(14.01e-3)
     table = {
         "model": model.name,
-        "device": "pcie",
+        "at": ("gpu0", "numa0"),
         "points": ((1, 7.0), (2, 7.0)),
         "source": "by hand",
         "bits_per_weight": 4.0,
     }
     data = machine.model_dump()
-    data["time_tables"] = [*data["time_tables"], table]
+    data["tables"] = [*data["tables"], table]
     both = Machine.model_validate(data)
     assert transfer_s(both, four) == pytest.approx(7e-9)
     assert transfer_s(both, model) == pytest.approx(14.01e-3)
@@ -352,5 +343,6 @@ def test_a_table_is_for_the_width_at_which_it_was_measured() -> None:
 
 def test_dimm_link_moves_an_expert_in_its_own_time() -> None:
     """TriMoE 4.3: 47,185,920 B / 25 GB/s = 1.887 ms."""
-    seconds = transfer_s(get_machine("trimoe"), get_model("deepseek-v2"), "dimm_link")
+    machine = get_machine("trimoe")
+    seconds = transfer_s(machine, get_model("deepseek-v2"), machine.dimm_link)
     assert seconds == pytest.approx(1.8874368e-3)

@@ -392,7 +392,7 @@ def test_arrays_are_checked_as_well() -> None:
 
 def test_the_command_generates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`moeopt generate bitwidth` with its own options, to a file that solves."""
-    common = ["--machine", "cxl-ndp", "--model", "mixtral-8x7b", "--workload", "hdmoe-mixtral"]
+    common = ["--model", "mixtral-8x7b", "--workload", "hdmoe-mixtral"]
     own = ["--budget", "model", "--average-bits", "2", "--min-count", "3:1", "--layers", "2"]
     out = tmp_path / "made.json"
     assert run(["generate", "bitwidth", *common, *own, "--out", str(out)]) == 0

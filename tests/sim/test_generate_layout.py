@@ -12,7 +12,7 @@ import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
 from tests.rooms.layout import COSTS, Instance, assume
-from tests.rooms.sim import DEVICES, computation_s, expert_costs, get_model, with_table_noise
+from tests.rooms.sim import COMPUTES, computation_s, expert_costs, get_model, with_table_noise
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
@@ -179,14 +179,14 @@ def test_scattered_times_are_a_little_longer_and_never_fall(model_name: str) -> 
     machine, model = get_machine("trimoe"), get_model(model_name)
     noisy = with_table_noise(machine, model, 300, 0.03, 1)
     counts = np.arange(1, 301)
-    for device in DEVICES:
-        plain = computation_s(machine, model, device, counts)
-        scattered = computation_s(noisy, model, device, counts)
+    for kind in COMPUTES:
+        plain = computation_s(machine, model, kind, counts)
+        scattered = computation_s(noisy, model, kind, counts)
         assert (scattered >= plain * (1 - 1e-12)).all()
         assert (scattered <= plain * (1.03 + 1e-12)).all()
         assert (np.diff(scattered) >= 0).all()
         # where the time is flat, the longest so far soon hides the scatter
-        assert len(np.unique((scattered / plain).round(9))) > (100 if device == "ndp" else 1)
+        assert len(np.unique((scattered / plain).round(9))) > (100 if kind == "ndp" else 1)
     plain_costs, costs = (expert_costs(m, model, counts, 1) for m in (machine, noisy))
     assert costs.dram_striped_ns == plain_costs.dram_striped_ns
     assert (costs.gpu_miss_localized_ns == plain_costs.gpu_miss_localized_ns).all()
@@ -198,7 +198,7 @@ def test_the_scatter_depends_on_the_seed_alone() -> None:
     machine, model = get_machine("trimoe"), get_model("deepseek-v2")
     short, long = (with_table_noise(machine, model, tokens, 0.03, 4) for tokens in (50, 90))
     other = with_table_noise(machine, model, 50, 0.03, 5)
-    for one, two, three in zip(short.time_tables, long.time_tables, other.time_tables, strict=True):
+    for one, two, three in zip(short.tables, long.tables, other.tables, strict=True):
         assert two.points[:50] == one.points
         assert three.points != one.points
 
@@ -207,13 +207,14 @@ def test_scatter_keeps_measured_transfers_and_replaces_measured_computation() ->
     """A second scatter is one on the first's times; tables of other models stay."""
     machine, model = get_machine("trimoe"), get_model("deepseek-v2")
     other = with_table_noise(machine, get_model("glm-4.5-air"), 4, 0.5, 0)
-    pcie = other.time_tables[0].model_copy(update={"model": model.name, "device": "pcie"})
-    measured = other.model_copy(update={"time_tables": (*other.time_tables, pcie)})
+    link = ("gpu0", "numa0")
+    pcie = other.tables[0].model_copy(update={"model": model.name, "at": link})
+    measured = other.model_copy(update={"tables": (*other.tables, pcie)})
     twice = with_table_noise(with_table_noise(measured, model, 9, 0.1, 0), model, 9, 0.1, 1)
-    kinds = sorted((table.model, table.device) for table in twice.time_tables)
-    assert kinds == sorted(
-        [("deepseek-v2", device) for device in (*DEVICES, "pcie")]
-        + [("glm-4.5-air", device) for device in DEVICES]
+    places = sorted((table.model, table.at) for table in twice.tables)
+    computes = [("gpu0", "gpu"), ("numa0", "cpu"), ("numa0", "ndp")]
+    assert places == sorted(
+        [("deepseek-v2", at) for at in (*computes, link)] + [("glm-4.5-air", at) for at in computes]
     )
     counts = np.arange(1, 10)
     ratio = computation_s(twice, model, "ndp", counts) / computation_s(

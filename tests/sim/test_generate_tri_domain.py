@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt import InputError, get_machine
+from moeopt import InputError, get_machine, set_machine
 from tests.refusals import refused
-from tests.rooms.sim import Machine, Trace, all_step_tokens, get_model, layer_costs
+from tests.rooms.sim import Trace, all_step_tokens, get_model, layer_costs
 from tests.rooms.tri_domain import Expert, Instance, assume
 from tests.sim.traces_drawn import skewed_trace
 
@@ -209,8 +209,8 @@ def test_a_workload_draws_an_offline_trace_around_the_same_steps() -> None:
 
 def test_machine_and_dimms_can_be_given_as_objects_and_options() -> None:
     """An option overrides the machine's DIMMs; a faster machine shows in the costs."""
-    data = get_machine("trimoe").model_dump() | {"pcie_gb_s": 640.0}
-    faster = made(step=1, machine=Machine.model_validate(data), dimms=3)
+    machine = set_machine(get_machine("trimoe"), {"pcie.gb_s": 640.0})
+    faster = made(step=1, machine=machine, dimms=3)
     plain = made(step=1)
     assert (plain.dimms, faster.dimms) == (16, 3)
     assert max(e.dimm for e in faster.experts if e.dimm is not None) == 2
@@ -316,6 +316,6 @@ def test_a_trace_has_no_more_layers_than_the_model_has_with_experts(
 
 def test_a_machine_too_slow_for_an_instance_is_an_input_error() -> None:
     """Costs beyond the largest number of an instance are refused with the reason."""
-    data = get_machine("trimoe").model_dump() | {"pcie_gb_s": 1e-6}
+    machine = set_machine(get_machine("trimoe"), {"pcie.gb_s": 1e-6})
     with pytest.raises(InputError, match="machine, model: a cost of"):
-        made(machine=Machine.model_validate(data))
+        made(machine=machine)

@@ -8,28 +8,32 @@ from typing import Any
 import pytest
 
 from moeopt import InputError, get_machine
-from tests.rooms.sim import FOLDER, Machine, ModelShape, Workload, find, get_model
+from tests.rooms.sim import FOLDER, Machine, ModelShape, Workload, find, get_model, plain_machine
 from tests.rooms.sim import KINDS as TENSORS
 from tests.rooms.sim import preset_names as names
+from tests.sim.hardware.machine_data import put
 
 KINDS: dict[str, type[Any]] = {"machines": Machine, "models": ModelShape, "workloads": Workload}
 PRESETS = [(kind, name) for kind in KINDS for name in names(kind)]
 
 
 def numbers(value: Any, at: str = "") -> Iterator[str]:
-    """Yield the path of every number in a machine; a curve counts as one number.
+    """Yield the path of every number in a machine; kernels count as one number.
 
-    Time tables name their source themselves.
+    Time tables name their source themselves; devices and links are called by their names.
     """
-    if isinstance(value, dict) and "points" in value:
-        yield at
-    elif isinstance(value, list | tuple) and at != "time_tables":
-        for row, item in enumerate(value):
-            yield from numbers(item, f"{at}[{row}]")
+    if isinstance(value, list | tuple) and at not in ("tables", "runtimes"):
+        for item in value:
+            name = item.get("id") or "-".join(item.get("ends", ())) or item["kind"]
+            yield from numbers(item, f"{at.removesuffix('.computes')}.{name}")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from numbers(item, f"{at}.{key}" if at else key)
-    elif isinstance(value, int | float):
+            path = f"{at}.{key}" if at else key
+            if key == "kernels":
+                yield path
+            elif key not in ("ends", "sources"):
+                yield from numbers(item, path)
+    elif isinstance(value, int | float) and at != "schema_version":
         yield at
 
 
@@ -37,28 +41,34 @@ def numbers(value: Any, at: str = "") -> Iterator[str]:
 def test_every_number_of_a_machine_has_a_source(name: str) -> None:
     """No number without a source, and no source of a number that is not there."""
     machine = get_machine(name)
-    assert set(numbers(machine.model_dump())) == set(machine.sources)
+    assert set(numbers(plain_machine(machine))) == set(machine.sources)
     assert all(len(source) > 10 for source in machine.sources.values())
 
 
 def test_the_walk_finds_the_numbers_of_a_machine() -> None:
     """Were the walk blind, the test above would prove nothing."""
-    found = set(numbers(get_machine("trimoe").model_dump()))
-    assert {"gpu.peak_tflops", "cpu.tflops", "gpu.utilization", "dram.dimms", "pcie_gb_s"} <= found
+    found = set(numbers(plain_machine(get_machine("trimoe"))))
+    gpu, host = "devices.gpu0", "devices.numa0"
+    assert {f"{gpu}.gpu.peak_tflops", f"{gpu}.gpu.kernels", f"{host}.cpu.kernels"} <= found
+    assert {f"{host}.memory.dimms.count", "links.gpu0-numa0.gb_s"} <= found
     assert len(found) == 14
-    found = set(numbers(get_machine("ktransformers-a100").model_dump()))
-    assert {"cpu.few_token_kernels[0].max_tokens", "cpu.numa.local_gb_s", "sync_us"} <= found
+    found = set(numbers(plain_machine(get_machine("ktransformers-a100"))))
+    assert {"devices.numa1.cpu.kernels", "links.numa0-numa1.gb_s", "sync_us"} <= found
 
 
 def test_the_trimoe_machine_is_that_of_table_1() -> None:
     """The numbers as TriMoE's Table 1 prints them."""
     machine = get_machine("trimoe")
-    assert (machine.gpu.peak_tflops, machine.gpu.hbm_gb_s, machine.gpu.hbm_gb) == (819.6, 2040, 80)
-    assert (machine.pcie_gb_s, machine.dram.striped_gb_s, machine.dram.dimms) == (64, 307.2, 16)
-    assert (machine.ndp.gflops, machine.ndp.internal_gb_s) == (256, 153.6)
+    gpu, host = machine.devices
+    memory, dimms, ndp = host.memory, host.memory.dimms, host.only("ndp")
+    assert dimms is not None
+    peak = gpu.only("gpu").peak_tflops
+    assert (peak, gpu.memory.gb_s, gpu.memory.capacity_gib) == (819.6, 2040, 80)
+    assert (machine.pcie.gb_s, memory.gb_s, machine.dimm_count) == (64, 307.2, 16)
+    assert (float(ndp.rate_tflops(1)), ndp.internal_gb_s) == (0.256, 153.6)
     # 8 channels of DDR5-4800 at 8 bytes make the 307.2 GB/s
-    assert machine.dram.localized_gb_s * 8 == pytest.approx(machine.dram.striped_gb_s)
-    assert machine.dram.localized_gb_s == pytest.approx(4.8 * 8)
+    assert dimms.one_gb_s == pytest.approx(4.8 * 8)
+    assert dimms.one_gb_s * 8 == pytest.approx(memory.gb_s)
 
 
 @pytest.mark.parametrize(("kind", "name"), PRESETS)
@@ -246,32 +256,36 @@ def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "raw", "says"),
+    ("path", "raw", "says"),
     [
-        ("pcie_gb_s", "-64", "pcie_gb_s: must be more than 0.0, not -64"),
-        ("pcie_gb_s", '"64"', "pcie_gb_s: "),
+        ("links.gpu0-numa0.gb_s", "-64", "links[0].gb_s: must be more than 0.0, not -64"),
+        ("links.gpu0-numa0.gb_s", '"64"', "links[0].gb_s: "),
         (
-            "cpu",
-            "{}",
-            "cpu.name: is missing (text: its name, and how many sockets; `lscpu`: Model name);"
-            " cpu.tflops: is missing (",
+            "devices.numa0.computes",
+            '[{"kind": "cpu"}]',
+            "devices[1].computes[0].name: is missing (text: its name; `nvidia-smi -L`,",
         ),
+        ("devices.numa0.computes", '[{"kind": "cpu"}]', "devices[1].computes[0].kernels: is miss"),
         (
-            "cpu",
-            '{"name": "x", "tflops": {"scale": "linear", "points": [[2, 1], [1, 2]]}}',
-            "cpu.tflops.points[1][0]: must be above the tokens of the point before",
+            "devices.numa0.cpu.kernels",
+            '[{"name": "x", "tflops": {"scale": "linear", "points": [[2, 1], [1, 2]]}}]',
+            "devices[1].computes[0].kernels[0].tflops.points[1][0]: must be above the tokens of",
         ),
         ("pcie", "64", "pcie: is not a known key"),
+        ("schema_version", "3", "schema_version: must be 2, not 3"),
     ],
 )
 def test_an_invalid_machine_file_is_named_with_field_and_reason(
-    field: str, raw: str, says: str, tmp_path: Path
+    path: str, raw: str, says: str, tmp_path: Path
 ) -> None:
     """Negative and infinite bandwidths, falling curves, strangers among the keys."""
-    data = get_machine("trimoe").model_dump(mode="json") | {field: "@here@"}
-    path = tmp_path / "machine.json"
-    path.write_text(json.dumps(data).replace('"@here@"', raw))
-    assert message_of("machines", path).startswith(f"{path}: {says}")
+    data = plain_machine(get_machine("trimoe"))
+    put(data, path, "@here@")
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(data).replace('"@here@"', raw))
+    message = message_of("machines", file)
+    assert message.startswith(f"{file}: ")
+    assert says in message
 
 
 @pytest.mark.parametrize(
@@ -321,15 +335,15 @@ def test_an_impossible_workload_file_is_named_with_field_and_reason(
 def test_many_unknown_keys_are_one_short_line(tmp_path: Path) -> None:
     """The known keys stand in it once, the first unknown ones by name, the rest by number."""
     data = json.loads((FOLDER / "machines" / "trimoe.json").read_text())
-    data["gpu"] |= {f"{'wrong' * 8}{number}": 1 for number in range(30)}
+    data["devices"][0]["memory"] |= {f"{'wrong' * 8}{number}": 1 for number in range(30)}
     path = tmp_path / "m.json"
     path.write_text(json.dumps(data))
     with pytest.raises(InputError) as caught:
         get_machine(path)
     said = str(caught.value).removeprefix(str(path))
     assert len(said) < 900
-    assert said.count("there are gpu.name, ") == 1
-    assert "; likewise gpu.wrong" in said
+    assert said.count("there are capacity_gib, gb_s, ") == 1
+    assert "; likewise devices[0].memory.wrong" in said
     assert said.endswith(" more")
 
 

@@ -24,6 +24,7 @@ from tests.rooms.sim import (
     with_table,
 )
 
+CPU = ("numa0", "cpu")
 TINY = {"hidden_size": 64, "expert_intermediate_size": 32}
 
 
@@ -81,23 +82,22 @@ def test_times_never_fall_since_few_tokens_can_be_padded() -> None:
     assert padded([(1, 9), (2, 4), (4, 8), (8, 7)]) == [(1, 4), (2, 4), (4, 7), (8, 7)]
     assert padded([(1, 1), (2, 2)]) == [(1, 1), (2, 2)]
     machine = measured(FakeExpert(9, 4, 8), Settings(tokens=(1, 2, 4), repeats=1, warm_up=0))
-    assert machine.time_tables[0].points == ((1, 4), (2, 4), (4, 8))
+    assert machine.tables[0].points == ((1, 4), (2, 4), (4, 8))
 
 
 def test_the_machine_gets_the_table_and_its_source_and_keeps_the_rest() -> None:
     """The table names device, date, versions and command; costs are looked up in it."""
     expert = FakeExpert(3_000_000, 5_000_000)
     machine = measured(expert, Settings(tokens=(1, 3), repeats=1, warm_up=0))
-    (table,) = machine.time_tables
-    assert (table.model, table.device, table.threads) == ("deepseek-v2", "cpu", 8)
+    (table,) = machine.tables
+    assert (table.model, table.at, table.threads) == ("deepseek-v2", CPU, 8)
     assert table.source == (
         "measured on Fake CPU, 2026-01-02, torch 0.0: moeopt profile --fake"
         " (median of 1 runs after 0)"
     )
     preset = get_machine("trimoe")
-    assert machine.gpu == preset.gpu
-    assert machine.cpu.threads == 8
-    assert machine.sources["cpu.threads"] == table.source
+    assert (machine.devices, machine.sources) == (preset.devices, preset.sources)
+    assert table.threads == 8  # the only number measured, so that it is taken
     model = get_model("deepseek-v2")
     times = path_cost(machine, model, "cpu_striped", [1, 2, 3, 4], quantum_ns=1)
     assert times.tolist() == [3_000_000, 4_000_000, 5_000_000, 6_000_000]
@@ -118,13 +118,13 @@ def test_a_new_table_takes_the_place_of_its_like_only() -> None:
 
     def table(threads: int) -> TimeTable:
         return TimeTable(
-            model="mixtral-8x7b", device="cpu", points=points, source="here", threads=threads
+            model="mixtral-8x7b", at=CPU, points=points, source="here", threads=threads
         )
 
     replaced = with_table(machine, table(8), "mine")
-    assert len(replaced.time_tables) == len(machine.time_tables)
-    assert replaced.time_table("mixtral-8x7b", "cpu") == table(8)
-    assert len(with_table(machine, table(12), "mine").time_tables) == len(machine.time_tables) + 1
+    assert len(replaced.tables) == len(machine.tables)
+    assert replaced.measured("mixtral-8x7b", CPU, None, 8) == table(8)
+    assert len(with_table(machine, table(12), "mine").tables) == len(machine.tables) + 1
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_tiny_expert_is_measured_for_real(
     finally:
         torch.set_num_threads(threads)
     machine = get_machine(tmp_path / "mine.json")
-    (table,) = machine.time_tables
+    (table,) = machine.tables
     assert (machine.name, table.model, table.threads) == ("mine", "tiny", 1)
     assert [tokens for tokens, _ in table.points] == [1, 4]
     assert 0 < table.points[0][1] <= table.points[1][1]

@@ -25,9 +25,8 @@ ROCm0, Vulkan0, MTL0.
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -39,13 +38,15 @@ from moeopt.problems.split.heuristics import ik_places
 from moeopt.problems.split.instance import Instance as Split
 from moeopt.problems.split.instance import Solution as SplitSolution
 from moeopt.sim.machines.runtimes.command import Running, override
+from moeopt.sim.machines.runtimes.context import ALLOCATED, MOST_CONTEXT
+from moeopt.sim.machines.runtimes.flags import read_line, whole
 from moeopt.sim.machines.runtimes.memory import (
     CACHE_TYPES,
-    LEAST_CONTEXT,
     UBATCH,
     ik_buffer_bytes,
 )
-from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.tensor_names import tensor_names
 
 ALL_LAYERS = ("-ngl", "999")
 
@@ -113,19 +114,19 @@ def complete(job: Job, placing: Sequence[str], runtime: str | None = None) -> st
 
 def _running(job: Job, runtime: str | None = None) -> Running:
     attention = None if job.shape is None else job.shape.attention
-    how = Running(
-        context=job.number("context") or LEAST_CONTEXT,
-        cache=job.text("cache_type") or "f16",
+    cache = job.text("cache_type") or "f16"
+    if cache not in CACHE_TYPES:
+        known = ", ".join(CACHE_TYPES)
+        raise InputError(f"--cache-type: must be one of {known}, not {cache!r:.40}")
+    return Running(
+        context=job.number("context") or ALLOCATED,
+        kv=(cache, cache),
         ubatch=job.number("ubatch") or UBATCH,
         threads=job.number("threads"),
         runtime=runtime or job.text("runtime") or "llama.cpp",
         pools=job.number("sockets"),
         latent=attention is not None and attention.kind == "latent",
     )
-    if how.cache not in CACHE_TYPES:
-        known = ", ".join(CACHE_TYPES)
-        raise InputError(f"--cache-type: must be one of {known}, not {how.cache!r:.40}")
-    return how
 
 
 def export_profile(job: Job) -> Exported:
@@ -262,31 +263,7 @@ def split_flags(
     return [*flags, "-ot", ",".join(moved)] if moved else flags
 
 
-SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu-moe"} | {
-    **{"-cmoe": "--cpu-moe", "--split-mode": "-sm", "-dev": "--device", "--gpu-layers": "-ngl"},
-    **{"--n-gpu-layers": "-ngl", "--ctx-size": "-c", "--ubatch-size": "-ub"},
-    **{"--cache-type-k": "-ctk", "--threads": "-t"},
-}
-"""Other spellings -> those that are read here."""
-
-KNOWN = {*SHORT, *SHORT.values(), "--device", "--n-cpu-moe", "--cpu-moe", "--numa", "--mlock"}
-"""Flags that are read; a word that is nearly one of them is a mistake."""
-
 EXPERT_TENSORS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
-
-
-def flag_values(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the flags of a command line and their values, in order; "" where there is none.
-
-    A word with a dash begins a flag unless it is a number.
-    """
-    found: list[tuple[str, str]] = []
-    for word in words:
-        if word.startswith("-") and not re.fullmatch(r"-\d+", word):
-            found.append((SHORT.get(word, word), ""))
-        elif found and not found[-1][1]:
-            found[-1] = found[-1][0], word
-    return found
 
 
 def read_split_flags(
@@ -318,33 +295,16 @@ def read_split_flags(
     InputError
         If a flag is none, or says what a split cannot: rows of matrices on several GPUs.
     """
-    flags = flag_values(words)
-    for flag, _ in flags:
-        if (
-            flag[:2] == "--"
-            and flag not in KNOWN
-            and (like := get_close_matches(flag, KNOWN, 1, 0.9))
-        ):
-            raise InputError(
-                f"is not known; did you mean {like[0]}?", field=f"{flag:.40}", suggestion=like[0]
-            )
-    own = re.compile(rf"\b({'|'.join(BACKENDS)})(?=\d+\b)")
-    flags = [(name, own.sub(CUDA, said)) for name, said in flags]
+    flags = _placing(words)
     given = dict(flags)
     names = [f"{CUDA}{number}" for number in range(len(memory))]
-    devices = given["--device"].split(",") if "--device" in given else names
-    if unknown := [name for name in devices if name not in names]:
-        raise InputError(f"--device: must be of {', '.join(names)}, not {unknown[0]!r:.40}")
-    mode = given.get("-sm", "layer")
-    if mode not in ("layer", "none"):
-        raise InputError(f"-sm: must be layer or none here, not {mode!r:.40}")
-    devices = devices[:1] if mode == "none" else devices
+    devices = _devices(given, names)
     shares = [memory[names.index(name)] for name in devices]
     if "-ts" in given:
         shares = [_number("-ts", share) for share in re.split("[,/]", given["-ts"])]
         if len(shares) > len(devices) or sum(shares) <= 0:
             raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
-    asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
+    asked = _offloaded(given.get("-ngl"), of_ik=shared is not None)
     blocks = layers + more + (shared is None)
     offloaded = (blocks if asked < 0 else min(asked, blocks)) if devices else 0
     first = blocks - offloaded
@@ -379,13 +339,13 @@ def _overrides(
         if flag == "--cpu-moe":
             yield re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
         if flag == "--n-cpu-moe":
-            number = min(MAX_BLOCKS, max(0, int(_number(flag, value))))
+            number = min(MAX_BLOCKS, whole(flag, value, 0))
             for block in range(number) if of_ik is None else of_ik[::-1][:number]:
                 yield re.compile(rf"blk\.{block}\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
         if flag != "-ot":
             continue
         for part in value.split(","):
-            pattern, _, buffer = part.rpartition("=")
+            pattern, _, buffer = part.partition("=")
             if buffer not in buffers or not pattern:
                 known = ", ".join(buffers)
                 raise InputError(f"-ot: must be PATTERN=DEVICE of {known}, not {part!r:.60}")
@@ -393,6 +353,95 @@ def _overrides(
                 yield re.compile(pattern), buffer
             except re.error as error:
                 raise InputError(f"-ot: {pattern!r:.60}: {error}") from None
+
+
+def _placing(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the flags of a command line and their values, in order, with GPUs called CUDA."""
+    own = re.compile(rf"\b({'|'.join(BACKENDS)})(?=\d+\b)")
+    return [(flag.name, own.sub(CUDA, flag.value)) for flag in read_line(words).flags]
+
+
+def _devices(given: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """Return the GPUs that layers are shared out over, of those that there are."""
+    asked = given.get("--device")
+    devices = [*names] if asked is None else [] if asked == "none" else asked.split(",")
+    if unknown := [name for name in devices if name not in names]:
+        known = ", ".join([*names, "none"])
+        raise InputError(f"--device: must be of {known}, not {unknown[0]!r:.40}")
+    mode = given.get("-sm", "layer")
+    if mode not in ("layer", "none"):
+        raise InputError(f"-sm: must be layer or none here, not {mode!r:.40}")
+    if mode == "layer" or not devices:
+        return devices
+    main = whole("-mg", given.get("-mg", "0"), -(10**9))
+    if main >= len(devices):
+        raise InputError(f"-mg: must be below {len(devices)}, the number of GPUs, not {main}")
+    return devices[main : main + 1] if main >= 0 else []
+
+
+def _offloaded(said: str | None, *, of_ik: bool) -> int:
+    """Return how many blocks are offered to GPUs; below 0: all."""
+    if said is None or (said in ("all", "auto") and not of_ik):
+        return -1
+    if not re.fullmatch(r"-?\d{1,9}", said):
+        kinds = "a whole number" if of_ik else "a whole number, all or auto"
+        raise InputError(f"-ngl: must be {kinds}, not {said!r:.40}")
+    return int(said)
+
+
+def fitted(words: Sequence[str], gpus: int) -> list[int] | None:
+    """Return the GPUs over which llama.cpp itself lays a model out, by its ``--fit``; None if not.
+
+    It does so where nothing but which GPUs it is says where layers and experts lie: neither a
+    number of layers, nor shares of several GPUs, nor a place for some tensors.
+    """
+    line, flags = read_line(words), _placing(words)
+    given, names = dict(flags), [f"{CUDA}{number}" for number in range(gpus)]
+    devices = _devices(given, names)
+    asked = given.get("-ngl", "auto") in ("auto", "-1") and not line.off("-fit")
+    placed = {"-ot", "--cpu-moe", "--n-cpu-moe"} & set(given)
+    if not asked or placed or not devices or ("-ts" in given and len(devices) > 1):
+        return None
+    return [names.index(name) for name in devices]
+
+
+def unfelt_overrides(words: Sequence[str], model: ModelShape, gpus: int) -> Iterator[str]:
+    """Yield what ``-ot`` says in vain or of tensors that a split keeps together, in words.
+
+    A layer's attention, shared experts and dense part lie where its ``attn_output`` lies.
+    """
+    devices = (CPU, *(f"{CUDA}{number}" for number in range(gpus)))
+    flags = [(name, value) for name, value in _placing(words) if name == "-ot"]
+    overrides, moved = list(_overrides(flags, devices, None)), dict[str, str]()
+    names = [*tensor_names(model)]
+    for pattern, _ in overrides:
+        if not any(pattern.search(name) for name in names):
+            yield (
+                f"--flags: -ot {pattern.pattern!r:.80}: matches no tensor of {model.name}: they are"
+                f" called {names[-1]} and the like"
+            )
+    for name in names:
+        if not MATRIX.search(name) or SMALL.search(name):
+            continue
+        block = BLOCK.match(name)
+        beside = [] if block is None else [f"{block[0]}attn_output.weight"]
+        found = [
+            next(((said.pattern, to) for said, to in overrides if said.search(one)), ("", ""))
+            for one in (name, *beside)
+        ]
+        if found[0][1] != (found[1][1] if beside else ""):
+            moved.setdefault(found[0][0] or found[1][0], name)
+    for said, name in moved.items():
+        yield (
+            f"--flags: -ot {said!r:.80}: {name} is predicted where its layer's attn_output lies:"
+            " parts of a layer other than its experts are kept together"
+        )
+
+
+BLOCK = re.compile(r"blk\.\d+\.")
+MATRIX = re.compile(r"token_embd|output\.weight|attn_|ssm_|ffn_(gate|up|down)(_shexp)?\.weight")
+SMALL = re.compile(r"_norm\.|_sinks")
+"""A block's part of a name; tensors beside the routed experts that count; of those, small ones."""
 
 
 def _home(overrides: Sequence[tuple[re.Pattern[str], str]], name: str, default: str) -> str:
@@ -407,9 +456,7 @@ def _number(flag: str, text: str) -> float:
 
 
 RUNNING = (
-    Option(
-        "context", int, "Tokens that the KV cache has room for.", LEAST_CONTEXT, 1, MOST_CONTEXT
-    ),
+    Option("context", int, "Tokens that the KV cache has room for.", ALLOCATED, 1, MOST_CONTEXT),
     Option("cache_type", str, "Of the KV cache: f16, q8_0 etc.", "f16"),
     Option("ubatch", int, "Tokens of a prompt computed together.", UBATCH, 1, 2**16),
     Option("threads", int, "Threads that compute; default: the runtime's.", None, 1, 4096),

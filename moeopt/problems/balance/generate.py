@@ -17,7 +17,7 @@ shortest time; it is 1 unless stated otherwise.
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Record, Source, made_again
+from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.trace import Trace
 
 from .instance import MAX_SLICES_PER_UNIT, Expert, Instance
@@ -46,6 +46,10 @@ QUANTUM_NS = 1
 
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed."""
+
+    felt_where: ClassVar[FeltWhere] = {
+        "step": Where("where stage is decode", lambda o, _: o.stage == "decode"),
+    }
 
     stage: Annotated[
         Literal["decode", "prefill"], Field(description="one decoded token, or the whole prompt")

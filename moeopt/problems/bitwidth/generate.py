@@ -19,7 +19,7 @@ a plan on that instance is its held-out loss.
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from moeopt.sim.models.loss_table import (
     load_loss_table,
 )
 from moeopt.sim.presets import find, names
-from moeopt.sim.source import Record, Source, made_again
+from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
 
@@ -57,6 +57,29 @@ Ints = NDArray[np.int64]
 
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed."""
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "of a workload, or where a law draws the losses",
+            lambda o, s: s.workload is not None or o.loss_table is None,
+        ),
+        "losses": Where("without loss_table", lambda o, _: o.loss_table is None),
+        "alpha": Where(
+            "with a workload, or a trace that has the router's weights",
+            lambda _, s: (
+                s.workload is not None or (s.trace is not None and s.trace.topk_weights is not None)
+            ),
+        ),
+        "phase": Where("where weight is usage", lambda o, _: o.weight == "usage"),
+        "prior_choices": Where("where weight is usage", lambda o, _: o.weight == "usage"),
+        "prefill_share": Where(
+            "of a trace or workload that marks no tokens as decoded",
+            lambda _, s: s.workload is not None or (s.trace is not None and s.trace.decode is None),
+        ),
+        "sequence": Where(
+            "of a trace or a workload", lambda _, s: s.trace is not None or s.workload is not None
+        ),
+    }
 
     average_bits: Annotated[
         float, Field(ge=1, le=64, description="budget per expert; the total is rounded down")

@@ -8,7 +8,7 @@ per token of Mixtral, is assumed. Dense layers and the matrix to the vocabulary 
 take the same time under every plan. For other models and machines experts are rooflines.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.source import Source
+from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
@@ -32,6 +32,11 @@ class Options(Frozen):
     For a hold-out, generate again from the other part of the trace, or from tokens further on, and
     pass the plan to `moeopt.problems`.
     """
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where("of a workload", lambda _, s: s.workload is not None),
+        "reserved_gib": Where("without slots", lambda o, _: o.slots is None),
+    }
 
     tokens: Annotated[
         int | None, Field(ge=1, le=2**20, description="length; all of a trace if absent")

@@ -16,7 +16,7 @@ DeepSeek-V2.5), so only 3, 2 and 4 test the rule.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.source import Source
+from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
@@ -39,6 +39,15 @@ Ints = NDArray[np.int64]
 
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed."""
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "with variation, or of a workload where batch is above 1",
+            lambda o, s: o.variation > 0 or (s.workload is not None and o.batch > 1),
+        ),
+        "trace": Where("where batch is above 1", lambda o, _: o.batch > 1),
+        "workload": Where("where batch is above 1", lambda o, _: o.batch > 1),
+    }
 
     precision: Annotated[
         Literal["bf16", "int8", "int4"], Field(description="width of all weights")

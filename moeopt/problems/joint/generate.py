@@ -18,7 +18,7 @@ law the model's own width loses nothing.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, load_loss_table
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import times_of_model
-from moeopt.sim.source import Source
+from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 
 from .instance import Context, Instance
@@ -51,6 +51,22 @@ Floats = NDArray[np.float64]
 
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed."""
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "of a workload, or where a law draws the losses of several widths",
+            lambda o, s: s.workload is not None or (o.loss_table is None and "," in o.bits),
+        ),
+        "reserved_gib": Where("without share", lambda o, _: o.share is None),
+        "losses": Where(
+            "with several widths in bits, and without loss_table",
+            lambda o, _: o.loss_table is None and "," in o.bits,
+        ),
+        "one_bit_loss": Where(
+            "with several widths in bits, or loss_table",
+            lambda o, _: o.loss_table is not None or "," in o.bits,
+        ),
+    }
 
     batch: Annotated[int, Field(ge=1, le=4096, description="tokens in a step")] = 1
     batching: Annotated[
@@ -259,7 +275,7 @@ def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, .
     losses = _numbers("kv_losses", options.kv_losses) or (0,) * max(1, len(widths))
     if len(losses) != max(1, len(widths)):
         raise InputError(f"kv_losses: must be one per width, {len(widths)}, not {len(losses)}")
-    shapes = [model.model_copy(update={"kv_bits": float(bits)}) for bits in widths] or [model]
+    shapes = [model.with_kv_bits(bits) for bits in widths] or [model]
     found = []
     for row, shape in enumerate(shapes):
         cost = layer_costs(source.machine, shape, options.batch, options.context, source.quantum_ns)

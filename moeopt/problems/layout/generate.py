@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from pydantic import Field
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
 from moeopt.sim.machines.cost import expert_costs, with_table_noise
-from moeopt.sim.source import Record, Source, made_again
+from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.windows import (
     LayerWindows,
     LayoutLoads,
@@ -35,6 +35,16 @@ class Options(MemoryOptions):
     `moeopt.generate_twins` makes them and later ones, which the forecast does not see: it says so
     with `held_out`.
     """
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "of a workload, where first_window is drawn, or with table_noise",
+            lambda o, s: s.workload is not None or o.first_window is None or o.table_noise > 0,
+        ),
+        "spacing": Where(
+            "between several windows, observed or held out", lambda o, _: o.windows + o.held_out > 1
+        ),
+    }
 
     windows: Annotated[int, Field(ge=1, le=256, description="windows, one scenario each")] = 1
     spacing: Annotated[int, Field(ge=1, le=2**20, description="from one window to the next")] = 1

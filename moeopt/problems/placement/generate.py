@@ -12,7 +12,7 @@ sequences; else the trace's earlier steps. Provenance says which. Of counts the 
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.source import Source
+from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.trace import Batching, Counts, Tokens, Trace, all_step_tokens
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
@@ -185,6 +185,24 @@ class Options(Frozen):
     For a hold-out, generate again from the other part of the trace, or from steps further on, and
     pass the placement to `moeopt.problems`.
     """
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where("of a workload or counts", lambda _, s: s.trace is None),
+        "share": Where("without gpu_slots", lambda o, _: o.gpu_slots is None),
+        "reserved_gib": Where(
+            "without gpu_slots and share", lambda o, _: o.gpu_slots is None and o.share is None
+        ),
+        "context": Where(
+            "without gpu_slots and share", lambda o, _: o.gpu_slots is None and o.share is None
+        ),
+        "prompt_share": Where(
+            "of a trace that marks no tokens as decoded",
+            lambda _, s: s.trace is None or s.trace.decode is None,
+        ),
+        "hot_share": Where("with cold_bits", lambda o, _: o.cold_bits is not None),
+        "gpu_us_per_token": Where("with gpu_us", lambda o, _: o.gpu_us is not None),
+        "offload_us_per_token": Where("with offload_us", lambda o, _: o.offload_us is not None),
+    }
 
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a step")] = 1
     batching: Annotated[

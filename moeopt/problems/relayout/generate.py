@@ -1,6 +1,6 @@
 """relayout instances: what may migrate before a step whose loads are predicted."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from moeopt.problems.tri_domain.layout_rule import (
     expected_ndp_ns,
 )
 from moeopt.sim.machines.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
-from moeopt.sim.source import Record, Source, made_again
+from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.predictor import ALPHA, predict_run
 from moeopt.sim.traces.windows import (
     LayerWindows,
@@ -46,6 +46,17 @@ class Options(MemoryOptions):
     for one expert, which neither explains. The paper gives no figure for prefetches:
     ``windows="two"`` leaves them a window that fits `prefetches` of them.
     """
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "of a workload, or where step is drawn",
+            lambda o, s: s.workload is not None or o.step is None,
+        ),
+        "layout_steps": Where(
+            "where layout_from is earlier steps", lambda o, _: o.layout_from == "earlier steps"
+        ),
+        "prefetches": Where("where windows is two", lambda o, _: o.windows == "two"),
+    }
 
     step: Annotated[
         int | None, Field(ge=1, le=2**31, description="step that runs; drawn if absent")

@@ -11,7 +11,7 @@ at 095f58a, ``systems/data`` (Apache-2.0): TensorRT-LLM 1.3.0rc10, experts in FP
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from moeopt.core.errors import InputError
 from moeopt.sim.presets import get_model, names
-from moeopt.sim.source import Record, Source
+from moeopt.sim.source import FeltWhere, Record, Source, Where
 from moeopt.sim.traces.count_sample import UNKNOWN
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.windows import LayerWindows, WindowOptions
@@ -61,6 +61,16 @@ class Options(WindowOptions):
     The windows are `first_window` and those after it, with weight 1 each; counts are one window,
     the only one. For a hold-out, generate again with the first window after them.
     """
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "of a workload, or where first_window of a trace is drawn",
+            lambda o, s: s.workload is not None or (s.trace is not None and o.first_window is None),
+        ),
+        "batch": Where("of a trace or a workload", lambda _, s: s.counts is None),
+        "batching": Where("of a trace or a workload", lambda _, s: s.counts is None),
+        "move_tokens": Where("where current is eplb", lambda o, _: o.current == "eplb"),
+    }
 
     devices: Annotated[int, Field(ge=1, le=MAX_DEVICES, description="devices")] = 32
     slots: Annotated[int, Field(ge=1, le=4096, description="copies that a device has room for")] = 9

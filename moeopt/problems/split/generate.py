@@ -3,18 +3,18 @@
 Times come from `moeopt.sim.machines.split_times`. Sizes are rounded up to MiB, memories down.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from moeopt.core.envelope import Frozen
+from moeopt.core.envelope import MAX_NUMBER, Frozen
 from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
 from moeopt.sim.machines.cores import NumaMode
 from moeopt.sim.machines.split_times import refuse_numa, split_times
 from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.source import Source
+from moeopt.sim.source import FeltWhere, Source, Where
 
 QUANTUM_NS = 1000
 
@@ -25,11 +25,16 @@ TENSORS = 3
 class Options(Frozen):
     """What this generator can be told besides machine, model and seed."""
 
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where("nowhere: nothing is drawn", lambda _, __: False),
+    }
+
     bits: Annotated[
         str | None, Field(max_length=40, description="quantisation of the weights, e.g. Q4_K_M")
     ] = None
     kv_bits: Annotated[
-        float, Field(gt=0, le=64, description="bits of a number in the KV cache")
+        float | None,
+        Field(gt=0, le=64, description="bits of a number in the KV cache; None: the model's own"),
     ] = 16.0
     context: Annotated[
         int, Field(ge=0, le=2**24, description="tokens in the KV cache when a token is decoded")
@@ -68,7 +73,7 @@ def generate(source: Source, options: Options) -> Instance:
     """
     refuse_numa(source.machine, options.numa)
     model = source.model if options.bits is None else at_bits(source.model, options.bits)
-    model = model.model_copy(update={"kv_bits": options.kv_bits})
+    model = model if options.kv_bits is None else model.with_kv_bits(options.kv_bits)
     times = split_times(
         source.machine,
         model,
@@ -108,7 +113,7 @@ def generate(source: Source, options: Options) -> Instance:
         devices=tuple(
             Device(
                 name=name,
-                capacity=int(times.capacity[row]) // MIB * MIB,
+                capacity=min(int(times.capacity[row]) // MIB * MIB, MAX_NUMBER),  # 4 TiB hold all
                 buffer=-(-int(times.buffer[row]) // MIB) * MIB,
             )
             for row, name in enumerate(times.names)

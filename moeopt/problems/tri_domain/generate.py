@@ -1,6 +1,6 @@
 """tri_domain instances: one layer of one decode step, on a layout decided on other steps."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from moeopt.problems.tri_domain.layout_rule import (
     expected_ndp_ns,
 )
 from moeopt.sim.machines.cost import expert_costs
-from moeopt.sim.source import Record, Source, made_again
+from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.windows import (
     LayerWindows,
     LayoutFrom,
@@ -31,6 +31,13 @@ from moeopt.sim.traces.windows import (
 
 class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed."""
+
+    felt_where: ClassVar[FeltWhere] = {
+        "seed": Where(
+            "of a workload, or where step is drawn",
+            lambda o, s: s.workload is not None or o.step is None,
+        ),
+    }
 
     step: Annotated[
         int | None, Field(ge=1, le=2**31, description="decode step; drawn with the seed if absent")

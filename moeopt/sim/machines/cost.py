@@ -168,7 +168,7 @@ def computation_s(
 def gpu_roofline_s(gpu: Device, flops: ArrayLike, size: float, tokens: ArrayLike) -> Seconds:
     """Return the time in s of operations on `size` bytes of weights in a GPU's memory."""
     rate = gpu.only("gpu").rate_tflops(tokens) * 1e12
-    bandwidth = gpu.memory.gb_s * (gpu.memory.reached or 1.0) * 1e9
+    bandwidth = gpu.memory.read_gb_s * 1e9
     return np.asarray(np.maximum(np.asarray(flops) / rate, size / bandwidth))
 
 

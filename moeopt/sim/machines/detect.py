@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 
+from pydantic import ValidationError
+
 from moeopt.core.cores import available_cores
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
 from moeopt.core.units import GIB
+from moeopt.core.wording import input_error
 from moeopt.sim.machines import profile as measuring
 from moeopt.sim.machines.edit import changed_machine, channel_rates
 from moeopt.sim.machines.fields import fields_of
@@ -89,8 +92,12 @@ class _Draft:
     def machine(self, changes: Mapping[str, object], by: str) -> Machine:
         """Return the machine once changes are made; what is still open is listed."""
         data = {"schema_version": 2, "name": self.sources.pop("called")}
-        data |= {"devices": list(self.devices.values()), "links": self.links}
-        made = Machine.model_validate(data | {"sources": self.sources})
+        devices = sorted(self.devices.values(), key=lambda one: not one["id"].startswith("gpu"))
+        data |= {"devices": devices, "links": self.links}
+        try:
+            made = Machine.model_validate(data | {"sources": self.sources})
+        except ValidationError as error:
+            raise input_error(error, model=Machine) from None
         changed = changed_machine(made, changes, source=by)
         if left := [path for path in self.missing if path not in changed.values]:
             said = [f"{path}: is missing{_what(path)}" for path in left]

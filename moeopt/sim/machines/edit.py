@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from pydantic import ValidationError
 
@@ -181,7 +182,7 @@ class _Edit:
         old, _ = place(self._old, f"{base}.{key}")
         new, _ = place(self._data, f"{base}.{key}")
         before, after = old.get(key), new[key]
-        if not isinstance(before, int | float) or not isinstance(after, int | float) or not before:
+        if not _is_rate(before) or not _is_rate(after):
             return
         share = after / before
         for kernel in new["kernels"]:
@@ -218,7 +219,7 @@ class _Edit:
     ) -> Iterator[tuple[str, tuple[float, str]]]:
         key = path.rpartition(".")[2]
         before, after = old.get("dimms", {}).get(key), memory["dimms"].get(key)
-        if not isinstance(before, int | float) or not isinstance(after, int | float) or not before:
+        if not _is_rate(before) or not _is_rate(after):
             return
         said = f"{after:g} of {before:g} {key}"
         yield "gb_s", (round(old["gb_s"] * after / before, 3), said)
@@ -247,6 +248,13 @@ class _Edit:
             ends = [name for name in known if path in name.rpartition(".")[2].split("_")]
             near = f"; did you mean {' or '.join(ends[:3])}?" if ends else ""
         return f"is not a known key{near}"
+
+
+def _is_rate(value: object) -> TypeGuard[float]:
+    """Return whether other numbers can follow a value in proportion."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return 0 < value <= 1e9
 
 
 MANY = 12

@@ -153,20 +153,29 @@ def nearest_path(model: type[BaseModel], path: str) -> str | None:
 
 
 def _close(model: type[BaseModel], path: str) -> list[str]:
-    """Return the paths that an unknown one is most like."""
-    known = [name for name in fields_of(model) if "[]" not in name]
-    last = [name for name in known if name.rpartition(".")[2] == path.rpartition(".")[2]]
-    words = [name for name in known if path in name.rpartition(".")[2].split("_")]
-    return last or words or difflib.get_close_matches(path, known, n=3, cutoff=0.75)
+    """Return the paths that an unknown one is most like, at most three: those beside it first."""
+    above, dot, last = path.rpartition(".")
+    beside = _beside(model, path)
+    if near := difflib.get_close_matches(last, beside, n=3, cutoff=0.75):
+        return [f"{above}{dot}{name}" for name in near]
+    known = [*fields_of(model)]
+    same = [name for name in known if name.rpartition(".")[2] == last]
+    words = [name for name in known if last in name.rpartition(".")[2].split("_")]
+    return (same or words)[:3]
+
+
+def _beside(model: type[BaseModel], path: str) -> list[str]:
+    """Return the names of what may stand in the same object."""
+    here = without_rows(path).rpartition(".")[0]
+    split = [name.rpartition(".") for name in fields_of(model)]
+    return [name for above, _, name in split if above == here]
 
 
 def nearest(model: type[BaseModel], path: str) -> str:
     """Return what an unknown path was perhaps meant to be, as a clause, or nothing."""
     if close := _close(model, path):
         return f"; did you mean {' or '.join(close)}?"
-    known = [name for name in fields_of(model) if "[]" not in name]
-    here = path.rpartition(".")[0]
-    beside = [name for name in known if name.rpartition(".")[0] == here]
+    beside = _beside(model, path)
     return f"; there are {', '.join(beside)}" if beside else ""
 
 

@@ -298,6 +298,9 @@ OF_KINDS: dict[str, tuple[Kind, ...]] = {
 }
 """Field of `Compute` -> the kinds that have it; the others are of all kinds."""
 
+MOST_GPU_GIB = 4096
+"""No GPU has more memory of its own: such a number is one of MiB."""
+
 WORDS: dict[Kind, str] = {"gpu": "a GPU", "cpu": "a CPU", "ndp": "NDP units"}
 
 
@@ -326,6 +329,15 @@ class Device(Frozen):
         if set(kinds) == {"gpu", "ndp"}:
             raise field_error([], "must not be GPU and NDP units on one memory")
         return computes
+
+    @model_validator(mode="after")
+    def _gpu_memory_in_gib(self) -> Self:
+        size = self.memory.capacity_gib
+        alone = self.part("gpu") is not None and self.part("cpu") is None
+        if alone and size is not None and size > MOST_GPU_GIB:
+            said = f"must be at most {MOST_GPU_GIB} on a GPU, not {size:g} (GiB, not MiB)"
+            raise field_error(["memory", "capacity_gib"], said)
+        return self
 
     def part(self, kind: Kind) -> Compute | None:
         """Return what computes there of a kind, if there is any."""
@@ -368,7 +380,7 @@ class Machine(Frozen):
     What each field means, its unit and where to find it: `moeopt machine fields`.
     """
 
-    schema_version: Literal[2] = about("2: the form of the file", default=2)
+    schema_version: Literal[2] = about("2: the form of the file", absent="2", default=2)
     name: Name = about("name of the machine")
     devices: Annotated[tuple[Device, ...], Field(min_length=1, max_length=96)] = about(
         "what it has: GPUs, NUMA nodes, CXL boxes, memories that GPU and CPU share"
@@ -377,6 +389,7 @@ class Machine(Frozen):
         "between devices; each GPU needs one to every memory in which offloaded experts lie",
         find="16 lanes: 15.75 GB/s (PCIe 3), 31.5 (4), 63 (5); `nvidia-smi -q`: Link Width;"
         " `nvidia-smi topo -p2p r` between GPUs; Intel MLC between sockets",
+        absent="none",
         default=(),
     )
     sync_us: NonNegative | None = about(
@@ -561,6 +574,23 @@ class Machine(Frozen):
                     links.append(rate.model_copy(update={"ends": (gpu.id, other.id)}))
         changes = {"devices": (*gpus, *others), "links": tuple(links)}
         return self.model_copy(update=changes)
+
+    def with_threads(self, threads: int | None) -> Self:
+        """Return the machine with fewer of its cores: the rates of kernels follow.
+
+        A machine that does not state its cores, or has no more of them, stays as it is.
+        """
+        counts = [node.only("cpu").cores for node in self.nodes]
+        cores = sum(count or 0 for count in counts)
+        if threads is None or None in counts or threads >= cores:
+            return self
+        fewer, left = [], threads
+        for number, node in enumerate(self.nodes):
+            own = -(-left // (len(counts) - number))
+            left -= own
+            cpu = node.only("cpu").scaled(threads / cores)
+            fewer.append(node.with_part("cpu", cores=max(1, own), kernels=cpu.kernels))
+        return self.with_devices(*fewer)
 
     def with_ndp_rate(self, share: float) -> Self:
         """Return the machine with NDP units that compute so many times as fast."""

@@ -223,9 +223,6 @@ class _Conversion:
             computes.append(self._cpu(base, row, count, cpu, numa, nodes, memory))
         if ndp:
             computes.append(self._ndp(base, ndp))
-            raise InputError(
-                "is missing: nothing computes beside dram", where=self._where, field="cpu"
-            )
         return {"id": name, "memory": memory, "computes": computes}
 
     def _cpu(
@@ -259,7 +256,8 @@ class _Conversion:
         kernels.append({"name": cpu.get("kernel") or "main", "tflops": main})
         self._move("cpu.tflops", f"{base}.cpu.kernels", kernels, compute)
         said = [self._said.get(f"{base}.cpu.kernels")]
-        said += [self._sources.get(f"cpu.{key}") for key in ("kernel", "few_token_kernels")]
+        of = ("cpu.kernel", "cpu.few_token_kernels")
+        said += [text for path, text in self._sources.items() if path.split("[")[0] in of]
         if any(said):
             self._said[f"{base}.cpu.kernels"] = "; ".join(dict.fromkeys(s for s in said if s))
         rate, path = cpu.get("bandwidth_gb_s"), "cpu.bandwidth_gb_s"

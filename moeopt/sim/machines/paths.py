@@ -120,8 +120,9 @@ def _exists(machine: Machine, path: str) -> bool:
                 and parts[2] in OF_KINDS.get(name, (parts[2],))
             )
         if below[0] == "dimms":
-            fields: Any = LinkRate.model_fields if below[1:2] == ["link"] else Dimms.model_fields
-            return len(below) == (3 if below[1:2] == ["link"] else 2) and below[-1] in fields
+            if below[1:2] == ["link"] and len(below) == 3:
+                return below[2] in LinkRate.model_fields
+            return len(below) == 2 and below[1] in Dimms.model_fields
         return len(below) == 1 and below[0] in Memory.model_fields
     if parts[0] == "links" and len(parts) == 3:
         names = {"-".join(link.ends) for link in machine.links}

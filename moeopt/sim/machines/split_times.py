@@ -14,9 +14,10 @@ from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.cost import to_quanta
-from moeopt.sim.machines.machine import Device, Machine
+from moeopt.sim.machines.machine import Device, LinkRate, Machine
+from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.costs import costs_of
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
-from moeopt.sim.machines.runtimes.predict import costs_of
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
@@ -168,9 +169,7 @@ def _hosts(machine: Machine, numa: NumaMode) -> list[tuple[str, tuple[Device, ..
     return [("host", machine.nodes)]
 
 
-def _with_gpus(
-    machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, ...]
-) -> Machine:
+def _with_gpus(machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, ...]) -> Machine:
     """Return the machine with these GPUs and nodes; a device may be both."""
     return machine.of_devices(*gpus, *(node for node in nodes if node not in gpus))
 
@@ -205,7 +204,7 @@ def _attention_us(
     """Return each layer's time but for its experts; the step's own time is in the last layer."""
     bare = model.model_copy(update={"expert_intermediate_size": 1})
     calls = (0.0 if machine.gpus else 1.0,) * len(model.moe_layers)
-    made = Setting(machine, bare, calls, context, numa)
+    made = Setting(machine, bare, calls, Context.at(context), numa)
     headless = replace(made, model=bare.model_copy(update={"vocab_size": 1}))
     whole, body = _token_us(made, profile), _token_us(headless, profile)
     costs = _costs(machine, model, profile)
@@ -235,8 +234,8 @@ def _experts_us(
     layers = len(model.moe_layers)
     without = 0.0 if machine.gpus else 1.0
     here = (1.0 if on_host else 0.0,) * layers
-    base = _token_us(Setting(machine, bare, (without,) * layers, 0, numa), profile)
-    whole = _token_us(Setting(machine, model, here, 0, numa), profile)
+    base = _token_us(Setting(machine, bare, (without,) * layers, Context(0), numa), profile)
+    whole = _token_us(Setting(machine, model, here, Context(0), numa), profile)
     found = (whole - base) / layers
     if not machine.gpus:
         found += model.top_k * _costs(machine, model, profile)["host_expert_us"]
@@ -269,8 +268,8 @@ def _hops(
                 fixed, copies, link = THROUGH_HOST_US, 2, machine.pcie
             else:
                 fixed = PEER_US
-            gb_s = SOCKETS_GB_S if link is None else link.gb_s
-            found[i, j] = fixed + copies * size / (gb_s * 1e3)
+            way = LinkRate(gb_s=SOCKETS_GB_S) if link is None else link
+            found[i, j] = fixed + copies * (way.latency_us + size / (way.gb_s * 1e3))
     return found
 
 

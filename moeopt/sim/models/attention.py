@@ -49,6 +49,10 @@ class GroupedQuery(Frozen):
         """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
         return math.ceil(2 * self.kv_heads * self.head_dim * self._tokens(context))
 
+    def value_share(self, context: int) -> float:
+        """Share of the values, beside the keys, in the KV cache after `context` tokens."""
+        return 0.5
+
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer, the mean over the layers."""
         return 2 * self.heads * self.head_dim * self._tokens(context)
@@ -106,6 +110,10 @@ class LatentAttention(Frozen):
         """Numbers in the KV cache of one layer after `context` tokens."""
         return (self.kv_rank + self.rope_dim + (self.index_dim or 0)) * context
 
+    def value_share(self, context: int) -> float:
+        """Share of the values in the KV cache: none, they are made from the keys."""
+        return 0.0
+
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer: all heads share its cache."""
         return self.heads * (2 * self.kv_rank + self.rope_dim) * context
@@ -160,6 +168,10 @@ class HybridAttention(Frozen):
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
         return math.ceil(2 * self.kv_heads * self.head_dim * context / self.full_every)
+
+    def value_share(self, context: int) -> float:
+        """Share of the values, beside the keys, in the KV cache after `context` tokens."""
+        return 0.5
 
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer, the mean over the layers."""
@@ -233,6 +245,14 @@ class LayerGroup(Frozen):
         entries = context // every if every else 0
         return self.cache_values * kept + self.compressed_values * entries
 
+    @property
+    def value_share(self) -> float:
+        """Share of the values in the cache, beside the keys; 0 if they are made from the keys."""
+        if self.mixer not in ("full", "window") or not self.cache_values:
+            return 0.0
+        keys = [matrix.rows for matrix in self.matrices if matrix.name == "attn_k"]
+        return 1 - keys[0] / self.cache_values if keys else 0.5
+
     def products(self, context: int) -> float:
         """Multiplications of one token with the context in a layer."""
         kept = context if self.window is None else min(context, self.window)
@@ -278,6 +298,12 @@ class AttentionByLayer(Frozen):
     def all_kv_values(self, context: int) -> int:
         """Numbers in the KV cache of all layers after `context` tokens."""
         return sum(len(group.layers) * group.kv_values(context) for group in self.groups)
+
+    def value_share(self, context: int) -> float:
+        """Share of the values, beside the keys, in the KV cache after `context` tokens."""
+        kept = [len(group.layers) * group.kv_values(context) for group in self.groups]
+        values = (size * group.value_share for size, group in zip(kept, self.groups, strict=True))
+        return sum(values) / max(1, sum(kept))
 
     def of_layer(self, layer: int) -> LayerGroup:
         """Return the group that a layer is in."""

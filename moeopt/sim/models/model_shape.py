@@ -64,6 +64,8 @@ class ModelShape(Frozen):
     kv_bits
         Bits of a number in the KV cache; by default 8 x `bytes_per_weight` if that is a whole
         number of bytes, else 16.
+    kv_value_bits
+        Bits of the values in the KV cache, where they differ from those of the keys.
     tied_embedding
         Whether the embedding is the matrix to the vocabulary, so that it is there once.
     model_class
@@ -72,6 +74,8 @@ class ModelShape(Frozen):
         Name of the format of its experts (Q4_K_M, IQ3_XXS), which says what unpacking them costs.
     nextn
         Blocks of its file that predict further tokens: not among `layers`, nor loaded.
+    context_length
+        Tokens that it was made for at most: what ``-c 0`` means.
     """
 
     name: str
@@ -104,6 +108,8 @@ class ModelShape(Frozen):
     nextn: Annotated[Number | None, Field(exclude_if=absent)] = None
     expert_matrices: Annotated[Literal[2] | None, Field(exclude_if=absent)] = None
     expert_hidden_size: Annotated[Size | None, Field(exclude_if=absent)] = None
+    kv_value_bits: Annotated[Bits | None, Field(exclude_if=absent)] = None
+    context_length: Annotated[Size | None, Field(exclude_if=absent)] = None
 
     @field_validator("top_k")
     @classmethod
@@ -219,7 +225,7 @@ class ModelShape(Frozen):
         InputError
             If the shape has no `attention`.
         """
-        return math.ceil(self._known_attention().kv_values(context) * self.bits_of("kv") / 8)
+        return math.ceil(self._known_attention().kv_values(context) * self._kv_mean(context) / 8)
 
     def cache_bytes(self, context: int) -> int:
         """Bytes of the KV cache of all layers after `context` tokens.
@@ -230,18 +236,42 @@ class ModelShape(Frozen):
             If the shape has no `attention`.
         """
         if isinstance(self.attention, AttentionByLayer):
-            return math.ceil(self.attention.all_kv_values(context) * self.bits_of("kv") / 8)
+            return math.ceil(self.attention.all_kv_values(context) * self._kv_mean(context) / 8)
         return self.layers * self.kv_bytes(context)
 
+    @property
+    def kv_widths(self) -> tuple[float, float]:
+        """Bits of a number in the KV cache: of keys, of values."""
+        keys = self.kv_bits
+        if keys is None:
+            keys = self._native_bits if self._native_bits % 8 == 0 else DEFAULT_KV_BITS
+        return keys, keys if self.kv_value_bits is None else self.kv_value_bits
+
+    def _kv_mean(self, context: int) -> float:
+        """Return the bits of a number in the KV cache, the mean over keys and values."""
+        keys, values = self.kv_widths
+        if keys == values:
+            return keys
+        share = self._known_attention().value_share(context)
+        return (1 - share) * keys + share * values
+
+    def with_kv_bits(self, keys: float, values: float | None = None) -> Self:
+        """Return this shape with another width of the KV cache, maybe one of its own for values."""
+        apart = None if values == keys else values
+        return self.model_copy(update={"kv_bits": float(keys), "kv_value_bits": apart})
+
     def bits_of(self, kind: TensorKind | Literal["kv"]) -> float:
-        """Return the bits per weight of a kind of tensor, or of a number in the KV cache."""
+        """Return the bits per weight of a kind of tensor, or of a number in the KV cache.
+
+        Of a cache whose keys and values differ it is the mean, as with a token in it.
+        """
         if kind == "experts":
             return self.bits
+        if kind == "kv":
+            return self.kv_widths[0] if self.attention is None else self._kv_mean(1)
         own: float | None = getattr(self, f"{kind}_bits")
         if own is not None:
             return own
-        if kind == "kv":
-            return self._native_bits if self._native_bits % 8 == 0 else DEFAULT_KV_BITS
         return self._native_bits if self.other_bits is None else self.other_bits
 
     def weights_of(self, kind: TensorKind) -> int:

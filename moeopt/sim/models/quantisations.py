@@ -128,7 +128,7 @@ def quantised(model: ModelShape, name: str) -> ModelShape:
         "other_bits": None,
         **widths,
     }
-    changes |= {"kv_bits": model.bits_of("kv"), "quantisation": _known(name)}
+    changes |= {"kv_bits": model.kv_widths[0], "quantisation": _known(name)}
     return model.model_copy(update=changes)
 
 

@@ -8,6 +8,7 @@ from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
 from moeopt.core.objective import Objective
 from moeopt.core.search import Search, recording
+from moeopt.core.signals import interrupts_kept
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 
@@ -29,7 +30,7 @@ def run(task: Task) -> Outcome:
 
     interrupted = False
     try:
-        with recording(search.refutations), task.deadline.told():
+        with recording(search.refutations), task.deadline.told(), interrupts_kept():
             algorithm.solve(task.instance, search)
     except KeyboardInterrupt:
         interrupted = True

@@ -88,7 +88,9 @@ def test_a_decode_step_reads_the_widths() -> None:
 
 def test_without_ndp_the_cpu_reads_them() -> None:
     """A quarter of the bits in a quarter of the time, where memory is the bound."""
-    machine = get_machine("trimoe").model_copy(update={"ndp": None})
+    host = get_machine("trimoe").require("cpu")
+    host = host.model_copy(update={"computes": (host.only("cpu"),)})
+    machine = get_machine("trimoe").with_devices(host)
     instance, _ = two_layers()
     free = instance.model_copy(
         update={"bits": (4, 16), "layers": instance.layers[:1], "min_count": {}}

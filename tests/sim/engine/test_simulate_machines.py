@@ -77,7 +77,8 @@ def test_shared_experts_and_given_times() -> None:
 
 def test_machines_without_a_part() -> None:
     """One clear line, and only if the plan needs the part."""
-    bare = MACHINE.model_copy(update={"cpu": None, "ndp": None})
+    memory = MACHINE.require("cpu").model_copy(update={"computes": ()})
+    bare = MACHINE.with_devices(memory)
     gpu = Plan(policy="gpu-only")
     assert simulate(gpu, bare, MODEL, only(5, 1)).makespan_ns > 0
     with pytest.raises(InputError, match="machine trimoe: cpu: is missing"):

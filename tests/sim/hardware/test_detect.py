@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from moeopt import InputError, detect_machine, get_machine, save
+from tests.refusals import refused
 from tests.rooms.cli import run
 from tests.rooms.sim import (
     GpuRates,
@@ -18,6 +19,7 @@ from tests.rooms.sim import (
     detect,
     free_bytes,
     gpu_facts,
+    machine_rows,
     memory_bytes,
     memory_facts,
     plain_machine,
@@ -41,58 +43,65 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_workstation_is_described_from_what_its_tools_say() -> None:
     """Memory and link by their own data, the GPU's rates by the vendor's, the CPU's measured."""
     machine = detect_machine(name="mine", system=WORKSTATION)
-    dram, gpu, cpu = machine.dram, machine.require_gpu(), machine.require_cpu()
-    assert (dram.dimms, dram.channels, dram.speed_mt_s, dram.striped_gb_s) == (12, 12, 4800, 460.8)
-    assert dram.localized_gb_s == 38.4
-    assert dram.capacity_gb == pytest.approx(396361728 * 1024 / 2**30, abs=0.01)
-    assert (gpu.name, gpu.peak_tflops, gpu.hbm_gb_s) == ("NVIDIA GeForce RTX 4090", 165.2, 1008)
-    assert gpu.hbm_gb == pytest.approx(24564 / 1024, abs=0.01)
-    assert machine.pcie_gb_s == pytest.approx(31.51, abs=0.01)
-    assert (cpu.threads, cpu.kernel, cpu.bandwidth_gb_s) == (32, "AVX-512", 380.0)
-    assert cpu.tflops([1, 500]).tolist() == [2.0, 2.0]
+    card, host = machine.devices
+    gpu, cpu, memory = card.only("gpu"), host.only("cpu"), host.memory
+    dimms = memory.dimms
+    assert dimms is not None
+    assert (dimms.count, dimms.channels, dimms.speed_mt_s, memory.gb_s) == (12, 12, 4800, 460.8)
+    assert dimms.one_gb_s == 38.4
+    assert memory.capacity_gib == pytest.approx(396361728 * 1024 / 2**30, abs=0.01)
+    assert (gpu.name, gpu.peak_tflops, card.memory.gb_s) == ("NVIDIA GeForce RTX 4090", 165.2, 1008)
+    assert card.memory.capacity_gib == pytest.approx(24564 / 1024, abs=0.01)
+    assert machine.pcie.gb_s == pytest.approx(31.51, abs=0.01)
+    [kernel] = cpu.kernels
+    assert (cpu.cores, kernel.name, memory.measured_gb_s) == (32, "AVX-512", 380.0)
+    assert cpu.rate_tflops([1, 500]).tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("system", [WORKSTATION, CLOUD])
 def test_every_number_has_its_source(system: System) -> None:
     """Nothing is in the file without a word on where it is from."""
     machine = detect_machine(system=system)
-    data = machine.model_dump(exclude_none=True)
-    for part in ("gpu", "cpu", "dram"):
-        for name, value in data.get(part, {}).items():
-            assert value == () or machine.sources[f"{part}.{name}"], (part, name)
-    assert ("pcie_gb_s" in machine.sources) == (machine.gpu is not None)
+    for row in machine_rows(machine):
+        assert row.source not in ("", "not stated"), row.field
+    assert ("links.gpu0-numa0.gb_s" in machine.sources) == bool(machine.gpus)
 
 
 def test_a_machine_without_a_gpu_says_so() -> None:
     """Neither GPU nor link; the measured bandwidth stands for the peak that nobody knows."""
     machine = detect_machine(name="cloud", system=CLOUD)
-    assert (machine.gpu, machine.pcie_gb_s) == (None, None)
-    assert machine.sources["gpu"].startswith("none found (nvidia-smi, rocm-smi, torch)")
-    assert machine.dram.striped_gb_s == machine.require_cpu().bandwidth_gb_s == 380.0
-    assert machine.sources["dram.striped_gb_s"].endswith("the peak is not known")
+    assert (machine.gpus, machine.links) == ((), ())
+    found = "no GPU was found (nvidia-smi, rocm-smi, torch)"
+    assert machine.sources["devices"].startswith(found)
+    [host] = machine.devices
+    assert host.memory.gb_s == host.memory.measured_gb_s == 380.0
+    assert machine.sources["devices.numa0.memory.gb_s"].endswith("the peak is not known")
     with pytest.raises(InputError, match="machine cloud: gpu: is missing"):
-        machine.require_gpu()
-    with pytest.raises(InputError, match="machine cloud: pcie_gb_s: is missing"):
-        machine.link("pcie")
+        machine.require("gpu")
+    with pytest.raises(InputError, match="machine cloud: gpu: is missing"):
+        machine.pcie  # noqa: B018
 
 
 def test_a_measured_gpu_is_a_fraction_of_the_vendors_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     """120 of 165.2 TFLOPS and 900 of 1008 GB/s; the link is as measured."""
     monkeypatch.setattr(profile, "gpu_rates", lambda: GPU)
     machine = detect_machine(system=WORKSTATION)
-    gpu = machine.require_gpu()
-    assert float(gpu.utilization(1)) == pytest.approx(120 / 165.2, abs=1e-4)
-    assert gpu.bandwidth_efficiency == pytest.approx(900 / 1008, abs=1e-4)
-    assert (gpu.hbm_gb_s, machine.pcie_gb_s) == (1008, 26.0)
-    assert "900 GB/s of 1008" in machine.sources["gpu.bandwidth_efficiency"]
+    gpu = machine.require("gpu")
+    compute = gpu.only("gpu")
+    assert (compute.peak_tflops, float(compute.rate_tflops(1))) == (165.2, 120)
+    assert gpu.memory.reached == pytest.approx(900 / 1008, abs=1e-4)
+    assert (gpu.memory.gb_s, machine.pcie.gb_s) == (1008, 26.0)
+    assert "900 GB/s of 1008" in machine.sources["devices.gpu0.memory.reached"]
+    assert "120 TFLOPS of 165.2" in machine.sources["devices.gpu0.gpu.kernels"]
 
 
 def test_an_unknown_gpu_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without vendor data its rates are the measured ones, reached in full."""
     monkeypatch.setattr(profile, "gpu_rates", lambda: GPU)
     system = fake({"lscpu": lscpu("x", 8), "nvidia-smi": "NVIDIA Z9, 8192, [N/A], [N/A]\n"})
-    gpu = detect_machine(system=system).require_gpu()
-    assert (gpu.peak_tflops, gpu.hbm_gb_s, gpu.bandwidth_efficiency) == (120, 900, 1)
+    gpu = detect_machine(system=system).require("gpu")
+    assert gpu.only("gpu").peak_tflops == float(gpu.only("gpu").rate_tflops(1)) == 120
+    assert (gpu.memory.gb_s, gpu.memory.reached) == (900, 1)
 
 
 def test_what_cannot_be_found_out_is_asked_for_in_one_line() -> None:
@@ -101,26 +110,41 @@ def test_what_cannot_be_found_out_is_asked_for_in_one_line() -> None:
     with pytest.raises(InputError) as caught:
         detect_machine(measure=False, system=fake(commands))
     message = str(caught.value)
-    needed = ("gpu.peak_tflops", "gpu.hbm_gb_s", "cpu.tflops", "dram.striped_gb_s", "pcie_gb_s")
+    both = ("devices.gpu{}.gpu.peak_tflops", "devices.gpu{}.memory.gb_s", "links.gpu{}-numa0.gb_s")
+    needed = [path.format(gpu) for gpu in (0, 1) for path in both]
+    needed += ["devices.numa0.cpu.tflops", "devices.numa0.memory.gb_s"]
     assert all(f"{field}: is missing (" in message for field in needed)
     assert message.count("is missing") == len(needed)
-    assert message.startswith("machine detect: gpu.peak_tflops: is missing (number, TFLOPS: ")
+    first = "devices.numa0.cpu.tflops: is missing (curve, TFLOPS: "
+    assert message.startswith(f"machine detect: {first}")
     assert message.endswith("what cannot be found out is given with --set")
-    given = dict.fromkeys(needed, 50)
-    machine = detect_machine(measure=False, changes=given, system=fake(commands))
-    assert (machine.pcie_gb_s, machine.require_gpu().peak_tflops) == (50, 50)
-    assert machine.sources["gpu.name"] == "nvidia-smi: the first of 2"
+    short = ("gpu.peak_tflops", "gpu.gb_s", "pcie.gb_s", "cpu.tflops", "dram.gb_s")
+    for given in (dict.fromkeys(needed, 50), dict.fromkeys(short, 50)):
+        machine = detect_machine(measure=False, changes=given, system=fake(commands))
+        assert [gpu.only("gpu").peak_tflops for gpu in machine.gpus] == [50, 50]
+        assert [float(gpu.only("gpu").rate_tflops(1)) for gpu in machine.gpus] == [30, 30]
+        assert [link.gb_s for link in machine.links] == [50, 50]
+
+
+@pytest.mark.parametrize("called", ["\x00", "a\nb", "x" * 10**5])
+def test_a_name_that_cannot_be_is_one_line(called: str) -> None:
+    """Of the machine, and of a card as its driver reports it."""
+    said = refused(detect_machine, name=called, system=WORKSTATION)
+    assert said.startswith("machine detect: name: ")
 
 
 def test_without_measuring_a_known_cpu_has_the_vendors_data() -> None:
     """Half the cores of the part, all channels filled, on bare metal only."""
     machine = detect_machine(measure=False, system=fake({"lscpu": lscpu("AMD EPYC 9124", 16)}))
-    assert machine.dram.striped_gb_s == 460.8
-    assert "assumed" in machine.sources["dram.channels"]
-    part = float(get_machine("epyc-9004").require_cpu().tflops(1))
-    assert float(machine.require_cpu().tflops(1)) == pytest.approx(part / 2)
+    assert machine.nodes[0].memory.gb_s == 460.8
+    assert "assumed" in machine.sources["devices.numa0.memory.dimms.channels"]
+    part, own = (
+        float(one.require("cpu").only("cpu").rate_tflops(1))
+        for one in (get_machine("epyc-9004"), machine)
+    )
+    assert own == pytest.approx(part / 2)
     virtual = fake({"lscpu": lscpu("AMD EPYC 9124", 16, virtual=True)})
-    with pytest.raises(InputError, match=r"dram\.striped_gb_s: is missing"):
+    with pytest.raises(InputError, match=r"numa0\.memory\.gb_s: is missing"):
         detect_machine(measure=False, system=virtual)
 
 
@@ -159,8 +183,9 @@ def test_two_sockets_of_a_cpu_with_amx() -> None:
     cpu = cpu_facts(fake({"lscpu": text}))
     assert (cpu.sockets, cpu.cores, cpu.kernel, cpu.cache_bytes) == (2, 64, "AMX", 2**28)
     machine = detect_machine(system=fake({"lscpu": text}))
-    assert machine.require_cpu().name == "2 x Intel(R) Xeon(R) Gold 6454S"
-    assert machine.dram.striped_gb_s == 2 * 307.2
+    [both] = machine.nodes  # as one where the system tells of no nodes
+    assert both.only("cpu").name == "2 x Intel(R) Xeon(R) Gold 6454S"
+    assert both.memory.gb_s == 2 * 307.2
 
 
 def test_without_lscpu_the_kernel_is_asked() -> None:
@@ -212,7 +237,7 @@ def test_the_command_writes_a_machine_that_can_be_used(
     machine = get_machine(out)
     assert machine == detect_machine(name="mine", system=WORKSTATION)
     table = capsys.readouterr().out
-    assert "dram.striped_gb_s" in table
+    assert "devices.numa0.memory.gb_s" in table
     assert run(["machine", "show", str(out)]) == 0
     assert capsys.readouterr().out == table
     assert run(["machine", "detect", "--out", str(tmp_path)]) == 2

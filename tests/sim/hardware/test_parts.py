@@ -8,10 +8,20 @@ import pytest
 
 from moeopt import InputError, MoeoptWarning, get_machine
 from tests.rooms.cli import run
-from tests.rooms.sim import Machine, computation_s, fields_of, get_model, layer_costs, parts
+from tests.rooms.sim import (
+    SHORT,
+    Machine,
+    computation_s,
+    fields_of,
+    get_model,
+    layer_costs,
+    machine_rows,
+    parts,
+    plain_machine,
+    short_fields,
+)
 
-WITHOUT_UNIT = {"utilization", "bandwidth_efficiency", "attention_bandwidth_efficiency", "threads",
-                "dimms", "channels", "efficiency", "units", "sockets"}  # fmt: skip
+WITHOUT_UNIT = {"reached", "attention_reached", "count", "channels", "units"}
 
 
 @pytest.mark.parametrize("host", parts.host_names())
@@ -19,21 +29,23 @@ def test_every_pair_is_a_machine(host: str) -> None:
     """With a source for every field, and the link of the slower end."""
     for gpu in ["", *parts.gpu_names()]:
         machine = get_machine(f"{gpu}+{host}" if gpu else host)
-        data = machine.model_dump(exclude_none=True)
-        paths = {f"{part}.{name}" for part in ("gpu", "cpu", "dram") for name in data.get(part, {})}
-        assert not paths - set(machine.sources) - {"cpu.few_token_kernels"}, gpu
+        paths = {row.field for row in machine_rows(machine)} - {"gpu"}
+        assert paths == set(machine.sources) - {"devices"}, gpu
+        assert ("devices" in machine.sources) == (not gpu), gpu
         assert all(machine.sources.values())
-        link = min(parts.gpu_part(gpu).pcie_gb_s, parts.host_part(host).pcie_gb_s) if gpu else None
-        assert (machine.pcie_gb_s, machine.gpu is None) == (link, not gpu), gpu
-        assert ("pcie_gb_s" in machine.sources) == bool(gpu), gpu
+        assert [device.id for device in machine.devices] == ["gpu0"] * bool(gpu) + ["numa0"]
+        assert bool(machine.links) == bool(gpu), gpu
+        if gpu:
+            slower = min(parts.gpu_part(gpu).pcie_gb_s, parts.host_part(host).pcie_gb_s)
+            assert machine.pcie.gb_s == slower, gpu
 
 
 def test_what_a_vendor_says_was_looked_up_or_is_said_not_to_be() -> None:
     """Each number that is neither assumed nor computed names the page it was checked on."""
-    computed = {"dram.striped_gb_s", "dram.localized_gb_s"}
+    computed = {"memory.gb_s", "memory.dimms.one_gb_s"}
     known = [*map(parts.gpu_part, parts.gpu_names()), *map(parts.host_part, parts.host_names())]
     for path, source in (pair for part in known for pair in part.sources.items()):
-        if not path.endswith(".name") and path not in computed:
+        if not path.endswith(".name") and not (path in computed and "channel" in source):
             assert re.search("checked: |assumed|KTransformers", source), (path, source)
         assert "vendor data" not in source
 
@@ -41,10 +53,14 @@ def test_what_a_vendor_says_was_looked_up_or_is_said_not_to_be() -> None:
 def test_a_hosts_peak_is_channels_times_speed() -> None:
     """8 bytes a transfer; reads reach less."""
     for name in parts.host_names():
-        dram = parts.host_part(name).dram
-        assert dram.striped_gb_s == pytest.approx(dram.channels * dram.speed_mt_s * 8 / 1000), name
-        assert dram.dimms == dram.channels, name
-        assert 0.7 <= (dram.efficiency or 1) <= 0.95, name
+        memory = parts.host_part(name).memory
+        dimms = memory.dimms
+        assert dimms is not None
+        assert dimms.channels is not None
+        assert memory.gb_s == pytest.approx(dimms.channels * dimms.speed_mt_s * 8 / 1000), name
+        assert dimms.one_gb_s == pytest.approx(dimms.speed_mt_s * 8 / 1000), name
+        assert dimms.count == dimms.channels, name
+        assert 0.7 <= (memory.reached or 1) <= 0.95, name
 
 
 def test_a_part_is_known_by_its_whole_name() -> None:
@@ -150,32 +166,32 @@ def test_chips_with_one_memory() -> None:
     for name in ("m1", "m1-ultra", "m2-max", "m3", "m3-ultra", "m4-pro", "m4-max"):
         machine = get_machine(name)
         assert machine.unified
-        assert machine.gpu.hbm_gb_s == machine.dram.striped_gb_s == machine.pcie_gb_s
-        assert 0.6 < machine.gpu.hbm_gb / machine.dram.capacity_gb <= 0.75
+        [chip] = machine.devices
+        assert chip.memory.gb_s == machine.pcie.gb_s > (chip.only("cpu").most_gb_s or 0) > 0
+        assert 0.6 < chip.gpu_gib / chip.memory.capacity_gib <= 0.75
 
 
 def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Someone's own file is not hidden by parts."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a100+mine").write_text("{}")
+    (tmp_path / "a100+mine").write_text('{"schema_version": 2}')
     with pytest.raises(InputError) as caught:
         get_machine("a100+mine")
-    needed = ("name", "cpu", "dram", "sources")
+    needed = ("name", "devices", "sources")
     assert all(f"{field}: is missing" in str(caught.value) for field in needed)
 
 
 def test_a_machine_with_a_gpu_needs_its_link() -> None:
     """One without needs none; one with neither GPU nor CPU computes nothing."""
-    data = get_machine("a100+epyc-9004").model_dump()
-    for without, field in (("pcie_gb_s", "pcie_gb_s"), ("cpu", None)):
-        bare = {key: value for key, value in data.items() if key != without}
-        if field is None:
-            assert Machine.model_validate(bare).cpu is None
-        else:
-            with pytest.raises(ValueError, match=rf"{field}\n  Field required"):
-                Machine.model_validate(bare)
-    with pytest.raises(ValueError, match="cpu\n  Field required"):
-        Machine.model_validate({k: v for k, v in data.items() if k not in ("gpu", "cpu")})
+    data = plain_machine(get_machine("a100+epyc-9004"))
+    with pytest.raises(ValueError, match="there is none between gpu0 and numa0"):
+        Machine.model_validate(data | {"links": []})
+    gpu, host = data["devices"]
+    assert Machine.model_validate(data | {"devices": [host], "links": []}).gpus == ()
+    bare = host | {"computes": []}
+    assert Machine.model_validate(data | {"devices": [gpu, bare]}).nodes == ()
+    with pytest.raises(ValueError, match="must have a GPU or a CPU among them"):
+        Machine.model_validate(data | {"devices": [bare], "links": []})
 
 
 def test_what_needs_a_gpu_refuses_a_machine_without_one() -> None:
@@ -208,9 +224,9 @@ def test_fields_are_printed_and_the_guide_names_real_ones(
     for name in (*names, *parts.gpu_names(), *parts.host_names()):
         assert f"| `{name}` |" in printed, name
     guide = (root / "docs" / "machine.md").read_text()
-    named = set(re.findall(r"\b(?:cpu|gpu|dram)\.\w+", guide))
+    named = set(re.findall(r"(?<![\w.])(?:cpu|gpu|dram|pcie|socket)\.\w+", guide))
     assert len(named) > 5
-    assert named <= {*fields}
+    assert named <= {f"{short}.{name}" for short in SHORT for name in short_fields(short)}
 
 
 def test_every_field_is_explained() -> None:

@@ -10,9 +10,9 @@ from tests.rooms.sim import (
     ModelShape,
     Setting,
     amounts,
+    cores_of,
     decode_factor,
     get_model,
-    host_read_gb_s,
 )
 
 
@@ -20,9 +20,9 @@ from tests.rooms.sim import (
 def machine() -> Machine:
     """Return a GPU with 1000 GB/s measured beside a host that reads 100 GB/s."""
     parts = get_machine("rtx4090+epyc-9004")
-    gpu = parts.gpu.model_copy(update={"hbm_gb_s": 1000.0, "bandwidth_efficiency": 1.0})
-    cpu = parts.cpu.model_copy(update={"bandwidth_gb_s": 100.0})
-    return parts.model_copy(update={"gpu": gpu, "cpu": cpu})
+    gpu = parts.require("gpu").with_memory(gb_s=1000.0, reached=1.0)
+    host = parts.require("cpu").with_memory(measured_gb_s=100.0, reached=None)
+    return parts.with_devices(gpu, host)
 
 
 @pytest.fixture
@@ -79,7 +79,9 @@ def test_without_a_gpu_the_cpu_reads_everything(model: ModelShape) -> None:
     found = by_term(Setting.with_cpu_blocks(machine, model, 0))
     active = model.resident_bytes - model.bytes_of("embedding")
     active += 26 * 6 * 3 * 2048 * 1408
-    assert found["host_read"] == pytest.approx(active / host_read_gb_s(machine) / 1e3)
+    assert found["host_read"] == pytest.approx(
+        active / cores_of(machine, "isolate").read_gb_s / 1e3
+    )
     assert found["cpu_layer_us"] == 27
     assert found["gpu_read"] == found["layer_us"] == found["host_layer_us"] == 0
 
@@ -105,20 +107,27 @@ def test_a_plan_counts_by_popularity(machine: Machine, model: ModelShape) -> Non
 def test_two_sockets_and_a_runtime_that_does_not_know(model: ModelShape) -> None:
     """Reads are half across the link, and of one socket's threads where only they compute."""
     machine = get_machine("ktransformers-a100")
-    assert machine.cpu.numa is not None
     blind = by_term(Setting.with_cpu_blocks(machine, model, 27))
-    aware = by_term(Setting.with_cpu_blocks(machine, model, 27, numa_aware=True))
+    aware = by_term(Setting.with_cpu_blocks(machine, model, 27, numa="tensor-parallel"))
     assert blind["host_read"] == aware["oblivious_read"] == 0
     assert blind["oblivious_read"] > aware["host_read"] > 0
-    numa = machine.cpu.numa
-    slower = (0.5 + 0.5 * numa.local_gb_s / numa.cross_socket_gb_s) * aware["host_read"]
+    link = machine.between("numa0", "numa1")
+    assert link is not None
+    slower = (0.5 + 0.5 * machine.nodes[0].memory.gb_s / link.gb_s) * aware["host_read"]
     assert blind["oblivious_read"] == pytest.approx(slower)
-    alone = machine.cpu.model_copy(
-        update={"numa": numa.model_copy(update={"placement": "one-computes"})}
-    )
-    one = machine.model_copy(update={"cpu": alone})
-    found = by_term(Setting.with_cpu_blocks(one, model, 27))["oblivious_read"]
-    assert found == pytest.approx(2 * blind["oblivious_read"])
+    found = by_term(Setting.with_cpu_blocks(machine, model, 27, numa="one-computes"))
+    assert found["oblivious_read"] == pytest.approx(2 * blind["oblivious_read"])
+    assert found["host_expert_us"] == pytest.approx(blind["host_expert_us"] / 2)  # fewer threads
+
+
+def test_one_of_two_sockets_alone_is_no_machine_of_several(model: ModelShape) -> None:
+    """It reads its own memory and has its own cores; errors are those of one socket."""
+    machine = get_machine("ktransformers-a100")
+    alone = Setting.with_cpu_blocks(machine, model, 27, numa="isolate")
+    aware = Setting.with_cpu_blocks(machine, model, 27, numa="tensor-parallel")
+    assert by_term(alone)["host_read"] == pytest.approx(2 * by_term(aware)["host_read"])
+    assert by_term(alone)["host_decode"] == pytest.approx(2 * by_term(aware)["host_decode"])
+    assert (alone.kind, aware.kind) == ("GPU and CPU", "several sockets")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.predict import costs_of, what_to_expect
+from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.costs import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import (
     Setting,
@@ -12,6 +13,7 @@ from moeopt.sim.machines.runtimes.setting import (
     gpu_read_gb_s,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, term_times
+from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
 
 AS_FILE = "machine"
@@ -40,12 +42,16 @@ def quantum_ns(machine: Machine, model: ModelShape) -> int:
 
 
 def states_overheads(machine: Machine) -> bool:
-    """Return whether a machine file itself says what computing costs beyond rates."""
-    said: list[object] = [machine.sync_us, machine.tables or None]
-    for device in machine.devices:
-        for compute in device.computes:
-            said += [compute.layer_us, compute.kernel_us, compute.reached]
-    return any(value is not None for value in said)
+    """Return whether a machine file itself says what computing costs beyond rates.
+
+    One overhead alone does not: the others would be taken for nothing, and a machine for faster
+    that has more of them.
+    """
+    parts = [compute for device in machine.devices for compute in device.computes]
+    layer = any(part.layer_us is not None for part in parts if part.kind == "gpu")
+    cores = [part for part in parts if part.kind == "cpu"]
+    host = any(part.reached is not None or part.kernel_us is not None for part in cores)
+    return bool(machine.tables) or (machine.sync_us is not None and layer and host)
 
 
 def default_runtime(machine: Machine) -> str | None:
@@ -94,6 +100,7 @@ def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> P
     profile = get_runtime(name)
     _, certainty = costs_of(machine, model, profile)
     said = what_to_expect(profile.interval(certainty))
+    machine = threaded(machine, model, profile)
     return Priced(as_run(machine, model, profile), name, f"times of {name}, {said}")
 
 
@@ -122,7 +129,7 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     machine.require("cpu")
     vector, _ = costs_of(machine, model, profile)
     costs = as_costs(vector)
-    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), 0, profile.numa)
+    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), Context(0), profile.numa)
     needs, takes = amounts(setting), term_times(amounts(setting), vector)
     need = dict(zip(TERMS, needs.tolist(), strict=True))
     take = dict(zip(TERMS, takes.tolist(), strict=True))

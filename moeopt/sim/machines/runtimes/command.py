@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, PLAIN_WIDTHS, UBATCH, cache_type
+from moeopt.sim.machines.runtimes.context import ALLOCATED
+from moeopt.sim.machines.runtimes.flags import BATCH, LOADING, Flag, KvType, Told
+from moeopt.sim.machines.runtimes.memory import PLAIN_WIDTHS, UBATCH, cache_type
 from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -24,6 +26,9 @@ SGLANG = "-m sglang.launch_server --model-path"
 METHODS = ("FP8", "BF16", "MXFP4")
 """Formats of weights that ``--kt-method`` calls by the same name."""
 
+OWN_LATENT = {"-mla", "--mla-use"}
+"""What ik_llama.cpp calls its way of computing latent attention."""
+
 NUMA = {"interleaved": "distribute", "isolate": "isolate"}
 """How weights lie on several nodes -> what ``--numa`` calls it; other ways have no flag."""
 
@@ -35,9 +40,9 @@ class Running:
     Attributes
     ----------
     context
-        Tokens that the cache has room for; `LEAST_CONTEXT` at least.
-    cache
-        Type of its numbers, as ``-ctk`` has it.
+        Tokens that the cache has room for.
+    kv
+        Types of its keys and its values, as ``-ctk`` and ``-ctv`` have them.
     threads
         None: the runtime's own choice.
     numa
@@ -46,16 +51,22 @@ class Running:
         Of threads, one a socket, for ktransformers; None: its own choice, two.
     latent
         Whether the model's attention is latent, which ik_llama.cpp has a flag for.
+    given
+        Flags to repeat as they were given: for them there is nothing to choose.
+    source
+        Words that say where the model's file is, in place of ``-m``.
     """
 
-    context: int = LEAST_CONTEXT
-    cache: str = "f16"
+    context: int = ALLOCATED
+    kv: tuple[KvType, KvType] = ("f16", "f16")
     ubatch: int = UBATCH
     threads: int | None = None
     runtime: str = "llama.cpp"
     numa: str | None = None
     pools: int | None = None
     latent: bool = False
+    given: tuple[Flag, ...] = ()
+    source: tuple[str, ...] = ()
 
     def flags(self, placing: Sequence[str]) -> list[str]:
         """Return all flags but the model's; `placing` says where layers and experts lie.
@@ -64,26 +75,32 @@ class Running:
         """
         if self.runtime == "ktransformers":
             return [*placing, *self._of_sglang()]
-        found = [*placing, "-fa", "on"] if placing else []
-        found += ["-c", str(max(self.context, LEAST_CONTEXT))]
-        if self.cache != "f16":
-            found += ["-ctk", self.cache, "-ctv", self.cache]
+        found = [*placing, *self._given({"-fa", "-no-fa"}, ("-fa", "on") if placing else ())]
+        found += ["-c", str(self.context)]
+        for flag, kind in zip(("-ctk", "-ctv"), self.kv, strict=True):
+            found += [] if kind == "f16" else [flag, kind]
         found += ["-ub", str(self.ubatch)]
-        if self.ubatch > 2048:
-            found += ["-b", str(self.ubatch)]
-        if self.numa in NUMA:
-            found += ["--numa", NUMA[self.numa]]
+        found += self._given({"-b"}, ("-b", str(self.ubatch)) if self.ubatch > BATCH else ())
+        nodes = NUMA.get(self.numa or "")
+        found += self._given({"--numa"}, () if nodes is None else ("--numa", nodes))
         if self.threads is not None:
             found += ["-t", str(self.threads)]
-        if not placing or any(flag in placing for flag in EXPERTS_OFF):
-            found += UNMAPPED[self.runtime]
-        if self.runtime == "ik_llama.cpp":
-            found += ["-mla", "3"] if self.latent else []
-        return found
+        off = not placing or any(flag in placing for flag in EXPERTS_OFF)
+        found += self._given(LOADING, UNMAPPED[self.runtime] if off else ())
+        own = self.runtime == "ik_llama.cpp" and self.latent
+        found += self._given(OWN_LATENT, ("-mla", "3") if own else ())
+        placed = {"-fa", "-no-fa", "-b", "--numa", *LOADING, *OWN_LATENT}
+        return [*found, *(w for flag in self.given if flag.name not in placed for w in flag.words)]
+
+    def _given(self, names: set[str], otherwise: Sequence[str]) -> Sequence[str]:
+        """Return the words of such flags as they were given, or else what is chosen here."""
+        return [
+            word for flag in self.given if flag.name in names for word in flag.words
+        ] or otherwise
 
     def _of_sglang(self) -> Iterator[str]:
-        yield from ("--context-length", str(max(self.context, LEAST_CONTEXT)))
-        if self.cache == "q8_0":
+        yield from ("--context-length", str(self.context))
+        if self.kv == ("q8_0", "q8_0"):
             yield from ("--kv-cache-dtype", "fp8_e4m3")
         yield from ("--chunked-prefill-size", str(self.ubatch))
         for flag, count in (("cpuinfer", self.threads), ("threadpool-count", self.pools)):
@@ -98,19 +115,26 @@ def running(
     ubatch: int = UBATCH,
     runtime: str = "llama.cpp",
     numa: NumaMode = "interleaved",
+    told: Told | None = None,
 ) -> Running:
-    """Return what a runtime is told on a machine."""
-    bits = model.bits_of("kv")
+    """Return what a runtime is told on a machine; `told` is what a command line said of it."""
+    told = Told() if told is None else told
     cores = cores_of(machine, numa) if machine.nodes else None
+    keys, values = (
+        kind or cache_type(PLAIN_WIDTHS.get(bits, bits))
+        for kind, bits in zip(told.kv, model.kv_widths, strict=True)
+    )
     return Running(
         context=context,
-        cache=cache_type(PLAIN_WIDTHS.get(bits, bits)),
+        kv=(keys, values),
         ubatch=ubatch,
-        threads=None if cores is None else cores.threads,
+        threads=told.threads or (None if cores is None else cores.threads),
         runtime=runtime,
         numa=numa if len(machine.nodes) > 1 else None,
         pools=len(machine.nodes) or 1,
         latent=model.attention is not None and model.attention.kind == "latent",
+        given=told.given,
+        source=told.source,
     )
 
 
@@ -129,7 +153,7 @@ def command_line(
     """
     file = path or f"{model.name}-{model.quantisation or 'QUANT'}.gguf"
     if how.runtime != "ktransformers":
-        return shlex.join(["llama-server", "-m", file, *how.flags(placing)])
+        return shlex.join(["llama-server", *(how.source or ("-m", file)), *how.flags(placing)])
     bits, method = model.bits_of("experts"), (model.quantisation or "").removesuffix("_MOE")
     if path is not None or (method not in METHODS and model.quantisation in MIXES):
         method = "LLAMAFILE"

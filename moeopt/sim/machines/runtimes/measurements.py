@@ -15,6 +15,7 @@ from moeopt.core.untrusted import LONGEST_PLACE, read_bytes, reading
 from moeopt.core.wording import shortened
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.bench_tables import of_file, of_type, tests_in
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
@@ -72,10 +73,11 @@ class Measurement:
         numa = get_runtime(self.runtime).numa
         if self.gpu_experts is not None and machine.gpus:
             return Setting.with_gpu_experts(
-                machine, self.model, self.gpu_experts, self.context, numa=numa
+                machine, self.model, self.gpu_experts, Context.at(self.context), numa=numa
             )
         blocks = self.model.layers if self.n_cpu_moe is None else self.n_cpu_moe
-        return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa=numa)
+        context = Context.at(self.context)
+        return Setting.with_cpu_blocks(machine, self.model, blocks, context, numa=numa)
 
 
 def read_measurements(

@@ -22,9 +22,6 @@ DIMMs of 48 GiB, one of 128. What is checked where nobody says how much there is
 UBATCH = 512
 """llama.cpp's default of ``--ubatch-size``: tokens of a prompt that are computed together."""
 
-LEAST_CONTEXT = 4096
-"""Tokens that a cache has room for unless more are asked for."""
-
 IK_LATENT_MIB = 256
 """What ik_llama.cpp computes of latent attention at once at most (its ``-amb``)."""
 
@@ -61,9 +58,9 @@ class Use:
         return f"{self.name}: {' + '.join(parts)} = {-(-self.needed // MIB):,} MiB"
 
 
-def kv_bytes(model: ModelShape, context: int) -> int:
-    """Return the bytes of the KV cache of all layers, as large as it is allocated."""
-    return model.layers * model.kv_bytes(max(context, LEAST_CONTEXT))
+def kv_bytes(model: ModelShape, allocated: int) -> int:
+    """Return the bytes of the KV cache of all layers, with room for so many tokens."""
+    return model.layers * model.kv_bytes(allocated)
 
 
 def buffer_bytes(
@@ -108,7 +105,7 @@ def ik_buffer_bytes(model: ModelShape, ubatch: int, context: int) -> int:
     found = 4 * ubatch * (max(widths) + 2 * hidden)
     if model.attention is None or model.attention.kind != "latent":
         return found
-    heads, each = model.attention.heads, 8 * model.attention.value_dim * max(context, LEAST_CONTEXT)
+    heads, each = model.attention.heads, 8 * model.attention.value_dim * context
     parts = [
         n for n in range(1, heads) if heads % n == 0 and heads // n * each <= IK_LATENT_MIB * MIB
     ]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError
-from moeopt.core.options import Options, option
-from moeopt.core.units import tokens_of
+from moeopt.core.options import option
+from moeopt.sim.machines.runtimes.context import ContextOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Options):
+class RunOptions(ContextOptions):
     """How a runtime is started."""
 
     runtime: str = option("llama.cpp", "As in moeopt list runtimes.")
@@ -23,12 +23,14 @@ class RunOptions(Options):
         None, "Blocks whose experts the CPU computes; default: the fewest that fit."
     )
     gpu_experts: int | None = option(None, "Instead: experts of every layer on the GPU.")
-    context: int = option(0, "Tokens in the KV cache: 8192, 8k.", read=tokens_of)
     kv_bits: str | float | None = option(
         None, "KV cache: bits, or q8_0 etc.", read=lambda _, value: value
     )
     prompt: int | None = option(None, "Tokens of a prompt: its speed as well.", least=1, most=2**24)
     ubatch: int = option(512, "Tokens of a prompt computed together.", least=1, most=2**16)
+    threads: int | None = option(
+        None, "CPU threads; default: as many as are fastest.", least=1, most=65536
+    )
     gpus: int | None = option(None, "So many of the machine's GPU.", least=1, most=64)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moeopt.core.errors import InfeasibleError, expect
+from moeopt.core.errors import InfeasibleError, InputError, expect
 from moeopt.core.logs import logger_of
 from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB, MIB
@@ -18,6 +18,8 @@ from moeopt.sim.machines.runtimes.command import (
     strategy,
     uniform_experts,
 )
+from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.costs import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.memory import (
     PLAIN_WIDTHS,
     UBATCH,
@@ -31,8 +33,6 @@ from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import (
     Certainty,
     RuntimeProfile,
-    Within,
-    as_vector,
     get_runtime,
 )
 from moeopt.sim.machines.runtimes.setting import (
@@ -40,7 +40,9 @@ from moeopt.sim.machines.runtimes.setting import (
     amounts,
     prompt_us,
 )
-from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
+from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
+from moeopt.sim.machines.runtimes.terms import TERMS, term_times
+from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower, not_read
 from moeopt.sim.presets import get_machine, get_model
@@ -79,8 +81,9 @@ class Prediction:
         The part of the time that is longest: a key of `parts_ms`.
     parts_ms
         ms per token of gpu_memory, host_memory, gpu_launches and cpu_hand_overs.
-    runtime, n_cpu_moe, context
-        What was predicted; `n_cpu_moe` is None where experts were placed by a plan or by number.
+    runtime, n_cpu_moe, context, depth
+        What was predicted: `context` is how many tokens the KV cache has room for, `depth` how many
+        are in it; `n_cpu_moe` is None where experts were placed by a plan or by number.
     certainty
         "not calibrated", "calibrated on this model" or "calibrated on another model".
     expect
@@ -91,6 +94,8 @@ class Prediction:
         What is tight, and what was assumed.
     memory
         What either memory goes to, in words.
+    memory_mib
+        MiB needed of either memory.
     command
         What runs it; None where it takes more than flags.
     prompt_tokens_per_s
@@ -105,18 +110,22 @@ class Prediction:
     runtime: str
     n_cpu_moe: int | None
     context: int
+    depth: int
     certainty: Certainty
     expect: str
     gpu_gib: float
     host_gib: float
     notes: tuple[str, ...]
     memory: dict[str, str]
+    memory_mib: dict[str, int]
     command: str | None
     prompt_tokens_per_s: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return the prediction as JSON values."""
-        return asdict(self) | {"notes": list(self.notes)}
+        speed = Speed(self.depth, self.tokens_per_s, self.low, self.high, self.prompt_tokens_per_s)
+        context = Context(self.depth, self.context)
+        return asdict(self) | {"notes": list(self.notes)} | speeds_as_dict(context, speed)
 
 
 @takes(PredictOptions)
@@ -173,11 +182,17 @@ def predict(
     expect("machine", machine, Machine, what="a machine, its name or file")
     expect("model", model, ModelShape, what="a model, its name or file")
     machine = with_gpus(machine, options.gpus)
+    if options.n_cpu_moe is not None and not machine.gpus:
+        raise InputError(
+            f"has no effect: {machine.name} has no GPU, its CPU computes all blocks",
+            field="n_cpu_moe",
+        )
     if options.kv_bits is not None:
         bits = kv_bits_of(options.kv_bits)
         bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
-        model = model.model_copy(update={"kv_bits": bits})
+        model = model.with_kv_bits(bits)
     sized = model if options.bits is None else at_bits(model, options.bits)
+    machine = threaded(machine, sized, get_runtime(options.runtime), options.threads)
     setting, notes = _setting(machine, sized, options)
     notes += not_read(sized.quantisation, options.runtime)
     uses = setting.uses(options.runtime, options.ubatch)
@@ -213,7 +228,7 @@ def _setting(
 ) -> tuple[Setting, tuple[str, ...]]:
     """Return where the experts are, and what was assumed."""
     numa = get_runtime(options.runtime).numa
-    context = options.context
+    context = options.cache
     equally = "experts are taken to be called equally often"
     if options.gpu_experts is not None:
         count = options.gpu_experts
@@ -237,7 +252,7 @@ def _setting(
 def fewest_cpu_blocks(
     machine: Machine,
     model: ModelShape,
-    context: int,
+    context: Context,
     runtime: str = "llama.cpp",
     ubatch: int = UBATCH,
 ) -> int:
@@ -301,13 +316,15 @@ def of_setting(
         parts_ms={part: round(ms, 4) for part, ms in parts.items()},
         runtime=profile.name,
         n_cpu_moe=blocks,
-        context=setting.context,
+        context=setting.context.allocated,
+        depth=setting.context.depth,
         certainty=certainty,
         expect=what_to_expect(within),
         gpu_gib=round(uses["GPU memory"].needed / GIB, 2) if "GPU memory" in uses else 0.0,
         host_gib=round(uses["host memory"].needed / GIB, 2),
         notes=notes,
         memory={name: use.in_words() for name, use in uses.items()},
+        memory_mib={name: -(-use.needed // MIB) for name, use in uses.items()},
         command=_command(setting, profile, blocks, options),
         prompt_tokens_per_s=None
         if options.prompt is None
@@ -345,7 +362,7 @@ def _command(
     else:
         calls = setting.host_calls
         placing = strategy("front-loading", share=(calls.count(0.0), len(calls)))
-    how = running(machine, model, setting.context, options.ubatch, profile.name)
+    how = running(machine, model, setting.context.allocated, options.ubatch, profile.name)
     return command_line(model, placing, how, options.path)
 
 
@@ -357,25 +374,6 @@ def prompt_speed(setting: Setting, prompt: int, ubatch: int, runtime: str) -> fl
     calls, moe = np.array(setting.host_calls), list(setting.model.moe_layers)
     here, host = experts[moe, 0], experts[moe, -1]
     return 1e6 * tokens / float(attention[:, 0].sum() + here @ (1.0 - calls) + host @ calls)
-
-
-def costs_of(
-    machine: Machine, model: ModelShape, profile: RuntimeProfile
-) -> tuple[Vector, Certainty]:
-    """Return the costs of a runtime's terms on a machine, and how certain they are."""
-    for found in machine.runtimes:
-        if found.runtime == profile.name:
-            for own in found.models:
-                if own.model == model.name and abs(own.bits / model.bits - 1.0) < 0.02:
-                    return as_vector(own.costs), "calibrated on this model"
-            return as_vector(found.costs), "calibrated on another model"
-    return as_vector(profile.costs), "not calibrated"
-
-
-def what_to_expect(within: Within) -> str:
-    """Return an interval in words, for pages."""
-    low, high = 100 * (1 / within.factor - 1), 100 * (within.factor - 1)
-    return f"{within.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points)"
 
 
 def _four_digits(value: float) -> float:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.sim.machines.cores import Cores, NumaMode, cores_of
 from moeopt.sim.machines.machine import Device, Machine
+from moeopt.sim.machines.runtimes.context import USUAL, Context
 from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
 from moeopt.sim.machines.runtimes.profile import Kind
 from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan
-
-MOST_CONTEXT = 2**24
 
 USUAL_CLOCK_GHZ = 1.8
 """Of GPUs whose clock is not stated."""
@@ -34,7 +33,7 @@ class Setting:
         One entry per layer with experts: the expected share of the experts a token calls there
         that the CPU computes from host memory. 0: all experts of the layer are on the GPU; 1: none.
     context
-        Tokens in the KV cache.
+        Tokens in the KV cache, and how many it has room for.
     numa
         How weights lie on several nodes.
     """
@@ -42,7 +41,7 @@ class Setting:
     machine: Machine
     model: ModelShape
     host_calls: tuple[float, ...]
-    context: int = 0
+    context: Context = USUAL
     numa: NumaMode = "interleaved"
 
     def __post_init__(self) -> None:
@@ -55,10 +54,7 @@ class Setting:
             )
         if not all(0.0 <= share <= 1.0 for share in self.host_calls):
             raise InputError("must be shares from 0 to 1", field="host_calls")
-        if not 0 <= self.context <= MOST_CONTEXT:
-            raise InputError(
-                f"must be from 0 to {MOST_CONTEXT}, not {self.context}", field="context"
-            )
+        expect("context", self.context, Context, what="a Context")
         if not self.machine.gpus and min(self.host_calls) < 1.0:
             raise InputError(
                 f"machine {self.machine.name}: gpu: is missing; experts on it are asked for"
@@ -74,7 +70,7 @@ class Setting:
         machine: Machine,
         model: ModelShape,
         n_cpu_moe: int,
-        context: int = 0,
+        context: Context = USUAL,
         *,
         numa: NumaMode = "interleaved",
     ) -> Self:
@@ -96,7 +92,7 @@ class Setting:
         machine: Machine,
         model: ModelShape,
         gpu_experts: int,
-        context: int = 0,
+        context: Context = USUAL,
         *,
         numa: NumaMode = "tensor-parallel",
     ) -> Self:
@@ -117,7 +113,7 @@ class Setting:
         model: ModelShape,
         plan: Plan,
         popularity: NDArray[np.float64] | None = None,
-        context: int = 0,
+        context: Context = USUAL,
         *,
         numa: NumaMode = "interleaved",
     ) -> Self:
@@ -160,10 +156,11 @@ class Setting:
     def uses(self, runtime: str, ubatch: int = UBATCH) -> tuple[Use, ...]:
         """Return what the memories of GPU and host go to; a share of experts is one of calls."""
         calls = sum(self.host_calls) / max(1, len(self.host_calls))
-        on_host = host_use(self.machine, self.model, calls, self.context, self.numa)
+        on_host = host_use(self.machine, self.model, calls, self.context.allocated, self.numa)
         if not self.machine.gpus:
             return (on_host,)
-        on_gpu = gpu_use(self.machine, self.model, 1.0 - calls, self.context, runtime, ubatch)
+        room = self.context.allocated
+        on_gpu = gpu_use(self.machine, self.model, 1.0 - calls, room, runtime, ubatch)
         return on_gpu, on_host.beside(on_gpu) if self.machine.unified else on_host
 
     @property
@@ -184,7 +181,7 @@ def gpu_read_gb_s(machine: Machine) -> float:
 
 def _read_gb_s(gpu: Device) -> float:
     usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
-    return gpu.memory.gb_s * (gpu.memory.reached or usual)
+    return gpu.memory.measured_gb_s or gpu.memory.gb_s * (gpu.memory.reached or usual)
 
 
 def decode_factor(bits: float, name: str | None = None) -> float:
@@ -224,10 +221,12 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
     calls = np.array(setting.host_calls)
     expert_bytes = model.expert_weights * model.bits / 8
     rest = model.resident_bytes - model.bytes_of("embedding")  # besides routed experts
-    kv_bytes = layers * model.kv_bytes(setting.context)
+    kv_bytes = layers * model.kv_bytes(setting.context.depth)
     attention = model.attention
     kind = None if attention is None else attention.kind
-    score_ops = 0.0 if attention is None else 2.0 * layers * attention.products(setting.context)
+    score_ops = (
+        0.0 if attention is None else 2.0 * layers * attention.products(setting.context.depth)
+    )
     host_weights = float(calls.sum()) * top_k * model.expert_weights
     host_bytes = float(calls.sum()) * top_k * expert_bytes
     found = dict.fromkeys(TERMS, 0.0) | {"token_us": 1.0}

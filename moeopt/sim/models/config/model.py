@@ -146,6 +146,7 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
             model_class=_class(data.get("architectures")),
             expert_matrices=None if gated else 2,
             expert_hidden_size=keys.optional(KEYS["expert_hidden"]),
+            context_length=keys.optional(KEYS["context"]),
             **_widths(keys, outer, 8.0 * own_bytes, layers),
         )
     except ValidationError as error:

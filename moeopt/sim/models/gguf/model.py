@@ -104,6 +104,7 @@ class _GgufModel(Reader):
                 kv_bits=16.0,
                 tied_embedding="head" not in self.kinds,
                 nextn=self.nextn or None,
+                context_length=self.optional("context_length"),
                 expert_matrices=2 if expert.matrices == 2 else None,
                 expert_hidden_size=expert.hidden if latent else None,
                 **self._other_bits(),

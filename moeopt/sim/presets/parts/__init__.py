@@ -126,8 +126,8 @@ def compose(name: str) -> Machine:
         sources |= _placed(gpu, f"gpu{row}")
     for node in nodes:
         if node.memory.capacity_gib is not None:
-            said = f"assumed: a DIMM of {USUAL_DIMM_GIB} GiB on each channel"
-            sources[f"devices.{node.id}.memory.capacity_gib"] = said
+            path = f"devices.{node.id}.memory.capacity_gib"
+            sources[path] = f"assumed: a DIMM of {USUAL_DIMM_GIB} GiB on each channel"
         sources |= _placed(host, node.id)
     links = _links(gpus, host, nodes, sources)
     if not gpus:

@@ -1,0 +1,242 @@
+"""Predictions and plans for any machine: with one GPU and one memory node, or with several.
+
+`moeopt.predict` and `moeopt.plan`, and the commands of these names: what the command prints is what
+the function returns.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from types import NoneType
+
+from moeopt.core.errors import InputError, expect
+from moeopt.core.options import takes, with_given
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+from moeopt.sim.machines.runtimes.options import PredictOptions
+from moeopt.sim.machines.runtimes.predict import Prediction, with_gpus
+from moeopt.sim.machines.runtimes.predict import predict as predict_one
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.traces.trace import Counts
+from moeopt.sim.traces.workload import Workload
+
+from .options import PlanOptions, SeveralOptions
+from .planned import Planned
+from .planned import plan as plan_one
+from .request import Routing
+from .split import SplitPlan, plan_split, predict_wanted, wished
+
+
+def has_several(machine: Machine) -> bool:
+    """Tell whether a machine has several GPUs or memory nodes."""
+    return len(machine.gpus) > 1 or len(machine.nodes) > 1
+
+
+@takes(PredictOptions)
+def predict(
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    *,
+    flags: str | Sequence[str] | None = None,
+    options: PredictOptions | None = None,
+    **given: object,
+) -> Prediction | SplitPlan:
+    """Predict the decode speed of a runtime on a machine, one sequence at a time.
+
+    Parameters
+    ----------
+    machine, model
+        Or their names or files (`get_machine`, `get_model`).
+    flags
+        A command line's flags, which say where layers and experts lie; by default the runtime's own
+        fit.
+    options
+        What else may be said; `moeopt.sim.machines.runtimes.options.PredictOptions` explains it.
+    **given
+        Fields of these options by keyword, in place of `options` or changing some of them.
+
+    Returns
+    -------
+    Prediction or SplitPlan
+        With an 80 % interval from points that were held out of the fit. With several GPUs or memory
+        nodes, or by flags, what lies where as well; both have `tokens_per_s`, `low`, `high`,
+        `prompt_tokens_per_s`, `n_cpu_moe`, `bottleneck`, `command`, `notes` and `to_dict`.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or the machine cannot run the setting.
+    InfeasibleError
+        If it does not fit: the message says how many MiB are missing, and the nearest quantisation
+        that fits.
+
+    Notes
+    -----
+    A token takes the sum of the terms in `moeopt.sim.machines.runtimes.terms`: bytes over measured
+    bandwidths, operations over rates, and fixed times per token, layer, layer with experts on the
+    CPU and such expert. Costs of the terms: those of a calibration where the machine has one, else
+    of the runtime's profile, fitted to public measurements (docs/measured.md).
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> found = moeopt.predict("rtx4090+epyc-9004", "glm-4.5-air", bits="Q4_K_M", context=4096)
+    >>> found.low < found.tokens_per_s < found.high, found.certainty
+    (True, 'not calibrated')
+    >>> moeopt.predict("2xrtx3090+epyc-9004", "glm-4.5-air", bits="Q4_K_M").solution.attention[0]
+    0
+    """
+    wanted = with_given(PredictOptions, options, given)
+    machine = get_machine(machine) if isinstance(machine, str | Path) else machine
+    expect("machine", machine, Machine, what="a machine, its name or file")
+    if isinstance(model, str | Path):
+        if wanted.path is None and str(model).endswith(".gguf"):
+            wanted = replace(wanted, path=str(model))
+        model = get_model(model)
+    expect("model", model, ModelShape, what="a model, its name or file")
+    owned = with_gpus(machine, wanted.gpus)
+    by_experts = wanted.plan is not None or wanted.gpu_experts is not None
+    if by_experts and flags is not None:
+        raise InputError("not with --plan or --gpu-experts", field="--flags")
+    if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
+        return predict_one(owned, model, options=replace(wanted, gpus=None))
+    expect("flags", flags, str, list, tuple, NoneType, what="text or words")
+    words = _words(flags) if isinstance(flags, str) else flags
+    for word in words or ():
+        expect("flags", word, str, what="text or words")
+    return predict_wanted(owned, model, wanted, words)
+
+
+def _words(flags: str) -> list[str]:
+    """Return the words of a command line; a backslash ends a line that goes on."""
+    try:
+        return shlex.split(re.sub(r"\\\r?\n", " ", flags))
+    except ValueError as error:
+        raise InputError(f"{error}: {flags!r:.60}", field="--flags") from None
+
+
+@takes(PlanOptions)
+def plan(
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Routing | str | Path | None = None,
+    *,
+    counts: Counts | str | Path | None = None,
+    workload: Workload | str | Path | None = None,
+    options: PlanOptions | None = None,
+    several: SeveralOptions | None = None,
+    **given: object,
+) -> Planned | SplitPlan:
+    """Decide residents, cache ways, deferral and bits, and predict what they are worth.
+
+    The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
+    on the kept part of the trace; `candidates` says how they are combined. What comes of it is
+    executed by the event engine on held-out steps, next to what runtimes do by default.
+
+    On a machine with several GPUs or memory nodes: which layers' attention and experts lie where,
+    by the runtime's times alone, without a trace.
+
+    Parameters
+    ----------
+    machine, model
+        Objects, names of presets (``moeopt list machines``) or JSON files.
+    trace
+        A trace or its file; counts, a workload or their file instead.
+    counts
+        How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
+        are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
+    workload
+        A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
+        drawn; with none of the three the model's default one. Its experts are made up, and so would
+        be their order: caches are left out.
+    options
+        What else may be said; `moeopt.planner.options.PlanOptions` explains every field.
+    several
+        What may be said of several GPUs or memory nodes; `moeopt.planner.options.SeveralOptions`.
+    **given
+        Fields of `options` by keyword, in its place or changing some of them.
+
+    Returns
+    -------
+    Planned or SplitPlan
+        `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
+        latencies in ns on the steps decided on and on held-out ones. With several GPUs or memory
+        nodes, what lies where, its tokens/s, and the command that runs it.
+
+    Raises
+    ------
+    InputError
+        If trace, model and machine do not fit each other, or an option is wrong or would change
+        nothing.
+    InfeasibleError
+        If something does not fit into the memory of GPU and host, whatever is decided: the message
+        says how much is missing, and which options would make it fit. Both are checked before
+        anything is solved.
+    LimitError
+        If nothing was found within the limit.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> from moeopt.sim.presets import find
+    >>> from moeopt.sim.traces.synthetic import routing_trace
+    >>> from moeopt.sim.traces.workload import Workload
+    >>> workload = find("workloads", Workload, "hdmoe-mixtral")
+    >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
+    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
+    >>> len(planned.chosen.plan.resident)  # one entry per layer
+    32
+    """
+    owned, asked = get_machine(machine), with_given(PlanOptions, options, given)
+    more = with_given(SeveralOptions, several, {})
+    loads = {"trace": trace, "counts": counts, "workload": workload}
+    said = [name for name, value in loads.items() if value is not None]
+    check_options(owned, asked, more, said)
+    if not has_several(owned):
+        return plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
+    return plan_split(
+        owned,
+        get_model(model),
+        wished(asked, more),
+        **asked.whole_limit,
+        path=more.path,
+        backend=more.backend,
+    )
+
+
+def check_options(
+    machine: Machine,
+    options: PlanOptions,
+    several: SeveralOptions,
+    said: Sequence[str] = (),
+    called: Callable[[str], str] = str,
+) -> None:
+    """Raise InputError for what a plan of this machine would not feel.
+
+    Parameters
+    ----------
+    said
+        What else was given that is of single experts, such as a trace.
+    called
+        How an option is called, from its name here.
+    """
+    if has_several(machine):
+        have = f"{machine.name} has several, over which whole layers are split"
+        for name in (*said, *options.for_experts):
+            raise InputError(f"needs one GPU and one node; {have}", field=called(name))
+        refuse_searches(options, called)
+        return
+    for one in fields(several):
+        if getattr(several, one.name) != one.default:
+            reason = f"needs several GPUs or nodes; {machine.name} has one each"
+            raise InputError(reason, field=called(one.name))
+
+
+def refuse_searches(options: PlanOptions, called: Callable[[str], str] = str) -> None:
+    """Raise InputError for what a plan of whole layers would not feel."""
+    for name in options.for_searches:
+        reason = "has no effect on whole layers, which one exact method places from times alone"
+        raise InputError(reason, field=called(name))

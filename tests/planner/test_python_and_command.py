@@ -1,0 +1,82 @@
+"""What `moeopt.predict` and `moeopt.plan` return is what the commands of these names print."""
+
+import json
+
+import pytest
+
+import moeopt
+from tests.refusals import refused
+from tests.rooms.cli import run
+from tests.rooms.planner import PlanOptions, SeveralOptions
+
+MACHINES = (
+    *("rtx3090+epyc-7002", "epyc-9004", "dgx-spark"),  # one of each
+    *("2xrtx3090+epyc-7002", "7xrtx3090+epyc-7003", "rtx5090+2xrtx3090+epyc-9005"),
+    *("rtx4090+2xepyc-9004", "2xepyc-9004", "2xrtx3090+4xxeon-spr"),
+)
+OPTIONS = (
+    {},
+    {"context": 16384, "kv_bits": "q8_0", "prompt": 3000, "ubatch": 1024},
+    {"runtime": "ik_llama.cpp", "prompt": 100},
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_predictions(
+    machine: str, options: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All numbers, with one GPU and node or several."""
+    words = ["predict", "--machine", machine, "--model", "glm-4.5-air", "--bits", "Q4_K_M"]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    assert run([*words, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    del printed["schema_version"]
+    found = moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M", **options)
+    assert json.loads(json.dumps(found.to_dict())) == printed
+
+
+def test_predictions_by_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command line's flags as text or as words."""
+    flags = "-ngl 99 --n-cpu-moe 40 -c 8192"
+    given = {"machine": "rtx3090+epyc-7002", "model": "glm-4.5-air", "bits": "Q4_K_M"}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    assert run(["predict", *words, "--flags", flags, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    for one in (flags, flags.split()):
+        found = moeopt.predict(flags=one, **given)
+        assert (found.tokens_per_s, found.command) == (printed["tokens_per_s"], printed["command"])
+
+
+@pytest.mark.parametrize("machine", ["2xrtx3090+epyc-7002", "rtx4090+2xepyc-9004"])
+def test_plans(machine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of several GPUs or nodes: the split, its numbers and the command."""
+    asked = {"bits": "Q4_K_M", "context": 8192, "work_limit": 2.0}
+    words = ["--bits", "Q4_K_M", "--context", "8k", "--work-limit", "2", "--prompt-tokens", "2000"]
+    assert run(["plan", "--machine", machine, "--model", "glm-4.5-air", *words, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    del printed["schema_version"]
+    several = SeveralOptions(prompt_tokens=2000)
+    found = moeopt.plan(machine, "glm-4.5-air", options=PlanOptions(**asked), several=several)
+    assert json.loads(json.dumps(found.to_dict())) == printed
+
+
+@pytest.mark.parametrize(
+    ("machine", "given", "says"),
+    [
+        ("2xrtx3090+epyc-7002", {"workload": "olmoe-1b-7b"}, "workload: needs one GPU"),
+        ("2xrtx3090+epyc-7002", {"batch": 2}, "batch: needs one GPU and one node"),
+        ("2xrtx3090+epyc-7002", {"seed": 1}, "seed: has no effect on whole layers"),
+        (
+            "rtx3090+epyc-7002",
+            {"several": SeveralOptions(ubatch=1024)},
+            "ubatch: needs several GPUs or nodes",
+        ),
+    ],
+)
+def test_what_a_plan_would_not_feel_is_refused(
+    machine: str, given: dict[str, object], says: str
+) -> None:
+    """By its name in Python."""
+    assert refused(moeopt.plan, machine, "glm-4.5-air", **given).startswith(says)
