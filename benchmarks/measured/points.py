@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.rooms.sim import (
     Compute,
+    Context,
     Curve,
     Device,
     Dimms,
@@ -90,7 +91,7 @@ class MeasuredPoint:
         if self.setting is None:
             return told
         model = self.setting.model
-        return (*told, str(self.setting.context), str(model.top_k), str(model.bits_of("kv")))
+        return (*told, str(self.setting.context.depth), str(model.top_k), str(model.bits_of("kv")))
 
     def in_setting(self, setting: Setting) -> "MeasuredPoint":
         """Return the point in a setting that was published without what it needs."""
@@ -234,7 +235,7 @@ def _setting(cells: Cells) -> Setting | None:
         model = model.model_copy(update={"quantisation": name})
     if cells["kv_bits"]:
         model = model.model_copy(update={"kv_bits": number_in("kv_bits", cells["kv_bits"])})
-    context = _whole("context_tokens", cells["context_tokens"] or "0")
+    context = Context.at(_whole("context_tokens", cells["context_tokens"] or "0"))
     numa = _numa(cells["machine"], cells["runtime"])
     if cells["knob"].startswith(STRATEGY):
         ratio = number_in("knob_value", cells["knob_value"]) / 100
@@ -260,9 +261,10 @@ def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> S
     if "front-loading" in knob:
         full = ratio * layers
         calls = tuple(1.0 - min(1.0, max(0.0, full - layer)) for layer in range(layers))
-        return Setting(machine, model, calls, 0, "tensor-parallel")
+        return Setting(machine, model, calls, Context.at(0), "tensor-parallel")
     if "random" in knob or "uniform" in knob:
-        return Setting(machine, model, (1.0 - ratio,) * layers, 0, "tensor-parallel")
+        calls = (1.0 - ratio,) * layers
+        return Setting(machine, model, calls, Context.at(0), "tensor-parallel")
     return None
 
 

@@ -113,7 +113,7 @@ def _no_gpu(held: Held) -> bool:
 
 
 def _context(held: Held) -> int:
-    return 0 if held.point.setting is None else held.point.setting.context
+    return 0 if held.point.setting is None else held.point.setting.context.depth
 
 
 def bandwidth_alone(points: Sequence[MeasuredPoint]) -> list[Held]:

@@ -30,6 +30,7 @@ __getattr__, __dir__ = lazily(
             "model_costs",
             "soft",
         ),
+        "moeopt.sim.machines.runtimes.context": ("Context",),
         "moeopt.sim.machines.runtimes.profile": (
             "Certainty",
             "Kind",
