@@ -38,8 +38,8 @@ from moeopt.problems.deferral import online as deferral_online
 from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import online
-from moeopt.sim.machines.page import machine_page
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.page import machine_page
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload

@@ -12,8 +12,8 @@ multiplied with the others, those in ``together`` go side by side as one, and ``
 name, filled in from the grid. Families of large instances have ``suffix = ".json.gz"``; with
 ``dedupe = true`` they are made from what is left of a trace without what it reads twice; ``notes``
 go into the provenance. Instances in a family's ``kept`` stay as they are: name -> why the
-generator makes another one by now. ``prove`` solves every instance with the exact methods in turn, the
-problem's own first, until one closes it, and writes ``index.json``, ``best_known.json`` and
+generator makes another one by now. ``prove`` solves every instance with the exact methods in turn,
+the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json`` and
 ``solutions/``. An instance that none closes stays with status "feasible" and its best bound. With
 ``--open`` only those that are not proven yet are solved again, and the better solution and the
 higher bound are kept; with ``--families`` only those of these families. ``restate`` generates again

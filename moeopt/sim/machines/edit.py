@@ -252,8 +252,9 @@ class _Edit:
 
 def _is_rate(value: object) -> TypeGuard[float]:
     """Return whether other numbers can follow a value in proportion."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 < value <= 1e9
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value <= 1e9
 
 
 MANY = 12

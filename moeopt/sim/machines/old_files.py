@@ -377,8 +377,9 @@ class _Conversion:
         links = []
         ids = [f"gpu{number}" for number in range(gpus)] + [str(host["id"]) for host in hosts]
         for ends in combinations(ids, 2):
-            link = between.pop(frozenset(ends), None)
-            made = self._link(ends, link)
+            both = frozenset(ends)
+            found_link = between.pop(both) if both in between else None
+            made = self._link(ends, found_link)
             if made is not None:
                 links.append(made)
         for left in between.values():
@@ -435,8 +436,9 @@ class _Conversion:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and abs(value) <= LARGEST
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= LARGEST
 
 
 def _part(whole: int, count: int, row: int) -> int:
