@@ -167,6 +167,8 @@ class _Edit:
             self._follow_kernels(base, key)
         elif base.endswith(".memory.dimms") and key in ("channels", "speed_mt_s"):
             self._follow_dimms(base.removesuffix(".dimms"), path, asked)
+        elif base.endswith(".memory") and key == "capacity_gib":
+            self._follow_capacity(base.removesuffix(".memory"), asked)
         elif base.endswith(".memory") and key in ("gb_s", "reached"):
             memory, _ = place(self._data, path)
             if memory.get("measured_gb_s") is not None and f"{base}.measured_gb_s" not in asked:
@@ -177,6 +179,24 @@ class _Edit:
             f"{path}: has no effect beside {over}: change that, or take it out with"
             f" {over}=null as well"
         )
+
+    def _follow_capacity(self, device: str, asked: Mapping[str, object]) -> None:
+        """Let what a GPU may use of a shared memory stay the same share of it."""
+        path = f"{device}.gpu.most_gib"
+        memory, _ = place(self._data, f"{device}.memory.capacity_gib")
+        old, _ = place(self._old, f"{device}.memory.capacity_gib")
+        gpu = [c for c in self._device(device)["computes"] if c["kind"] == "gpu"]
+        if path in asked or not gpu or gpu[0].get("most_gib") is None:
+            return
+        before, after = old.get("capacity_gib"), memory.get("capacity_gib")
+        if _is_rate(before) and _is_rate(after):
+            share = gpu[0]["most_gib"] / before
+            said = f"{share:.3g} of {after:g} GiB, the share that it had of {before:g}"
+            self._put(path, round(share * after, 1), said)
+
+    def _device(self, path: str) -> JsonObject:
+        name = path.rpartition(".")[2]
+        return next(device for device in self._data["devices"] if device["id"] == name)
 
     def _follow_kernels(self, base: str, key: str) -> None:
         old, _ = place(self._old, f"{base}.{key}")
@@ -252,7 +272,11 @@ class _Edit:
 
 def _is_rate(value: object) -> TypeGuard[float]:
     """Return whether other numbers can follow a value in proportion."""
+<<<<<<< HEAD
     if not isinstance(value, int | float) or isinstance(value, bool):
+=======
+    if isinstance(value, bool) or not isinstance(value, int | float):
+>>>>>>> h-tests
         return False
     return 0 < value <= 1e9
 

@@ -331,6 +331,16 @@ class Device(Frozen):
         return computes
 
     @model_validator(mode="after")
+    def _limit_is_of_the_memory(self) -> Self:
+        gpu, whole = self.part("gpu"), self.memory.capacity_gib
+        if gpu is not None and gpu.most_gib is not None and whole is not None:
+            if gpu.most_gib > whole:
+                row = [compute.kind for compute in self.computes].index("gpu")
+                said = f"must be at most the memory's {whole:g} GiB, not {gpu.most_gib:g}"
+                raise field_error(["computes", row, "most_gib"], said)
+        return self
+
+    @model_validator(mode="after")
     def _gpu_memory_in_gib(self) -> Self:
         size = self.memory.capacity_gib
         alone = self.part("gpu") is not None and self.part("cpu") is None
