@@ -272,11 +272,7 @@ class _Edit:
 
 def _is_rate(value: object) -> TypeGuard[float]:
     """Return whether other numbers can follow a value in proportion."""
-<<<<<<< HEAD
     if not isinstance(value, int | float) or isinstance(value, bool):
-=======
-    if isinstance(value, bool) or not isinstance(value, int | float):
->>>>>>> h-tests
         return False
     return 0 < value <= 1e9
 

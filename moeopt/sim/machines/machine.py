@@ -333,11 +333,11 @@ class Device(Frozen):
     @model_validator(mode="after")
     def _limit_is_of_the_memory(self) -> Self:
         gpu, whole = self.part("gpu"), self.memory.capacity_gib
-        if gpu is not None and gpu.most_gib is not None and whole is not None:
-            if gpu.most_gib > whole:
-                row = [compute.kind for compute in self.computes].index("gpu")
-                said = f"must be at most the memory's {whole:g} GiB, not {gpu.most_gib:g}"
-                raise field_error(["computes", row, "most_gib"], said)
+        most = None if gpu is None else gpu.most_gib
+        if most is not None and whole is not None and most > whole:
+            row = [compute.kind for compute in self.computes].index("gpu")
+            said = f"must be at most the memory's {whole:g} GiB, not {most:g}"
+            raise field_error(["computes", row, "most_gib"], said)
         return self
 
     @model_validator(mode="after")

@@ -377,14 +377,8 @@ class _Conversion:
         links = []
         ids = [f"gpu{number}" for number in range(gpus)] + [str(host["id"]) for host in hosts]
         for ends in combinations(ids, 2):
-<<<<<<< HEAD
             stated: JsonObject | None = between.pop(frozenset(ends), None)
             made = self._link(ends, stated)
-=======
-            both = frozenset(ends)
-            found_link = between.pop(both) if both in between else None
-            made = self._link(ends, found_link)
->>>>>>> h-tests
             if made is not None:
                 links.append(made)
         for left in between.values():
@@ -441,11 +435,7 @@ class _Conversion:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-<<<<<<< HEAD
     if not isinstance(value, int | float) or isinstance(value, bool):
-=======
-    if isinstance(value, bool) or not isinstance(value, int | float):
->>>>>>> h-tests
         return False
     return abs(value) <= LARGEST
 
