@@ -17,7 +17,7 @@ from benchmarks.rooms.sim import (
     Curve,
     Device,
     Dimms,
-    Kernel,
+    KernelRate,
     Link,
     Machine,
     Memory,
@@ -360,5 +360,5 @@ def _cpu(name: str, data: dict[str, Any], sockets: int) -> Compute:
     return Compute(kind="cpu", name=name, kernels=(_kernel(tops),), cores=cores)
 
 
-def _kernel(tflops: float) -> Kernel:
-    return Kernel(name="main", tflops=Curve(scale="linear", points=((1.0, float(tflops)),)))
+def _kernel(tflops: float) -> KernelRate:
+    return KernelRate(name="main", tflops=Curve(scale="linear", points=((1.0, float(tflops)),)))

@@ -6,7 +6,6 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.sim.machines.cost": (
             "computation_s",
-            "cpu_read_s",
             "dram_read_s",
             "path_cost",
             "transfer_s",
@@ -18,7 +17,7 @@ __getattr__, __dir__ = lazily(
             "Compute",
             "Device",
             "Dimms",
-            "Kernel",
+            "KernelRate",
             "Kind as ComputeKind",
             "Link",
             "Machine",

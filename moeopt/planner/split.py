@@ -317,7 +317,7 @@ def predict_wanted(
     said = told(line, shape, machine, wanted.runtime)
     if words is not None:
         said = replace(said, notes=said.notes + tuple(_unsaid(line, shape, wanted)))
-    words = _with_blocks(words, line, wanted.n_cpu_moe)
+    given, words = words is not None, _with_blocks(words, line, wanted.n_cpu_moe)
     keys, values = _kv_widths(said, wanted)
     shape = shape.with_kv_bits(keys, values)
     ubatch = _agreed("--ubatch", wanted.ubatch, 512, "-ub", said.ubatch)
@@ -342,6 +342,8 @@ def predict_wanted(
     with validated(model=Options):
         options = Options.model_validate(asked)
     threads = _agreed("--threads", wanted.threads, None, "-t", said.threads)
+    if threads is None and given:  # a runtime that is told none takes all cores
+        threads = cores_of(machine, "interleaved").threads if machine.nodes else None
     machine = _threaded(machine, shape, options, threads)
     try:
         return predict_split(machine, shape, options, words, path, said)

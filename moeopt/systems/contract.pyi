@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.sim.contract import NumaMode, Setting
+from moeopt.sim.contract import Setting
+from moeopt.sim.machines.cores import NumaMode
 
 Ints = NDArray[np.int64]
 Loads = Mapping[str, Ints]

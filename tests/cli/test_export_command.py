@@ -70,15 +70,15 @@ def test_the_short_form_is_offered_where_there_is_one(
     words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
     out, err = output(capsys, *words)
     kept = ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in (1, 2, 3))
-    rest = "-fa on -c 4096 -ub 512 --load-mode none"
+    rest = "-fa on -c 32768 -ub 512 --load-mode none"
     assert out == f"-ngl 999 -ot {kept} {rest}\n"
     assert err == f"moeopt: note: the same: -ngl 999 --n-cpu-moe 4 {rest}\n"
     same = json.loads(output(capsys, *words, "--json")[0])["same_as"]
     assert same == f"-ngl 999 --n-cpu-moe 4 {rest}"
-    more = "--context", "32768", "--cache-type", "q8_0", "--ubatch", "4096", "--threads", "16"
+    more = "--context", "65536", "--cache-type", "q8_0", "--ubatch", "4096", "--threads", "16"
     given = parsed(shlex.split(output(capsys, *words, *more)[0]))
     assert given == {
-        **{"-ngl": "999", "-ot": kept, "-fa": "on", "-c": "32768", "-ctk": "q8_0", "-ctv": "q8_0"},
+        **{"-ngl": "999", "-ot": kept, "-fa": "on", "-c": "65536", "-ctk": "q8_0", "-ctv": "q8_0"},
         **{"-ub": "4096", "-b": "4096", "-t": "16", "--load-mode": "none"},
     }
 

@@ -63,7 +63,7 @@ def test_bits_of_a_plan_are_those_of_every_weight(
     assert run([*command, *options, "--json"]) == 0
     memory = json.loads(capsys.readouterr().out)["gpu_memory_bytes"]
     assert memory["dense"] == get_model(model).resident_weights // 4
-    assert memory["kv_cache"] == 2 * 512 * 2 * 2 * 64 * 2
+    assert memory["kv_cache"] == 2 * 32768 * 2 * 2 * 64 * 2
     assert run([*command, *options]) == 0
     assert "bits       2 per weight; 16 in the KV cache\n" in capsys.readouterr().out
 

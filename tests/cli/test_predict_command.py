@@ -59,15 +59,15 @@ def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) ->
     ("asked", "said"),
     [
         ("--bits FP8 --gpu-experts 20", "--kt-num-gpu-experts 20 --kt-expert-placement-strategy"
-         " uniform --context-length 4096 --chunked-prefill-size 512 --kt-cpuinfer 64"
+         " uniform --context-length 32768 --chunked-prefill-size 512 --kt-cpuinfer {threads}"
          " --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-FP8 --kt-method FP8"),
         ("--bits Q4_K_M --context 9k --n-cpu-moe 34", "--kt-expert-placement-strategy front-loading"
          " --kt-gpu-experts-ratio 0.26666666666666666 --context-length 9216 --chunked-prefill-size"
-         " 512 --kt-cpuinfer 64 --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-Q4_K_M.gguf"
+         " 512 --kt-cpuinfer {threads} --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-Q4_K_M.gguf"
          " --kt-method LLAMAFILE"),
         ("--bits 8 --n-cpu-moe 46 --kv-bits fp8 --ubatch 64", "--kt-expert-placement-strategy"
-         " front-loading --kt-gpu-experts-ratio 0.0 --context-length 4096 --kv-cache-dtype fp8_e4m3"
-         " --chunked-prefill-size 64 --kt-cpuinfer 64 --kt-threadpool-count 2 --kt-weight-path"
+         " front-loading --kt-gpu-experts-ratio 0.0 --context-length 32768 --kv-cache-dtype fp8_e4m3"
+         " --chunked-prefill-size 64 --kt-cpuinfer {threads} --kt-threadpool-count 2 --kt-weight-path"
          " glm-4.5-air-AMXINT8 --kt-method AMXINT8"),
     ],
 )  # fmt: skip
@@ -79,7 +79,9 @@ def test_ktransformers_has_a_command_line(
     assert run(shlex.split(f"predict {machine} {asked}")) == 0
     printed = capsys.readouterr().out
     start = "  python3 -m sglang.launch_server --model-path glm-4.5-air "
-    assert printed.splitlines()[-1] == start + said
+    [threads] = re.findall(r"--kt-cpuinfer (\d+)", printed)
+    assert 1 <= int(threads) <= 64
+    assert printed.splitlines()[-1] == start + said.format(threads=threads)
     assert "n-cpu-moe" not in printed
 
 
@@ -90,6 +92,7 @@ def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     rows = [f"{layer},{e},{90 if e < 2 else 5}" for layer in range(32) for e in range(8)]
     counts.write_text("layer,expert,count\n" + "\n".join(rows) + "\n")
     command = f"predict --machine rtx4090+epyc-9004 --model mixtral-8x7b --bits 4.5 --plan {plan}"
+    command += " --context 4096"
     speeds = []
     for more in ("", f"--counts {counts}"):
         assert run(shlex.split(f"{command} {more} --json")) == 0
@@ -103,7 +106,7 @@ def test_host_memory_that_nobody_states_is_checked(
     what: str, machine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Against the most that such a host takes: two channels with two DIMMs of 48 GiB each."""
-    command = f"{what} --machine {machine} --bits Q4_K_M --model"
+    command = f"{what} --machine {machine} --bits Q4_K_M --context 4096 --model"
     line = refused_command(capsys, shlex.split(f"{command} deepseek-v3"), 3)
     assert "196,608" in line
     assert "it fits with --bits Q2_K" in line

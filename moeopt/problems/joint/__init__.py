@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .check import OBJECTIVE as OBJECTIVE
     from .check import objective as objective
     from .check import violations as violations
-    from .instance import Context as Context
+    from .instance import CacheOption as CacheOption
     from .instance import Instance as Instance
     from .instance import Solution as Solution
 
@@ -49,4 +49,4 @@ class JointProblem(Problem["Instance", "Solution"]):
 
 PROBLEM = JointProblem()
 
-__getattr__, __dir__ = lazy_names(__name__, {"Context": "instance"})
+__getattr__, __dir__ = lazy_names(__name__, {"CacheOption": "instance"})

@@ -38,7 +38,7 @@ from moeopt.sim.plan import times_of_model
 from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 
-from .instance import Context, Instance
+from .instance import CacheOption, Instance
 
 UNIT = 10**6
 """Loss of a whole layer's output for one token."""
@@ -269,7 +269,7 @@ def _shares(table: LossTable, one_bit: float) -> LossTable:
     return replace(table, losses=table.losses * scale[:, None, None])
 
 
-def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, ...]:
+def _contexts(source: Source, options: Options, layers: int) -> tuple[CacheOption, ...]:
     model = source.model
     widths = _numbers("kv_bits", options.kv_bits)
     losses = _numbers("kv_losses", options.kv_losses) or (0,) * max(1, len(widths))
@@ -285,7 +285,7 @@ def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, .
         kv_bytes = shape.layers * options.batch * shape.kv_bytes(options.context)
         name = f"{options.context} tokens"
         found.append(
-            Context(
+            CacheOption(
                 name=f"{name}, {widths[row]} bits" if widths else name,
                 kv_bytes=kv_bytes if options.context else 0,
                 attention_ns=(cost.attention_ns,) * layers,

@@ -54,7 +54,7 @@ Losses = Annotated[
 ]
 
 
-class Context(Data):
+class CacheOption(Data):
     """One way to keep the KV cache: its length, its width, how many sequences.
 
     Parameters
@@ -202,7 +202,7 @@ class Instance(InstanceEnvelope):
     copy_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_WIDTHS)]
     shared_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
     hand_over_ns: Nanoseconds
-    contexts: Annotated[tuple[Context, ...], Field(min_length=1, max_length=MAX_CONTEXTS)]
+    contexts: Annotated[tuple[CacheOption, ...], Field(min_length=1, max_length=MAX_CONTEXTS)]
     gpu_bytes: Count
     host_bytes: Count | None = None
     max_loss: Count | None = None
@@ -257,8 +257,8 @@ class Instance(InstanceEnvelope):
     @field_validator("contexts")
     @classmethod
     def _attention_of_every_layer(
-        cls, contexts: tuple[Context, ...], info: ValidationInfo
-    ) -> tuple[Context, ...]:
+        cls, contexts: tuple[CacheOption, ...], info: ValidationInfo
+    ) -> tuple[CacheOption, ...]:
         layers = info.data.get("layers")
         for row, context in enumerate(contexts):
             if layers is not None and len(context.attention_ns) != layers:

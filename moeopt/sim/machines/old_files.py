@@ -54,6 +54,14 @@ def is_old(data: Mapping[str, object]) -> bool:
     return "devices" not in data and "schema_version" not in data
 
 
+def placement_of(data: Mapping[str, object]) -> str | None:
+    """Return how weights lie on several sockets by an old file, which no field says any more."""
+    cpu = data.get("cpu")
+    numa = cpu.get("numa") if isinstance(cpu, dict) else None
+    way = numa.get("placement") if isinstance(numa, dict) else None
+    return way if isinstance(way, str) else None
+
+
 def converted(data: JsonObject, where: object) -> JsonObject:
     """Return the same machine in the form of today.
 
@@ -80,6 +88,7 @@ class _Conversion:
         self._new: JsonObject = {"schema_version": 2}
 
     def result(self) -> JsonObject:
+        """Return the machine as data of today's form."""
         known = {"gpu", "gpus", "cpu", "dram", "ndp", "pcie_gb_s", "pcie_latency_us", "links"}
         known |= {"nodes", "unified", "time_tables", "sources", *PLAIN}
         for key in self._data:

@@ -22,7 +22,7 @@ from moeopt.core.json_files import read_object
 from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.fields import fields_error
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.old_files import converted, is_old
+from moeopt.sim.machines.old_files import converted, is_old, placement_of
 from moeopt.sim.models.config.model import is_config_json, model_from_config
 from moeopt.sim.models.gguf.file import is_gguf
 from moeopt.sim.models.gguf.model import model_from_gguf
@@ -95,7 +95,15 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
 def _machine_in(path: Path) -> Machine:
     """Return the machine in a file, of the form of today or the first one."""
     data = read_object(path)
-    return _validated(Machine, path, converted(data, path) if is_old(data) else data)
+    if not is_old(data):
+        return _validated(Machine, path, data)
+    made = _validated(Machine, path, converted(data, path))
+    if (way := placement_of(data)) is not None:
+        _say(
+            f"{path}: cpu.numa.placement: {way} is no field of a machine any more: how weights lie"
+            " on several nodes is said to what runs (plan --numa)"
+        )
+    return made
 
 
 def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:
