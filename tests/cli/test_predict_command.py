@@ -63,12 +63,12 @@ def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) ->
          " --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-FP8 --kt-method FP8"),
         ("--bits Q4_K_M --context 9k --n-cpu-moe 34", "--kt-expert-placement-strategy front-loading"
          " --kt-gpu-experts-ratio 0.26666666666666666 --context-length 9216 --chunked-prefill-size"
-         " 512 --kt-cpuinfer {threads} --kt-threadpool-count 2 --kt-weight-path glm-4.5-air-Q4_K_M.gguf"
-         " --kt-method LLAMAFILE"),
+         " 512 --kt-cpuinfer {threads} --kt-threadpool-count 2 --kt-weight-path"
+         " glm-4.5-air-Q4_K_M.gguf --kt-method LLAMAFILE"),
         ("--bits 8 --n-cpu-moe 46 --kv-bits fp8 --ubatch 64", "--kt-expert-placement-strategy"
-         " front-loading --kt-gpu-experts-ratio 0.0 --context-length 32768 --kv-cache-dtype fp8_e4m3"
-         " --chunked-prefill-size 64 --kt-cpuinfer {threads} --kt-threadpool-count 2 --kt-weight-path"
-         " glm-4.5-air-AMXINT8 --kt-method AMXINT8"),
+         " front-loading --kt-gpu-experts-ratio 0.0 --context-length 32768 --kv-cache-dtype"
+         " fp8_e4m3 --chunked-prefill-size 64 --kt-cpuinfer {threads} --kt-threadpool-count 2"
+         " --kt-weight-path glm-4.5-air-AMXINT8 --kt-method AMXINT8"),
     ],
 )  # fmt: skip
 def test_ktransformers_has_a_command_line(

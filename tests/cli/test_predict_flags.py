@@ -207,10 +207,11 @@ def test_all_layers_and_as_many_as_fit(capsys: pytest.CaptureFixture[str]) -> No
     some = predicted(capsys, "-ngl all --n-cpu-moe 40 -c 4096")
     assert some.data == predicted(capsys, "-ngl 999 --n-cpu-moe 40 -c 4096").data
     assert some.data == predicted(capsys, "-ngl auto -ncmoe 40 -c 4096").data
-    assert run(["predict", "--machine", TWO, *AIR.split(), "--context", "4096", "--json"]) == 0
-    own = json.loads(capsys.readouterr().out)
+    own = [*AIR.split(), "--context", "4096", "--threads", "16"]
+    assert run(["predict", "--machine", TWO, *own, "--json"]) == 0
+    alike = json.loads(capsys.readouterr().out)
     for line in ("-ngl auto -c 4096", "-c 4096", "-ngl -1 -c 4096"):
-        assert predicted(capsys, line).data == own
+        assert predicted(capsys, line).data == alike
     lone = predicted(capsys, "-ngl auto -c 4096 --device CUDA1")
     assert {*lone.data["attention"], *lone.data["experts"]} == {-1, 1, 2}  # type: ignore[misc]
     for line in ("-ngl all -c 4096", "-ngl auto --fit off -c 4096", "-ngl auto -ts 1,1 -c 4096"):
