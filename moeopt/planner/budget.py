@@ -196,6 +196,19 @@ def _less(field: str, step: float) -> Option:
     return option
 
 
+def _context(request: Request) -> Iterator[Change]:
+    """Yield smaller caches: what is in them by default goes with their room, as asked for stays."""
+    for said, changed in _less("context", CONTEXT_STEP)(request):
+        if request.depth is None or changed.context >= request.depth:
+            yield said, changed
+
+
+def _depth(request: Request) -> Iterator[Change]:
+    """Yield fewer tokens in each cache, where somebody said how many."""
+    if request.depth is not None:
+        yield from _less("depth", CONTEXT_STEP)(request)
+
+
 def _kv_bits(request: Request) -> Iterator[Change]:
     for bits in NARROWER_KV:
         if bits < request.model.bits_of("kv"):
@@ -229,7 +242,8 @@ def _expert_bits(request: Request) -> Iterator[Change]:
 
 
 OPTIONS: tuple[Option, ...] = (
-    _less("context", CONTEXT_STEP),
+    _context,
+    _depth,
     _kv_bits,
     _other_bits,
     _expert_bits,

@@ -58,6 +58,7 @@ def request(**changes: Any) -> Request:
         steps=30,
         time_limit_s=600.0,
         joint_time_s=0.0,
+        context=4096,
     )
     return replace(made, **changes)
 
@@ -65,6 +66,7 @@ def request(**changes: Any) -> Request:
 def planned_for(**options: Any) -> Planned:
     """Return the plan of a small request, given as options of `moeopt.plan`."""
     common: dict[str, Any] = {"steps": 30, "time_limit_s": 600.0, "joint_time_s": 0.0}
+    common["context"] = 4096
     machine = options.pop("machine", machine_of())
     model = options.pop("model", MODEL)
     trace = options.pop("trace", trace_of(MODEL, 120))

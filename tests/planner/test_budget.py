@@ -48,6 +48,7 @@ def _nothing_is_solved(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
 
 NAMES = {
     "--context": ("context", int),
+    "--depth": ("depth", int),
     "--kv-bits": ("kv_bits", float),
     "--other-bits": ("other_bits", float),
     "--bits": ("bits", float),
@@ -77,7 +78,7 @@ def remedies(said: str) -> list[dict[str, Any]]:
         ({"context": 2_000_000}, {"context"}),
         ({"context": 180_000, "reserved_gib": 1.0}, {"context", "kv_bits", "other_bits", "bits"}),
         ({"reserved_gib": 50.0}, {"reserved_gib"}),
-        ({"batch": 32, "context": 16384}, {"context", "kv_bits", "batch"}),
+        ({"batch": 32, "context": 16384, "depth": 16384}, {"depth", "kv_bits", "batch"}),
         (
             {"machine": machine_of(1.5), "average_bits": 12.0, "reserved_gib": 1.0},
             {"average_bits", "other_bits"},

@@ -10,6 +10,7 @@ import moeopt
 from moeopt import InputError, calibrate, get_machine, read_measurements
 from tests.rooms.sim import (
     TERMS,
+    Context,
     Machine,
     Measurement,
     ModelShape,
@@ -40,7 +41,7 @@ def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Mea
     model = at_bits(get_model(name), "Q4_K_M")
     found = []
     for n in blocks:
-        needs = amounts(Setting.with_cpu_blocks(machine, model, n, 64))
+        needs = amounts(Setting.with_cpu_blocks(machine, model, n, Context.at(64)))
         speed = 1e6 / float(needs @ slower)
         found.append(Measurement(model, "llama.cpp", n, None, 64, speed))
     return found

@@ -15,6 +15,7 @@ from tests.rooms.sim import (
     PRIOR,
     TERMS,
     CalibratedRuntime,
+    Context,
     Machine,
     PredictOptions,
     Setting,
@@ -39,7 +40,7 @@ def machine() -> Machine:
 
 def test_the_parts_are_the_time(machine: Machine) -> None:
     """They sum up to a token's time, the bottleneck is the longest, every term has its part."""
-    found = moeopt.predict(machine, "qwen3-30b-a3b", bits=4.5, n_cpu_moe=30, context=1000)
+    found = moeopt.predict(machine, "qwen3-30b-a3b", bits=4.5, n_cpu_moe=30, depth=1000)
     assert 1e3 / sum(found.parts_ms.values()) == pytest.approx(found.tokens_per_s, rel=1e-3)
     assert found.parts_ms[found.bottleneck] == max(found.parts_ms.values())
     assert sorted(term for terms in PARTS.values() for term in terms) == sorted(TERMS)
@@ -83,7 +84,7 @@ def test_the_engine_takes_as_long(machine: Machine, name: str, blocks: int) -> N
     loads = np.zeros((1, len(layers), experts), dtype=int)
     loads[:, :, : model.top_k] = 1
     executed = moeopt.simulate(plan, run, model, loads, quantum_ns=FINEST_NS)
-    predicted = moeopt.predict(machine, model, n_cpu_moe=blocks, context=1000)
+    predicted = moeopt.predict(machine, model, n_cpu_moe=blocks, depth=1000)
     assert 1e9 / executed.step_ns[0] == pytest.approx(predicted.tokens_per_s, rel=0.03)
 
 
@@ -93,24 +94,33 @@ def test_plans_use_the_calibrated_runtime_first(machine: Machine) -> None:
     assert default_runtime(get_machine("rtx4090-7960x")) is None
 
 
+ROOM = Context(500, 8192)
+
+
 def test_the_fewest_blocks_fit(machine: Machine) -> None:
     """One less would not, with buffers, the cache and what stays free."""
     model = at_bits(get_model("glm-4.5-air"), "Q4_K_M")
-    blocks = fewest_cpu_blocks(machine, model, 8192)
+    blocks = fewest_cpu_blocks(machine, model, ROOM)
     missing = [
-        Setting.with_cpu_blocks(machine, model, n, 8192).uses("llama.cpp")[0].missing
+        Setting.with_cpu_blocks(machine, model, n, ROOM).uses("llama.cpp")[0].missing
         for n in (blocks - 1, blocks)
     ]
     assert missing[0] > 0 == missing[1]
     assert moeopt.predict(machine, model, context=8192).n_cpu_moe == blocks
-    assert fewest_cpu_blocks(get_machine("epyc-9004"), model, 0) == 46
-    assert fewest_cpu_blocks(machine, model, 8192, ubatch=4096) > blocks
+    assert fewest_cpu_blocks(get_machine("epyc-9004"), model, ROOM) == 46
+    assert fewest_cpu_blocks(machine, model, ROOM, ubatch=4096) > blocks
 
 
 def test_command_lines_are_complete(machine: Machine) -> None:
-    """Cache types, context, ubatch, threads and the file; without a context the least one."""
+    """Cache types, context, ubatch, threads and the file; without a context the usual one."""
     found = moeopt.predict(
-        machine, "glm-4.5-air", bits="Q4_K_M", context="128k", kv_bits=8, path="my model.gguf"
+        machine,
+        "glm-4.5-air",
+        bits="Q4_K_M",
+        context="128k",
+        kv_bits=8,
+        threads=32,
+        path="my model.gguf",
     )
     said = shlex.split(found.command or "")
     for flag, value in {
@@ -119,12 +129,12 @@ def test_command_lines_are_complete(machine: Machine) -> None:
         "-ctk": "q8_0",
         "-ctv": "q8_0",
         "-ub": "512",
-        "-t": "32",
         "--n-cpu-moe": str(found.n_cpu_moe),
     }.items():
         assert said[said.index(flag) + 1] == value
+    assert said[said.index("-t") + 1] == "32"
     short = moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M").command or ""
-    assert "-c 4096" in short
+    assert "-c 32768" in short
     assert "-ctk" not in short
     asked = PredictOptions(bits="Q4_K_M", n_cpu_moe=3, runtime="ik_llama.cpp")
     of_ik = moeopt.predict(machine, "deepseek-v2-lite", options=asked).command or ""
@@ -146,7 +156,7 @@ def test_what_cannot_fit_is_refused(machine: Machine) -> None:
     fits = str(caught.value).rpartition("--bits ")[2]
     assert moeopt.predict(small, "deepseek-v3", bits=fits).notes == ()
     close = moeopt.set_machine(machine, {"dram.capacity_gib": 50})
-    tight = moeopt.predict(close, "glm-4.5-air", bits="Q4_K_M", n_cpu_moe=36)
+    tight = moeopt.predict(close, "glm-4.5-air", bits="Q4_K_M", n_cpu_moe=36, context=4096)
     assert "host memory" in tight.notes[0]
 
 
@@ -157,9 +167,9 @@ def test_measured_memory() -> None:
     """
     red = get_machine("rx9070xt+ryzen-am5")
     model = at_bits(get_model("qwen3.5-35b-a3b"), "MXFP4")
-    assert 11 <= fewest_cpu_blocks(red, model, 32768) <= 13
-    green = get_machine("rtx3090+ryzen-am5")
-    assert 24 <= fewest_cpu_blocks(green, at_bits(get_model("gpt-oss-120b"), "MXFP4"), 4096) <= 26
+    assert 11 <= fewest_cpu_blocks(red, model, Context()) <= 13
+    green, big = get_machine("rtx3090+ryzen-am5"), at_bits(get_model("gpt-oss-120b"), "MXFP4")
+    assert 24 <= fewest_cpu_blocks(green, big, Context(500, 4096)) <= 26
 
 
 def test_prompts_gain_by_larger_ubatches(machine: Machine) -> None:
@@ -207,7 +217,8 @@ def test_a_prediction_is_json(machine: Machine) -> None:
     """All of its fields, notes as a list."""
     found = moeopt.predict(machine, "qwen3-30b-a3b", bits=4, n_cpu_moe=40)
     data = found.to_dict()
-    assert set(data) == {field.name for field in dataclasses.fields(found)}
+    more = {"speeds", "interval", "context_allocated"}
+    assert set(data) == {field.name for field in dataclasses.fields(found)} | more
     assert "host memory: not stated" in data["notes"][0]
 
 

@@ -6,6 +6,7 @@ import pytest
 from moeopt import InputError, Plan, get_machine
 from tests.rooms.sim import (
     TERMS,
+    Context,
     Machine,
     ModelShape,
     Setting,
@@ -53,14 +54,14 @@ def test_blocks_are_counted_as_llama_cpp_does(machine: Machine, model: ModelShap
 
 def test_attention_is_charged_by_its_kind(machine: Machine, model: ModelShape) -> None:
     """Latent attention by operations; others by a cache that no width makes faster than 16 bits."""
-    full = by_term(Setting.with_cpu_blocks(machine, model, 27, 1000))
+    full = by_term(Setting.with_cpu_blocks(machine, model, 27, Context.at(1000)))
     products = 27 * 16 * (2 * 512 + 64) * 1000
     assert full["gpu_latent"] == pytest.approx(2 * products / 165.2 / 1e6)
     assert full["gpu_kv"] == 0
     mixtral = get_model("mixtral-8x7b").quantized(8, 8)
     for bits in (16.0, 4.5):
         narrow = mixtral.model_copy(update={"kv_bits": bits})
-        found = by_term(Setting.with_cpu_blocks(machine, narrow, 32, 1000))
+        found = by_term(Setting.with_cpu_blocks(machine, narrow, 32, Context.at(1000)))
         assert found["gpu_kv"] == pytest.approx(32 * 2 * 8 * 128 * 2 * 1000 / 1e6, rel=1e-4)
 
 
@@ -135,7 +136,7 @@ def test_one_of_two_sockets_alone_is_no_machine_of_several(model: ModelShape) ->
     [
         ({"host_calls": (1.0,)}, "must have 26 entries"),
         ({"host_calls": (1.5,) * 26}, "shares from 0 to 1"),
-        ({"context": -1}, "context: must be from 0"),
+        ({"context": -1}, "context: must be a Context, not int -1"),
     ],
 )
 def test_settings_that_are_none(
