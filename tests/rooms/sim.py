@@ -57,7 +57,12 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
         "moeopt.sim.machines.runtimes.context": ("Context",),
         "moeopt.sim.machines.runtimes.flags": ("DATA as FLAGS", "VALUES", "read_line"),
-        "moeopt.sim.machines.runtimes.memory": ("CACHE_TYPES",),
+        "moeopt.sim.machines.runtimes.memory": (
+            "CACHE_TYPES",
+            "buffer_bytes",
+            "experts_bytes",
+            "kv_bytes",
+        ),
         "moeopt.sim.machines.runtimes.options": ("PredictOptions",),
         "moeopt.sim.machines.runtimes.predict": ("PARTS", "fewest_cpu_blocks"),
         "moeopt.sim.machines.runtimes.profile": ("as_vector", "get_runtime", "runtimes"),
