@@ -4,15 +4,9 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.sim.machines.cost": (
-            "computation_s",
-            "dram_read_s",
-            "path_cost",
-            "transfer_s",
-        ),
+        "moeopt.sim.costs.step": ("step_costs",),
         "moeopt.sim.machines.cores": ("NumaMode", "cores_of"),
         "moeopt.sim.machines.curve": ("Curve",),
-        "moeopt.sim.machines.layer_cost": ("layer_costs",),
         "moeopt.sim.machines.machine": (
             "Compute",
             "Device",

@@ -79,8 +79,8 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         return _execute(instance, solution, chrome, as_json)
     from moeopt.planner.decode.run import summary
     from moeopt.planner.simulate import simulate
+    from moeopt.sim.costs.runtime import AS_FILE, priced
     from moeopt.sim.engine.timeline import save_chrome
-    from moeopt.sim.machines.runtimes.applied import AS_FILE, priced
     from moeopt.sim.models.quantisations import at_bits
     from moeopt.sim.presets import get_machine, get_model
 
@@ -137,14 +137,15 @@ def _widths(
 def _with_model_times(
     plan: "Plan", machine: "Machine", model: "ModelShape", options: SimulateOptions
 ) -> "Plan":
-    from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
-    from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
-    from moeopt.sim.plan import times_of_model
+    from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS
+    from moeopt.sim.costs.runtime import FINEST_NS, priced
+    from moeopt.sim.costs.step import step_costs
+    from moeopt.sim.plan import times_of_step
 
-    quantum_ns = DEFAULT_QUANTUM_NS
+    costs, quantum_ns = step_costs(machine, model), DEFAULT_QUANTUM_NS
     if options.runtime is not None:
-        machine, quantum_ns = priced(machine, model, options.runtime).machine, FINEST_NS
-    times = times_of_model(machine, model, options.batch, options.context or 0, quantum_ns)
+        costs, quantum_ns = priced(machine, model, options.runtime).costs(model), FINEST_NS
+    times = times_of_step(costs, options.batch, options.context or 0, quantum_ns)
     return plan.model_copy(update={"times": times})
 
 

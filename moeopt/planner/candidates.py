@@ -22,7 +22,7 @@ from moeopt.problems.deferral.instance import Instance as Deferral
 from moeopt.problems.deferral.instance import Solution as Deferred
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.instance import Solution as Residents
-from moeopt.sim.plan import Plan, Times, times_of_model
+from moeopt.sim.plan import Plan, Times, times_of_step
 from moeopt.sim.traces.trace import Trace
 
 from . import bits, residency
@@ -69,7 +69,7 @@ class Search:
     def __post_init__(self) -> None:
         """Decide the widths, and how much room there is."""
         r = self.request
-        self.times = times_of_model(r.machine, r.model, r.batch, r.cache.depth, r.quantum_ns)
+        self.times = times_of_step(r.costs, r.batch, r.cache.depth, r.quantum_ns)
         self.widths = bits.bits(r, self.part, 0.1)
         chosen = None if self.widths is None else self.widths.solved_as(Bits)
         steps = available(r, self.part)

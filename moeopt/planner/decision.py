@@ -5,7 +5,10 @@ from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InfeasibleError, LimitError
-from moeopt.problems.generate import Option, generate
+from moeopt.problems.generate import Option, generate_from
+from moeopt.problems.registry import get_problem
+from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS
+from moeopt.sim.source import Source
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
@@ -99,19 +102,16 @@ def made(
 ) -> K:
     """Return an instance of a problem from a part of the trace, with its generator's options."""
     problem = kind.model_fields["problem"].default
-    found = generate(
-        problem,
-        machine=request.machine,
-        model=request.model,
+    own = get_problem(problem).quantum_ns() or DEFAULT_QUANTUM_NS
+    source = Source(
+        request.machine,
+        request.model,
         trace=part,
-        workload=None,
-        counts=None,
         seed=request.seed,
-        quantum_ns=quantum_ns,
-        name=None,
-        notes=None,
-        **options,
+        quantum_ns=own if quantum_ns is None else quantum_ns,
+        overheads=request.overheads,
     )
+    found = generate_from(problem, source, options)
     if not isinstance(found, kind):
         raise TypeError(f"{found!r} is no instance of {problem}")
     return found

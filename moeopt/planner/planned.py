@@ -7,8 +7,8 @@ from moeopt.core.logs import logger_of
 from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB
 from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.sim.costs.runtime import Priced, priced
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.applied import Priced, priced
 from moeopt.sim.machines.runtimes.memory import (
     HOST_LEAST_GIB,
     buffer_bytes,
@@ -240,6 +240,7 @@ def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanO
         "bits": asked.bits if chosen_from else None,
     }
     known |= {"runtime": timed.runtime, "expect": timed.expect, "by_file": machine}
+    known |= {"overheads": timed.overheads}
     return Request(machine=timed.machine, model=model, trace=routing, **known)
 
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.runtimes.command import strategy, uniform_experts
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan import Plan, times_of_model
+from moeopt.sim.plan import Plan, times_of_step
 from moeopt.sim.traces.trace import Trace
 
 from .budget import least_on_gpu
 from .decode.loads import Loads, loads_of_trace
 from .request import Request
-from .simulate import simulate
+from .simulate import simulated
 
 Ints = NDArray[np.int64]
 
@@ -185,7 +185,7 @@ def available(request: Request, part: Trace, most: int | None = None) -> int:
 
 def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
     """Execute a plan."""
-    found = simulate(plan, request.machine, request.model, loads, quantum_ns=request.quantum_ns)
+    found = simulated(plan, request.costs, loads, request.quantum_ns)
     warm = slice(1 if found.steps > 1 else 0, None)
     later_ns, tokens = found.step_ns[warm], int(loads.tokens[warm].sum())
     total_ns = int(found.step_ns.sum())
@@ -245,9 +245,7 @@ def compared(
     A runtime's own plan takes what that runtime takes, where times are of a runtime.
     """
     if default is not None and (own := request.timed_as(default.runtime)) is not request:
-        times = times_of_model(
-            own.machine, own.model, own.batch, own.cache.depth, request.quantum_ns
-        )
+        times = times_of_step(own.costs, own.batch, own.cache.depth, request.quantum_ns)
         request, plan = own, plan.model_copy(update={"times": times})
     kept, others = predicted(request, plan, loads), predicted(request, plan, later)
     return Comparison(plan, kept, others, not isinstance(request.trace, Trace), default)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.units import GIB
+from moeopt.sim.costs.overheads import Overheads
+from moeopt.sim.costs.runtime import priced, quantum_ns
+from moeopt.sim.costs.step import StepCosts, step_costs
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.applied import priced, quantum_ns
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, kv_bytes
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import default_workload, find
@@ -175,7 +177,9 @@ class Request(PlanOptions):
     Attributes
     ----------
     machine
-        As `runtime` uses it; None: as its file says.
+        With as many cores as compute.
+    overheads
+        Those of `runtime`; None: as the machine's file says.
     trace
         A trace; or counts or a workload, from which steps are drawn.
     expect
@@ -191,6 +195,7 @@ class Request(PlanOptions):
     host_reserved_gib: float = 1.0
     expect: str = ""
     by_file: Machine | None = None
+    overheads: Overheads | None = None
 
     def __post_init__(self) -> None:
         """Raise InputError unless the machine can run such a plan, from such a routing."""
@@ -239,7 +244,12 @@ class Request(PlanOptions):
     @cached_property
     def quantum_ns(self) -> int:
         """What times are multiples of."""
-        return quantum_ns(self.machine, self.model)
+        return quantum_ns(self.costs)
+
+    @property
+    def costs(self) -> StepCosts:
+        """What the model's parts take on the machine, as the runtime has them."""
+        return step_costs(self.machine, self.model, self.overheads)
 
     @property
     def runs(self) -> Runs:
@@ -255,7 +265,13 @@ class Request(PlanOptions):
         if self.by_file is None or self.runtime in (None, runtime):
             return self
         timed = priced(self.by_file, self.model, runtime)
-        return replace(self, machine=timed.machine, runtime=timed.runtime, max_deferred=0)
+        return replace(
+            self,
+            machine=timed.machine,
+            overheads=timed.overheads,
+            runtime=timed.runtime,
+            max_deferred=0,
+        )
 
     @property
     def caches(self) -> bool:

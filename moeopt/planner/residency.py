@@ -89,7 +89,7 @@ def _by_width(request: Request, instance: Instance, bits: Bits) -> dict[str, obj
     number = {width: place for place, width in enumerate(widths, 1)}
     most = len(instance.gpu_expert_ns) - 1
     quantum_ns = instance.quantum_ns or 1
-    costs = cost_table(request.machine, request.model, most, tuple(map(float, widths)), quantum_ns)
+    costs = cost_table(request.costs, most, tuple(map(float, widths)), quantum_ns)
     costs.require("cpu_striped")
     bytes_per_bit = request.model.expert_bytes / request.model.bits
     return {

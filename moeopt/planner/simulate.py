@@ -16,10 +16,10 @@ from moeopt.planner.decode.run import Simulation, simulate_loads
 from moeopt.planner.decode.work import layer_times
 from moeopt.planner.options import ExecutionOptions
 from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
-from moeopt.sim.machines.layer_cost import shared_experts_s
+from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
+from moeopt.sim.costs.runtime import FINEST_NS, priced
+from moeopt.sim.costs.step import StepCosts, step_costs
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Assignment, Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
@@ -92,29 +92,35 @@ def simulate(
     machine, model, quantum_ns = get_machine(machine), get_model(model), how.quantum_ns
     if quantum_ns is None:
         quantum_ns = DEFAULT_QUANTUM_NS if how.runtime is None else FINEST_NS
+    costs = step_costs(machine, model)
     if how.runtime is not None:
-        machine = priced(machine, model, how.runtime).machine
+        costs = priced(machine, model, how.runtime).costs(model)
     came = _loads(loads, model, how, batching)
     plan = _with_times(plan, attention_ns=how.attention_ns, other_ns=how.other_ns)
-    most = max(int(came.counts.max()), 1)
-    costs = cost_table(machine, model, most, widths_of(plan), quantum_ns)
+    return simulated(plan, costs, came, quantum_ns, timeline=timeline)
+
+
+def simulated(
+    plan: Plan, costs: StepCosts, loads: Loads, quantum_ns: int, *, timeline: bool = False
+) -> Simulation:
+    """Return what a plan takes on loads, with the costs of a model's parts; see `simulate`."""
+    machine, model = costs.machine, costs.model
+    most = max(int(loads.counts.max()), 1)
+    table = cost_table(costs, most, widths_of(plan), quantum_ns)
     shared = 0
     if plan.times.shared_ns is None:
-        seconds = shared_experts_s(machine, model, max(int(came.tokens.max()), 1))
+        seconds = costs.shared_s(max(int(loads.tokens.max()), 1))
         shared = int(to_quanta(seconds * NS_PER_S, quantum_ns))
-    simulated = simulate_loads(
+    found = simulate_loads(
         plan,
-        costs,
-        came,
+        table,
+        loads,
         machine.dimm_count,
-        layer_times(plan, came.counts.shape[1], shared),
+        layer_times(plan, loads.counts.shape[1], shared),
         timeline=timeline,
     )
     return replace(
-        simulated,
-        machine=machine.name,
-        model=model.name,
-        model_layers=len(model.moe_layers),
+        found, machine=machine.name, model=model.name, model_layers=len(model.moe_layers)
     )
 
 

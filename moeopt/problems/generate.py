@@ -16,7 +16,7 @@ from moeopt.core.wording import input_error, meant, suggested
 from moeopt.problems.needs import check_needs
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
-from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
@@ -90,8 +90,12 @@ def generate(
     quantum = _quantum(problem, quantum_ns)
     parts = _machine(problem, machine), get_model(model), trace, _workload(workload), counts
     named = machine is not None
-    source = _checked(problem, Source(*parts, seed, quantum, name, notes, named))
-    return _made(problem, source, options)
+    return generate_from(problem, Source(*parts, seed, quantum, name, notes, named), options)
+
+
+def generate_from(problem: str, source: Source, options: Mapping[str, Option]) -> InstanceEnvelope:
+    """Make an instance from what all generators start from; errors as in `generate`."""
+    return _made(problem, _checked(problem, source), options)
 
 
 def generate_twins(

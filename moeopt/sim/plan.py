@@ -14,11 +14,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from moeopt.core.envelope import Count, Frozen, Name, Nanoseconds, field_error, validated
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
-
-from .machines.cost import DEFAULT_QUANTUM_NS, to_quanta
-from .machines.layer_cost import layer_costs
-from .machines.machine import Machine
-from .models.model_shape import ModelShape
+from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS
+from moeopt.sim.costs.step import StepCosts
 
 MAX_LAYERS = 4096
 MAX_EXPERTS = 4096
@@ -263,14 +260,10 @@ def _below(field: str, value: int, limit: int, what: str) -> None:
         raise InputError(f"{field}: must be below {what} = {limit}, not {value}", field="plan")
 
 
-def times_of_model(
-    machine: Machine,
-    model: ModelShape,
-    tokens: int,
-    context: int,
-    quantum_ns: int = DEFAULT_QUANTUM_NS,
+def times_of_step(
+    costs: StepCosts, tokens: int, context: int, quantum_ns: int = DEFAULT_QUANTUM_NS
 ) -> Times:
-    """Return attention, shared experts, hand-overs, and once per step dense layers and head.
+    """Return attention, shared experts, synchronisations, and once per step dense layers and head.
 
     Parameters
     ----------
@@ -284,11 +277,11 @@ def times_of_model(
     Raises
     ------
     InputError
-        As `moeopt.sim.machines.layer_cost.layer_costs`, whose assumptions these times have.
+        As `moeopt.sim.costs.step.StepCosts.layer`, whose assumptions these times have.
     """
-    cost = layer_costs(machine, model, tokens, context, quantum_ns)
+    cost, model = costs.layer(tokens, context, quantum_ns), costs.model
     dense_layers = model.layers - len(model.moe_layers)
-    fixed = int(to_quanta((machine.require("gpu").only("gpu").step_us or 0.0) * 1e3, quantum_ns))
+    fixed = costs.step_ns(quantum_ns)
     return Times(
         attention_ns=(cost.attention_ns,),
         shared_ns=(cost.shared_ns,),

@@ -13,8 +13,10 @@ from pydantic import Field, ValidationError
 
 from moeopt.core.envelope import Frozen, InstanceEnvelope, validated
 from moeopt.core.errors import InputError
+from moeopt.sim.costs.overheads import Overheads
+from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS
+from moeopt.sim.costs.step import StepCosts, step_costs
 
-from .machines.cost import DEFAULT_QUANTUM_NS
 from .machines.machine import Machine
 from .models.model_shape import ModelShape
 from .plan import Ids
@@ -32,6 +34,7 @@ class Source:
     `counts` are in one step and the model's; only generators that are `from_counts` take them.
     `notes` is added to the provenance as it is: licence, origin, paper. `names_machine` is False
     where none was given, as the problem needs none; the provenance then has null in its place.
+    `overheads` are those of a runtime, in place of what the machine's file says.
     """
 
     machine: Machine
@@ -44,6 +47,12 @@ class Source:
     name: str | None = None
     notes: dict[str, object] | None = None
     names_machine: bool = True
+    overheads: Overheads | None = None
+
+    @property
+    def costs(self) -> StepCosts:
+        """What the model's parts take on the machine, by its file or by `overheads`."""
+        return step_costs(self.machine, self.model, self.overheads)
 
     def paced(self, ndp_rate: float) -> "Source":
         """Return the same with NDP units so many times as fast; memory stays as it is."""

@@ -17,7 +17,7 @@ from tests.rooms.sim import Trace, check_trace, get_model
 @pytest.fixture(autouse=True)
 def _nothing_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision, "solve", None)
-    monkeypatch.setattr(predict, "simulate", None)
+    monkeypatch.setattr(predict, "simulated", None)
 
 
 def foreign(layers: int, experts: int, tokens: int = 40) -> Trace:

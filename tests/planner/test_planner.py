@@ -34,7 +34,7 @@ LAYERS = len(MODEL.moe_layers)
 
 def planned_for(r: Request) -> Planned:
     """Return the plan of a request."""
-    made_here = ("expect", "by_file")
+    made_here = ("expect", "by_file", "overheads")
     given = {one.name: getattr(r, one.name) for one in fields(r) if one.name not in made_here}
     return moeopt.plan(**given)
 

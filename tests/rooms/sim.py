@@ -4,27 +4,33 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.sim.costs.noise": (
+            "KINDS as COMPUTES",
+            "with_table_noise",
+        ),
+        "moeopt.sim.costs.quanta": (
+            "DEFAULT_QUANTUM_NS",
+            "to_quanta",
+        ),
+        "moeopt.sim.costs.runtime": (
+            "AS_FILE",
+            "FINEST_NS",
+            "default_runtime",
+            "priced",
+            "quantum_ns",
+        ),
+        "moeopt.sim.costs.step": (
+            "ExpertCosts",
+            "step_costs",
+        ),
         "moeopt.sim.engine.core": ("Engine", "Executed"),
         "moeopt.sim.engine.critical_path": ("critical_path", "links", "slack_ns"),
         "moeopt.sim.engine.timeline": ("Bundle", "Resource", "Timeline", "save_chrome"),
         "moeopt.sim.machines.cores": ("cores_of",),
-        "moeopt.sim.machines.cost": (
-            "DEFAULT_QUANTUM_NS",
-            "ExpertCosts",
-            "computation_s",
-            "cpu_read_s",
-            "expert_costs",
-            "KINDS as COMPUTES",
-            "path_cost",
-            "to_quanta",
-            "transfer_s",
-            "with_table_noise",
-        ),
         "moeopt.sim.machines.curve": ("Curve", "TimeTable"),
         "moeopt.sim.machines.detect as detect": (),
         "moeopt.sim.machines.edit": ("changed_machine", "every_path", "plain_machine"),
         "moeopt.sim.machines.fields": ("describe_fields", "fields_of"),
-        "moeopt.sim.machines.layer_cost": ("attention_s", "layer_costs", "shared_experts_s"),
         "moeopt.sim.machines.machine": (
             "Compute",
             "Machine",
@@ -45,14 +51,6 @@ __getattr__, __dir__ = lazily(
             "with_table",
         ),
         "moeopt.sim.machines.rows": ("absent_fields", "machine_rows"),
-        "moeopt.sim.machines.runtimes.applied": (
-            "AS_FILE",
-            "FINEST_NS",
-            "as_run",
-            "default_runtime",
-            "priced",
-            "quantum_ns",
-        ),
         "moeopt.sim.machines.runtimes.command": ("override", "ratio_of"),
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
         "moeopt.sim.machines.runtimes.context": ("Context",),
@@ -120,7 +118,7 @@ __getattr__, __dir__ = lazily(
             "weight_bytes",
         ),
         "moeopt.sim.models.tensor_names": ("tensor_names",),
-        "moeopt.sim.plan": ("Extent", "Migration", "Times", "check_fits", "times_of_model"),
+        "moeopt.sim.plan": ("Extent", "Migration", "Times", "check_fits", "times_of_step"),
         "moeopt.sim.presets": (
             "FOLDER",
             "default_workload",

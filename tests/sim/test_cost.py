@@ -16,12 +16,9 @@ from tests.rooms.sim import (
     DEFAULT_QUANTUM_NS,
     ExpertCosts,
     Machine,
-    computation_s,
-    expert_costs,
     get_model,
-    path_cost,
+    step_costs,
     to_quanta,
-    transfer_s,
 )
 from tests.rooms.sim import preset_names as names
 
@@ -49,7 +46,7 @@ def costs(
 ) -> ExpertCosts:
     """Return the costs of one DeepSeek-V2 expert, on TriMoE's machine if no other is given."""
     machine = machine or get_machine("trimoe")
-    return expert_costs(machine, get_model("deepseek-v2"), tokens, quantum_ns)
+    return step_costs(machine, get_model("deepseek-v2")).experts(tokens, quantum_ns)
 
 
 def machine_with(**changes: float) -> Machine:
@@ -127,7 +124,9 @@ def test_few_tokens_on_a_localized_expert_cost_gpu_and_cpu_the_same() -> None:
 @pytest.mark.parametrize("model", names("models"))
 def test_no_path_gets_cheaper_with_more_tokens(model: str, quantum_ns: int) -> None:
     """Every path's cost is monotone in the tokens."""
-    got = expert_costs(get_machine("trimoe"), get_model(model), np.arange(1, 3000), quantum_ns)
+    got = step_costs(get_machine("trimoe"), get_model(model)).experts(
+        np.arange(1, 3000), quantum_ns
+    )
     for path in PER_TOKEN:
         assert (np.diff(getattr(got, path)) >= 0).all(), path
 
@@ -185,17 +184,17 @@ def test_a_measured_table_goes_before_the_roofline() -> None:
     preset = get_machine("trimoe")
     measured = Machine.model_validate(preset.model_dump() | {"tables": [table]})
     model, tokens = get_model("deepseek-v2"), [1, 15, 20, 30]
-    costs = expert_costs(measured, model, tokens, quantum_ns=1)
+    costs = step_costs(measured, model).experts(tokens, quantum_ns=1)
     striped_read = costs.dram_striped_ns
     assert costs.cpu_striped_ns.tolist() == [striped_read, 200_000, 300_000, 500_000]
-    without = expert_costs(preset, model, tokens, quantum_ns=1)
+    without = step_costs(preset, model).experts(tokens, quantum_ns=1)
     assert costs.gpu_hit_ns.tolist() == without.gpu_hit_ns.tolist()
-    other = expert_costs(measured, get_model("glm-4.5-air"), tokens, quantum_ns=1)
+    other = step_costs(measured, get_model("glm-4.5-air")).experts(tokens, quantum_ns=1)
     assert (
         other.cpu_striped_ns.tolist()
-        == expert_costs(
-            preset, get_model("glm-4.5-air"), tokens, quantum_ns=1
-        ).cpu_striped_ns.tolist()
+        == step_costs(preset, get_model("glm-4.5-air"))
+        .experts(tokens, quantum_ns=1)
+        .cpu_striped_ns.tolist()
     )
 
 
@@ -204,12 +203,8 @@ def test_one_path_costs_what_it_costs_among_all() -> None:
     tokens = np.arange(1, 300)
     every = costs(tokens)
     for path in PER_TOKEN:
-        one = path_cost(
-            get_machine("trimoe"),
-            get_model("deepseek-v2"),
-            path.removesuffix("_ns"),  # type: ignore[arg-type]
-            tokens,
-            1,
+        one = step_costs(get_machine("trimoe"), get_model("deepseek-v2")).path_ns(
+            path.removesuffix("_ns"), tokens, 1
         )
         assert (one == getattr(every, path)).all(), path
 
@@ -227,11 +222,11 @@ def test_a_cost_on_a_missing_part_names_the_part(machine: str, path: str, says: 
     """And the paths that need no such part still have their cost."""
     model = get_model("deepseek-v2")
     with pytest.raises(InputError) as caught:
-        path_cost(get_machine(machine), model, path, 1)  # type: ignore[arg-type]
+        step_costs(get_machine(machine), model).path_ns(path, 1)  # type: ignore[arg-type]
     assert says in str(caught.value)
     with pytest.raises(InputError, match="is missing"):
-        expert_costs(get_machine(machine), model, 1)
-    assert path_cost(get_machine(machine), model, "gpu_miss_striped", 1) > 0
+        step_costs(get_machine(machine), model).experts(1)
+    assert step_costs(get_machine(machine), model).path_ns("gpu_miss_striped", 1) > 0
 
 
 def test_no_tokens_have_no_cost() -> None:
@@ -246,11 +241,11 @@ def test_narrower_weights_are_read_and_moved_faster() -> None:
     machine, full = get_machine("trimoe"), get_model("deepseek-v2")
     three = full.quantized(3)
     assert three.expert_bytes * 16 == full.expert_bytes * 3
-    got = expert_costs(machine, three, [1], 1)
+    got = step_costs(machine, three).experts([1], 1)
     assert got.dram_striped_ns * 16 == STRIPED * 3
     assert got.gpu_miss_striped_ns * 16 == PCIE * 3
     assert got.ndp_ns == NDP_TOKEN  # 57,600 ns to read, as long as ever to compute
-    assert path_cost(machine, three, "gpu_hit", 256, 1) == GPU_FLAT
+    assert step_costs(machine, three).path_ns("gpu_hit", 256, 1) == GPU_FLAT
 
 
 def test_the_ndp_device_of_the_cxl_paper_speeds_up_with_the_width() -> None:
@@ -258,7 +253,7 @@ def test_the_ndp_device_of_the_cxl_paper_speeds_up_with_the_width() -> None:
     machine, model = get_machine("cxl-ndp"), get_model("mixtral-8x7b")
 
     def ndp_ns(bits: float) -> float:
-        return float(path_cost(machine, model.quantized(bits), "ndp", 1, 1))
+        return float(step_costs(machine, model.quantized(bits)).path_ns("ndp", 1, 1))
 
     # 352,321,536 B / 512 GB/s = 688,128 ns at 16 bits
     assert ndp_ns(16) == 688_128
@@ -270,18 +265,18 @@ def test_the_ndp_device_of_the_cxl_paper_speeds_up_with_the_width() -> None:
 def test_one_token_keeps_an_edge_dimm_as_busy_computing_as_reading() -> None:
     """Table I: 64 multipliers against 102.4 GB/s; 9,437,184 B of Qwen3-30B's expert: 92.16 us."""
     machine, model = get_machine("edge-gpu-ndp-6"), get_model("qwen3-30b-a3b")
-    assert path_cost(machine, model, "ndp", [1, 2], 1).tolist() == [92_160, 184_320]
+    assert step_costs(machine, model).path_ns("ndp", [1, 2], 1).tolist() == [92_160, 184_320]
 
 
 def test_the_cpu_of_ktransformers_is_bound_by_its_two_memories() -> None:
     """88,080,384 B / (440 x 0.77 GB/s) = 259,977.5 ns, AVX-512 and AMX alike; GPU fetch 2.75 ms."""
     machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v3")
-    assert path_cost(machine, model, "cpu_striped", [1, 4, 5], 1).tolist() == [259_978] * 3
+    assert step_costs(machine, model).path_ns("cpu_striped", [1, 4, 5], 1).tolist() == [259_978] * 3
     # at 400 tokens AMX computes: 88,080,384 x 400 / 42.6e12 = 827,045.9 ns
-    assert path_cost(machine, model, "cpu_striped", 400, 1) == 827_046
-    assert path_cost(machine, model, "gpu_miss_striped", 1, 1) == 2_752_512
+    assert step_costs(machine, model).path_ns("cpu_striped", 400, 1) == 827_046
+    assert step_costs(machine, model).path_ns("gpu_miss_striped", 1, 1) == 2_752_512
     # at 5 tokens computation alone: AMX 13.3125 TFLOPS, at 4 AVX-512 12
-    alone = computation_s(machine, model, "cpu", [4, 5]) * 1e12
+    alone = step_costs(machine, model).computation_s("cpu", [4, 5]) * 1e12
     assert alone == pytest.approx([88_080_384 * 4 / 12, 88_080_384 * 5 / 13.3125])
 
 
@@ -289,7 +284,7 @@ def test_a_numa_oblivious_program_loses_a_quarter() -> None:
     """Interleaved 318.8 instead of 440 GB/s: 1.38 times as long (K10's CPU part alone)."""
     machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v3")
     times = [
-        float(path_cost(machine, model, "cpu_striped", 1, 1, numa=numa))
+        float(step_costs(machine, model, numa=numa).path_ns("cpu_striped", 1, 1))
         for numa in ("interleaved", "tensor-parallel")
     ]
     assert times[0] / times[1] == pytest.approx(1.38, abs=0.005)
@@ -303,10 +298,10 @@ def test_the_collaborative_machine_costs_what_its_table_says() -> None:
         ("phi-3.5-moe", 55_000, 1_680_000, 6_130_000, 11_365_000),
     ):
         model = get_model(name)
-        assert path_cost(machine, model, "gpu_hit", 1, 1) == gpu
-        assert path_cost(machine, model, "cpu_striped", 1, 1) == cpu
-        assert path_cost(machine, model, "gpu_miss_striped", 1, 1) == fetch
-        assert path_cost(machine, model, "cpu_striped", 1, 1, threads=1) == one_thread
+        assert step_costs(machine, model).path_ns("gpu_hit", 1, 1) == gpu
+        assert step_costs(machine, model).path_ns("cpu_striped", 1, 1) == cpu
+        assert step_costs(machine, model).path_ns("gpu_miss_striped", 1, 1) == fetch
+        assert step_costs(machine, model, threads=1).path_ns("cpu_striped", 1, 1) == one_thread
 
 
 def test_without_a_table_the_collaborative_machine_is_near_its_own_tables() -> None:
@@ -315,7 +310,7 @@ def test_without_a_table_the_collaborative_machine_is_near_its_own_tables() -> N
     other = model.model_copy(update={"name": "mixtral by another name"})
     for path in ("cpu_striped", "gpu_miss_striped"):
         measured, roofline = (
-            float(path_cost(machine, shape, path, 1, 1))  # type: ignore[arg-type]
+            float(step_costs(machine, shape).path_ns(path, 1, 1))  # type: ignore[arg-type]
             for shape in (model, other)
         )
         assert roofline == pytest.approx(measured, rel=0.01)
@@ -325,8 +320,8 @@ def test_a_table_is_for_the_width_at_which_it_was_measured() -> None:
     """Mixtral's tables are BF16: at 4 bits the roofline counts, or a table of 4 bits."""
     machine, model = get_machine("rtx4090-7960x"), get_model("mixtral-8x7b")
     four = model.quantized(4)
-    assert transfer_s(machine, four) == pytest.approx(352_321_536 / 4 / 25.2e9)
-    assert transfer_s(machine, model.quantized(16)) == pytest.approx(14.01e-3)
+    assert step_costs(machine, four).transfer_s() == pytest.approx(352_321_536 / 4 / 25.2e9)
+    assert step_costs(machine, model.quantized(16)).transfer_s() == pytest.approx(14.01e-3)
     table = {
         "model": model.name,
         "at": ("gpu0", "numa0"),
@@ -337,12 +332,12 @@ def test_a_table_is_for_the_width_at_which_it_was_measured() -> None:
     data = machine.model_dump()
     data["tables"] = [*data["tables"], table]
     both = Machine.model_validate(data)
-    assert transfer_s(both, four) == pytest.approx(7e-9)
-    assert transfer_s(both, model) == pytest.approx(14.01e-3)
+    assert step_costs(both, four).transfer_s() == pytest.approx(7e-9)
+    assert step_costs(both, model).transfer_s() == pytest.approx(14.01e-3)
 
 
 def test_dimm_link_moves_an_expert_in_its_own_time() -> None:
     """TriMoE 4.3: 47,185,920 B / 25 GB/s = 1.887 ms."""
     machine = get_machine("trimoe")
-    seconds = transfer_s(machine, get_model("deepseek-v2"), machine.dimm_link)
+    seconds = step_costs(machine, get_model("deepseek-v2")).transfer_s(machine.dimm_link)
     assert seconds == pytest.approx(1.8874368e-3)

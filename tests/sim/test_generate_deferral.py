@@ -11,7 +11,11 @@ from benchmarks.papers.ktransformers.step import PUBLISHED, Configuration
 from moeopt import get_machine
 from tests.refusals import refused
 from tests.rooms.deferral import BITS, Instance, assume, saturate
-from tests.rooms.sim import Trace, get_model, layer_costs, path_cost
+from tests.rooms.sim import (
+    Trace,
+    get_model,
+    step_costs,
+)
 
 V3: dict[str, Any] = {"machine": "ktransformers-a100", "model": "deepseek-v3"}
 
@@ -49,11 +53,13 @@ def test_times_are_those_of_the_cost_model() -> None:
     """Of all weights quantized, at the context; every layer alike, without variation."""
     instance = made(precision="int4", context=1000, quantum_ns=7, machine="ktransformers-4080")
     machine, model = get_machine("ktransformers-4080"), get_model("deepseek-v3").quantized(4, 4)
-    cost = layer_costs(machine, model, 1, 1000, quantum_ns=7)
+    cost = step_costs(machine, model).layer(1, 1000, quantum_ns=7)
     assert set(instance.attention_ns) == {cost.attention_ns}
     assert set(instance.shared_ns) == {cost.shared_ns}
     assert set(instance.sync_ns) == {cost.sync_ns}
-    assert set(instance.expert_cpu_ns) == {int(path_cost(machine, model, "cpu_striped", 1, 7))}
+    assert set(instance.expert_cpu_ns) == {
+        int(step_costs(machine, model).path_ns("cpu_striped", 1, 7))
+    }
     assert (instance.top_k, instance.min_immediate, instance.penalty) == (8, 2, tuple(range(7)))
     assert BITS == {"bf16": 16, "int8": 8, "int4": 4}
 
@@ -104,7 +110,7 @@ def test_the_batch_rule_by_hand() -> None:
     weighted = made(trace=Trace("two", trace.topk_ids, weights), batch=2, layers=1)
     assert (weighted.top_k, weighted.min_immediate) == (15, 4)
     machine, model = get_machine(V3["machine"]), get_model(V3["model"])
-    work = path_cost(machine, model, "cpu_striped", [1] * 14 + [2], 1).sum()
+    work = step_costs(machine, model).path_ns("cpu_striped", [1] * 14 + [2], 1).sum()
     assert abs(15 * instance.expert_cpu_ns[0] - work) <= 15 * 5000
 
 

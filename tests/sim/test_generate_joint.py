@@ -10,7 +10,11 @@ import moeopt
 from moeopt import InputError, get_machine, run_on
 from tests.rooms.core import GIB
 from tests.rooms.joint import HEURISTICS, UNIT, Instance, assume, objective, violations
-from tests.rooms.sim import Trace, get_model, layer_costs, path_cost
+from tests.rooms.sim import (
+    Trace,
+    get_model,
+    step_costs,
+)
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 
@@ -36,10 +40,14 @@ def test_costs_are_those_of_the_machine() -> None:
         shape = model.quantized(bits)
         most = len(instance.gpu_ns[j]) - 1
         tokens = np.arange(1, most + 1)
-        assert instance.gpu_ns[j][1:] == tuple(path_cost(machine, shape, "gpu_hit", tokens))
-        assert instance.cpu_ns[j][1:] == tuple(path_cost(machine, shape, "cpu_striped", tokens))
+        assert instance.gpu_ns[j][1:] == tuple(
+            step_costs(machine, shape).path_ns("gpu_hit", tokens)
+        )
+        assert instance.cpu_ns[j][1:] == tuple(
+            step_costs(machine, shape).path_ns("cpu_striped", tokens)
+        )
         assert instance.expert_bytes[j] == shape.expert_bytes
-    cost = layer_costs(machine, model, 2, 1000)
+    cost = step_costs(machine, model).layer(2, 1000)
     context = instance.contexts[0]
     assert context.attention_ns == (cost.attention_ns,) * 3
     assert context.step_ns == cost.attention_ns + cost.dense_ns + cost.head_ns

@@ -12,7 +12,12 @@ import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
 from tests.rooms.layout import COSTS, Instance, assume
-from tests.rooms.sim import COMPUTES, computation_s, expert_costs, get_model, with_table_noise
+from tests.rooms.sim import (
+    COMPUTES,
+    get_model,
+    step_costs,
+    with_table_noise,
+)
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
@@ -94,7 +99,7 @@ def test_costs_are_those_of_each_window_s_own_tokens() -> None:
     idle = 0
     for scenario in instance.scenarios:
         for expert, tokens in enumerate(scenario.tokens):
-            costs = expert_costs(machine, model, [max(tokens, 1)], 5000)
+            costs = step_costs(machine, model).experts([max(tokens, 1)], 5000)
             idle += tokens == 0
             for name in COSTS:
                 expected = int(getattr(costs, name)[0]) if tokens else 0
@@ -180,14 +185,14 @@ def test_scattered_times_are_a_little_longer_and_never_fall(model_name: str) -> 
     noisy = with_table_noise(machine, model, 300, 0.03, 1)
     counts = np.arange(1, 301)
     for kind in COMPUTES:
-        plain = computation_s(machine, model, kind, counts)
-        scattered = computation_s(noisy, model, kind, counts)
+        plain = step_costs(machine, model).computation_s(kind, counts)
+        scattered = step_costs(noisy, model).computation_s(kind, counts)
         assert (scattered >= plain * (1 - 1e-12)).all()
         assert (scattered <= plain * (1.03 + 1e-12)).all()
         assert (np.diff(scattered) >= 0).all()
         # where the time is flat, the longest so far soon hides the scatter
         assert len(np.unique((scattered / plain).round(9))) > (100 if kind == "ndp" else 1)
-    plain_costs, costs = (expert_costs(m, model, counts, 1) for m in (machine, noisy))
+    plain_costs, costs = (step_costs(m, model).experts(counts, 1) for m in (machine, noisy))
     assert costs.dram_striped_ns == plain_costs.dram_striped_ns
     assert (costs.gpu_miss_localized_ns == plain_costs.gpu_miss_localized_ns).all()
     assert (costs.ndp_ns != plain_costs.ndp_ns).mean() > 0.9
@@ -217,9 +222,9 @@ def test_scatter_keeps_measured_transfers_and_replaces_measured_computation() ->
         [("deepseek-v2", at) for at in (*computes, link)] + [("glm-4.5-air", at) for at in computes]
     )
     counts = np.arange(1, 10)
-    ratio = computation_s(twice, model, "ndp", counts) / computation_s(
-        machine, model, "ndp", counts
-    )
+    ratio = step_costs(twice, model).computation_s("ndp", counts) / step_costs(
+        machine, model
+    ).computation_s("ndp", counts)
     assert ratio.max() > 1.1
 
 

@@ -11,7 +11,12 @@ from moeopt import InputError, get_machine, run_on
 from tests.refusals import refused
 from tests.rooms.core import GIB
 from tests.rooms.placement import HEURISTICS, Instance, assume, frequency, memory_of, objective
-from tests.rooms.sim import Trace, get_model, hold_out, path_cost
+from tests.rooms.sim import (
+    Trace,
+    get_model,
+    hold_out,
+    step_costs,
+)
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 
@@ -46,8 +51,13 @@ def test_costs_are_those_of_the_machine_or_as_stated() -> None:
     instance = made(trace=trace(), batch=8, steps=2)
     machine, model = get_machine("rtx4090-7960x"), get_model("deepseek-v2-lite")
     tokens = np.arange(1, 9)
-    assert instance.gpu_expert_ns == (0, *path_cost(machine, model, "gpu_hit", tokens).tolist())
-    assert instance.offload_expert_ns[1:] == tuple(path_cost(machine, model, "cpu_striped", tokens))
+    assert instance.gpu_expert_ns == (
+        0,
+        *step_costs(machine, model).path_ns("gpu_hit", tokens).tolist(),
+    )
+    assert instance.offload_expert_ns[1:] == tuple(
+        step_costs(machine, model).path_ns("cpu_striped", tokens)
+    )
     assert instance.layer_offload_fixed_ns == 110_000
     stated = {"gpu_us": 60, "gpu_us_per_token": 4, "offload_us": 150, "offload_us_per_token": 15}
     instance = made(trace=trace(), batch=2, steps=2, fixed_us=30, quantum_ns=1000, **stated)

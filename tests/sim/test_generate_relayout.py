@@ -13,7 +13,12 @@ import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
 from tests.rooms.relayout import COSTS, Instance, assume
-from tests.rooms.sim import Source, Trace, expert_costs, get_model
+from tests.rooms.sim import (
+    Source,
+    Trace,
+    get_model,
+    step_costs,
+)
 from tests.rooms.tri_domain import Layout, cold_localized, expected_ndp_ns
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 480, 2, 64, 6
@@ -180,7 +185,7 @@ def test_costs_are_those_of_the_tokens_on_every_path() -> None:
     machine, model = get_machine("trimoe"), get_model("deepseek-v2-lite")
     assert {expert.tokens > 0 for expert in instance.experts} == {True, False}
     for expert in instance.experts:
-        costs = expert_costs(machine, model, [max(expert.tokens, 1)], 5000)
+        costs = step_costs(machine, model).experts([max(expert.tokens, 1)], 5000)
         for name in COSTS:
             expected = int(getattr(costs, name)[0]) if expert.tokens else 0
             assert getattr(expert, name) == expected

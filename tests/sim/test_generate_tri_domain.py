@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt import InputError, get_machine, set_machine
 from tests.refusals import refused
-from tests.rooms.sim import Trace, all_step_tokens, get_model, layer_costs
+from tests.rooms.sim import (
+    Trace,
+    all_step_tokens,
+    get_model,
+    step_costs,
+)
 from tests.rooms.tri_domain import Expert, Instance, assume
 from tests.sim.traces_drawn import skewed_trace
 
@@ -258,11 +263,11 @@ def test_schema_2_is_what_the_options_say() -> None:
     plain, memory = made(step=1, dimms=5), made(step=1, dimms=5, **assumed)
     assert memory.experts == plain.experts
     assert (memory.channels, memory.dimm_share) == ((0, 0, 1, 1, 2), (1, 2))
-    layer = layer_costs(get_machine("trimoe"), get_model("deepseek-v2-lite"), tokens=64)
+    layer = step_costs(get_machine("trimoe"), get_model("deepseek-v2-lite")).layer(tokens=64)
     assert memory.gpu_base_ns == layer.shared_ns
     large = made(**WORKLOAD, batch=2048, gpu_base="shared experts")
     lite = get_machine("trimoe"), get_model("deepseek-v2-lite")
-    assert large.gpu_base_ns == layer_costs(*lite, tokens=2048).shared_ns > layer.shared_ns
+    assert large.gpu_base_ns == step_costs(*lite).layer(2048).shared_ns > layer.shared_ns
     assert (plain.schema_version, memory.schema_version) == (1, 2)
     parts = made(step=1, residents=5, gpu_work="two parts")
     transfer = 5000 * math.ceil(17301504 / 64e9 * 1e9 / 5000)

@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moeopt import get_machine
-from tests.rooms.sim import Source, get_model, path_cost
+from tests.rooms.sim import (
+    Source,
+    get_model,
+    step_costs,
+)
 from tests.rooms.tri_domain import STRIPED, cold_localized, expected_ndp_ns
 
 # Ten experts with ties at 5, 2 and 0. By falling load, ties by lowest id:
@@ -95,5 +99,7 @@ def test_ndp_work_is_expected_for_one_step() -> None:
     source = Source(machine=machine, model=model, quantum_ns=1)
     expected = expected_ndp_ns(source, np.array([200, 20, 5, 0]), chosen=22)
     scale = 22 / 225  # tokens of the step by tokens of the load
-    twenty, two, one = path_cost(machine, model, "ndp", [round(200 * scale), 2, 1], 1).tolist()
+    twenty, two, one = (
+        step_costs(machine, model).path_ns("ndp", [round(200 * scale), 2, 1], 1).tolist()
+    )
     assert expected.tolist() == [twenty, two, round(one * 5 * scale), 0]

@@ -18,9 +18,9 @@ from tests.rooms.sim import (
     TimeTable,
     cores_of,
     get_model,
-    path_cost,
     plain_machine,
     preset_names,
+    step_costs,
 )
 from tests.sim.hardware.machine_data import put
 
@@ -232,9 +232,9 @@ def test_the_most_measured_threads_that_the_cores_allow_count() -> None:
     assert table is not None
     assert table.threads == 16
     model = get_model("mixtral-8x7b")
-    assert path_cost(machine, model, "cpu_striped", 1, 1) == 5_480_000
+    assert step_costs(machine, model).path_ns("cpu_striped", 1, 1) == 5_480_000
     with pytest.raises(InputError, match=r"was measured with 1, 2, 4, 8, 16, 24, not 12"):
-        path_cost(machine, model, "cpu_striped", 1, 1, threads=12)
+        step_costs(machine, model, threads=12).path_ns("cpu_striped", 1, 1)
 
 
 def test_a_cpu_that_was_measured_with_more_threads_only_is_refused() -> None:

@@ -9,7 +9,13 @@ import pytest
 
 from moeopt import InputError, Plan, get_machine, load_plan, save
 from tests.refusals import refused
-from tests.rooms.sim import Extent, check_fits, get_model, layer_costs, times_of_model
+from tests.rooms.sim import (
+    Extent,
+    check_fits,
+    get_model,
+    step_costs,
+    times_of_step,
+)
 
 from .engine.decode_cases import DIMMS, EXPERTS, LAYERS, random_plan
 
@@ -103,7 +109,10 @@ def test_plans_that_do_not_fit(data: dict[str, Any], error: str) -> None:
 def test_dense_layers_and_head_are_due_once_per_step() -> None:
     """DeepSeek-V3 has 61 layers, the first 3 without experts: 3 x (attention + dense) + head."""
     machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v3")
-    cost, times = layer_costs(machine, model, 2, 500), times_of_model(machine, model, 2, 500)
+    cost, times = (
+        step_costs(machine, model).layer(2, 500),
+        times_of_step(step_costs(machine, model), 2, 500),
+    )
     assert times.attention_ns == (cost.attention_ns,)
     assert times.to_host_ns == times.to_gpu_ns == (cost.sync_ns,)
     assert times.step_ns == 3 * (cost.attention_ns + cost.dense_ns) + cost.head_ns

@@ -19,8 +19,8 @@ from tests.rooms.sim import (
     get_model,
     measure,
     padded,
-    path_cost,
     profile,
+    step_costs,
     with_table,
 )
 
@@ -99,7 +99,7 @@ def test_the_machine_gets_the_table_and_its_source_and_keeps_the_rest() -> None:
     assert (machine.devices, machine.sources) == (preset.devices, preset.sources)
     assert table.threads == 8  # the only number measured, so that it is taken
     model = get_model("deepseek-v2")
-    times = path_cost(machine, model, "cpu_striped", [1, 2, 3, 4], quantum_ns=1)
+    times = step_costs(machine, model).path_ns("cpu_striped", [1, 2, 3, 4], quantum_ns=1)
     assert times.tolist() == [3_000_000, 4_000_000, 5_000_000, 6_000_000]
 
 

@@ -159,7 +159,7 @@ def test_from_tables() -> None:
     """Tables of costs in place of a machine and a model."""
     source, _, given = window(2)
     most = int(given["tokens"].max())
-    costs = cost_table(source.machine, source.model, most, quantum_ns=source.quantum_ns)
+    costs = cost_table(source.costs, most, quantum_ns=source.quantum_ns)
     path_ns = {path: table[0] for path, table in costs.path_ns.items()}
     read_ns = {layout: int(read[0]) for layout, read in costs.read_ns.items()}
     layout, dimms, resident = given["layout"], given["dimms"], given["resident"]

@@ -11,7 +11,11 @@ from benchmarks.papers.cxl.layer import FULL, HOT, MACHINE, WIDTHS, System, laye
 from benchmarks.papers.cxl.statistics import LENGTHS, TOKENS, WINDOWS, shares, similarity
 from benchmarks.papers.cxl.widths import lost
 from benchmarks.papers.figure import Ours
-from benchmarks.rooms.sim import ModelShape, computation_s, get_model, path_cost
+from benchmarks.rooms.sim import (
+    ModelShape,
+    get_model,
+    step_costs,
+)
 from moeopt import get_machine
 
 SMALL, LARGE = HOT
@@ -82,8 +86,8 @@ def c5() -> Ours:
     machine, model = get_machine(MACHINE), get_model(SMALL)
     ndp = machine.require("ndp")
     fixed = machine.with_devices(ndp.with_part("ndp", rate_bits=None))
-    stated = float(computation_s(fixed, _at(2.0), "ndp", 1))
-    full = float(computation_s(machine, model, "ndp", 1))
+    stated = float(step_costs(fixed, _at(2.0)).computation_s("ndp", 1))
+    full = float(step_costs(machine, model).computation_s("ndp", 1))
     gflops = 1e3 * float(ndp.only("ndp").rate_tflops(1))
     note = (
         f"with a scale of 16 bits per 64 weights {scaled[0]:.2f} / {scaled[1]:.2f}. At the stated"
@@ -181,7 +185,7 @@ def _mean_ns(
 def ndp_cut(width: float) -> float:
     """Return how many times faster than FP16 the device computes an expert, one token."""
     machine = get_machine(MACHINE)
-    full, narrow = (int(path_cost(machine, _at(w), "ndp", 1, 1)) for w in (FULL, width))
+    full, narrow = (int(step_costs(machine, _at(w)).path_ns("ndp", 1, 1)) for w in (FULL, width))
     return full / narrow
 
 

@@ -5,7 +5,12 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.rooms.sim import Assignment, Trace, get_model, layer_costs
+from benchmarks.rooms.sim import (
+    Assignment,
+    Trace,
+    get_model,
+    step_costs,
+)
 from moeopt import Plan, get_machine, simulate
 
 System = Literal["context-aware", "MoNDE", "HOBBIT"]
@@ -86,7 +91,7 @@ def layer_ns(
     token = [*range(on_gpu), *range(hot, hot + shape.top_k - on_gpu)]
     extra = 0
     if fixed_us is not None:
-        attention = layer_costs(machine, shape, quantum_ns=1).attention_ns
+        attention = step_costs(machine, shape).layer(quantum_ns=1).attention_ns
         extra = attention + round(1e3 * fixed_us)
     ran = simulate(
         _plan(system, model, bits),

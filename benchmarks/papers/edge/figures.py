@@ -17,7 +17,10 @@ from benchmarks.papers.edge.hits import rate
 from benchmarks.papers.edge.offloading import Offloading, layer_ns
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.seeds import over_seeds
-from benchmarks.rooms.sim import get_model, layer_costs
+from benchmarks.rooms.sim import (
+    get_model,
+    step_costs,
+)
 from moeopt import get_machine
 
 QWEN = "qwen3-30b-a3b"
@@ -209,7 +212,7 @@ def _gains(system: System, model: str, units: int, gpu: tuple[float, float]) -> 
     machine, shape = get_machine(machine_name(units)), get_model(model)
     slower = machine.require("gpu").with_memory(attention_reached=gpu[0])
     changed = machine.with_devices(slower.with_part("gpu", layer_us=gpu[1]))
-    cost = layer_costs(changed, shape, context=CONTEXT, quantum_ns=1)
+    cost = step_costs(changed, shape).layer(context=CONTEXT, quantum_ns=1)
     # Systems that offload have shared experts on the GPU, beside the routed ones.
     offloading = [max(layer_ns(base, model, units), cost.shared_ns) for base in OFFLOADING]
     ours = framework.decode_ns(system, model, units)

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from benchmarks.rooms.deferral import BITS, Instance, Solution, none, objective, saturate
-from benchmarks.rooms.sim import Machine, get_model, layer_costs
+from benchmarks.rooms.sim import (
+    Machine,
+    get_model,
+    step_costs,
+)
 from moeopt import generate, get_machine, solve
 
 
@@ -82,7 +86,7 @@ def decode_step(machine: Machine | str, model: str, precision: str = "bf16") -> 
     made = generate("deferral", machine=machine, model=model, precision=precision, quantum_ns=1)
     bits = BITS[precision]
     shape = get_model(model).quantized(bits, bits)
-    cost = layer_costs(machine, shape, quantum_ns=1)
+    cost = step_costs(machine, shape).layer(quantum_ns=1)
     dense = shape.dense_layers * (cost.attention_ns + cost.dense_ns)
     return Step(cast(Instance, made), dense + cost.head_ns)
 

@@ -4,7 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.rooms.sim import Device, Machine, computation_s, cores_of, get_model
+from benchmarks.rooms.sim import (
+    Device,
+    Machine,
+    cores_of,
+    get_model,
+    step_costs,
+)
 from moeopt import InputError, get_machine
 
 Kernel = Literal["hybrid", "AMX", "AVX-512"]
@@ -75,7 +81,9 @@ def crossover_tokens(machine: Machine, model: str, most: int = 64) -> int:
     """Return the most tokens per expert at which AVX-512 computes no slower than AMX; 0 if none."""
     tokens = np.arange(1, most + 1)
     seconds = {
-        kernel: computation_s(with_kernel(machine, kernel), get_model(model), "cpu", tokens)
+        kernel: step_costs(with_kernel(machine, kernel), get_model(model)).computation_s(
+            "cpu", tokens
+        )
         for kernel in ("AMX", "AVX-512")
     }
     faster = tokens[seconds["AVX-512"] <= seconds["AMX"]]

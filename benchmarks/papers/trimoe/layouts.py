@@ -11,7 +11,9 @@ from benchmarks.rooms.layout import Domain, Instance, Options, Solution, of_load
 from benchmarks.rooms.layout import trimoe_layout_tuned as tune
 from benchmarks.rooms.relayout import Options as RelayoutOptions
 from benchmarks.rooms.relayout import after_migrations, on_layout
-from benchmarks.rooms.sim import path_cost
+from benchmarks.rooms.sim import (
+    step_costs,
+)
 from benchmarks.rooms.tri_domain import STRIPED, Layout, cold_localized, scheduled
 from benchmarks.rooms.tri_domain import Instance as TriDomain
 from benchmarks.rooms.tri_domain import Solution as Schedule
@@ -112,7 +114,7 @@ def dimms_of(plan: Solution, dimms: int) -> Dimms:
 def _by_rule(setting: Setting, cold_share: float, balanced: bool) -> Dimms:
     rows = []
     for load in setting.mean_load:
-        ndp_ns = path_cost(setting.machine, setting.shape, "ndp", np.maximum(load, 1))
+        ndp_ns = step_costs(setting.machine, setting.shape).path_ns("ndp", np.maximum(load, 1))
         work = np.where(load > 0, ndp_ns, 0) if balanced else None
         rows.append(cold_localized(load, setting.dimms, cold_share, 0, work).dimm)
     return np.array(rows)

@@ -1,7 +1,10 @@
 """T15: what it takes to migrate four experts."""
 
 from benchmarks.papers.figure import Ours
-from benchmarks.rooms.sim import dram_read_s, get_model, transfer_s
+from benchmarks.rooms.sim import (
+    get_model,
+    step_costs,
+)
 from moeopt import get_machine
 
 EXPERTS = 4
@@ -20,8 +23,8 @@ MEMORY = (
 def t15() -> Ours:
     """Return the time for four experts in ms."""
     machine, model = get_machine("trimoe"), get_model(LARGEST)
-    memory = EXPERTS * dram_read_s(machine, model, "striped") * 1e3
-    link = transfer_s(machine, model, machine.dimm_link) * 1e3
+    memory = EXPERTS * step_costs(machine, model).dram_read_s("striped") * 1e3
+    link = step_costs(machine, model).transfer_s(machine.dimm_link) * 1e3
     links = EXPERTS * link / machine.dimm_count
     return Ours(
         (memory,),

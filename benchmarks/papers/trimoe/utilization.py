@@ -11,7 +11,10 @@ from benchmarks.papers.trimoe.ablation import LOADS
 from benchmarks.papers.trimoe.executed import run
 from benchmarks.papers.trimoe.setting import FEW, MEASURED_HOST_EFFICIENCY, MODELS, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
-from benchmarks.rooms.sim import ComputeKind, computation_s
+from benchmarks.rooms.sim import (
+    ComputeKind,
+    step_costs,
+)
 from moeopt import simulate
 
 DEVICES: tuple[ComputeKind, ...] = ("gpu", "cpu", "ndp")
@@ -87,7 +90,7 @@ def computing(system: str, setting: Setting) -> dict[ComputeKind, float]:
         if bundle.kind == "expert":
             device = DEVICES[min(int(np.min(bundle.resource)), FIRST_DIMM)]
             tokens = counts[int(bundle.label.split()[-1]), bundle.number]
-            took = computation_s(setting.machine, setting.shape, device, tokens)
+            took = step_costs(setting.machine, setting.shape).computation_s(device, tokens)
             seconds[device] += float(took.sum())
     span = done.makespan_ns / 1e9
     units: dict[ComputeKind, int] = {"gpu": 1, "cpu": 1, "ndp": setting.dimms}

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
 
 from .instance import Expert, Instance
@@ -41,7 +40,7 @@ def generate(source: Source, options: Options) -> Instance:
         raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
     counts = trace.counts(np.arange(options.batch), options.layer, model.routed_experts)
     miss, hit = (
-        path_cost(source.machine, model, path, counts.clip(1), source.quantum_ns)
+        source.costs.of(model).path_ns(path, counts.clip(1), source.quantum_ns)
         for path in ("gpu_miss_striped", "gpu_hit")
     )
     sizes = [

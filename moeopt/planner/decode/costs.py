@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import NS_PER_S, Path, dram_read_s, path_cost, to_quanta, transfer_s
-from moeopt.sim.machines.machine import Machine
+from moeopt.sim.costs.quanta import NS_PER_S, to_quanta
+from moeopt.sim.costs.step import Path, StepCosts
 from moeopt.sim.models.model_shape import ModelShape
 
 UNAVAILABLE_NS = MAX_NUMBER
@@ -50,15 +50,14 @@ class CostTable:
 
 
 def cost_table(
-    machine: Machine,
-    model: ModelShape,
+    costs: StepCosts,
     most_tokens: int,
     widths: tuple[float, ...] = (),
     quantum_ns: int = 5000,
 ) -> CostTable:
     """Return the costs of a model's experts on a machine (TriMoE Eq. 1-4).
 
-    See `moeopt.sim.machines.cost`.
+    See `moeopt.sim.costs.step`.
 
     Parameters
     ----------
@@ -67,6 +66,7 @@ def cost_table(
     widths
         Bits per weight, in the order of the rows; by default the model's own alone.
     """
+    model = costs.model
     shapes = [model.quantized(bits) for bits in widths] or [model]
     tokens = np.arange(1, most_tokens + 1)
     missing: dict[str, str] = {}
@@ -86,7 +86,7 @@ def cost_table(
         path: rows(
             path,
             lambda shape, path=path: np.concatenate(  # type: ignore[misc]
-                [[0], path_cost(machine, shape, path, tokens, quantum_ns)]
+                [[0], costs.of(shape).path_ns(path, tokens, quantum_ns)]
             ),
             np.array([0] + [UNAVAILABLE_NS] * most_tokens),
         )
@@ -95,10 +95,12 @@ def cost_table(
     return CostTable(
         path_ns=paths,
         read_ns={
-            layout: once(layout, lambda shape, layout=layout: dram_read_s(machine, shape, layout))  # type: ignore[misc]
+            layout: once(layout, lambda shape, layout=layout: costs.of(shape).dram_read_s(layout))  # type: ignore[misc]
             for layout in ("striped", "localized")
         },
-        fetch_ns=once("pcie", lambda shape: transfer_s(machine, shape)),
-        move_ns=once("dimm_link", lambda shape: transfer_s(machine, shape, machine.dimm_link)),
+        fetch_ns=once("pcie", lambda shape: costs.of(shape).transfer_s()),
+        move_ns=once(
+            "dimm_link", lambda shape: costs.of(shape).transfer_s(costs.machine.dimm_link)
+        ),
         missing=missing,
     )

@@ -15,7 +15,7 @@ Slices are short, a microsecond and less where they are fine. So `quantum_ns` mu
 shortest time; it is 1 unless stated otherwise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, ClassVar, Literal
 
@@ -25,8 +25,8 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta
-from moeopt.sim.machines.machine import Machine
+from moeopt.sim.costs.quanta import NS_PER_S, to_quanta
+from moeopt.sim.costs.step import StepCosts, step_costs
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
@@ -119,7 +119,7 @@ def generate(source: Source, options: Options) -> Instance:
     tokens = np.concatenate([tokens, np.full(_shared_experts(model), len(now))])
     resident = set(np.argsort(-frequent, kind="stable")[: options.residents].tolist())
     active = np.flatnonzero(tokens)
-    times = _times(machine, model, tokens[active], options, source.quantum_ns)
+    times = _times(source.costs, tokens[active], options, source.quantum_ns)
     experts = [
         Expert(
             expert=expert,
@@ -168,7 +168,7 @@ def _with_times(instance: Instance, record: Record, options: Options) -> Instanc
     tokens = np.array([expert.tokens for expert in instance.experts])
     machine, model = get_machine(record.machine or ""), get_model(record.model)
     machine.require("ndp")
-    times = _times(machine, model, tokens, options, instance.quantum_ns or QUANTUM_NS)
+    times = _times(step_costs(machine, model), tokens, options, instance.quantum_ns or QUANTUM_NS)
     rows = [
         expert.model_copy(update={"slice_gpu_ns": gpu, "slice_ndp_ns": ndp})
         for expert, gpu, ndp in zip(
@@ -210,10 +210,9 @@ def _shared_experts(model: ModelShape) -> int:
     return model.shared_experts
 
 
-def _times(
-    machine: Machine, model: ModelShape, tokens: Ints, options: Options, quantum_ns: int
-) -> _Times:
+def _times(costs: StepCosts, tokens: Ints, options: Options, quantum_ns: int) -> _Times:
     """Return what slices take, rounded up to the quantum."""
+    machine, model = costs.machine, costs.model
     link = machine.pcie
     slices = machine.ndp_units * options.slices_per_unit
     width = model.expert_intermediate_size
@@ -224,8 +223,8 @@ def _times(
     activation = np.asarray(link.transfer_s(activation_bytes))
     if options.stage == "prefill" and options.activations == "streamed":
         activation = np.asarray(activation_bytes / (link.gb_s * 1e9))
-    gpu = share * computation_s(machine, model, "gpu", tokens)
-    ndp_s = share * computation_s(sped_up, model, "ndp", tokens)
+    gpu = share * costs.computation_s("gpu", tokens)
+    ndp_s = share * replace(costs, machine=sped_up).computation_s("ndp", tokens)
     shortest = int(min(s.min() for s in (transfer, activation, gpu, ndp_s)) * NS_PER_S)
     if quantum_ns > max(1, shortest):
         raise InputError(f"quantum_ns: must be at most the shortest time, {shortest} ns")

@@ -1,13 +1,14 @@
 """cache instances: a stretch of a routing trace, one token per step (CPU-GPU collaborative III-B).
 
-Times come from `moeopt.sim.machines.cost` and `moeopt.sim.machines.layer_cost`. On the paper's
-machine they are those of its Table III, read as the time of a layer's two experts and halved (read
-as the time of one expert they miss the published tokens per second by a factor of two); a
-hand-over, 0.11 ms, is due once per layer and token. What a layer takes besides its experts, 20 ms
-per token of Mixtral, is assumed. Dense layers and the matrix to the vocabulary are left out: they
-take the same time under every plan. For other models and machines experts are rooflines.
+Times come from `moeopt.sim.costs.step`. On the paper's machine they are those of its Table III,
+read as the time of a layer's two experts and halved (read as the time of one expert they miss the
+published tokens per second by a factor of two); a synchronisation, 0.11 ms, is due once per layer
+and token. What a layer takes besides its experts, 20 ms per token of Mixtral, is assumed. Dense
+layers and the matrix to the vocabulary are left out: they take the same time under every plan. For
+other models and machines experts are rooflines.
 """
 
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -16,8 +17,6 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB
-from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
-from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import FeltWhere, Source, Where
@@ -71,8 +70,9 @@ def generate(source: Source, options: Options) -> Instance:
     trace = trace_of(source, options)
     ids = _stretch(trace, options)
     slots = slots_of(machine, model, options.reserved_gib)
-    cost = layer_costs(machine, model, 1, options.context, source.quantum_ns)
-    fetch_ns = to_quanta(transfer_s(machine, model) * NS_PER_S, source.quantum_ns)
+    costs = replace(source.costs, threads=options.threads)
+    cost = costs.layer(1, options.context, source.quantum_ns)
+    fetch_ns = costs.transfer_ns(source.quantum_ns)
     decided = {"tokens": ids.shape[0], "layers": ids.shape[1]}
     decided["slots"] = slots if options.slots is None else options.slots
     return Instance(
@@ -82,10 +82,8 @@ def generate(source: Source, options: Options) -> Instance:
         layers=decided["layers"],
         experts=model.routed_experts,
         slots=decided["slots"],
-        gpu_ns=int(path_cost(machine, model, "gpu_hit", 1, source.quantum_ns)),
-        cpu_ns=int(
-            path_cost(machine, model, "cpu_striped", 1, source.quantum_ns, threads=options.threads)
-        ),
+        gpu_ns=int(costs.path_ns("gpu_hit", 1, source.quantum_ns)),
+        cpu_ns=int(costs.path_ns("cpu_striped", 1, source.quantum_ns)),
         activation_ns=cost.sync_ns,
         fetch_ns=int(fetch_ns),
         other_ns=cost.attention_ns + cost.shared_ns,

@@ -1,8 +1,8 @@
 """deferral instances: one decode step through all layers with experts (KTransformers 4.2).
 
-Times come from `moeopt.sim.machines.layer_cost` and `moeopt.sim.machines.cost`. How far the
-presets' constants can be trusted, in the words P (predicted from stated numbers), A (an assumption
-with a source of its own) and S (an assumption selected because it fits):
+Times come from `moeopt.sim.costs.step`. How far the presets' constants can be
+trusted, in the words P (predicted from stated numbers), A (an assumption with a source of its own)
+and S (an assumption selected because it fits):
 
 - P: expert bytes over the CPUs' measured bandwidth; sizes of experts, attention and shared experts.
 - A: 2.80 ms per layer of DeepSeek-V3 (from 5.87 tokens/s); with the published utilisations 74 %,
@@ -24,8 +24,7 @@ from pydantic import Field, ValidationError
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.cost import path_cost, to_quanta
-from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.costs.quanta import to_quanta
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Trace
@@ -124,8 +123,8 @@ def generate(source: Source, options: Options) -> Instance:
     experts = _one_token(source, model, layers, options)
     if trace is not None:
         experts = _batch(source, model, trace, layers, options)
-    cost = layer_costs(
-        source.machine, model, options.batch, options.context, quantum_ns=source.quantum_ns
+    cost = source.costs.of(model).layer(
+        options.batch, options.context, quantum_ns=source.quantum_ns
     )
     factors = _factors(layers, options.variation, source.seed)
     quantum = source.quantum_ns
@@ -185,7 +184,7 @@ def _factors(layers: int, variation: float, seed: int) -> NDArray[np.float64]:
 
 
 def _one_token(source: Source, model: ModelShape, layers: int, options: Options) -> _Experts:
-    expert_ns = path_cost(source.machine, model, "cpu_striped", 1, source.quantum_ns)
+    expert_ns = source.costs.of(model).path_ns("cpu_striped", 1, source.quantum_ns)
     return _Experts(model.top_k, options.min_immediate, np.full(layers, int(expert_ns)))
 
 
@@ -203,13 +202,9 @@ def _batch(
     used = [_distinct(ids[:, row]) for row in range(layers)]
     rows = np.arange(options.batch)
     work = [
-        path_cost(
-            source.machine,
-            model,
-            "cpu_striped",
-            trace.counts(rows, row, model.routed_experts)[used[row]],
-            1,
-        ).sum()
+        source.costs.of(model)
+        .path_ns("cpu_striped", trace.counts(rows, row, model.routed_experts)[used[row]], 1)
+        .sum()
         for row in range(layers)
     ]
     protected = [

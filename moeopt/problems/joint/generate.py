@@ -1,6 +1,6 @@
 """joint instances: the steps of a trace, what everything costs on a machine, and the budgets.
 
-Times come from `moeopt.sim.machines.cost` and `moeopt.sim.machines.layer_cost`: experts on GPU and
+Times come from `moeopt.sim.costs.step`: experts on GPU and
 CPU at every width, copying them, attention at each width of the KV cache, shared experts,
 hand-overs, and once per step dense layers and head. The GPU's memory is what is left of it beside
 everything but the routed experts and a reserve; the KV cache is part of the decision.
@@ -29,12 +29,10 @@ from moeopt.core.errors import InputError
 from moeopt.core.rounding import rounded
 from moeopt.core.units import GIB
 from moeopt.core.wording import shown
-from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
-from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, load_loss_table
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan import times_of_model
+from moeopt.sim.plan import times_of_step
 from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
 
@@ -152,11 +150,11 @@ def generate(source: Source, options: Options) -> Instance:
 
     def table(path: Literal["gpu_hit", "cpu_striped"]) -> tuple[tuple[int, ...], ...]:
         return tuple(
-            (0, *path_cost(machine, shape, path, tokens, quantum).tolist()) for shape in shapes
+            (0, *source.costs.of(shape).path_ns(path, tokens, quantum).tolist()) for shape in shapes
         )
 
-    copies = [int(to_quanta(transfer_s(machine, shape) * NS_PER_S, quantum)) for shape in shapes]
-    cost = layer_costs(machine, model, options.batch, options.context, quantum)
+    copies = [source.costs.of(shape).transfer_ns(quantum) for shape in shapes]
+    cost = source.costs.layer(options.batch, options.context, quantum)
     room, memory = _room(machine, shapes[-1], options, layers)
     table_used, width_loss = _width_loss(source, options, widths, scores)
     budget = options.quality_loss
@@ -278,9 +276,9 @@ def _contexts(source: Source, options: Options, layers: int) -> tuple[CacheOptio
     shapes = [model.with_kv_bits(bits) for bits in widths] or [model]
     found = []
     for row, shape in enumerate(shapes):
-        cost = layer_costs(source.machine, shape, options.batch, options.context, source.quantum_ns)
-        times = times_of_model(
-            source.machine, shape, options.batch, options.context, source.quantum_ns
+        cost = source.costs.of(shape).layer(options.batch, options.context, source.quantum_ns)
+        times = times_of_step(
+            source.costs.of(shape), options.batch, options.context, source.quantum_ns
         )
         kv_bytes = shape.layers * options.batch * shape.kv_bytes(options.context)
         name = f"{options.context} tokens"

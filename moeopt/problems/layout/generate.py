@@ -10,7 +10,7 @@ from pydantic import Field
 
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
-from moeopt.sim.machines.cost import expert_costs, with_table_noise
+from moeopt.sim.costs.noise import with_table_noise
 from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.windows import (
     LayerWindows,
@@ -129,7 +129,7 @@ def of_loads(
     if options.table_noise:
         noise = (options.batch, options.table_noise, source.seed)
         source = replace(source, machine=with_table_noise(source.machine, source.model, *noise))
-    reads = expert_costs(source.machine, source.model, 1, source.quantum_ns)
+    reads = source.costs.experts(1, source.quantum_ns)
     tokens = max(int(load.sum()) for load in loads) // source.model.top_k
     dimms = _dimms(source, options)
     fields = memory_fields(source, options, dimms, tokens)
@@ -208,7 +208,7 @@ def _dimms(source: Source, options: Options) -> int:
 
 def _scenario(source: Source, options: Options, load: NDArray[np.int64]) -> Scenario:
     active = load > 0
-    costs = expert_costs(source.machine, source.model, load[active], source.quantum_ns)
+    costs = source.costs.experts(load[active], source.quantum_ns)
     columns = {name: spread(getattr(costs, name), active) for name in COSTS}
     if options.gpu_work == "two parts":
         calculation, transfer = parts_ns(source, load[active])

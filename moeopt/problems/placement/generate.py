@@ -1,6 +1,6 @@
 """placement instances: the steps of a trace, the two sides' costs, and the room for experts.
 
-Times come from `moeopt.sim.machines.cost`: an expert that is on the GPU, and one that the CPU
+Times come from `moeopt.sim.costs.step`: an expert that is on the GPU, and one that the CPU
 computes. The fixed charge of a layer that offloads anything is one hand-over of its activations,
 `sync_us` of the machine. Room: the GPU's memory less the weights of everything else, the KV cache
 of all sequences at the stated context, and a reserve.
@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 from moeopt.core.envelope import Frozen, absent
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB
-from moeopt.sim.machines.cost import path_cost, to_quanta
+from moeopt.sim.costs.quanta import to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.models.model_shape import ModelShape
@@ -507,9 +507,9 @@ def _table(
     if base is not None:
         ns = to_quanta((base + slope * tokens) * NS_PER_US, source.quantum_ns)
     elif side == "gpu":
-        ns = path_cost(source.machine, model, "gpu_hit", tokens, source.quantum_ns)
+        ns = source.costs.of(model).path_ns("gpu_hit", tokens, source.quantum_ns)
     else:
-        ns = path_cost(source.machine, model, "cpu_striped", tokens, source.quantum_ns)
+        ns = source.costs.of(model).path_ns("cpu_striped", tokens, source.quantum_ns)
     return (0, *ns.tolist())
 
 

@@ -16,7 +16,7 @@ from moeopt.problems.tri_domain.layout_rule import (
     cold_localized,
     expected_ndp_ns,
 )
-from moeopt.sim.machines.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
+from moeopt.sim.costs.quanta import to_quanta
 from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.predictor import ALPHA, predict_run
 from moeopt.sim.traces.windows import (
@@ -214,11 +214,11 @@ def on_layout(
         Tokens in the steps before, shape (steps, experts); stated if the options say so.
     """
     source = source.paced(options.ndp_rate)
-    machine, model, quantum = source.machine, source.model, source.quantum_ns
+    machine, quantum = source.machine, source.quantum_ns
     dimms = options.dimms or machine.dimm_count
-    reads = expert_costs(machine, model, 1, quantum)
+    reads = source.costs.experts(1, quantum)
     move = int(to_quanta(options.move_us * 1000, quantum))
-    prefetch = int(to_quanta(transfer_s(machine, model) * NS_PER_S, quantum))
+    prefetch = source.costs.transfer_ns(quantum)
     window = to_ns(options.link_window_us, "link_window_us")
     newer = memory_fields(source, options, dimms, options.batch)
     if options.link_sum == "per link":
@@ -246,7 +246,7 @@ def _experts(
     source: Source, options: Options, tokens: NDArray[np.int64], layout: Layout
 ) -> tuple[Expert, ...]:
     active = tokens > 0
-    costs = expert_costs(source.machine, source.model, tokens[active], source.quantum_ns)
+    costs = source.costs.experts(tokens[active], source.quantum_ns)
     columns = [spread(getattr(costs, name), active) for name in COSTS]
     parts: list[dict[str, int]] = [{}] * len(tokens)
     if options.gpu_work == "two parts":

@@ -16,7 +16,6 @@ from moeopt.problems.tri_domain.layout_rule import (
     cold_localized,
     expected_ndp_ns,
 )
-from moeopt.sim.machines.cost import expert_costs
 from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.windows import (
     LayerWindows,
@@ -102,7 +101,7 @@ def of_load(
         work = expected_ndp_ns(source, seen, int(now.sum()))
     layout = cold_localized(seen, dimms, options.cold_cut, options.residents, work)
     active = np.flatnonzero(now)
-    costs = expert_costs(machine, source.model, now[active], source.quantum_ns)
+    costs = source.costs.experts(now[active], source.quantum_ns)
     calculation, transfer = parts_ns(source, now[active])
     two_parts = options.gpu_work == "two parts"
     rows = []

@@ -9,7 +9,6 @@ from pydantic import AfterValidator
 from moeopt.core.envelope import field_error
 from moeopt.core.errors import InputError
 from moeopt.problems.cold_cut import ColdCut
-from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
 
 from .expert import STRIPED as STRIPED
@@ -72,7 +71,7 @@ def expected_ndp_ns(source: Source, load: NDArray[np.int64], chosen: int) -> NDA
     """
     expected = load * (chosen / max(int(load.sum()), 1))
     tokens = np.maximum(np.rint(expected), 1).astype(np.int64)
-    ndp_ns = path_cost(source.machine, source.model, "ndp", tokens, source.quantum_ns)
+    ndp_ns = source.costs.path_ns("ndp", tokens, source.quantum_ns)
     return np.asarray(np.rint(ndp_ns * np.minimum(expected, 1.0)), dtype=np.int64)
 
 

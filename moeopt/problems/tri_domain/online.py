@@ -33,14 +33,8 @@ from moeopt.problems.device_loads import (
     makespan_of,
     refine,
 )
-from moeopt.sim.machines.cost import (
-    DEFAULT_QUANTUM_NS,
-    NS_PER_S,
-    Path,
-    dram_read_s,
-    path_cost,
-    to_quanta,
-)
+from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
+from moeopt.sim.costs.step import Path, step_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
@@ -51,7 +45,7 @@ from .threshold import FIRST_WORK, MOST_WORK, NO_CUTOFF, Bracket
 from .threshold.incumbent import simple_bound
 
 HIT, MISS, ON_CPU, ON_NDP = 0, 1, 3, 5
-"""Rows of a table of costs, in the order of `moeopt.sim.machines.cost.Path`.
+"""Rows of a table of costs, in the order of `moeopt.sim.costs.step.Path`.
 
 Of `MISS` and `ON_CPU` there are two, of striped and then of localized experts.
 """
@@ -231,8 +225,8 @@ class Scheduler:
         tokens = np.arange(1, most_tokens + 1)
         path_ns = np.zeros((len(PATHS), most_tokens + 1), np.int64)
         for row, path in enumerate(PATHS):
-            path_ns[row, 1:] = path_cost(machine, model, path, tokens, quantum_ns)
-        reads = [dram_read_s(machine, model, how) * NS_PER_S for how in LAYOUTS]
+            path_ns[row, 1:] = step_costs(machine, model).path_ns(path, tokens, quantum_ns)
+        reads = [step_costs(machine, model).dram_read_s(how) * NS_PER_S for how in LAYOUTS]
         experts = model.routed_experts
         self._begin(
             path_ns,
@@ -259,7 +253,7 @@ class Scheduler:
         Parameters
         ----------
         path_ns
-            For each path of `moeopt.sim.machines.cost.Path`, what an expert costs by its tokens,
+            For each path of `moeopt.sim.costs.step.Path`, what an expert costs by its tokens,
             from 0 on, in ns, all of one shape (most tokens + 1,).
         read_ns
             For "striped" and "localized", how long a host's read keeps a DIMM busy, in ns.

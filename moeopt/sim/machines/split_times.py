@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
+from moeopt.sim.costs.quanta import to_quanta
 from moeopt.sim.machines.cores import NumaMode, cores_of
-from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Device, LinkRate, Machine
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.costs import costs_of

@@ -15,8 +15,7 @@ from pydantic import Field
 from moeopt.core.envelope import MAX_NUMBER, Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.problem import HELD_OUT
-from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta, transfer_s
-from moeopt.sim.machines.layer_cost import shared_experts_s
+from moeopt.sim.costs.quanta import NS_PER_S, to_quanta
 from moeopt.sim.source import Source
 
 from .repeats import MIN_RUN, dedupe_trace
@@ -334,7 +333,7 @@ def memory_fields(
     if options.channels != "none":
         fields["channels"] = tuple(dimm // PER_CHANNEL for dimm in range(dimms))
     if options.gpu_base != "none":
-        seconds = shared_experts_s(source.machine, source.model, tokens)
+        seconds = source.costs.shared_s(tokens)
         fields["gpu_base_ns"] = int(to_quanta(seconds * NS_PER_S, source.quantum_ns))
     return fields
 
@@ -351,6 +350,6 @@ def parts_ns(source: Source, tokens: ArrayLike) -> tuple[NDArray[np.int64], int]
     tokens
         Token counts, each at least 1.
     """
-    machine, model, quantum = source.machine, source.model, source.quantum_ns
-    calculation = to_quanta(computation_s(machine, model, "gpu", tokens) * NS_PER_S, quantum)
-    return calculation, int(to_quanta(transfer_s(machine, model) * NS_PER_S, quantum))
+    quantum = source.quantum_ns
+    calculation = to_quanta(source.costs.computation_s("gpu", tokens) * NS_PER_S, quantum)
+    return calculation, source.costs.transfer_ns(quantum)

@@ -18,7 +18,11 @@ from tests.benchmarks.papers.nearness import HARD, SOFT, error_of, figure_of
 from tests.rooms.core import Lane
 from tests.rooms.deferral import none, uniform
 from tests.rooms.problems import compare
-from tests.rooms.sim import LatentAttention, attention_s, get_model
+from tests.rooms.sim import (
+    LatentAttention,
+    get_model,
+    step_costs,
+)
 
 A100 = get_machine("ktransformers-a100")
 
@@ -75,7 +79,7 @@ def test_what_is_outside_the_layers_by_hand() -> None:
     shape = get_model("deepseek-v3")
     assert isinstance(shape.attention, LatentAttention)
     matrices = 3 * 3 * 7168 * 18432 + 129280 * 7168
-    expected = 3 * attention_s(A100, shape) + 2 * matrices / (0.8 * 1555e9)
+    expected = 3 * step_costs(A100, shape).attention_s() + 2 * matrices / (0.8 * 1555e9)
     step = decode_step(A100, "deepseek-v3")
     assert step.outside_ns == pytest.approx(1e9 * expected, rel=1e-6)
     plan = none(step.instance)
@@ -114,7 +118,9 @@ def test_the_fixed_time_leaves_attention_of_deepseek_alone() -> None:
     shape = get_model("deepseek-v3")
     for fixed in (0.0, 60.0, 200.0):
         changed = with_fixed_time(A100, fixed)
-        assert attention_s(changed, shape) == pytest.approx(attention_s(A100, shape))
+        assert step_costs(changed, shape).attention_s() == pytest.approx(
+            step_costs(A100, shape).attention_s()
+        )
         assert changed.require("gpu").only("gpu").layer_us == fixed
 
 

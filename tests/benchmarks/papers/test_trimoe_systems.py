@@ -12,7 +12,9 @@ from benchmarks.papers.trimoe.utilization import computing
 from moeopt import simulate, solve
 from tests.rooms.core import split_name
 from tests.rooms.layout import objective, refined
-from tests.rooms.sim import expert_costs
+from tests.rooms.sim import (
+    step_costs,
+)
 from tests.rooms.tri_domain import HEURISTICS, STRIPED, Layout
 
 SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)
@@ -29,7 +31,7 @@ def test_the_engine_agrees_with_the_checker(system: str) -> None:
     for load, at in zip(rows(SMALL), place, strict=True):
         domains = layouts.domains(SMALL, load, at, method)
         active = np.flatnonzero(load)
-        c = expert_costs(SMALL.machine, SMALL.shape, load[active])
+        c = step_costs(SMALL.machine, SMALL.shape).experts(load[active])
         striped = at[active] == STRIPED
         who = np.array([domains[e] for e in active])
         gpu = np.where(striped, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns)[who == "gpu"].sum()

@@ -8,7 +8,13 @@ import pytest
 
 from moeopt import InputError, Plan, get_machine, save, simulate
 from tests.rooms.planner import loads_of_trace, loads_of_workload
-from tests.rooms.sim import Trace, Workload, expert_costs, find, get_model
+from tests.rooms.sim import (
+    Trace,
+    Workload,
+    find,
+    get_model,
+    step_costs,
+)
 
 MACHINE, MODEL = get_machine("trimoe"), get_model("deepseek-v2-lite")
 EXPERTS = MODEL.routed_experts
@@ -25,7 +31,7 @@ def only(expert: int, tokens: int) -> np.ndarray:
 @pytest.mark.parametrize("tokens", [1, 37])
 def test_one_expert_costs_what_the_cost_model_says(tokens: int) -> None:
     """Each path alone, in both ways of timing."""
-    costs = expert_costs(MACHINE, MODEL, [tokens])
+    costs = step_costs(MACHINE, MODEL).experts([tokens])
     here, there = {"layout": [[3] * EXPERTS]}, {"policy": "gpu-only"}
     ndp = {"assignments": [{"layer": 0, "ndp": [5]}]}
     expected = [

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from moeopt import InputError, get_machine
-from tests.rooms.sim import CostCurve, Dynamics, expert_costs, fit, forecast, get_model, predict_run
+from tests.rooms.sim import (
+    CostCurve,
+    Dynamics,
+    fit,
+    forecast,
+    get_model,
+    predict_run,
+    step_costs,
+)
 
 EXPERTS, TOKENS = 32, 1536
 
@@ -123,11 +131,13 @@ def test_exact_where_known_and_near_elsewhere() -> None:
     known = np.unique(np.random.default_rng(0).integers(1, 130, 60))
     for path in ("gpu_hit_ns", "cpu_striped_ns", "ndp_ns"):
         curve = CostCurve.of(
-            known[None], getattr(expert_costs(machine, model, known, 1000), path)[None], 1000
+            known[None], getattr(step_costs(machine, model).experts(known, 1000), path)[None], 1000
         )
-        assert (curve(known) == getattr(expert_costs(machine, model, known, 1000), path)).all()
+        assert (
+            curve(known) == getattr(step_costs(machine, model).experts(known, 1000), path)
+        ).all()
         more = np.arange(1, 195)
-        true = getattr(expert_costs(machine, model, more, 1000), path)
+        true = getattr(step_costs(machine, model).experts(more, 1000), path)
         got = np.array([CostCurve(curve.tokens, curve.ns, np.ones(1), 1000)([n])[0] for n in more])
         assert np.abs(got / true - 1).max() < 0.1, path
         assert (np.diff(got) >= 0).all()

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from moeopt import get_machine, set_machine
-from tests.rooms.sim import Machine, cores_of, cpu_read_s, get_model
+from tests.rooms.sim import (
+    Machine,
+    cores_of,
+    get_model,
+    step_costs,
+)
 
 
 @pytest.fixture
@@ -41,7 +46,7 @@ def test_sockets_read_and_compute_as_the_weights_are_placed(
     assert (cores.capacity_gib, cores.threads) == (capacity_gib, threads)
     assert float(cores.rate_tflops(512)) == pytest.approx(tflops)
     model = get_model("deepseek-v3")
-    seconds = cpu_read_s(two, model, "striped", numa)  # type: ignore[arg-type]
+    seconds = step_costs(two, model, numa=numa).cpu_read_s("striped")  # type: ignore[arg-type]
     assert seconds == pytest.approx(model.expert_bytes / (read_gb_s * 0.77e9), rel=1e-4)
 
 

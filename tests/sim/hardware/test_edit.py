@@ -15,12 +15,12 @@ from tests.rooms.sim import (
     absent_fields,
     changed_machine,
     cores_of,
-    cpu_read_s,
     every_path,
     full_paths,
     get_model,
     machine_rows,
     short_fields,
+    step_costs,
 )
 from tests.rooms.sim import preset_names as names
 
@@ -50,11 +50,13 @@ def test_a_measured_bandwidth_is_what_the_cpu_reads_at() -> None:
     """Instead of peak x share; localized experts lie on one DIMM all the same."""
     model = get_model("mixtral-8x7b")
     before, after = MINE, set_machine(MINE, {"dram.measured_gb_s": 380})
-    assert cpu_read_s(before, model, "striped") == pytest.approx(
+    assert step_costs(before, model).cpu_read_s("striped") == pytest.approx(
         model.expert_bytes / (460.8e9 * 0.8)
     )
-    assert cpu_read_s(after, model, "striped") == pytest.approx(model.expert_bytes / 380e9)
-    localized = [cpu_read_s(machine, model, "localized") for machine in (before, after)]
+    assert step_costs(after, model).cpu_read_s("striped") == pytest.approx(
+        model.expert_bytes / 380e9
+    )
+    localized = [step_costs(machine, model).cpu_read_s("localized") for machine in (before, after)]
     assert localized == [
         pytest.approx(model.expert_bytes / (38.4e9 * 0.8)),
         pytest.approx(model.expert_bytes / 38.4e9),

@@ -16,18 +16,14 @@ from tests.rooms.sim import (
     Curve,
     Machine,
     PredictOptions,
-    attention_s,
-    computation_s,
     full_paths,
     get_model,
     gpu_names,
     host_names,
-    layer_costs,
     machine_rows,
-    path_cost,
     short_fields,
-    times_of_model,
-    transfer_s,
+    step_costs,
+    times_of_step,
 )
 
 AIR, QWEN, V3, LITE = "glm-4.5-air", "qwen3-30b-a3b", "deepseek-v3", "deepseek-v2-lite"
@@ -65,7 +61,7 @@ def split_s(model: str, **options: object) -> Measure:
 def expert_s(path: str, model: str = "deepseek-v2", tokens: int = 1) -> Measure:
     """Return what an expert takes on a path of the papers' cost model."""
     shape = get_model(model)
-    return lambda machine: float(path_cost(machine, shape, path, tokens, 1))  # type: ignore[arg-type]
+    return lambda machine: float(step_costs(machine, shape).path_ns(path, tokens, 1))  # type: ignore[arg-type]
 
 
 def blocks(model: str, **options: object) -> Measure:
@@ -77,22 +73,24 @@ def blocks(model: str, **options: object) -> Measure:
 
 def sync_s(machine: Machine) -> float:
     """Return what a synchronisation takes."""
-    return layer_costs(machine, get_model(V3), quantum_ns=1).sync_ns
+    return step_costs(machine, get_model(V3)).layer(quantum_ns=1).sync_ns
 
 
 def step_ns(machine: Machine) -> float:
     """Return what a step takes once, in ns."""
-    return float(times_of_model(machine, get_model(V3), 1, 0, 1).step_ns)
+    return float(times_of_step(step_costs(machine, get_model(V3)), 1, 0, 1).step_ns)
 
 
 def three_bits_s(machine: Machine) -> float:
     """Return the time of an expert of 3 bits on an NDP unit at many tokens."""
-    return float(computation_s(machine, get_model("mixtral-8x7b").quantized(3), "ndp", 4096))
+    return float(
+        step_costs(machine, get_model("mixtral-8x7b").quantized(3)).computation_s("ndp", 4096)
+    )
 
 
 def move_s(machine: Machine) -> float:
     """Return how long an expert moves between DIMMs."""
-    return transfer_s(machine, get_model("deepseek-v2"), machine.dimm_link)
+    return step_costs(machine, get_model("deepseek-v2")).transfer_s(machine.dimm_link)
 
 
 def dimm_share(machine: Machine) -> float:
@@ -132,12 +130,14 @@ TABLE: dict[str, Witness] = {
     "gpu.reached": W(ONE, token_s(QWEN, n_cpu_moe=0), True, {"gpu.reached": 0.6}),
     "gpu.measured_gb_s": W(ONE, token_s(QWEN, n_cpu_moe=0), True, {"gpu.measured_gb_s": 700}),
     "gpu.attention_reached": W(
-        "ktransformers-a100", lambda m: attention_s(m, get_model(V3)), better=True
+        "ktransformers-a100", lambda m: step_costs(m, get_model(V3)).attention_s(), better=True
     ),
     "gpu.capacity_gib": W(ONE, blocks(AIR), better=True),
     "gpu.most_gib": W("m3-max", token_s(AIR), True, {"gpu.most_gib": 60}),
     "gpu.kernel_us": W(ONE, expert_s("gpu_hit"), False, {"gpu.kernel_us": 20}),
-    "gpu.layer_us": W("ktransformers-a100", lambda m: attention_s(m, get_model(V3)), better=False),
+    "gpu.layer_us": W(
+        "ktransformers-a100", lambda m: step_costs(m, get_model(V3)).attention_s(), better=False
+    ),
     "gpu.step_us": W("ktransformers-a100", step_ns, False, {"gpu.step_us": 300}),
     "gpu.reserve_mib": W(ONE, blocks(AIR), False, {"gpu.reserve_mib": {"llama.cpp": 4000}}),
     "cpu.kernels": W(ONE, token_s(AIR, n_cpu_moe=46), better=True),

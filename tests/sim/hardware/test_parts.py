@@ -11,14 +11,13 @@ from tests.rooms.cli import run
 from tests.rooms.sim import (
     SHORT,
     Machine,
-    computation_s,
     fields_of,
     get_model,
-    layer_costs,
     machine_rows,
     parts,
     plain_machine,
     short_fields,
+    step_costs,
 )
 
 WITHOUT_UNIT = {"reached", "attention_reached", "count", "channels", "units"}
@@ -199,12 +198,12 @@ def test_what_needs_a_gpu_refuses_a_machine_without_one() -> None:
     machine, model = get_machine("epyc-9004"), get_model("deepseek-v2-lite")
     refusal = "machine epyc-9004: gpu: is missing; a cost on it is asked for"
     for cost in (
-        partial(layer_costs, machine, model),
-        partial(computation_s, machine, model, "gpu", 1),
+        step_costs(machine, model).layer,
+        partial(step_costs(machine, model).computation_s, "gpu", 1),
     ):
         with pytest.raises(InputError, match=refusal):
             cost()
-    assert computation_s(machine, model, "cpu", 1) > 0
+    assert step_costs(machine, model).computation_s("cpu", 1) > 0
 
 
 def test_the_lists_name_every_part(capsys: pytest.CaptureFixture[str]) -> None:

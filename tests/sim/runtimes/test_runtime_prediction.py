@@ -19,7 +19,6 @@ from tests.rooms.sim import (
     Machine,
     PredictOptions,
     Setting,
-    as_run,
     at_bits,
     default_runtime,
     fewest_cpu_blocks,
@@ -28,7 +27,8 @@ from tests.rooms.sim import (
     priced,
     quantum_ns,
     runtimes,
-    times_of_model,
+    step_costs,
+    times_of_step,
 )
 
 
@@ -74,16 +74,18 @@ def test_the_engine_takes_as_long(machine: Machine, name: str, blocks: int) -> N
     """The same layers on the CPU, executed; the engine overlaps shared experts with the CPU's."""
     model = at_bits(get_model(name), "Q4_K_M")
     machine = moeopt.set_machine(machine, {"gpu.capacity_gib": 200})
-    run = as_run(machine, model, get_runtime("llama.cpp"))
+    costs = priced(machine, model, "llama.cpp").costs(model)
     experts, layers = model.routed_experts, model.moe_layers
     plan = Plan(
         name="layers",
         resident=tuple(() if layer < blocks else tuple(range(experts)) for layer in layers),
-        times=times_of_model(run, model, 1, 1000, FINEST_NS),
+        times=times_of_step(costs, 1, 1000, FINEST_NS),
     )
     loads = np.zeros((1, len(layers), experts), dtype=int)
     loads[:, :, : model.top_k] = 1
-    executed = moeopt.simulate(plan, run, model, loads, quantum_ns=FINEST_NS)
+    executed = moeopt.simulate(
+        plan, machine, model, loads, runtime="llama.cpp", quantum_ns=FINEST_NS
+    )
     predicted = moeopt.predict(machine, model, n_cpu_moe=blocks, depth=1000)
     assert 1e9 / executed.step_ns[0] == pytest.approx(predicted.tokens_per_s, rel=0.03)
 
@@ -243,6 +245,6 @@ def test_pages_say_what_to_expect(machine: Machine) -> None:
 def test_the_quantum_tells_experts_apart(machine: Machine) -> None:
     """Coarse for Mixtral's, fine for those of 1.5 us."""
     small = get_model("qwen3-30b-a3b").quantized(4.5, 4.5)
-    assert quantum_ns(machine, small) == 500
-    assert quantum_ns(machine, get_model("mixtral-8x7b")) == 5000
-    assert quantum_ns(get_machine("epyc-9004"), get_model("mixtral-8x7b")) == 5000
+    assert quantum_ns(step_costs(machine, small)) == 500
+    assert quantum_ns(step_costs(machine, get_model("mixtral-8x7b"))) == 5000
+    assert quantum_ns(step_costs(get_machine("epyc-9004"), get_model("mixtral-8x7b"))) == 5000

@@ -1,17 +1,14 @@
-"""A machine as a runtime uses it: the terms of a token's time as fields of the cost model."""
+"""Overheads of a runtime on a machine: the terms of a token's time as the costs of its parts."""
 
 from dataclasses import dataclass
 
-from moeopt.sim.machines.cost import path_cost
+from moeopt.sim.costs.overheads import Overheads, overheads_of
+from moeopt.sim.costs.step import StepCosts, step_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.costs import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
-from moeopt.sim.machines.runtimes.setting import (
-    Setting,
-    amounts,
-    gpu_read_gb_s,
-)
+from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s
 from moeopt.sim.machines.runtimes.terms import TERMS, term_times
 from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
@@ -32,10 +29,10 @@ LEAST_QUANTA = 5
 on a GPU are 8 of 200 ns. Ten times finer, proofs of residents took ten times as long."""
 
 
-def quantum_ns(machine: Machine, model: ModelShape) -> int:
+def quantum_ns(costs: StepCosts) -> int:
     """Return the coarsest quantum that still tells experts' times apart on a machine."""
-    paths = [path_cost(machine, model, "gpu_hit", 1, 1)] if machine.gpus else []
-    paths += [path_cost(machine, model, "cpu_striped", 1, 1)] if machine.nodes else []
+    paths = [costs.path_ns("gpu_hit", 1, 1)] if costs.machine.gpus else []
+    paths += [costs.path_ns("cpu_striped", 1, 1)] if costs.machine.nodes else []
     cheapest = min(int(cost) for cost in paths)
     fine = [quantum for quantum in QUANTA_NS if quantum * LEAST_QUANTA <= cheapest]
     return fine[0] if fine else FINEST_NS
@@ -70,6 +67,10 @@ class Priced:
 
     Attributes
     ----------
+    machine
+        With as many cores as compute.
+    overheads
+        What computing takes beyond bytes and operations.
     runtime
         None: what the machine's file says.
     expect
@@ -77,8 +78,13 @@ class Priced:
     """
 
     machine: Machine
+    overheads: Overheads
     runtime: str | None
     expect: str
+
+    def costs(self, model: ModelShape) -> StepCosts:
+        """Return what a model's parts take."""
+        return step_costs(self.machine, model, self.overheads)
 
 
 def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> Priced:
@@ -96,16 +102,18 @@ def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> P
     """
     name = default_runtime(machine) if runtime is None else runtime
     if name is None or name == AS_FILE:
-        return Priced(machine, None, "times as the machine's file says: not calibrated, not fitted")
+        said = "times as the machine's file says: not calibrated, not fitted"
+        return Priced(machine, overheads_of(machine, "tensor-parallel"), None, said)
     profile = get_runtime(name)
     _, certainty = costs_of(machine, model, profile)
     said = what_to_expect(profile.interval(certainty))
     machine = threaded(machine, model, profile)
-    return Priced(as_run(machine, model, profile), name, f"times of {name}, {said}")
+    overheads = overheads_of_runtime(machine, model, profile)
+    return Priced(machine, overheads, name, f"times of {name}, {said}")
 
 
-def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Machine:
-    """Return a machine on which the cost model takes what the runtime takes.
+def overheads_of_runtime(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Overheads:
+    """Return the overheads with which a token's parts take what the runtime takes.
 
     Parameters
     ----------
@@ -116,9 +124,9 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
 
     Returns
     -------
-    Machine
-        With the fixed times of `profile`, half of a layer's hand-overs each way, and the
-        bandwidths that its reads reach. Time tables stay: they are measurements.
+    Overheads
+        The fixed times of `profile`, half of a layer's synchronisation each way, and the bandwidths
+        that its reads reach. Time tables still go first: they are measurements.
 
     Raises
     ------
@@ -133,25 +141,20 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     needs, takes = amounts(setting), term_times(amounts(setting), vector)
     need = dict(zip(TERMS, needs.tolist(), strict=True))
     take = dict(zip(TERMS, takes.tolist(), strict=True))
-    layer_us = _six(sum(take[term] for term in GPU_LAYER) / model.layers)
     slower = (take["gpu_read"] + take["gpu_decode"]) / need["gpu_read"]
     share = _six(min(1.0, gpu_read_gb_s(machine) / gpu.memory.gb_s / slower))
     read = take["host_read"] + take["oblivious_read"] + take["host_decode"]
     ratio = read / (need["host_read"] + need["oblivious_read"])
     experts = need["host_expert_us"] / (0.5 * model.top_k * len(model.moe_layers))
-    kernel_us = _six(costs["host_expert_us"] * experts)
-    rate = _six(setting.cores.read_gb_s / ratio) / len(machine.nodes)
-    applied = {device.id: device for device in machine.devices}
-    for node in machine.nodes:
-        reads = {"most_gb_s": rate} if node.part("gpu") else {}
-        known = {} if reads else {"measured_gb_s": rate, "reached": None}
-        part = node.with_part("cpu", reached=None, kernel_us=kernel_us, **reads)
-        applied[node.id] = part.with_memory(**known)
-    fixed = {"kernel_us": None, "layer_us": layer_us, "step_us": costs["token_us"]}
-    fast = applied[gpu.id].with_part("gpu", **fixed)
-    applied[gpu.id] = fast.with_memory(reached=share, attention_reached=share)
-    changed = machine.with_devices(*applied.values())
-    return changed.model_copy(update={"sync_us": costs["host_layer_us"] / 2})
+    return Overheads(
+        gpu_gb_s=gpu.memory.gb_s * share,
+        attention_gb_s=gpu.memory.gb_s * share,
+        layer_us=_six(sum(take[term] for term in GPU_LAYER) / model.layers),
+        step_us=costs["token_us"],
+        host_gb_s=_six(setting.cores.read_gb_s / ratio),
+        host_expert_us=_six(costs["host_expert_us"] * experts),
+        sync_us=costs["host_layer_us"] / 2,
+    )
 
 
 def _six(value: float) -> float:
