@@ -248,7 +248,14 @@ ELSEWHERE = {
 """Machine -> what is looked at there."""
 
 
-@pytest.mark.parametrize("machine", ELSEWHERE)
+SEVERAL = ("2xrtx3090+epyc-7002", TWO_NODES)
+"""Machines of which a prediction takes a quarter of a second."""
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SEVERAL else []) for name in ELSEWHERE],
+)
 def test_no_field_works_the_wrong_way(machine: str) -> None:
     """Every field that a machine has, each way: nothing better is slower by a thousandth."""
     owned, measure = get_machine(machine), ELSEWHERE[machine]
