@@ -30,7 +30,7 @@ import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
-from moeopt.planner.decode.run import Simulation
+from moeopt.systems.plan_run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online

@@ -7,8 +7,8 @@ import pytest
 
 import moeopt
 from tests.rooms.core import split_name
-from tests.rooms.planner import HEURISTICS, Offer, get_policy, run, simulate_loads
-from tests.rooms.planner import policy_widths_of as widths_of
+from tests.rooms.systems import HEURISTICS, Offer, get_policy, run, simulate_loads
+from tests.rooms.systems import policy_widths_of as widths_of
 from tests.rooms.tri_domain import DOMAINS, STRIPED, Solution, objective
 from tests.sim.engine.decode_cases import (
     DIMMS,

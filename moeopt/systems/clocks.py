@@ -240,7 +240,7 @@ class SumClock:
     def run(self, work: StepWork, step: int) -> list[int]:
         """Return the times at which the layers of a step start, and at which it ends.
 
-        The same as `moeopt.planner.decode.clocks.EventClock.run`.
+        The same as `moeopt.systems.clocks.EventClock.run`.
         """
         sums = _sums(work, self.dimms, self.times)
         self._count(sums)

@@ -15,10 +15,10 @@ from moeopt.sim.engine.timeline import Timeline, Usage, usage
 from moeopt.sim.plan import Extent, Plan, check_fits
 
 from .clocks import EventClock, SumClock, resources
-from .costs import CostTable
-from .decide import Decider
+from .cost_table import CostTable
 from .loads import Loads
 from .migrations import link_names
+from .planned import Decider
 from .work import Integers, LayerTimes, StepWork, layer_times
 
 

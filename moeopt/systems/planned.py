@@ -14,13 +14,13 @@ import numpy as np
 from moeopt.core.assumptions import check_assumed, split_name
 from moeopt.core.errors import InputError
 from moeopt.core.wording import unknown_name
-from moeopt.planner.decode import batched
 from moeopt.problems.cache.online import ABSENT, look_up
 from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.plan import Plan
+from moeopt.systems import policies
 
-from .costs import UNAVAILABLE_NS, CostTable
+from .cost_table import UNAVAILABLE_NS, CostTable
 from .loads import Loads
 from .migrations import DIMM_LINK, PCIE, Migrations
 from .work import (
@@ -79,21 +79,21 @@ def _threshold(offer: Offer) -> Integers:
 
 
 BUILT_IN: dict[str, Policy] = {
-    "gpu-only": batched.klotski,
+    "gpu-only": policies.klotski,
     "cpu-for-misses": _cpu_for_misses,
     "threshold": _threshold,
 }
 """Policies that are no heuristics of tri_domain."""
 
 HEURISTICS: dict[str, Callable[..., Integers]] = {
-    "greedy": batched.greedy,
-    "trimoe": batched.trimoe,
-    "klotski": batched.klotski,
-    "ktransformers": batched.ktransformers,
-    "monde": batched.monde,
-    "fiddler": batched.fiddler,
-    "fiddler-as-coded": batched.fiddler_as_coded,
-    "hybrimoe": batched.hybrimoe,
+    "greedy": policies.greedy,
+    "trimoe": policies.trimoe,
+    "klotski": policies.klotski,
+    "ktransformers": policies.ktransformers,
+    "monde": policies.monde,
+    "fiddler": policies.fiddler,
+    "fiddler-as-coded": policies.fiddler_as_coded,
+    "hybrimoe": policies.hybrimoe,
 }
 """The heuristics of tri_domain by name, with their assumptions as keyword arguments."""
 

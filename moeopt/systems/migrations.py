@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.planner.decode.costs import CostTable
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.plan import Migration, Plan
+from moeopt.systems.cost_table import CostTable
 
 PCIE = "PCIe"
 DIMM_LINK = "DIMM-Link"

@@ -1,0 +1,40 @@
+"""Names of room `systems` that tests use beyond the public ones."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__, __dir__ = lazily(
+    {
+        "moeopt.systems.cost_table": ("CostTable", "PATHS", "cost_table"),
+        "moeopt.systems.planned": (
+            "Decider",
+            "HEURISTICS",
+            "get_policy",
+            "policy_names",
+            "widths_of as policy_widths_of",
+        ),
+        "moeopt.systems.loads": (
+            "Loads",
+            "loads_of_counts",
+            "loads_of_trace",
+            "loads_of_workload",
+        ),
+        "moeopt.systems.migrations": ("Transfer",),
+        "moeopt.systems.plan_run as run": (
+            "path_by_kind",
+            "simulate_loads",
+            "summary",
+            "usage_table",
+        ),
+        "moeopt.systems.work": (
+            "CPU",
+            "GPU",
+            "Integers",
+            "NOWHERE",
+            "Offer",
+            "Policy",
+            "StepWork",
+            "layer_times",
+            "per_layer",
+        ),
+    }
+)
