@@ -1,0 +1,256 @@
+"""What a system's decisions would give at their optimum, on sampled layers and steps.
+
+By kind of decision. *Within a step* (device, slices): exact on the step's loads and the system's
+own state, which is the same with current information and by an oracle. *Stateful* (migrations, cache
+contents) and *once per run* (residents, layout): by an oracle a bound, the free residents and the
+free layout of each step with the system's slots; with the system's information the exact decision on
+its forecast, rolling on a state of its own; rolling with hindsight is achievable. *Forecast
+parameter*: the best value, never another assignment. *Quality* and *none*: undefined.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from moeopt.problems.balance.instance import Instance as SlicesInstance
+from moeopt.problems.balance.instance import Solution as SlicesSolution
+from moeopt.problems.layout.instance import Instance as LayoutInstance
+from moeopt.problems.relayout.instance import Instance as RelayoutInstance
+from moeopt.problems.relayout.instance import Solution as RelayoutSolution
+from moeopt.problems.tri_domain.instance import Instance as ScheduleInstance
+from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.solvers.run import solve
+
+from .clock import Clock
+from .layouts import source_of
+from .run import Cell, Run
+from .slices import slices_instance
+from .system import Assignment, State, System, Unit, idle, work_of
+from .work import GPU, NDP, Integers
+from .world import World
+
+CELL_LIMIT_S = 2.0
+"""Seconds for one cell's optimum; what is open then counts with its bound."""
+
+Units = Collection[Unit]
+
+
+def cell_state(state: State, cell: Cell) -> State:
+    """Return a system's state as it was when a cell was executed."""
+    resident, dimm = state.resident.copy(), state.dimm.copy()
+    resident[cell.layer], dimm[cell.layer] = cell.resident, cell.dimm
+    ready = np.full(state.world.experts, -1, dtype=np.int64)
+    return replace(state, resident=resident, dimm=dimm, ready_ns=ready, step=cell.step, now_ns=0)
+
+
+def schedule_instance(state: State, cell: Cell, units: Units) -> ScheduleInstance:
+    """Return the schedule of a cell on the devices of a system as an instance of `tri_domain`.
+
+    What a system has no device for costs more than everything else together.
+    """
+    world = state.world
+    offer = state.offer(cell.layer, cell.tokens)
+    rows = np.flatnonzero(cell.tokens)
+    table, width = world.table, state.width[cell.layer]
+    striped = cell.dimm == STRIPED
+    read = np.where(striped, table.read_ns["striped"][width], table.read_ns["localized"][width])
+    calc = table.path_ns["gpu_hit"][width, cell.tokens]
+    gpu = np.where(cell.resident, calc, np.maximum(offer.gpu_ns[0], calc))
+    pcie = np.where(cell.resident, 0, np.maximum(table.fetch_ns[width], read))
+    never = int(gpu[rows].sum()) + world.shared_ns(world.batch) + 1
+    ndp = np.where(striped, -1, offer.ndp_ns[0] if _units(units) else never)
+    cpu = offer.cpu_ns[0] if "cpu" in units else np.full_like(gpu, never)
+    return ScheduleInstance.from_arrays(
+        expert=rows,
+        tokens=cell.tokens[rows],
+        resident=cell.resident[rows],
+        dimm=cell.dimm[rows],
+        gpu_ns=np.maximum(gpu, pcie)[rows],
+        gpu_calc_ns=calc[rows],
+        pcie_ns=pcie[rows],
+        cpu_ns=cpu[rows],
+        ndp_ns=ndp[rows],
+        gpu_dram_ns=np.where(cell.resident, 0, read)[rows],
+        cpu_dram_ns=read[rows],
+        dimms=world.dimms,
+        gpu_base_ns=world.shared_ns(world.batch),
+        schema_version=2,
+        name=f"step{cell.step}-layer{cell.layer}",
+    )
+
+
+def schedule_ns(state: State, cell: Cell, units: Units) -> int:
+    """Return the least makespan of a cell's experts on a system's state: proven, or its bound."""
+    found = solve(schedule_instance(state, cell, units), time_limit_s=CELL_LIMIT_S)
+    assert found.bound is not None  # noqa: S101
+    return int(_first(found.bound))
+
+
+def layout_bound_ns(world: World, tokens: Integers, slots: int, units: Units) -> int:
+    """Return a bound on a layer's experts over all residents and layouts with so many slots."""
+    from moeopt.problems.layout.generate import Options, of_loads
+
+    options = Options(
+        hbm_slots=min(slots, world.experts),
+        dimms=world.dimms,
+        batch=world.batch,
+        gpu_work="two parts",
+        gpu_base="shared experts" if world.model.shared_weights else "none",
+    )
+    instance = of_loads(source_of(world), options, [tokens], world.model.name)
+    found = solve(_without(instance, units), time_limit_s=CELL_LIMIT_S)
+    assert found.bound is not None  # noqa: S101
+    return int(_first(found.bound))
+
+
+def _without(instance: LayoutInstance, units: Units) -> LayoutInstance:
+    """Return the instance without the devices that a system lacks: they cost more than the rest."""
+    scenario = instance.scenarios[0]
+    never = sum(scenario.gpu_miss_striped_ns) + instance.base_ns + 1
+    changes: dict[str, tuple[int, ...]] = {}
+    if not _units(units):
+        for name in ("ndp_ns", "gpu_miss_localized_ns", "cpu_localized_ns", "pcie_localized_ns"):
+            changes[name] = (never,) * instance.experts
+    if "cpu" not in units:
+        for name in ("cpu_striped_ns", "cpu_localized_ns"):
+            changes[name] = (never,) * instance.experts
+    return instance.model_copy(update={"scenarios": (scenario.model_copy(update=changes),)})
+
+
+def slices_ns(state: State, cell: Cell) -> int:
+    """Return the least makespan of a cell's slices, shared experts beforehand on the GPU."""
+    instance = slices_instance(cell_state(state, cell), cell.layer, cell.tokens)
+    found = solve(instance, time_limit_s=CELL_LIMIT_S)
+    assert isinstance(instance, SlicesInstance)  # noqa: S101
+    assert found.solution is None or isinstance(found.solution, SlicesSolution)  # noqa: S101
+    assert found.bound is not None  # noqa: S101
+    return max(int(_first(found.bound)), state.world.shared_ns(state.world.batch))
+
+
+def best_count_ns(state: State, cell: Cell) -> int:
+    """Return the least time of a cell over the number of experts that are uploaded (MoNDE)."""
+    state = cell_state(state, cell)
+    shared = state.world.shared_ns(state.world.batch)
+    order = np.argsort(-cell.tokens, kind="stable")
+    best = None
+    for count in range(int(np.count_nonzero(cell.tokens)) + 1):
+        domain = np.full_like(cell.tokens, NDP)
+        domain[order[:count]] = GPU
+        work = work_of(state, cell.layer, cell.tokens, Assignment(idle(domain, cell.tokens)))
+        clock = Clock(state.world.dimms)
+        clock.run(0, replace(work, shared_ns=shared))
+        best = clock.now_ns if best is None else min(best, clock.now_ns)
+    return best or 0
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """What exact migrations give, cell by cell, in ns."""
+
+    forecast_ns: list[int]
+    hindsight_ns: list[int]
+
+
+def rolling(system: System, state: State, cells: Sequence[Cell]) -> Rolling:
+    """Return exact migrations on the forecast, and with hindsight, each on a layout of its own.
+
+    The cells are consecutive steps of one layer; both start from the layout of the first.
+    """
+    from .published.trimoe import window_ns
+    from .relayouts import relayout_instance
+
+    window = window_ns(state.world)
+    found: tuple[list[int], list[int]] = ([], [])
+    for known, spans in zip((False, True), found, strict=True):
+        dimm, resident = cells[0].dimm.copy(), cells[0].resident.copy()
+        for cell in cells:
+            tokens = cell.tokens if known else np.rint(cell.average).astype(np.int64)
+            at = cell_state(state, replace(cell, dimm=dimm, resident=resident))
+            there = resident
+            if tokens.any():
+                instance = relayout_instance(at, cell.layer, tokens, window)
+                dimm, there = _migrated(instance, dimm, resident)
+            moved = replace(cell, dimm=dimm, resident=there)
+            spans.append(schedule_ns(cell_state(state, moved), moved, system.needs))
+    return Rolling(*found)
+
+
+def _migrated(
+    instance: RelayoutInstance, dimm: Integers, resident: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Return layout and residents after the best migrations that the limit finds."""
+    found = solve(instance, time_limit_s=CELL_LIMIT_S).solution
+    dimm, there = dimm.copy(), resident.copy()
+    if isinstance(found, RelayoutSolution):
+        for one in found.migrations:
+            if one.kind == "prefetch":
+                there[one.expert] = True
+            else:
+                dimm[one.expert] = STRIPED if one.dimm is None else one.dimm
+    return dimm, there
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What a system's sampled cells take, and would take at the optimum, in ns; None: undefined.
+
+    Attributes
+    ----------
+    executed_ns
+        As executed.
+    same_ns
+        The same information.
+    oracle_ns
+        By an oracle: never above `executed_ns` where decisions are within a step.
+    achievable_ns
+        By rolling with hindsight.
+    """
+
+    executed_ns: list[int]
+    same_ns: list[int] | None = None
+    oracle_ns: list[int] | None = None
+    achievable_ns: list[int] | None = None
+
+
+def optimum_of(system: System, run: Run) -> Optimum:
+    """Return the optimum of a run's cells by the kinds of the system's decisions."""
+    cells, state = run.cells, run.state
+    assert state is not None  # noqa: S101
+    executed = [cell.experts_ns for cell in cells]
+    kinds = set(system.kinds.values())
+    if "slices" in system.kinds:
+        exact = [slices_ns(state, cell) for cell in cells]
+        return Optimum(executed, exact, exact, exact)
+    if "forecast parameter" in kinds:
+        best = [best_count_ns(state, cell) for cell in cells]
+        return Optimum(executed, executed, best, best)
+    if kinds <= {"none", "quality"} or "quality" in kinds or "none" in kinds:
+        return Optimum(executed)
+    free = [
+        layout_bound_ns(state.world, cell.tokens, _slots(system, cell), system.needs)
+        for cell in cells
+    ]
+    if "within a step" not in kinds:
+        return Optimum(executed, None, free)
+    exact = [schedule_ns(cell_state(state, cell), cell, system.needs) for cell in cells]
+    if "stateful" not in kinds:
+        return Optimum(executed, exact, free, exact)
+    layers = sorted({cell.layer for cell in cells})
+    runs = [rolling(system, state, [c for c in cells if c.layer == layer]) for layer in layers]
+    place = {layer: iter(zip(r.forecast_ns, r.hindsight_ns, strict=True)) for layer, r in zip(layers, runs, strict=True)}
+    pairs = [next(place[cell.layer]) for cell in cells]
+    return Optimum(executed, [f for f, _ in pairs], free, [h for _, h in pairs])
+
+
+def _slots(system: System, cell: Cell) -> int:
+    """Return how many experts of a cell's layer may lie on the GPU: its own, and two prefetches."""
+    return int(cell.resident.sum()) + 2 * ("stateful" in system.kinds.values())
+
+
+def _units(units: Units) -> bool:
+    return "ndp" in units or "cxl" in units
+
+
+def _first(value: int | Sequence[int]) -> int:
+    return value if isinstance(value, int) else value[0]

@@ -1,0 +1,61 @@
+"""Edge GPU-NDP: every expert cut over all units, the GPU takes what balances them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from moeopt.systems.clock import LayerWork
+from moeopt.systems.readers import Readers
+from moeopt.systems.slices import balanced_slices
+from moeopt.systems.system import Assignment, State, System, expected, hottest_of_each, idle
+from moeopt.systems.work import NDP, Integers
+from moeopt.systems.world import World
+
+
+class EdgeGpuNdp(System):
+    """Edge GPU-NDP III: tensor parallelism over the units, and slices that the GPU takes.
+
+    Eq. 1 in decoding, with the activations of all tokens; Eq. 3 where an active expert is resident;
+    Eq. 2 in prompts. The most frequent experts of the prompts are fetched once, behind the prompts,
+    into what the GPU's memory has room for.
+    """
+
+    name = "edge-gpu-ndp"
+    paper = "edge GPU-NDP"
+    needs = frozenset(("gpu", "ndp"))
+    decisions = {"residents": ("placement", "uniform-x"), "slices": ("balance", "framework")}
+    kinds = {"residents": "once per run", "slices": "within a step"}
+
+    def prepare(self, world: World, seen: Readers) -> State:
+        """Start with nothing on the GPU; without prompts, with the profile's most frequent."""
+        state = State.of(world, seen)
+        if not world.prompt:
+            state.resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
+        return state
+
+    def after_prompts(self, state: State) -> int:
+        """Fetch the prompts' most frequent experts, x of each layer (III-D)."""
+        world = state.world
+        counts = state.readers.prompt_counts[: world.layers]
+        state.resident = hottest_of_each(counts, world.slots_per_layer)
+        return int(state.resident.sum()) * int(world.table.fetch_ns[0])
+
+    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+        """Leave every expert with the units; `work` says which slices the GPU takes."""
+        return Assignment(idle(np.full_like(tokens, NDP), tokens))
+
+    def work(self, state: State, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
+        """Return the work of the slices that the equations give each device."""
+        world = state.world
+        nothing = np.zeros(world.dimms, dtype=np.int64)
+        items = np.zeros(0, dtype=np.int64)
+        work = LayerWork(0, items, items, items, nothing, nothing, nothing, nothing)
+        found = balanced_slices(state, layer, tokens)
+        return replace(
+            work,
+            gpu_ns=found.gpu_ns,
+            upload_ns=found.upload_ns,
+            ready_ns=np.zeros_like(found.gpu_ns),
+            ndp_ns=found.ndp_ns,
+            ndp_delay_ns=found.delay_ns,
+        )

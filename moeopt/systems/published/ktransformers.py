@@ -1,0 +1,42 @@
+"""KTransformers: routed experts on the AMX CPU, expert deferral for single requests."""
+
+import numpy as np
+
+from moeopt.systems.deferring import deferred_counts, late_tokens
+from moeopt.systems.readers import Readers
+from moeopt.systems.system import Assignment, State, System, expected, hottest, idle
+from moeopt.systems.work import CPU, GPU, Integers
+from moeopt.systems.world import World
+
+
+class KTransformers(System):
+    """KTransformers 2.1, 3 and 4: shared experts on the GPU, routed ones on the CPU, one graph.
+
+    Routed experts are all on the CPU where the model has shared experts; else the most popular are
+    on the GPU. With one request, each layer but the last defers as many experts as saturate the CPU
+    (4.2), those of least weight; the paper defers none in larger batches, where an expert needed by
+    both classes of tokens is read twice.
+    """
+
+    name = "ktransformers"
+    paper = "KTransformers"
+    needs = frozenset(("gpu", "cpu"))
+    decisions = {
+        "residents": ("placement", "frequency"),
+        "deferral": ("deferral", "saturate"),
+    }
+    kinds = {"residents": "none", "deferral": "quality"}
+
+    def prepare(self, world: World, seen: Readers) -> State:
+        """Put the popular experts on the GPU where the model has no shared ones."""
+        slots = 0 if world.model.shared_weights else world.slots
+        return State.of(world, seen, resident=hottest(expected(world, seen), slots))
+
+    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+        """Run residents on the GPU, all others on the CPU; defer for single requests."""
+        domain = idle(np.where(state.resident[layer], GPU, CPU), tokens)
+        late = None
+        if state.world.batch == 1 and not state.prompt:
+            count = deferred_counts(state.world)[layer]
+            late = late_tokens(state, layer, domain, count)
+        return Assignment(domain, late)

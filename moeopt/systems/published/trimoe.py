@@ -1,0 +1,107 @@
+"""TriMoE: GPU, AMX CPU and NDP DIMMs; cold experts localized, migrations before each layer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from moeopt.problems.relayout.heuristics import benefit_greedy
+from moeopt.problems.relayout.instance import Instance, Migration
+from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.systems.clock import LayerWork
+from moeopt.systems.layouts import tuned_layout
+from moeopt.systems.migrations import DIMM_LINK, PCIE, Transfer
+from moeopt.systems.policies import trimoe
+from moeopt.systems.readers import Readers
+from moeopt.systems.relayouts import relayout_instance
+from moeopt.systems.system import (
+    Assignment,
+    Mechanisms,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
+from moeopt.systems.work import GPU, Integers
+from moeopt.systems.world import World
+
+
+class TriMoE(System):
+    """TriMoE 4: hot experts in HBM, warm ones striped, cold ones localized; relayout at run time.
+
+    Migrations are chosen on the forecast (Eq. 8), by how much the refined makespan falls. The
+    window is this layer's attention and shared experts (4.3). A move keeps both its DIMMs' links
+    busy for the bytes of an expert.
+    """
+
+    name = "trimoe"
+    paper = "TriMoE"
+    needs = frozenset(("gpu", "cpu", "ndp"))
+    mechanisms = Mechanisms(whole_prompts=True, uploads_early=True)
+    decisions = {
+        "layout": ("layout", "trimoe-layout-tuned"),
+        "migrations": ("relayout", "benefit-makespan"),
+        "schedule": ("tri_domain", "trimoe"),
+    }
+    kinds = {"layout": "once per run", "migrations": "stateful", "schedule": "within a step"}
+
+    def prepare(self, world: World, seen: Readers) -> State:
+        """Lay out offline: the hottest in HBM, and the cut that is best on the profile (4.3)."""
+        resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
+        loads = np.ceil(expected(world, seen)).astype(np.int64)
+        dimm = np.array([tuned_layout(world, load, world.slots_per_layer) for load in loads])
+        return State.of(world, seen, resident=resident, dimm=dimm)
+
+    def before(self, state: State, layer: int) -> Sequence[Transfer]:
+        """Migrate what the forecast says, as far as it fits the window."""
+        world, window = state.world, window_ns(state.world)
+        moves = int(world.table.move_ns[0]), int(world.table.fetch_ns[0])
+        if min(moves) > window:
+            return ()
+        tokens = np.rint(state.average[layer]).astype(np.int64)
+        if not tokens.any():
+            return ()
+        instance = relayout_instance(state, layer, tokens, window)
+        chosen = benefit_greedy(instance, benefit_reading="makespan").migrations
+        return [move for one in chosen for move in self._made(state, layer, one, instance)]
+
+    def _made(
+        self, state: State, layer: int, one: Migration, instance: Instance
+    ) -> list[Transfer]:
+        """Change the layout; return what keeps which link busy."""
+        if one.kind == "prefetch":
+            # There for this step alone: the state's own residents stay as they are.
+            state.ready_ns[one.expert] = 0
+            return [Transfer(PCIE, instance.prefetch_ns, "prefetch", one.expert)]
+        ends = [int(state.dimm[layer, one.expert]), one.dimm]
+        state.dimm[layer, one.expert] = STRIPED if one.dimm is None else one.dimm
+        links = [f"{DIMM_LINK} {dimm}" for dimm in ends if dimm is not None and dimm != STRIPED]
+        length = instance.relayout_ns if one.kind != "rebalance" else instance.rebalance_ns
+        return [Transfer(link, length, one.kind, one.expert) for link in links]
+
+    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+        """Refine the cheapest paths (4.2)."""
+        return Assignment(idle(trimoe(state.offer(layer, tokens))[0], tokens))
+
+    def prompt(self, state: State, layer: int, tokens: Integers) -> Assignment:
+        """Run prompts wholly on the GPU (4.1)."""
+        return Assignment(idle(np.full_like(tokens, GPU), tokens))
+
+    def work(
+        self, state: State, layer: int, tokens: Integers, made: Assignment
+    ) -> LayerWork:
+        """Return the devices' work; what was prefetched is there once its transfer has ended."""
+        found = super().work(state, layer, tokens, made)
+        return replace(found, ready_ns=np.zeros_like(found.ready_ns))
+
+
+def window_ns(world: World) -> int:
+    """Return how long links are free before a layer's experts: attention and shared experts (4.3).
+
+    With the KV cache on the host attention takes as long as its way over PCIe.
+    """
+    context = world.prompt + world.output // 2
+    attention = world.attention_ns(world.batch, context)
+    kv = world.kv_ns(world.batch, context)
+    return max(attention, kv) + world.shared_ns(world.batch)
