@@ -8,6 +8,7 @@ due has ended. Deferred work is due one layer later; copies into a cache are due
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 from .migrations import PCIE, Transfer
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Begin:
+class Begin(NamedTuple):
     """What a layer needs before its experts are known, in ns.
 
     Attributes
@@ -34,26 +35,67 @@ class Begin:
     kv_read_ns: int = 0
 
 
-@dataclass(frozen=True)
-class LayerWork:
+class OnGpu(NamedTuple):
+    """A layer's routed experts on the GPU: computed in order, each once its weights are there.
+
+    Attributes
+    ----------
+    total_ns
+        Computing alone.
+    upload_ns
+        How long PCIe is busy with the weights of those that are not there.
+    behind_ns
+        From the first upload's beginning until the end, if only uploads were waited for.
+    ready_ns
+        When all would have ended if only weights were waited for that are on their way already.
+    """
+
+    total_ns: int = 0
+    upload_ns: int = 0
+    behind_ns: int = 0
+    ready_ns: int = 0
+
+    @classmethod
+    def of(cls, compute_ns: Ints, upload_ns: Ints, ready_ns: Ints | None = None) -> Self:
+        """Return the work of items in order, arrays of shape (items,).
+
+        Parameters
+        ----------
+        compute_ns, upload_ns
+            Computing, and how long PCIe must be busy before; 0: the weights are there.
+        ready_ns
+            When weights are there that are on their way already, as times of the clock.
+        """
+        if not len(compute_ns):
+            return cls()
+        uploads, left = upload_ns.cumsum(), compute_ns[::-1].cumsum()[::-1]
+        moved = upload_ns > 0
+        return cls(
+            total_ns=int(left[0]),
+            upload_ns=int(uploads[-1]),
+            behind_ns=int((uploads + left)[moved].max(initial=0)),
+            ready_ns=0 if ready_ns is None else int(((ready_ns + left) * (ready_ns > 0)).max()),
+        )
+
+
+class LayerWork(NamedTuple):
     """What a layer's experts ask of each device, in ns.
 
     Attributes
     ----------
-    shared_ns
-        Shared experts, on the GPU before the routed ones.
-    gpu_ns, upload_ns
-        Shape (items,): computing on the GPU in order, and how long PCIe must be busy before each
-        may begin; 0: its weights are there.
-    ready_ns
-        Shape (items,): when weights are there that are on their way already, as times of the clock.
+    gpu
+        Routed experts on the GPU.
     gpu_reads_ns, cpu_reads_ns, later_reads_ns, ndp_ns
         Shape (dimms,): how long each DIMM is busy with reads of uploads, of the CPU, of the CPU's
-        deferred work, and with the work of its own unit.
-    cpu_ns, cpu_later_ns
-        On the CPU, due in this layer and deferred.
-    sync_ns
-        Handing activations to CPU and units, or back, one way.
+        deferred work, and with the work of its own unit; None: not at all.
+    on_ndp
+        Shape (dimms,): whether a unit has anything to do; None: where that takes time.
+    shared_ns
+        Shared experts, on the GPU before the routed ones.
+    on_cpu, cpu_ns, cpu_later_ns
+        Whether the CPU has anything to do, due in this layer and deferred.
+    to_host_ns, to_gpu_ns
+        Handing activations to CPU and units, and back.
     ndp_delay_ns
         What is added until the units' outputs are there.
     moves
@@ -66,30 +108,23 @@ class LayerWork:
         Whether uploads may begin before this layer does, as all experts are known to be needed.
     """
 
-    shared_ns: int
-    gpu_ns: Ints
-    upload_ns: Ints
-    ready_ns: Ints
-    gpu_reads_ns: Ints
-    cpu_reads_ns: Ints
-    later_reads_ns: Ints
-    ndp_ns: Ints
+    gpu: OnGpu = OnGpu()
+    gpu_reads_ns: Ints | None = None
+    cpu_reads_ns: Ints | None = None
+    later_reads_ns: Ints | None = None
+    ndp_ns: Ints | None = None
+    on_ndp: Flags | None = None
+    shared_ns: int = 0
+    on_cpu: bool = False
     cpu_ns: int = 0
     cpu_later_ns: int = 0
-    sync_ns: int = 0
+    to_host_ns: int = 0
+    to_gpu_ns: int = 0
     ndp_delay_ns: int = 0
     moves: Sequence[Transfer] = ()
     copies: Sequence[tuple[int, int]] = ()
     ahead: Sequence[tuple[int, int]] = ()
     uploads_early: bool = False
-
-
-@dataclass(frozen=True)
-class Done:
-    """When a layer's experts could begin, and when everything due had ended."""
-
-    routed_ns: int
-    end_ns: int
 
 
 @dataclass
@@ -146,72 +181,70 @@ class Clock:
         self.gpu_busy_ns += begin.attention_ns
         return routed, there
 
-    def run(self, routed: int, work: LayerWork) -> tuple[Done, dict[int, int]]:
-        """Run a layer's experts; return its times, and when the copies into its cache end."""
-        at = self.now_ns
-        gpu_free, go = routed + work.shared_ns, routed
+    def run(self, routed: int, work: LayerWork) -> dict[int, int]:
+        """Run a layer's experts; return when each copy into its cache ends, by expert."""
+        at, go = self.now_ns, routed
         for move in work.moves:
             go = max(go, self._transfer(move.link, at, move.duration_ns))
-        end = max(self._on_gpu(work, go, max(gpu_free, go)), self._on_dimms(work, go))
-        outside = go + work.sync_ns
-        due = end
-        if work.cpu_ns:
-            self._cpu_free = max(self._cpu_free, outside) + work.cpu_ns
-            due = max(due, self._cpu_free + work.sync_ns)
+        outside = go + work.to_host_ns
+        due = max(
+            self._on_gpu(work, go, max(routed + work.shared_ns, go)), self._on_dimms(work, go)
+        )
         gate = 0
-        if work.cpu_later_ns:
-            self._cpu_free = max(self._cpu_free, outside) + work.cpu_later_ns
-            gate = self._later_reads(work, outside, self._cpu_free + work.sync_ns)
-        self.cpu_busy_ns += work.cpu_ns + work.cpu_later_ns
+        if work.on_cpu:  # the CPU answers in its turn, if with nothing
+            self._cpu_free = max(self._cpu_free, outside) + work.cpu_ns
+            due = max(due, self._cpu_free + work.to_gpu_ns)
+            if work.cpu_later_ns or work.later_reads_ns is not None:
+                self._cpu_free += work.cpu_later_ns
+                gate = self._later_reads(work, outside, self._cpu_free + work.to_gpu_ns)
+            self.cpu_busy_ns += work.cpu_ns + work.cpu_later_ns
         self.now_ns, self._gate = max(due, self._gate), gate
-        copied = {
-            expert: self._transfer(PCIE, go, length)
-            for expert, length in work.copies
-        }
         self._waiting = (go, list(work.ahead))
-        return Done(go, self.now_ns), copied
+        return {expert: self._transfer(PCIE, go, length) for expert, length in work.copies}
 
     def _on_gpu(self, work: LayerWork, go: int, free: int) -> int:
         """Return when the GPU is done: its items in order, each once its weights are there."""
-        self.gpu_busy_ns += work.shared_ns
-        if not len(work.gpu_ns):
-            return free
-        uploads = work.upload_ns.cumsum()
-        total = int(uploads[-1])
-        # What is computed from each item on waits for that item's weights.
-        left = work.gpu_ns[::-1].cumsum()[::-1]
-        end = max(free + int(left[0]), int((work.ready_ns + left).max()))
-        if total:
+        gpu = work.gpu
+        self.gpu_busy_ns += work.shared_ns + gpu.total_ns
+        end = max(free + gpu.total_ns, gpu.ready_ns)
+        if gpu.upload_ns:
             ready = 0 if work.uploads_early else go
             start = max(self.pcie_free_ns, ready)
-            self._transfer(PCIE, ready, total)
-            moved = work.upload_ns > 0
-            end = max(end, start + int((uploads + left)[moved].max()))
-        self.gpu_busy_ns += int(left[0])
+            self._transfer(PCIE, ready, gpu.upload_ns)
+            end = max(end, start + gpu.behind_ns)
         return end
 
     def _on_dimms(self, work: LayerWork, go: int) -> int:
         """Return when all reads and the units' outputs are there; the units begin after reads."""
-        free = np.maximum(self._dimm_free, go) + work.gpu_reads_ns
-        end = int((free * (work.gpu_reads_ns > 0)).max(initial=0))
-        outside = go + work.sync_ns
-        if work.cpu_reads_ns.any() or work.ndp_ns.any():
-            free = np.maximum(free, outside) + work.cpu_reads_ns
-            end = max(end, int((free * (work.cpu_reads_ns > 0)).max(initial=0)))
-            free = free + work.ndp_ns
-            back = work.sync_ns + work.ndp_delay_ns
-            end = max(end, int(((free + back) * (work.ndp_ns > 0)).max(initial=0)))
+        uploads, reads, ndp = work.gpu_reads_ns, work.cpu_reads_ns, work.ndp_ns
+        end = 0
+        free = self._dimm_free
+        if uploads is not None:
+            free = np.maximum(free, go) + uploads
+            end = int((free * (uploads > 0)).max(initial=0))
+            self.dimm_busy_ns += uploads
+        if reads is not None or ndp is not None:
+            free = np.maximum(free, go + work.to_host_ns)
+        if reads is not None:
+            free = free + reads
+            end = max(end, int((free * (reads > 0)).max(initial=0)))
+            self.dimm_busy_ns += reads
+        if ndp is not None:
+            free = free + ndp
+            back = work.to_gpu_ns + work.ndp_delay_ns
+            there = ndp > 0 if work.on_ndp is None else work.on_ndp
+            end = max(end, int(((free + back) * there).max(initial=0)))
+            self.dimm_busy_ns += ndp
+            self.ndp_busy_ns += ndp
         self._dimm_free = free
-        self.dimm_busy_ns += work.gpu_reads_ns + work.cpu_reads_ns + work.ndp_ns
-        self.ndp_busy_ns += work.ndp_ns
         return end
 
     def _later_reads(self, work: LayerWork, outside: int, gate: int) -> int:
         asked = work.later_reads_ns
-        if asked.any():
+        if asked is not None:
             self._dimm_free = np.maximum(self._dimm_free, outside) + asked
             self.dimm_busy_ns += asked
-            gate = max(gate, int(self._dimm_free[asked > 0].max()))
+            gate = max(gate, int((self._dimm_free * (asked > 0)).max()))
         return gate
 
     def _uploaded_ahead(self, until: int) -> dict[int, int]:

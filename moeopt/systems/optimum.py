@@ -1,11 +1,11 @@
 """What a system's decisions would give at their optimum, on sampled layers and steps.
 
 By kind of decision. *Within a step* (device, slices): exact on the step's loads and the system's
-own state, which is the same with current information and by an oracle. *Stateful* (migrations, cache
-contents) and *once per run* (residents, layout): by an oracle a bound, the free residents and the
-free layout of each step with the system's slots; with the system's information the exact decision on
-its forecast, rolling on a state of its own; rolling with hindsight is achievable. *Forecast
-parameter*: the best value, never another assignment. *Quality* and *none*: undefined.
+own state, which is the same with current information and by an oracle. *Stateful* (migrations,
+cache contents) and *once per run* (residents, layout): by an oracle a bound, the free residents and
+the free layout of each step with the system's slots; with the system's information the exact
+decision on its forecast, rolling on a state of its own; rolling with hindsight is achievable.
+*Forecast parameter*: the best value, never another assignment. *Quality* and *none*: undefined.
 """
 
 from collections.abc import Collection, Sequence
@@ -139,7 +139,7 @@ def best_count_ns(state: State, cell: Cell) -> int:
         domain[order[:count]] = GPU
         work = work_of(state, cell.layer, cell.tokens, Assignment(idle(domain, cell.tokens)))
         clock = Clock(state.world.dimms)
-        clock.run(0, replace(work, shared_ns=shared))
+        clock.run(0, work._replace(shared_ns=shared))
         best = clock.now_ns if best is None else min(best, clock.now_ns)
     return best or 0
 
@@ -218,14 +218,14 @@ def optimum_of(system: System, run: Run) -> Optimum:
     cells, state = run.cells, run.state
     assert state is not None  # noqa: S101
     executed = [cell.experts_ns for cell in cells]
-    kinds = set(system.kinds.values())
-    if "slices" in system.kinds:
+    kinds = system.kinds
+    if any(one.problem == "balance" for one in system.decisions):
         exact = [slices_ns(state, cell) for cell in cells]
         return Optimum(executed, exact, exact, exact)
     if "forecast parameter" in kinds:
         best = [best_count_ns(state, cell) for cell in cells]
         return Optimum(executed, executed, best, best)
-    if kinds <= {"none", "quality"} or "quality" in kinds or "none" in kinds:
+    if kinds & {"none", "quality"}:
         return Optimum(executed)
     free = [
         layout_bound_ns(state.world, cell.tokens, _slots(system, cell), system.needs)
@@ -236,16 +236,19 @@ def optimum_of(system: System, run: Run) -> Optimum:
     exact = [schedule_ns(cell_state(state, cell), cell, system.needs) for cell in cells]
     if "stateful" not in kinds:
         return Optimum(executed, exact, free, exact)
-    layers = sorted({cell.layer for cell in cells})
-    runs = [rolling(system, state, [c for c in cells if c.layer == layer]) for layer in layers]
-    place = {layer: iter(zip(r.forecast_ns, r.hindsight_ns, strict=True)) for layer, r in zip(layers, runs, strict=True)}
-    pairs = [next(place[cell.layer]) for cell in cells]
-    return Optimum(executed, [f for f, _ in pairs], free, [h for _, h in pairs])
+    same, achievable = {}, {}
+    for layer in {cell.layer for cell in cells}:
+        steps = [cell for cell in cells if cell.layer == layer]
+        found = rolling(system, state, steps)
+        for cell, known, best in zip(steps, found.forecast_ns, found.hindsight_ns, strict=True):
+            same[cell.step, layer], achievable[cell.step, layer] = known, best
+    at = [(cell.step, cell.layer) for cell in cells]
+    return Optimum(executed, [same[one] for one in at], free, [achievable[one] for one in at])
 
 
 def _slots(system: System, cell: Cell) -> int:
     """Return how many experts of a cell's layer may lie on the GPU: its own, and two prefetches."""
-    return int(cell.resident.sum()) + 2 * ("stateful" in system.kinds.values())
+    return int(cell.resident.sum()) + 2 * ("stateful" in system.kinds)
 
 
 def _units(units: Units) -> bool:

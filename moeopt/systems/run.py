@@ -123,7 +123,7 @@ def execute(
                 dimm = state.dimm[layer].copy()
                 kept.append(Cell(step, layer, tokens, resident, dimm, average, 0))
             work = system.work(state, layer, tokens, made)
-            done, copied = clock.run(routed, replace(work, moves=moves, shared_ns=shared))
+            copied = clock.run(routed, work._replace(moves=moves, shared_ns=shared))
             system.copied(state, layer, copied)
             layer_ns[step, layer] = clock.now_ns - at
             experts_ns[step, layer] = clock.now_ns - routed
@@ -158,7 +158,7 @@ def _busy(clock: Clock, total_ns: int, world: World) -> dict[str, float]:
 
 def _prompts(system: System, state: State) -> int:
     """Return what the prompts of a batch take: some chunks are executed, all are counted."""
-    world, readers = state.world, state.readers
+    world = state.world
     total = world.batch * world.prompt
     chunk = min(total, LARGEST_CHUNK if system.mechanisms.whole_prompts else world.ubatch)
     count, rest = divmod(total, chunk)
@@ -187,6 +187,6 @@ def _chunk(system: System, state: State, first: int, tokens: int) -> int:
         made = system.prompt(state, layer, counts[layer])
         work = system.work(state, layer, counts[layer], made)
         early = system.mechanisms.uploads_early
-        work = replace(work, shared_ns=shared, uploads_early=early, copies=(), ahead=())
+        work = work._replace(shared_ns=shared, uploads_early=early, copies=(), ahead=())
         clock.run(routed, work)
     return clock.now_ns

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.traces.predictor import ALPHA
 
-from .clock import LayerWork
-from .cost_table import CostTable
+from .clock import LayerWork, OnGpu
+from .cost_table import UNAVAILABLE_NS, CostTable
 from .migrations import Transfer
 from .readers import Readers
 from .work import CPU, GPU, NDP, NOWHERE, Flags, Integers, Offer
@@ -20,9 +20,7 @@ from .world import World
 Unit = Literal["gpu", "cpu", "ndp", "cxl"]
 """What a machine may have: a CPU that computes experts, units beside DIMMs, or a CXL box."""
 
-Kind = Literal[
-    "within a step", "once per run", "stateful", "forecast parameter", "quality", "none"
-]
+Kind = Literal["within a step", "once per run", "stateful", "forecast parameter", "quality", "none"]
 """How a decision's optimum is defined: see `moeopt.systems.optimum`."""
 
 
@@ -114,7 +112,12 @@ class State:
 
     @classmethod
     def of(
-        cls, world: World, readers: Readers, *, resident: Flags | None = None, dimm: Integers | None = None
+        cls,
+        world: World,
+        readers: Readers,
+        *,
+        resident: Flags | None = None,
+        dimm: Integers | None = None,
     ) -> "State":
         """Return the state before the first step; by default nothing is resident, all striped."""
         shape = (world.layers, world.experts)
@@ -169,6 +172,26 @@ class State:
         )
 
 
+@dataclass(frozen=True)
+class Decision:
+    """A decision of a system.
+
+    Attributes
+    ----------
+    name
+        What is decided.
+    problem, heuristic
+        The problem that it is, and the heuristic that the system makes it by.
+    kind
+        How its optimum is defined.
+    """
+
+    name: str
+    problem: str
+    heuristic: str
+    kind: Kind
+
+
 class System:
     """A published system. Each is a small module; methods say what its paper decides, and how.
 
@@ -181,17 +204,19 @@ class System:
     mechanisms
         What it does besides deciding.
     decisions
-        Decision -> problem and heuristic that it is made by.
-    kinds
-        Decision -> how its optimum is defined.
+        What it decides, by which heuristic.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     needs: ClassVar[frozenset[Unit]]
     mechanisms: ClassVar[Mechanisms] = Mechanisms()
-    decisions: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    kinds: ClassVar[Mapping[str, Kind]] = {}
+    decisions: ClassVar[tuple[Decision, ...]] = ()
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of its decisions."""
+        return frozenset(one.kind for one in self.decisions)
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Decide what is decided once: residents, layout, widths; all from past loads."""
@@ -212,6 +237,10 @@ class System:
     def after_prompts(self, state: State) -> int:
         """Decide what prompts tell; return how long PCIe is busy with what is moved for it."""
         return 0
+
+    def notes(self, world: World) -> Sequence[str]:
+        """Return what is assumed or left out on a machine, in words."""
+        return ()
 
     def copied(self, state: State, layer: int, ends_ns: Mapping[int, int]) -> None:
         """Take note of when copies into a layer's cache end, expert by expert."""
@@ -261,37 +290,46 @@ def work_of(state: State, layer: int, tokens: Integers, made: Assignment) -> Lay
     upload = np.where(there[on_gpu], 0, np.maximum(table.fetch_ns[width[on_gpu]], read[on_gpu]))
     order = np.lexsort((-tokens[on_gpu], np.maximum(ready[on_gpu], 0), upload > 0))
     on_gpu, upload = on_gpu[order], upload[order]
-    gpu_ns = table.path_ns["gpu_hit"][width[on_gpu], tokens[on_gpu]]
+    gpu_ns = check_there(table, "gpu_hit", table.path_ns["gpu_hit"][width[on_gpu], tokens[on_gpu]])
     cpu = "cpu_striped", "cpu_localized"
 
-    def on_cpu(counts: Integers) -> tuple[int, Integers]:
+    def on_cpu(counts: Integers) -> tuple[int, Integers | None]:
         rows = np.flatnonzero((made.domain == CPU) & (counts > 0))
         if not len(rows):
-            return 0, np.zeros(world.dimms, dtype=np.int64)
+            return 0, None
         striped_ns, localized_ns = (table.path_ns[path][width[rows], counts[rows]] for path in cpu)
-        cost = np.where(striped[rows], striped_ns, localized_ns)
+        cost = check_there(table, cpu[0], np.where(striped[rows], striped_ns, localized_ns))
         return int(cost.sum()), at_dimms(dimm[rows], read[rows], world.dimms)
 
     late = made.late_tokens
     cpu_ns, cpu_reads = on_cpu(tokens if late is None else tokens - late)
-    later_ns, later_reads = on_cpu(np.zeros_like(tokens) if late is None else late)
+    later_ns, later_reads = (0, None) if late is None else on_cpu(late)
     ndp = np.flatnonzero(made.domain == NDP)
-    moved = on_gpu[upload > 0]
+    moved = upload > 0
+    check_there(table, "localized", upload)
+    ndp_ns = check_there(table, "ndp", table.path_ns["ndp"][width[ndp], tokens[ndp]])
+    uploads_ns = at_dimms(dimm[on_gpu[moved]], read[on_gpu[moved]], world.dimms)
     return LayerWork(
-        shared_ns=0,
-        gpu_ns=gpu_ns,
-        upload_ns=upload,
-        ready_ns=np.maximum(ready[on_gpu], 0),
-        gpu_reads_ns=at_dimms(dimm[moved], read[moved], world.dimms),
+        gpu=OnGpu.of(gpu_ns, upload, np.maximum(ready[on_gpu], 0)),
+        gpu_reads_ns=uploads_ns if moved.any() else None,
         cpu_reads_ns=cpu_reads,
         later_reads_ns=later_reads,
-        ndp_ns=at_dimms(dimm[ndp], table.path_ns["ndp"][width[ndp], tokens[ndp]], world.dimms),
+        ndp_ns=at_dimms(dimm[ndp], ndp_ns, world.dimms) if len(ndp) else None,
+        on_cpu=bool(cpu_ns or later_ns),
         cpu_ns=cpu_ns,
         cpu_later_ns=later_ns,
-        sync_ns=world.sync_ns,
+        to_host_ns=world.sync_ns,
+        to_gpu_ns=world.sync_ns,
         copies=[(expert, int(table.fetch_ns[width[expert]])) for expert in made.copies],
         ahead=[(expert, int(table.fetch_ns[0])) for expert in made.ahead],
     )
+
+
+def check_there(table: CostTable, path: str, costs: Integers) -> Integers:
+    """Return costs of a path, or raise InputError if the machine has no such path."""
+    if len(costs) and int(costs.max()) >= UNAVAILABLE_NS:
+        table.require(path)
+    return costs
 
 
 def at_dimms(dimm: Integers, length_ns: Integers, dimms: int) -> Integers:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Mechanisms, State, System, idle
+from moeopt.systems.system import Assignment, Decision, Mechanisms, State, System, idle
 from moeopt.systems.work import CPU, GPU, Integers
 from moeopt.systems.world import World
 
@@ -20,8 +20,10 @@ class Collaborative(System):
     paper = "CPU-GPU collaborative"
     needs = frozenset(("gpu", "cpu"))
     mechanisms = Mechanisms(most_batch=1)
-    decisions = {"ways": ("cache", "uniform-ways"), "contents": ("cache", "LRU")}
-    kinds = {"ways": "once per run", "contents": "stateful"}
+    decisions = (
+        Decision("ways", "cache", "uniform-ways", "once per run"),
+        Decision("contents", "cache", "LRU", "stateful"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Give twice top-k ways to the first layers, as far as the memory goes (III-B)."""

@@ -5,9 +5,17 @@ import numpy as np
 from moeopt.systems.policies import monde
 from moeopt.systems.published.monde import in_turn
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, State, System, expected, hottest_of_each, idle
-from moeopt.systems.work import GPU, NDP, Integers
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
 from moeopt.systems.widths import prefix_widths
+from moeopt.systems.work import GPU, NDP, Integers
 from moeopt.systems.world import World
 
 
@@ -21,8 +29,10 @@ class CxlNdp(System):
     name = "cxl-ndp"
     paper = "context-aware CXL-NDP"
     needs = frozenset(("gpu", "cxl"))
-    decisions = {"residents": ("placement", "importance"), "widths": ("bitwidth", "prefix-split")}
-    kinds = {"residents": "once per run", "widths": "quality"}
+    decisions = (
+        Decision("residents", "placement", "importance", "once per run"),
+        Decision("widths", "bitwidth", "prefix-split", "quality"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Start with the profile's hottest experts on the GPU."""

@@ -1,13 +1,19 @@
 """Edge GPU-NDP: every expert cut over all units, the GPU takes what balances them."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from moeopt.systems.clock import LayerWork
+from moeopt.systems.clock import LayerWork, OnGpu
 from moeopt.systems.readers import Readers
 from moeopt.systems.slices import balanced_slices
-from moeopt.systems.system import Assignment, State, System, expected, hottest_of_each, idle
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
 from moeopt.systems.work import NDP, Integers
 from moeopt.systems.world import World
 
@@ -23,8 +29,10 @@ class EdgeGpuNdp(System):
     name = "edge-gpu-ndp"
     paper = "edge GPU-NDP"
     needs = frozenset(("gpu", "ndp"))
-    decisions = {"residents": ("placement", "uniform-x"), "slices": ("balance", "framework")}
-    kinds = {"residents": "once per run", "slices": "within a step"}
+    decisions = (
+        Decision("residents", "placement", "uniform-x", "once per run"),
+        Decision("slices", "balance", "framework", "within a step"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Start with nothing on the GPU; without prompts, with the profile's most frequent."""
@@ -46,16 +54,11 @@ class EdgeGpuNdp(System):
 
     def work(self, state: State, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
         """Return the work of the slices that the equations give each device."""
-        world = state.world
-        nothing = np.zeros(world.dimms, dtype=np.int64)
-        items = np.zeros(0, dtype=np.int64)
-        work = LayerWork(0, items, items, items, nothing, nothing, nothing, nothing)
         found = balanced_slices(state, layer, tokens)
-        return replace(
-            work,
-            gpu_ns=found.gpu_ns,
-            upload_ns=found.upload_ns,
-            ready_ns=np.zeros_like(found.gpu_ns),
+        return LayerWork(
+            gpu=OnGpu.of(found.gpu_ns, found.upload_ns),
             ndp_ns=found.ndp_ns,
+            to_host_ns=state.world.sync_ns,
+            to_gpu_ns=state.world.sync_ns,
             ndp_delay_ns=found.delay_ns,
         )

@@ -4,7 +4,15 @@ import numpy as np
 
 from moeopt.systems.policies import ktransformers
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, State, System, expected, hottest_of_each, idle
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
 from moeopt.systems.work import Integers
 from moeopt.systems.world import World
 
@@ -19,11 +27,10 @@ class EnhancedKTransformers(System):
     name = "enhanced-ktransformers"
     paper = "TriMoE 5.1.2"
     needs = frozenset(("gpu", "cpu"))
-    decisions = {
-        "residents": ("placement", "frequency"),
-        "loading": ("tri_domain", "ktransformers"),
-    }
-    kinds = {"residents": "once per run", "loading": "within a step"}
+    decisions = (
+        Decision("residents", "placement", "frequency", "once per run"),
+        Decision("loading", "tri_domain", "ktransformers", "within a step"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Keep the most popular experts of each layer on the GPU."""

@@ -6,7 +6,16 @@ import numpy as np
 
 from moeopt.systems.policies import fiddler, fiddler_as_coded
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Mechanisms, State, System, expected, hottest, idle
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    Mechanisms,
+    State,
+    System,
+    expected,
+    hottest,
+    idle,
+)
 from moeopt.systems.work import Integers, Offer
 from moeopt.systems.world import World
 
@@ -21,8 +30,10 @@ class Fiddler(System):
     paper = "Fiddler; KTransformers 2.3"
     needs = frozenset(("gpu", "cpu"))
     mechanisms = LAUNCHES
-    decisions = {"residents": ("placement", "frequency"), "split": ("tri_domain", "fiddler")}
-    kinds = {"residents": "once per run", "split": "within a step"}
+    decisions = (
+        Decision("residents", "placement", "frequency", "once per run"),
+        Decision("split", "tri_domain", "fiddler", "within a step"),
+    )
     rule: Callable[[Offer], Integers] = staticmethod(fiddler)
 
     def prepare(self, world: World, seen: Readers) -> State:
@@ -41,10 +52,10 @@ class FiddlerAsCoded(Fiddler):
     """
 
     name = "fiddler-as-coded"
-    decisions = {
-        "residents": ("placement", "frequency"),
-        "split": ("tri_domain", "fiddler-as-coded"),
-    }
+    decisions = (
+        Decision("residents", "placement", "frequency", "once per run"),
+        Decision("split", "tri_domain", "fiddler-as-coded", "within a step"),
+    )
 
     def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
         """Search up to 8 experts, else let each run on its own cheaper host."""

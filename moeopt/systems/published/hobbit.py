@@ -3,7 +3,15 @@
 import numpy as np
 
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, State, System, expected, hottest_of_each, idle
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
 from moeopt.systems.work import GPU, Integers
 from moeopt.systems.world import World
 
@@ -21,8 +29,10 @@ class Hobbit(System):
     name = "hobbit"
     paper = "HOBBIT; context-aware CXL-NDP 5.1"
     needs = frozenset(("gpu",))
-    decisions = {"residents": ("placement", "frequency"), "widths": ("bitwidth", "uniform")}
-    kinds = {"residents": "once per run", "widths": "quality"}
+    decisions = (
+        Decision("residents", "placement", "frequency", "once per run"),
+        Decision("widths", "bitwidth", "uniform", "quality"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Keep the most popular experts of each layer on the GPU, at the model's own width."""

@@ -3,7 +3,15 @@
 from moeopt.systems.policies import hybrimoe
 from moeopt.systems.published.enhanced_ktransformers import next_hot
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, State, System, expected, hottest_of_each, idle
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
 from moeopt.systems.work import Integers
 from moeopt.systems.world import World
 
@@ -17,8 +25,10 @@ class HybriMoE(System):
     name = "hybrimoe"
     paper = "HybriMoE"
     needs = frozenset(("gpu", "cpu"))
-    decisions = {"residents": ("placement", "frequency"), "schedule": ("tri_domain", "hybrimoe")}
-    kinds = {"residents": "once per run", "schedule": "within a step"}
+    decisions = (
+        Decision("residents", "placement", "frequency", "once per run"),
+        Decision("schedule", "tri_domain", "hybrimoe", "within a step"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Keep the most popular experts of each layer on the GPU."""

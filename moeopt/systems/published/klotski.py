@@ -4,8 +4,16 @@ import numpy as np
 
 from moeopt.systems.published.enhanced_ktransformers import next_hot
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Mechanisms, State, System, expected, hottest_of_each
-from moeopt.systems.system import idle
+from moeopt.systems.system import (
+    Assignment,
+    Decision,
+    Mechanisms,
+    State,
+    System,
+    expected,
+    hottest_of_each,
+    idle,
+)
 from moeopt.systems.work import GPU, Integers
 from moeopt.systems.world import World
 
@@ -21,8 +29,10 @@ class Klotski(System):
     paper = "Klotski; TriMoE 5.1.2"
     needs = frozenset(("gpu",))
     mechanisms = Mechanisms(whole_prompts=True, uploads_early=True)
-    decisions = {"residents": ("placement", "frequency"), "order": ("tri_domain", "klotski")}
-    kinds = {"residents": "once per run", "order": "none"}
+    decisions = (
+        Decision("residents", "placement", "frequency", "once per run"),
+        Decision("order", "tri_domain", "klotski", "none"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Keep the most popular experts of each layer on the GPU."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.systems.deferring import deferred_counts, late_tokens
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, State, System, expected, hottest, idle
+from moeopt.systems.system import Assignment, Decision, State, System, expected, hottest, idle
 from moeopt.systems.work import CPU, GPU, Integers
 from moeopt.systems.world import World
 
@@ -21,11 +21,10 @@ class KTransformers(System):
     name = "ktransformers"
     paper = "KTransformers"
     needs = frozenset(("gpu", "cpu"))
-    decisions = {
-        "residents": ("placement", "frequency"),
-        "deferral": ("deferral", "saturate"),
-    }
-    kinds = {"residents": "none", "deferral": "quality"}
+    decisions = (
+        Decision("residents", "placement", "frequency", "none"),
+        Decision("deferral", "deferral", "saturate", "quality"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Put the popular experts on the GPU where the model has no shared ones."""

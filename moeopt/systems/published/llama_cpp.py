@@ -3,7 +3,7 @@
 import numpy as np
 
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Mechanisms, State, System, idle
+from moeopt.systems.system import Assignment, Decision, Mechanisms, State, System, idle
 from moeopt.systems.work import CPU, GPU, Integers
 from moeopt.systems.world import World
 
@@ -23,8 +23,7 @@ class LlamaCpp(System):
     mechanisms = Mechanisms(launches_per_layer=49, launch_us=5.0)
     """3,000 launches a token of DeepSeek-V3, of 61 layers, 5 us each (KTransformers 2.3)."""
 
-    decisions = {"residents": ("placement", "whole layers")}
-    kinds = {"residents": "once per run"}
+    decisions = (Decision("residents", "placement", "whole layers", "none"),)
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Put the experts of as many of the last layers on the GPU as fit."""

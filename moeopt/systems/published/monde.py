@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.systems.policies import monde
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, State, System, expected, idle
+from moeopt.systems.system import Assignment, Decision, State, System, expected, idle
 from moeopt.systems.work import GPU, NDP, Integers
 from moeopt.systems.world import World
 
@@ -19,8 +19,7 @@ class MoNDE(System):
     name = "monde"
     paper = "MoNDE; TriMoE 5.1.2"
     needs = frozenset(("gpu", "ndp"))
-    decisions = {"hot experts": ("tri_domain", "monde")}
-    kinds = {"hot experts": "forecast parameter"}
+    decisions = (Decision("hot experts", "tri_domain", "monde", "forecast parameter"),)
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Localize every expert, on the DIMMs in turn by falling popularity."""

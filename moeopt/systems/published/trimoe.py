@@ -1,14 +1,12 @@
 """TriMoE: GPU, AMX CPU and NDP DIMMs; cold experts localized, migrations before each layer."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from moeopt.problems.relayout.heuristics import benefit_greedy
 from moeopt.problems.relayout.instance import Instance, Migration
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.systems.clock import LayerWork
 from moeopt.systems.layouts import tuned_layout
 from moeopt.systems.migrations import DIMM_LINK, PCIE, Transfer
 from moeopt.systems.policies import trimoe
@@ -16,6 +14,7 @@ from moeopt.systems.readers import Readers
 from moeopt.systems.relayouts import relayout_instance
 from moeopt.systems.system import (
     Assignment,
+    Decision,
     Mechanisms,
     State,
     System,
@@ -39,12 +38,11 @@ class TriMoE(System):
     paper = "TriMoE"
     needs = frozenset(("gpu", "cpu", "ndp"))
     mechanisms = Mechanisms(whole_prompts=True, uploads_early=True)
-    decisions = {
-        "layout": ("layout", "trimoe-layout-tuned"),
-        "migrations": ("relayout", "benefit-makespan"),
-        "schedule": ("tri_domain", "trimoe"),
-    }
-    kinds = {"layout": "once per run", "migrations": "stateful", "schedule": "within a step"}
+    decisions = (
+        Decision("layout", "layout", "trimoe-layout-tuned", "once per run"),
+        Decision("migrations", "relayout", "benefit-makespan", "stateful"),
+        Decision("schedule", "tri_domain", "trimoe", "within a step"),
+    )
 
     def prepare(self, world: World, seen: Readers) -> State:
         """Lay out offline: the hottest in HBM, and the cut that is best on the profile (4.3)."""
@@ -66,9 +64,19 @@ class TriMoE(System):
         chosen = benefit_greedy(instance, benefit_reading="makespan").migrations
         return [move for one in chosen for move in self._made(state, layer, one, instance)]
 
-    def _made(
-        self, state: State, layer: int, one: Migration, instance: Instance
-    ) -> list[Transfer]:
+    def notes(self, world: World) -> Sequence[str]:
+        """Say what cannot migrate here."""
+        found = []
+        window = window_ns(world)
+        if "dimm_link" in world.table.missing:
+            found.append("no DIMM-Link: experts do not migrate between DIMMs")
+        elif int(world.table.move_ns[0]) > window:
+            found.append(f"no move fits its window of {window / 1e3:.0f} us")
+        if int(world.table.fetch_ns[0]) > window:
+            found.append("no prefetch fits its window")
+        return found
+
+    def _made(self, state: State, layer: int, one: Migration, instance: Instance) -> list[Transfer]:
         """Change the layout; return what keeps which link busy."""
         if one.kind == "prefetch":
             # There for this step alone: the state's own residents stay as they are.
@@ -87,13 +95,6 @@ class TriMoE(System):
     def prompt(self, state: State, layer: int, tokens: Integers) -> Assignment:
         """Run prompts wholly on the GPU (4.1)."""
         return Assignment(idle(np.full_like(tokens, GPU), tokens))
-
-    def work(
-        self, state: State, layer: int, tokens: Integers, made: Assignment
-    ) -> LayerWork:
-        """Return the devices' work; what was prefetched is there once its transfer has ended."""
-        found = super().work(state, layer, tokens, made)
-        return replace(found, ready_ns=np.zeros_like(found.ready_ns))
 
 
 def window_ns(world: World) -> int:
