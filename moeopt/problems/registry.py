@@ -17,6 +17,7 @@ from moeopt.problems import (
     replication,
     split,
     tri_domain,
+    threads,
 )
 
 AnyProblem = Problem[Any, Any]
@@ -34,6 +35,7 @@ PROBLEMS: dict[str, AnyProblem] = {
     "joint": joint.PROBLEM,
     "replication": replication.PROBLEM,
     "split": split.PROBLEM,
+    "threads": threads.PROBLEM,
 }
 """Problem name -> problem. A new problem is one line here, and its import."""
 
