@@ -1,4 +1,4 @@
-"""Which experts stay in GPU memory: a knapsack with a least number of items."""
+"""Which grain cuts each expert, and which CPU thread runs each part (KTransformers 3.2)."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,19 +24,27 @@ class ThreadsProblem(Problem["Instance", "Solution"]):
     """Problem `threads`."""
 
     name = "threads"
-    title = "Which experts stay in GPU memory"
-    paper = "textbook"
-    published = "densest-first"
+    title = "Which thread runs which part of an expert"
+    paper = "KTransformers"
+    published = "dynamic"
     heuristics = (
-        Heuristic("densest-first", ".heuristics:densest_first", "none", "sizes and miss costs"),
+        Heuristic("static", ".heuristics:static", "none"),
+        Heuristic("static-all-threads", ".heuristics:static_all_threads", "none"),
+        Heuristic("dynamic", ".heuristics:dynamic", "current loads"),
+        Heuristic("dynamic-round-robin", ".heuristics:dynamic_round_robin", "current loads"),
+        Heuristic("lpt", ".heuristics:lpt", "current loads"),
     )
-    exact = (ExactMethod("dp", ".dynamic_program"),)
-    restrictions: ClassVar = {"min_kept": 0}
+    machine_parts = ("cpu",)
+    from_counts = True
+    exact = (ExactMethod("fill", ".fill", then="cp-sat"),)
     absent: ClassVar = {
-        "holdout": "the data are sizes and costs; nothing comes later",
-        "robust": "there are no loads to forecast",
-        "lanes": "kept experts are no schedule",
-        "execute": "the objective is a sum over experts; nothing runs",
+        "restrictions": "any thread may run any part; nothing restricts it",
+        "holdout": "parts are shared out anew for the loads of every step",
+        "robust": "parts are shared out when the loads are known",
+    }
+    unpriced: ClassVar = {
+        "TH-C1": "it says what is decided",
+        "TH-C2": "without it nothing would run",
     }
 
 

@@ -91,9 +91,11 @@ MAX_CANDIDATES = 3**11
 
 
 def count(instance: Instance) -> int:
-    """Return how many candidates `candidates` yields."""
+    """Return how many candidates `candidates` yields; of too many, that they are too many."""
     number = 1
     for expert in instance.experts:
+        if number > MAX_CANDIDATES:
+            break
         number *= sum(
             instance.threads**parts
             for parts, part_ns in zip(instance.grains, expert.part_ns, strict=True)
