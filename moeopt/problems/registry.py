@@ -16,8 +16,8 @@ from moeopt.problems import (
     relayout,
     replication,
     split,
-    tri_domain,
     threads,
+    tri_domain,
 )
 
 AnyProblem = Problem[Any, Any]

@@ -4,7 +4,6 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.threads": ("HEURISTICS",),
         "moeopt.problems.threads.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.threads.bounds": (
             "MOST_TOGETHER",
@@ -22,7 +21,7 @@ __getattr__, __dir__ = lazily(
             "violations",
         ),
         "moeopt.problems.threads.fill": ("filled", "items_of", "solve"),
-        "moeopt.problems.threads.generate": ("Options", "assume as assume", "parts_of"),
+        "moeopt.problems.threads.generate": ("assume as assume",),
         "moeopt.problems.threads.heuristics": (
             "dynamic",
             "dynamic_round_robin",
@@ -30,7 +29,7 @@ __getattr__, __dir__ = lazily(
             "static",
             "static_all_threads",
         ),
-        "moeopt.problems.threads.instance": ("Expert", "Instance", "Solution"),
-        "moeopt.problems.threads.view": ("changes", "differences", "facts", "lanes"),
+        "moeopt.problems.threads.instance": ("Instance", "Solution"),
+        "moeopt.problems.threads.view": ("facts", "lanes"),
     }
 )

@@ -4,6 +4,7 @@ One method per constraint ID (`formulations/threads/spec.md`).
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
@@ -78,7 +79,7 @@ class Model(Formulation):
             key=lambda row: max(self.instance.grains[k] for k in self.choices[row]),
         )
         on = [LinearExpr.sum([of[t] for of in self.counts[row].values()]) for t in self.threads]
-        for more, fewer in zip(on, on[1:], strict=False):
+        for more, fewer in pairwise(on):
             self.model.add(more >= fewer)
 
     def th_c3_threads_are_serial(self) -> None:
@@ -108,7 +109,7 @@ class Model(Formulation):
 
         An expert without a grain, TH-C1 being left out, has one that does not exist.
         """
-        grains, rows = [], []
+        grains, rows = list[int](), list[tuple[int, ...]]()
         for row, use in enumerate(self.use):
             place = first_of(use.values(), value)
             if place is None:

@@ -29,9 +29,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     for row, expert in enumerate(instance.experts):
         part_ns = expert.part_ns[solution.grain[row]] or 0
         for thread, parts in sorted(Counter(solution.thread[row]).items()):
-            loaded = engine.add(
-                names[thread], expert.load_ns, kind="load", number=expert.expert
-            )
+            loaded = engine.add(names[thread], expert.load_ns, kind="load", number=expert.expert)
             for _ in range(parts):
                 pulled = engine.add(
                     names[thread], instance.pull_ns, after=[loaded], kind="pull",

@@ -10,10 +10,11 @@ Proof. A filled schedule is a solution, judged by the checker; `bounds.lower_bou
 Where the two meet, the solution is optimal. Else they are the bracket for the method that goes on.
 """
 
-import random
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from moeopt.core.clock import spend
 from moeopt.core.search import Search
@@ -88,12 +89,13 @@ def solve(instance: Instance, search: Search) -> None:
 
 def _draw_orders(instance: Instance, search: Search, items: list[Item], bound: int) -> None:
     """Fill by orders that are drawn anew, for targets below the best makespan."""
-    rng = random.Random(search.seed)
+    rng = np.random.default_rng(search.seed)
     grid, stale = objective_grid(instance), 0
+    works = np.array([item.whole_ns for item in items], dtype=np.float64)
     while stale < PATIENCE and not search.closed and not search.stopped:
-        blur = rng.random() * BLUR
-        keys = {item.row: -item.whole_ns * (1 + blur * rng.random()) for item in items}
-        order = sorted(items, key=lambda item: keys[item.row])
+        factors = 1 + rng.random() * BLUR * rng.random(len(items))
+        keys = works * factors
+        order = [items[place] for place in np.argsort(-keys, kind="stable").tolist()]
         best = _best(search)
         # Near the best makespan most of the time; now and then at once a large step.
         target = max(bound, best - grid - int((best - bound) * rng.random() ** 4))

@@ -1,12 +1,12 @@
 """threads instances: one fused batch of a layer's experts on one node's CPU.
 
-A part is a block of columns of an expert's matrices. Computing an expert at grain g takes the longer
-of two times on one thread, divided by g: its operations, with rows rounded up to the kernel's tile,
-at a core's share of the node's rate; and its bytes at a thread's share of the node's bandwidth.
+A part is a block of columns of an expert's matrices. A grain divides the longer of two times that a
+thread takes for the whole expert: of its operations, with rows rounded up to the kernel's tile, at
+a core's share of the node's rate; and of its bytes, at a thread's share of the node's bandwidth.
 
-On several nodes each holds its share of every expert, and an instance is one of them. A layer is the
-sum of its two batches, "gate-up" and "down". How far the constants can be trusted, in the words P
-(predicted from stated numbers) and A (an assumption):
+On several nodes each holds its share of every expert, and an instance is one of them. A layer is
+the sum of its two batches, "gate-up" and "down". How far the constants can be trusted, in the words
+P (predicted from stated numbers) and A (an assumption):
 
 - P: operations and bytes over the machine's rates.
 - A: `input_gb_s`, the rate at which a thread loads an expert's input, 20 or 60 GB/s; `pull_ns`, an

@@ -72,7 +72,7 @@ def lpt(instance: Instance) -> Solution:
     coarser one that it has, or the next finer one. Graham's rule knows no loads; here a thread
     that has the expert's input already ends earlier by that.
     """
-    found = []
+    found = list[tuple[int, int, Solution]]()
     for parts in sorted(set(instance.grains)):
         grains = [_nearest(instance, row, parts) for row in range(len(instance.experts))]
         solution = longest_first(instance, grains)
@@ -146,9 +146,7 @@ def _nearest(instance: Instance, row: int, parts: int) -> int:
     return next(k for k in fewer if instance.grains[k] == most)
 
 
-def _solution(
-    instance: Instance, grains: Iterable[int], rows: Iterable[Iterable[int]]
-) -> Solution:
+def _solution(instance: Instance, grains: Iterable[int], rows: Iterable[Iterable[int]]) -> Solution:
     # Valid by construction; validation of 16,000 parts takes longer than the rule.
     return Solution.model_construct(
         problem="threads",

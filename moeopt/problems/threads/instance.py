@@ -39,9 +39,7 @@ class Expert(Data):
 
     expert: Count
     load_ns: Nanoseconds
-    part_ns: Annotated[
-        tuple[Nanoseconds | None, ...], Field(min_length=1, max_length=MAX_GRAINS)
-    ]
+    part_ns: Annotated[tuple[Nanoseconds | None, ...], Field(min_length=1, max_length=MAX_GRAINS)]
 
 
 class Instance(InstanceEnvelope):
@@ -72,9 +70,7 @@ class Instance(InstanceEnvelope):
     <threads instance 'small': 2 experts, 3 grains, 4 threads; minimises makespan_ns>
     """
 
-    TABLES: ClassVar = (
-        Table("experts", "part_ns", "(experts, grains)", "expert", {"load_ns": 0}),
-    )
+    TABLES: ClassVar = (Table("experts", "part_ns", "(experts, grains)", "expert", {"load_ns": 0}),)
     SUMS: ClassVar = (Sum("experts", "all parts, each with a load of its own", "horizon_ns"),)
     ABSENT: ClassVar = {"pull_ns": 0}
 
@@ -92,7 +88,7 @@ class Instance(InstanceEnvelope):
     def _parts_are_of_the_grains(self) -> Self:
         due = len(self.grains)
         for row, expert in enumerate(self.experts):
-            at = ["experts", row, "part_ns"]
+            at: list[str | int] = ["experts", row, "part_ns"]
             if len(expert.part_ns) != due:
                 have = len(expert.part_ns)
                 raise field_error(at, f"must have {due} entries, one for each grain, not {have}")

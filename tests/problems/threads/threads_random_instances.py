@@ -28,7 +28,7 @@ def random_instance(seed: int, kind: str = "mixed") -> Instance:
     """Return a random instance with a few thousand candidates at most."""
     rng = random.Random(f"threads {kind} {seed}")
     threads, grains, count = rng.choice(SHAPES)
-    threads = {"one thread": 1, "more threads than parts": 5}.get(kind, threads)
+    threads = {"one thread": 1, "more threads than parts": 4}.get(kind, threads)
     count = min(count, 2) if kind == "more threads than parts" else count
     scale = {"huge numbers": 2**36}.get(kind, rng.choice([1, 1, 1000, 997]))
     zero = 0.4 if kind == "zero times" else 0.05
