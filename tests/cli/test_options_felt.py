@@ -214,7 +214,7 @@ INSTANCE_ROWS = {
     ),
     "threads": (
         "--batch 4; --layer 1; trace: --batching streams; trace: --step 2; --matrices down;"
-        " --grains 1,2; --threads 20; --pull-ns 7; --input-gb-s 60; --tile-rows 64"
+        " --grains 1,2; --threads 20; --pull-ns 7; --input-gb-s 60; --tile-rows 4096"
     ),
 }
 """Problem -> a change for each of its own options, with the base before it, if another."""
@@ -255,13 +255,7 @@ TABLE: dict[str, dict[str, Row]] = {
 """Command -> option -> its witness."""
 
 for problem in INSTANCE_ROWS:
-    if problem in (
-        "tri_domain",
-        "deferral",
-        "balance",
-        "split",
-        "threads",
-    ):  # decided anew for all loads
+    if problem in ("tri_domain", "deferral", "balance", "split", "threads"):  # decided anew
         del TABLE[f"generate {problem}"]["--later-out"]
     if "later" not in BASES[f"generate {problem}"]:
         del TABLE[f"generate {problem}"]["--later"]

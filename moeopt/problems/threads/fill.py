@@ -93,9 +93,8 @@ def _draw_orders(instance: Instance, search: Search, items: list[Item], bound: i
     grid, stale = objective_grid(instance), 0
     works = np.array([item.whole_ns for item in items], dtype=np.float64)
     while stale < PATIENCE and not search.closed and not search.stopped:
-        factors = 1 + rng.random() * BLUR * rng.random(len(items))
-        keys = works * factors
-        order = [items[place] for place in np.argsort(-keys, kind="stable").tolist()]
+        drawn = works * (1 + rng.random() * BLUR * rng.random(len(items)))
+        order = [items[place] for place in np.argsort(-drawn, kind="stable").tolist()]
         best = _best(search)
         # Near the best makespan most of the time; now and then at once a large step.
         target = max(bound, best - grid - int((best - bound) * rng.random() ** 4))

@@ -39,14 +39,15 @@ def counted(tokens: list[int], **options: Any) -> Any:
 def test_a_part_by_hand() -> None:
     """Gate and up on one of two nodes: 2 x 7168 x 1024 weights of two bytes.
 
-    20 tokens: 29.4 MB take 4804 us of a 36th of 220 GB/s; 32 rows at 21.3 TFLOPS take 1588 us.
+    20 tokens: 29.4 MB take 6239 us of a 36th of 220 GB/s, of which kernels reach 0.77; 32 rows take
+    1588 us of a 36th of 21.3 TFLOPS.
     3000 tokens are 188 tiles of 16 rows.
     """
     weights = 2 * 7168 * 1024
     instance = counted([20, 3000])
     few, many = instance.experts[:2]
     assert (instance.threads, few.expert) == (36, 0)
-    assert few.part_ns[0] == np.ceil(2 * weights * 36 / 220)
+    assert few.part_ns[0] == np.ceil(2 * weights * 36 / (220 * 0.77))
     work_ns = 2 * weights * 188 * 16 * 36 / 21_300
     assert many.part_ns[0] == np.ceil(work_ns)
     assert many.part_ns[2] == np.ceil(work_ns / 4)
@@ -56,10 +57,8 @@ def test_a_part_by_hand() -> None:
 def test_down_has_half_the_weights_and_a_narrower_input() -> None:
     up, down = counted([3000]), counted([3000], matrices="down")
     assert abs(up.experts[0].part_ns[0] - 2 * down.experts[0].part_ns[0]) <= 2
-    assert (up.experts[0].load_ns, down.experts[0].load_ns) == (
-        3000 * 7168 // 10,
-        3000 * 1024 // 10,
-    )
+    assert up.experts[0].load_ns == 3000 * 7168 // 10
+    assert down.experts[0].load_ns == 3000 * 1024 // 10
 
 
 def test_parts_are_no_narrower_than_a_tile() -> None:

@@ -34,16 +34,14 @@ ANCHORS: dict[str, tuple[Instance, int]] = {
     "no loads, one grain": (instance_of([(0, [n]) for n in (7, 6, 5, 4, 2)], (1,), 2, 0), 12),
     # Whole: 40 + 1 + 5. Halves: 21 + 1 + 5 = 27. Quarters on four threads: 11 + 1 + 5.
     "the example's first expert": (instance_of([(5, [40, 21, 11])], (1, 2, 4), 4, 1), 17),
-    # Quarters on four threads take 17, and the other runs in a part of 9 + 1 + 5 or two of 5 + 6:
-    # beside a quarter it is 28, 22 with halves of it on two threads, of quarters 3 + 1 + 5 = 9 more
-    # on each: 26. Quarters on three threads, 2, 1, 1, are 29 and 17 and leave a thread for 15; halves
-    # on two threads are 27, and leave the rest to the other: 27. Quarters each and 11 more: 28.
+    # Quarters of both on all threads: 12 + 5 and 4 + 5. Quarters of the first on three threads are
+    # 29 on one of them, halves on two are 27.
     "the example": (instance_of([(5, [40, 21, 11]), (5, [9, 5, 3])], (1, 2, 4), 4, 1), 26),
     # Loads outweigh what parts save: 10 + 20 on one thread, not 5 + 20 + 1 on each of two.
     "a load is not worth it": (instance_of([(20, [10, 10])], (1, 2), 2, 1), 31),
     # A grain that does not exist: halves would end at 5.
     "a grain that is not there": (instance_of([(0, [10, None])], (1, 2), 2, 0), 10),
-    # Both cut into three: 3 x (2 + 1) + 1 on each thread, not 3 + 3 + 2 + ... of both on both.
+    # Three parts of 2 + 1 and a load of 1: an expert on each thread. Mixed parts load twice.
     "each keeps its own input": (instance_of([(1, [2]), (1, [2])], (3,), 2, 1), 10),
 }
 
