@@ -275,6 +275,7 @@ for problem in ("bitwidth", "replication"):  # which read nothing of a machine a
 TABLE["generate replication"]["--model"] = Row("--model wide.json", "instance", "kernel")
 TABLE["generate balance"]["--quantum-ns"] = Row("--quantum-ns 20", "instance")
 TABLE["generate balance"]["--machine"] = Row("--machine edge-gpu-ndp-6", "instance")
+TABLE["generate threads"]["--machine"] = Row("--machine rtx4090-7960x", "instance")
 TABLE["generate split"] |= {
     "--machine": Row("--machine 3xrtx3090+epyc-7002", "instance"),
     "--trace": Row("--trace t.npz", "refused"),

@@ -33,13 +33,21 @@ def threads_answer(instance: Any, solution: Any) -> tuple[int, set[str]]:
 
 
 def threads_decision(rng: random.Random, instance: Any) -> Any:
-    """Return any grains that exist, with threads drawn for each part."""
+    """Return grains that exist, with a thread for each part; one in five is spoilt."""
     grains, rows = [], []
     for expert in instance.experts:
         grain = rng.choice([k for k, part in enumerate(expert.part_ns) if part is not None])
         few = rng.sample(range(instance.threads), rng.randint(1, instance.threads))
         grains.append(grain)
         rows.append([rng.choice(few) for _ in range(instance.grains[grain])])
+    if rng.random() < 0.2:
+        row, wrong = rng.randrange(len(rows)), rng.randrange(3)
+        if wrong == 0:
+            grains[row] = rng.randint(0, len(instance.grains))
+        elif wrong == 1:
+            rows[row].pop()
+        else:
+            rows[row][0] += rng.randint(1, instance.threads)
     return Solution(instance=instance.name, grain=grains, thread=rows)
 
 

@@ -67,22 +67,18 @@ def test_what_is_wrong_is_named(grain: Any, thread: Any, rules: list[str]) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_checkers_agree(kind: str) -> None:
     """On decisions drawn at random, and on those that are spoilt."""
+    valid = 0
     for seed in range(40):
         instance, rng = random_instance(seed, kind), random.Random(seed)
         solution = threads_decision(rng, instance)
         value, broken = threads_answer(instance, solution)
-        assert (value, broken) == (objective(instance, solution), set())
-        assert violations(instance, solution, value) == []
-        assert value == 0 or violations(instance, solution, value - 1)
-        grain, thread = list(solution.grain), list(map(list, solution.thread))
-        row = rng.randrange(len(grain))
-        if rng.random() < 0.5:
-            grain[row] = rng.randint(0, 3)
-        else:
-            thread[row] += [rng.randint(0, 5)]
-        spoilt = Solution(instance=instance.name, grain=grain, thread=thread)
-        said = {rule for rule, _ in violations(instance, spoilt)}
-        assert said == threads_answer(instance, spoilt)[1]
+        assert value == objective(instance, solution)
+        assert {rule for rule, _ in violations(instance, solution)} == broken
+        assert {rule for rule, _ in violations(instance, solution, value)} == broken
+        below = {rule for rule, _ in violations(instance, solution, value - 1)}
+        assert below == broken | {"TH-C3"}
+        valid += not broken
+    assert 20 < valid < 40
 
 
 @pytest.mark.parametrize(
