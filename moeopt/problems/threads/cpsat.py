@@ -1,6 +1,7 @@
 """The CP-SAT model, by counts of alike parts; MILP takes its rows.
 
-One method per constraint ID (`formulations/threads/spec.md`).
+One method per constraint ID (`formulations/threads/spec.md`): counts in place of parts by name, as
+parts of one expert and grain are alike.
 """
 
 from collections.abc import Callable

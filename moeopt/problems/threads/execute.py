@@ -1,6 +1,7 @@
 """Executing a threads solution: each thread loads an expert's input, then does its parts.
 
-A thread takes its experts in the order of the file, pulls each part from the queue and computes it.
+A thread takes its experts in the order of the file. It pulls each part from the queue and then
+computes it.
 """
 
 from collections import Counter
