@@ -8,6 +8,12 @@ from cyclopts import Parameter
 
 from moeopt.cli.options import (
     OUTPUT,
+    group,
+    OUTPUT,
+    group,
+    OUTPUT,
+    group,
+    OUTPUT,
     Json,
     Model,
     Where,

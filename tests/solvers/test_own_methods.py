@@ -147,6 +147,7 @@ SMALL = {
     "joint": "few-layers/mixtral-2-layers-ways0.json",
     "replication": "mixtral/mixtral-coding-slots3-free.json",
     "split": "two-gpus/2xrtx3090+epyc-7002-gpt-oss-120b-Q4_K_M.json",
+    "threads": "tiny/tiny-mixtral-8x7b-threads2-gate-up.json",
 }
 """Problem -> an instance of the library that its own exact method proves in an instant."""
 
