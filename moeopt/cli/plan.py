@@ -8,12 +8,6 @@ from cyclopts import Parameter
 
 from moeopt.cli.options import (
     OUTPUT,
-    group,
-    OUTPUT,
-    group,
-    OUTPUT,
-    group,
-    OUTPUT,
     Json,
     Model,
     Where,

@@ -194,12 +194,6 @@ class SeveralOptions(Options):
 
     group = "Several GPUs or nodes"
 
-    group = "Several GPUs or nodes"
-
-    group = "Several GPUs or nodes"
-
-    group = "Several GPUs or nodes"
-
     prompt_tokens: int = option(0, "Tokens of a prompt, beside the reply.", read=tokens_of)
     reply_tokens: int = option(500, "Tokens of a reply.", read=tokens_of)
     ubatch: int = option(512, "Tokens of a prompt computed together.", read=tokens_of)
