@@ -21,8 +21,8 @@ from pydantic import Field
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
+from moeopt.sim.costs.quanta import NS_PER_S, to_quanta
 from moeopt.sim.machines.cores import node_gb_s
-from moeopt.sim.machines.cost import NS_PER_S, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
