@@ -134,7 +134,11 @@ def threads_of(machine: Machine, options: Options) -> int:
     cores = machine.nodes[0].only("cpu").cores
     if options.threads is None:
         if cores is None:
-            reason = f"is missing: machine {machine.name} does not state the cores of its CPU"
+            node = machine.nodes[0].id
+            reason = (
+                f"is missing: machine {machine.name} does not state the cores of its CPU; "
+                f"give --threads N, or a machine with devices.{node}.cpu.cores"
+            )
             raise InputError(reason, field="threads")
         return cores
     if cores is not None and options.threads > cores:
