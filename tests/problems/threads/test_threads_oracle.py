@@ -17,7 +17,7 @@ from tests.problems.threads.threads_random_instances import KINDS, random_instan
 from tests.rooms.core import Search
 from tests.rooms.threads import CONSTRAINTS, Instance, candidates, count, solve, violations
 
-PER_KIND = 32
+PER_KIND = 34
 SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
 
 
