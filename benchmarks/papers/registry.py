@@ -51,7 +51,7 @@ CHARTS: dict[str, str] = {
 _SWEPT = {
     "trimoe": (
         "localized-bandwidth residents cpu-rate ndp-rate host-efficiency skew drift cold-share"
-        " tie-order refinement relayout-policy link-sum"
+        " offline-loads tie-order refinement relayout-policy link-sum"
     ),
     "ktransformers": "fixed-time shared-efficiency",
     "edge": "monde-rule activation-latency slices prefetched-use balance-times ndp-rate",
