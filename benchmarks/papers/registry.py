@@ -9,6 +9,9 @@ from moeopt import InputError
 
 PACKAGE = "benchmarks.papers"
 
+OWN_STEP = (*range(1, 12), 15)
+"""Figures of KTransformers' own step; the others speak of kernels, launches and other systems."""
+
 FIGURES: dict[str, str] = {
     "T1": f"{PACKAGE}.trimoe.prediction:t1",
     "T2": f"{PACKAGE}.trimoe.prediction:t2",
@@ -37,7 +40,10 @@ FIGURES: dict[str, str] = {
     "T21": f"{PACKAGE}.trimoe.migration:t21",
     "T22": f"{PACKAGE}.trimoe.migration:t22",
     "T23": f"{PACKAGE}.trimoe.prediction:t23",
-    **{f"K{n}": f"{PACKAGE}.ktransformers.figures:k{n}" for n in range(1, 16)},
+    **{
+        f"K{n}": f"{PACKAGE}.ktransformers.{'figures' if n in OWN_STEP else 'other_systems'}:k{n}"
+        for n in range(1, 25)
+    },
     **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
     **{
         name: f"{PACKAGE}.cxl.figures:{name.lower()}"

@@ -1,4 +1,4 @@
-"""K1 to K15: what our model of KTransformers gives for each published figure."""
+"""K1 to K11 and K15: what our model of KTransformers gives for each published figure."""
 
 from dataclasses import replace
 from functools import cache
@@ -146,29 +146,6 @@ def k11() -> Ours:
         " need, the value here, which is farther off"
     )
     return Ours((None, fiddler_layer.two_sockets_ms(shared_link=True)), "assumed", (BYTES,), note)
-
-
-def k12() -> Ours:
-    """Return prefill against other systems."""
-    return _other_systems("prefill")
-
-
-def k13() -> Ours:
-    """Return decoding against other systems, without deferral."""
-    return _other_systems("decoding")
-
-
-def k14() -> Ours:
-    """Return decoding against other systems, with deferral."""
-    return _other_systems("decoding with deferral")
-
-
-def _other_systems(what: str) -> Ours:
-    note = (
-        f"{what} over Fiddler and llama.cpp, whose kernels, launches and graphs make the"
-        " difference; nothing here models another program"
-    )
-    return Ours((None,), "assumed", (), note)
 
 
 def k15() -> Ours:
