@@ -44,12 +44,12 @@ FIGURES: dict[str, str] = {
         f"K{n}": f"{PACKAGE}.ktransformers.{'figures' if n in OWN_STEP else 'other_systems'}:k{n}"
         for n in range(1, 25)
     },
-    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 10)},
     **{
         name: f"{PACKAGE}.cxl.figures:{name.lower()}"
-        for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7")
+        for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7", "C8")
     },
-    **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 11)},
+    **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 17)},
 }
 """Published id -> "module:function"; each function takes nothing and returns Ours."""
 
