@@ -40,6 +40,7 @@ FIGURES: dict[str, str] = {
     "T21": f"{PACKAGE}.trimoe.migration:t21",
     "T22": f"{PACKAGE}.trimoe.migration:t22",
     "T23": f"{PACKAGE}.trimoe.prediction:t23",
+    "T24": f"{PACKAGE}.trimoe.warm:t24",
     **{
         f"K{n}": f"{PACKAGE}.ktransformers.{'figures' if n in OWN_STEP else 'other_systems'}:k{n}"
         for n in range(1, 25)

@@ -131,6 +131,7 @@ def g6() -> Ours:
         (TABLE, ROUTING, "Fiddler with its own published popularity of Mixtral, same kernels"),
         note,
         optimum=(tokens_per_s("optimum") / base,),
+        missing="Fiddler's search for a split, O(N 2^N), whose time II-A and IV-B name twice",
     )
 
 

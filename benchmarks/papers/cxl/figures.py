@@ -147,8 +147,8 @@ def _end_to_end(model: str, widths: Sequence[float], decode_id: str) -> Ours:
         (None,) * len(widths),
         "assumed",
         (),
-        "the lengths of prompt and answer are not stated; in decoding alone ours is"
-        f" {decoding}, which {decode_id} compares with the paper's decode throughput",
+        "end to end, with lengths of prompt and answer that are not stated; in decoding alone ours"
+        f" is {decoding}, which {decode_id} compares with the paper's decode throughput",
         missing=PROMPTS,
     )
 

@@ -151,7 +151,9 @@ def k11() -> Ours:
 def k15() -> Ours:
     """Largest gain in decode throughput by deferral, of the six configurations."""
     gains = [_gain(step) for step in STEPS]
-    return Ours((1 + max(gains),), "assumed", (BYTES, CAP), "the configuration that gains most")
+    best = max(_best_gain(step) for step in STEPS)
+    note = "the configuration that gains most"
+    return Ours((1 + max(gains),), "assumed", (BYTES, CAP), note, optimum=(1 + best,))
 
 
 def _counts(model: str, kind: Kind, assumptions: tuple[str, ...], note: str) -> Ours:
@@ -166,6 +168,12 @@ def _gain(which: tuple[str, str, str]) -> float:
     """Return by how much deferral raises decode throughput."""
     step = _step(*which)
     return step.time_ns(step.without_deferral()) / step.time_ns(step.deferring()) - 1
+
+
+def _best_gain(which: tuple[str, str, str]) -> float:
+    """Return the same for the exact plan of deferral."""
+    step = _step(*which)
+    return step.time_ns(step.without_deferral()) / step.time_ns(step.optimum()) - 1
 
 
 def _socket_gain(sockets: Sockets) -> float:

@@ -1,4 +1,4 @@
-"""T19 and T20: what warm experts cost a GPU that fetches them, and NDP units (3.1)."""
+"""T19, T20 and T24: what warm experts cost a GPU that fetches them, NDP units and a CPU (3.1)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,12 +13,18 @@ from benchmarks.papers.trimoe.setting import BATCHES, MODELS, Loads, Setting
 from benchmarks.papers.trimoe.skew import COLD
 from benchmarks.papers.trimoe.systems import rows
 from benchmarks.rooms.sim import HOT, step_costs
+from moeopt import get_machine
 
 CLASSES = (
     f"by tokens of the step the first {HOT:.0%} of the experts are hot, the last {COLD:.0%} cold,"
     " and those between warm: the predictor's classes"
 )
 IN_TURN = "experts lie on the DIMMs in turn by falling tokens, and the fullest DIMM counts"
+MOST_TOKENS = 256
+"""Tokens per expert at which 3.2's range of rates ends here."""
+
+A100_PEAK = 312.0
+
 BUSY = "utilization is the share of the time in which the GPU computes"
 
 
@@ -56,6 +62,23 @@ def t20() -> Ours:
         f" {total.text()}; the paper says neither for which experts nor for which batch",
         intervals=found.intervals,
         seeds=found.seeds,
+    )
+
+
+def t24() -> Ours:
+    """Return what the CPU reaches of an A100's matrix products."""
+    cpu = float(get_machine("trimoe").nodes[0].only("cpu").rate_tflops(MOST_TOKENS))
+    a100 = get_machine("ktransformers-a100").require("gpu").only("gpu")
+    reached = float(a100.rate_tflops(MOST_TOKENS))
+    note = f"{cpu:g} over {reached:g} TFLOPS; the A100's measured rate is not stated"
+    return Ours(
+        (cpu / reached,),
+        "assumed",
+        (
+            f"the CPU reaches the {cpu:g} TFLOPS of 3.2, the A100 {reached / A100_PEAK:.0%} of its"
+            f" {A100_PEAK:g}, as all GPUs here",
+        ),
+        note,
     )
 
 
