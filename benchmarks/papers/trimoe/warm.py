@@ -76,7 +76,7 @@ def t24() -> Ours:
         "assumed",
         (
             f"the CPU reaches the {cpu:g} TFLOPS of 3.2, the A100 {reached / A100_PEAK:.0%} of its"
-            f" {A100_PEAK:g}, as all GPUs here",
+            f" {A100_PEAK:g}, the cap of TriMoE's GPU here",
         ),
         note,
     )
