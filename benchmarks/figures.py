@@ -44,6 +44,8 @@ PREDICTED = (
     ("rtx4090+epyc-9005", "deepseek-v3", "ik_llama.cpp"),
     ("rtx4090+xeon-spr", "deepseek-v3", "ktransformers"),
 )
+MADE: dict[str, dict[str, Any]] = {"cache": {"tokens": 50, "slots": 56}, "threads": {"threads": 32}}
+"""Options of ``made P`` that a problem needs, or that keep its instance small."""
 PLAIN = str | bytes | int | float | complex
 HEAD = """# Sentences with a figure, then and now
 
@@ -117,8 +119,7 @@ def seen(thing: str) -> str:
     if kind == "search":
         return digest(answers(name, [get_problem(name).exact[0].name], 0.02, True))
     if kind == "made":
-        own: dict[str, Any] = {"tokens": 50, "slots": 56} if name == "cache" else {}
-        own |= {"machine": "trimoe", "model": "deepseek-v2-lite"}
+        own = MADE.get(name, {}) | {"machine": "trimoe", "model": "deepseek-v2-lite"}
         if name != "split":  # which no workload changes
             own["workload"] = "trimoe-skew"
         return digest(moeopt.generate(name, **own).model_dump_json())

@@ -23,6 +23,7 @@ placement   which experts live on the GPU (KTransformers and others)
 joint       residents, widths, caches, deferral and KV cache together (KTransformers 4.1, 4.2)
 replication copies of experts over devices of expert parallelism (EPLB)
 split       where layers lie on several GPUs and memory nodes (llama.cpp's --fit)
+threads     which CPU thread runs which part of an expert (KTransformers 3.2)
 
 Functions:
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from moeopt.problems import relayout as relayout
     from moeopt.problems import replication as replication
     from moeopt.problems import split as split
+    from moeopt.problems import threads as threads
     from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.execute import event_graph as event_graph
     from moeopt.problems.files import load as load

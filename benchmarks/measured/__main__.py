@@ -11,7 +11,7 @@ from benchmarks.measured.crossvalidation import cross_validated, fitted_profiles
 from benchmarks.measured.forms import choose
 from benchmarks.measured.points import all_points
 from benchmarks.measured.report import details, to_markdown
-from moeopt import save
+from moeopt import InputError, save
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the page and the profiles")
     parser.add_argument("--forms", action="store_true", help="which form of the terms to take")
     given = parser.parse_args()
-    points = all_points()
+    try:
+        points = all_points()
+    except InputError as error:
+        parser.exit(2, f"python -m benchmarks.measured: {error}\n")
     if given.forms:
         print("\n".join(choose(points)))
         return

@@ -19,6 +19,7 @@ from benchmarks.rooms.sim import (
     RuntimeProfile,
     Within,
     as_costs,
+    kind_of_setting,
     machine_costs,
     model_costs,
     prior,
@@ -106,7 +107,7 @@ def curves(points: Iterable[MeasuredPoint]) -> list[list[MeasuredPoint]]:
         if point.setting is not None:
             found.setdefault(point.curve, []).append(point)
     return [
-        sorted(curve, key=lambda p: sum(p.setting.host_calls) if p.setting else 0.0)
+        sorted(curve, key=lambda p: sum(p.host_calls))
         for curve in found.values()
         if len(curve) >= 3
     ]
@@ -264,7 +265,7 @@ class HostRate:
         first, last = curve[0].setting, curve[-1].setting
         if first is None or last is None:
             raise InputError(f"{curve[0].machine} {curve[0].knob}: cannot be expressed")
-        calls = sum(last.host_calls) - sum(first.host_calls)
+        calls = sum(curve[-1].host_calls) - sum(curve[0].host_calls)
         seconds = 1.0 / curve[-1].tokens_per_s - 1.0 / curve[0].tokens_per_s
         rate = calls * first.model.top_k * first.model.expert_bytes / seconds / 1e9
         return cls(rate, sum(device.memory.gb_s for device in first.machine.offload))
@@ -291,7 +292,7 @@ def repeats(points: Iterable[MeasuredPoint]) -> list[float]:
     return [
         max(one.tokens_per_s, other.tokens_per_s) / min(one.tokens_per_s, other.tokens_per_s) - 1.0
         for one, other in combinations(points, 2)
-        if one.curve == other.curve and one.setting is not None and one.setting == other.setting
+        if one.setting is not None and one.started == other.started
     ]
 
 
@@ -324,7 +325,7 @@ def _needs(points: Sequence[MeasuredPoint]) -> tuple[NDArray[np.float64], Vector
 
 
 def _straight(curve: Sequence[MeasuredPoint]) -> list[Held]:
-    shares = [sum(p.setting.host_calls) if p.setting else 0.0 for p in curve]
+    shares = [sum(p.host_calls) for p in curve]
     times = [1.0 / p.tokens_per_s for p in curve]
     ends = [shares[0], shares[-1]], [times[0], times[-1]]
     between = np.interp(shares[1:-1], *ends)
@@ -439,7 +440,8 @@ def intervals(found: CrossValidated) -> tuple[Within, ...]:
 
 def kind_of(held: Held) -> Kind:
     """Return what computes in a point's setting."""
-    return "any" if held.point.setting is None else held.point.setting.kind
+    point = held.point
+    return "any" if point.setting is None else kind_of_setting(point.setting, point.host_calls)
 
 
 def _within(certainty: Certainty, kind: Kind, held: list[Held]) -> Within:

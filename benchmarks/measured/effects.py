@@ -43,7 +43,7 @@ def needs(point: MeasuredPoint) -> Vector:
     """Return what a point needs of the terms."""
     if point.setting is None:
         raise InputError(f"{point.machine} {point.knob} {point.value}: cannot be expressed")
-    return amounts(point.setting)
+    return amounts(point.setting, point.host_calls)
 
 
 def predicted(point: MeasuredPoint, costs: Vector) -> Held:

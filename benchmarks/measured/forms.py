@@ -42,7 +42,7 @@ class Form:
         for point in points:
             if point.setting is None:
                 raise InputError(f"{point.machine} {point.knob}: cannot be expressed")
-            row = amounts(point.setting)
+            row = amounts(point.setting, point.host_calls)
             machine, numa = point.setting.machine, point.setting.numa
             if self.own_rates and len(machine.nodes) > 1:
                 own = cores_of(machine, "tensor-parallel").read_gb_s

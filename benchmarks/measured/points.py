@@ -23,6 +23,7 @@ from benchmarks.rooms.sim import (
     Memory,
     ModelShape,
     NumaMode,
+    Placement,
     Setting,
     at_bits,
     get_model,
@@ -60,6 +61,8 @@ class MeasuredPoint:
         As published.
     setting
         What it was measured in; None if it cannot be expressed.
+    host_calls
+        Of each layer with experts, the share of calls to those on the host.
     why_not
         Why it cannot, or is not predicted; empty if it is.
     knob, value, source
@@ -77,6 +80,7 @@ class MeasuredPoint:
     knob: str
     value: str
     source: str
+    host_calls: tuple[float, ...] = ()
 
     @property
     def assumed(self) -> bool:
@@ -93,9 +97,14 @@ class MeasuredPoint:
         model = self.setting.model
         return (*told, str(self.setting.context.depth), str(model.top_k), str(model.bits_of("kv")))
 
-    def in_setting(self, setting: Setting) -> "MeasuredPoint":
+    @property
+    def started(self) -> tuple[object, ...]:
+        """All that was published of how it was started."""
+        return *self.curve, self.setting, self.host_calls
+
+    def started_as(self, setting: Setting, host_calls: tuple[float, ...]) -> "MeasuredPoint":
         """Return the point in a setting that was published without what it needs."""
-        return replace(self, setting=setting)
+        return replace(self, setting=setting, host_calls=host_calls)
 
 
 SECOND = "measured-2.csv"
@@ -179,7 +188,7 @@ def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
         speed = number_in("tok_s", cells["tok_s"])
         if speed <= 0:
             raise InputError(f"tok_s: must be above 0, not {speed:g}")
-        setting = _setting(cells) if name and not unstated else None
+        setting, calls = (None, ()) if unstated or not name else _started(cells)
     except InputError as error:
         raise InputError(f"{at}: {error}") from None
     return MeasuredPoint(
@@ -194,6 +203,7 @@ def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
         knob=cells["knob"],
         value=cells["knob_value"],
         source=cells["source"],
+        host_calls=calls,
     )
 
 
@@ -221,7 +231,11 @@ def _whole(column: str, text: str) -> int:
     return int(found)
 
 
-def _setting(cells: Cells) -> Setting | None:
+Started = tuple[Setting | None, tuple[float, ...]]
+"""A setting, if it can be expressed, and the share of calls on the host of each layer."""
+
+
+def _started(cells: Cells) -> Started:
     machine = machine_called(cells["machine"])
     model = _model(cells["preset"], cells["bits"])
     if cells["top_k"]:
@@ -242,11 +256,13 @@ def _setting(cells: Cells) -> Setting | None:
         return _strategy(machine, model, cells["knob"], ratio)
     if cells["n_cpu_moe"]:
         blocks = _whole("n_cpu_moe", cells["n_cpu_moe"])
-        found = Setting.with_cpu_blocks(machine, model, blocks, context, numa=numa)
+        setting = Setting(machine, model, cells["runtime"], context, numa=numa)
         share = number_in("host_calls", cells["host_calls"] or "1")
-        calls = tuple(share * call for call in found.host_calls)
-        return Setting(machine, model, calls, context, numa)
-    return None
+        if not share <= 1.0:
+            raise InputError("must be shares from 0 to 1", field="host_calls")
+        calls = Placement.of_blocks(setting, blocks).host_calls(setting)
+        return setting, tuple(share * call for call in calls)
+    return None, ()
 
 
 def _numa(machine: str, runtime: str) -> NumaMode:
@@ -255,17 +271,16 @@ def _numa(machine: str, runtime: str) -> NumaMode:
     return "one-computes" if computing else get_runtime(runtime).numa
 
 
-def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> Setting | None:
+def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> Started:
     """Return the setting of a strategy of ktransformers that needs no popularity."""
     layers = len(model.moe_layers)
+    setting = Setting(machine, model, "ktransformers", Context.at(0), numa="tensor-parallel")
     if "front-loading" in knob:
         full = ratio * layers
-        calls = tuple(1.0 - min(1.0, max(0.0, full - layer)) for layer in range(layers))
-        return Setting(machine, model, calls, Context.at(0), "tensor-parallel")
+        return setting, tuple(1.0 - min(1.0, max(0.0, full - n)) for n in range(layers))
     if "random" in knob or "uniform" in knob:
-        calls = (1.0 - ratio,) * layers
-        return Setting(machine, model, calls, Context.at(0), "tensor-parallel")
-    return None
+        return setting, (1.0 - ratio,) * layers
+    return None, ()
 
 
 @cache

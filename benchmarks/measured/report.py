@@ -122,7 +122,7 @@ def bandwidth_alone(points: Sequence[MeasuredPoint]) -> list[Held]:
     found = []
     for point in points:
         if point.setting is not None:
-            us = amounts(point.setting)[reads].sum() * 0.8 / BANDWIDTH_SHARE
+            us = amounts(point.setting, point.host_calls)[reads].sum() * 0.8 / BANDWIDTH_SHARE
             found.append(Held(point, float(1e6 / us)))
     return found
 

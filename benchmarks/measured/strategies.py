@@ -5,7 +5,7 @@ all experts on the GPU; what is compared is the order of the strategies in betwe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
@@ -19,7 +19,7 @@ from benchmarks.measured.crossvalidation import calibrated
 from benchmarks.measured.effects import predicted
 from benchmarks.measured.points import STRATEGY, MeasuredPoint, number_in
 from benchmarks.rooms.core import read_object
-from benchmarks.rooms.sim import Setting, as_vector, get_runtime
+from benchmarks.rooms.sim import as_vector, get_runtime
 from moeopt import InputError
 
 CALIBRATED_ON = "front-loading"
@@ -167,7 +167,7 @@ def compare_strategies(
     for point in own:
         percent = _percent(point)
         if point.setting is None:
-            point = point.in_setting(_by_popularity(ends[0], point))
+            point = _by_popularity(ends[0], point)
         measured.setdefault(percent, {})[_strategy(point)] = point.tokens_per_s
         ours.setdefault(percent, {})[_strategy(point)] = predicted(point, costs).tokens_per_s
     same = [measured[percent].values() for percent in (0.0, 100.0)]
@@ -184,13 +184,13 @@ def compare_strategies(
 
 def _implied(like: MeasuredPoint, point: MeasuredPoint, costs: NDArray[np.float64]) -> Shares:
     """Return `Strategies.implied` of a point: by bisection, since more calls there are faster."""
-    table, layers = popularity(), 0 if like.setting is None else len(like.setting.host_calls)
+    table, layers = popularity(), len(like.host_calls)
     low, high = 0.0, 1.0
     for _ in range(30):
         share = (low + high) / 2
         assert like.setting is not None
-        setting = replace(like.setting, host_calls=(1.0 - share,) * layers)
-        slower = predicted(point.in_setting(setting), costs).tokens_per_s < point.tokens_per_s
+        placed = point.started_as(like.setting, (1.0 - share,) * layers)
+        slower = predicted(placed, costs).tokens_per_s < point.tokens_per_s
         low, high = (share, high) if slower else (low, share)
     percents, shares = table["experts_on_gpu_percent"], table["share"][BY_COUNT]
     return low, float(np.interp(_percent(point), percents, shares))
@@ -208,15 +208,15 @@ def _percent(point: MeasuredPoint) -> float:
     return number_in("knob_value", point.value)
 
 
-def _by_popularity(like: MeasuredPoint, point: MeasuredPoint) -> Setting:
-    """Return the setting of a strategy that needs popularity, the same share in every layer."""
+def _by_popularity(like: MeasuredPoint, point: MeasuredPoint) -> MeasuredPoint:
+    """Return a point of a strategy that needs popularity, with the same share in every layer."""
     table, strategy = popularity(), _strategy(point)
     if like.setting is None or strategy not in table["share"]:
         known = ", ".join(table["share"])
         raise InputError(f"knob: strategy {strategy!r:.40} is not known (with popularity: {known})")
     percents, shares = table["experts_on_gpu_percent"], table["share"][strategy]
     call = 1.0 - float(np.interp(_percent(point), percents, shares))
-    return replace(like.setting, host_calls=(call,) * len(like.setting.host_calls))
+    return point.started_as(like.setting, (call,) * len(like.host_calls))
 
 
 @cache

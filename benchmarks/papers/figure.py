@@ -19,7 +19,12 @@ is that of the one farthest off, or the mean of all where they are many.
 Values = tuple[float | None, ...]
 
 REPRODUCES, IN_10, IN_25, NO = "reproduces", "within 10 %", "within 25 %", "no"
-INPUT, LIMIT, NOT_COMPUTABLE = "input", "upper limit", "not computable"
+INPUT, LIMIT = "input", "upper limit"
+NOT_COMPUTABLE = "not computable"
+"""The paper does not state or define what it would take."""
+
+OPEN = "open"
+"""The package lacks what it would take."""
 
 THRESHOLDS = ((0.05, REPRODUCES), (0.10, IN_10), (0.25, IN_25))
 """Largest error, as a share, for each verdict."""
@@ -49,6 +54,9 @@ class Ours:
         The 95 % interval of each value's mean over the seeds; empty if nothing is drawn.
     seeds
         How many seeds the values are the mean of; 0 if nothing is drawn.
+    missing
+        What the figure is open for: a part that the package lacks, or one that would explain a
+        miss; empty where nothing is known to be missing.
     """
 
     values: Values
@@ -59,6 +67,7 @@ class Ours:
     optimum: Values = ()
     intervals: tuple[Interval | None, ...] = ()
     seeds: int = 0
+    missing: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -113,7 +122,7 @@ class Figure:
         if self.ours.kind == "limit":
             return LIMIT
         if self.worst is None:
-            return NOT_COMPUTABLE
+            return OPEN if self.ours.missing else NOT_COMPUTABLE
         for limit, words in THRESHOLDS:
             if self.worst <= limit + ROUNDING:
                 return words
@@ -138,6 +147,7 @@ class Figure:
             "kind": o.kind,
             "assumptions": list(o.assumptions),
             "note": o.note,
+            "missing": o.missing,
             "baseline": list(o.baseline),
             "optimum": list(o.optimum),
             "verdict": self.verdict,

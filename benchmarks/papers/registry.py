@@ -9,11 +9,16 @@ from moeopt import InputError
 
 PACKAGE = "benchmarks.papers"
 
+OWN_STEP = (*range(1, 12), 15)
+"""Figures of KTransformers' own step; the others speak of kernels, launches and other systems."""
+
 FIGURES: dict[str, str] = {
     "T1": f"{PACKAGE}.trimoe.prediction:t1",
     "T2": f"{PACKAGE}.trimoe.prediction:t2",
     "T3": f"{PACKAGE}.trimoe.speedups:t3",
+    "T3e": f"{PACKAGE}.trimoe.speedups:t3_one_bandwidth",
     "T4": f"{PACKAGE}.trimoe.speedups:t4",
+    "T4e": f"{PACKAGE}.trimoe.speedups:t4_one_bandwidth",
     "T5": f"{PACKAGE}.trimoe.ablation:t5",
     "T6": f"{PACKAGE}.trimoe.ablation:t6",
     "T7": f"{PACKAGE}.trimoe.ablation:t7",
@@ -30,13 +35,22 @@ FIGURES: dict[str, str] = {
     "T16": f"{PACKAGE}.trimoe.skew:t16",
     "T17": f"{PACKAGE}.trimoe.skew:t17",
     "T18": f"{PACKAGE}.trimoe.speedups:t18",
-    **{f"K{n}": f"{PACKAGE}.ktransformers.figures:k{n}" for n in range(1, 16)},
-    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
+    "T19": f"{PACKAGE}.trimoe.warm:t19",
+    "T20": f"{PACKAGE}.trimoe.warm:t20",
+    "T21": f"{PACKAGE}.trimoe.migration:t21",
+    "T22": f"{PACKAGE}.trimoe.migration:t22",
+    "T23": f"{PACKAGE}.trimoe.prediction:t23",
+    "T24": f"{PACKAGE}.trimoe.warm:t24",
+    **{
+        f"K{n}": f"{PACKAGE}.ktransformers.{'figures' if n in OWN_STEP else 'other_systems'}:k{n}"
+        for n in range(1, 25)
+    },
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 10)},
     **{
         name: f"{PACKAGE}.cxl.figures:{name.lower()}"
-        for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7")
+        for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7", "C8")
     },
-    **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 11)},
+    **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 17)},
 }
 """Published id -> "module:function"; each function takes nothing and returns Ours."""
 
@@ -51,7 +65,7 @@ CHARTS: dict[str, str] = {
 _SWEPT = {
     "trimoe": (
         "localized-bandwidth residents cpu-rate ndp-rate host-efficiency skew drift cold-share"
-        " tie-order refinement relayout-policy link-sum"
+        " offline-loads tie-order refinement relayout-policy link-sum"
     ),
     "ktransformers": "fixed-time shared-efficiency",
     "edge": "monde-rule activation-latency slices prefetched-use balance-times ndp-rate",

@@ -11,7 +11,7 @@ from benchmarks.papers.published import Interval, published
 from benchmarks.papers.registry import FIGURES, figure_function, require_known
 from moeopt import InputError
 
-STORED = ("values", "kind", "assumptions", "note", "baseline", "optimum", "seeds")
+STORED = ("values", "kind", "assumptions", "note", "baseline", "optimum", "seeds", "missing")
 """Fields of `Ours` in a figure's file, as they are; besides these the ends of its intervals."""
 
 

@@ -4,7 +4,18 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.sim.costs.devices as devices": (),
         "moeopt.sim.costs.step": ("step_costs",),
+        "moeopt.sim.costs.terms": (
+            "OF_RUNTIMES",
+            "OVERLAP",
+            "TERMS",
+            "Vector",
+            "prior",
+            "term_times",
+            "token_us",
+        ),
+        "moeopt.sim.costs.token": ("amounts",),
         "moeopt.sim.machines.cores": ("NumaMode", "cores_of"),
         "moeopt.sim.machines.curve": ("Curve",),
         "moeopt.sim.machines.machine": (
@@ -24,6 +35,7 @@ __getattr__, __dir__ = lazily(
             "soft",
         ),
         "moeopt.sim.machines.runtimes.context": ("Context",),
+        "moeopt.sim.machines.runtimes.placement": ("Placement",),
         "moeopt.sim.machines.runtimes.profile": (
             "Certainty",
             "Kind",
@@ -32,18 +44,9 @@ __getattr__, __dir__ = lazily(
             "as_costs",
             "as_vector",
             "get_runtime",
+            "kind_of_setting",
         ),
-        "moeopt.sim.machines.runtimes.setting": ("Setting", "amounts"),
-        "moeopt.sim.machines.runtimes.terms": (
-            "OF_RUNTIMES",
-            "OVERLAP",
-            "TERMS",
-            "Vector",
-            "prior",
-            "term_times",
-            "token_us",
-        ),
-        "moeopt.sim.machines.split_times as split_times": (),
+        "moeopt.sim.machines.runtimes.setting": ("Setting",),
         "moeopt.sim.models.gguf.model": ("model_from_gguf",),
         "moeopt.sim.models.loss_table": (
             "FITTED",

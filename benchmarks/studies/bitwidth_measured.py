@@ -91,11 +91,11 @@ def cost(instance: Instance, method: str) -> int:
 
 
 def cell(found: list[tuple[str, float]]) -> str:
-    """Return median, interval and maximum."""
+    """Return median, interval if the traces suffice for one, and maximum."""
     values = [value for _, value in found]
-    ends = interval(values, [trace for trace, _ in found]) or (0.0, 0.0)
-    within = " to ".join(f"{100 * end:.1f}" for end in ends)
-    return f"{100 * median(values):.1f} [{within}] / {100 * max(values):.1f} %"
+    ends = interval(values, [trace for trace, _ in found])
+    within = "" if ends is None else f" [{' to '.join(f'{100 * end:.1f}' for end in ends)}]"
+    return f"{100 * median(values):.1f}{within} / {100 * max(values):.1f} %"
 
 
 if __name__ == "__main__":

@@ -213,6 +213,10 @@ DISPATCH = {"lplb": linear_shares, "metro": single_copies}
 def instance_of(source: Layers, traces: Path, layer: int, work: str, windows: range) -> Instance:
     """Return windows of a layer: prompts in one step each, or decoding step by step."""
     tokens, experts = source.tokens(traces, layer)
+    if len(tokens) < windows.stop * WINDOW:
+        raise moeopt.InputError(
+            f"{source.trace}: has {len(tokens)} tokens and needs {windows.stop * WINDOW}"
+        )
     size = WINDOW if work == "tokens" else STEP
     rows = [
         np.bincount(tokens[first : first + size].ravel(), minlength=experts)
@@ -300,7 +304,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.what == "later" and arguments.traces is None:
         parser.error("later: needs --traces DIR")
-    {"scale": scale, "general": general, "later": later}[arguments.what](arguments)
+    try:
+        {"scale": scale, "general": general, "later": later}[arguments.what](arguments)
+    except moeopt.InputError as error:
+        parser.error(str(error))
     sys.stdout.flush()
 
 

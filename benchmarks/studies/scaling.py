@@ -192,6 +192,7 @@ JOINT: dict[str, Any] = {
     **{"share": 0.3, "quality_loss": 0.05, "bits": "4,8"},
 }
 HOSTS: dict[str, Any] = {"hbm_slots": 4, "layout_from": "none"}
+CORES: dict[str, Any] = {"machine": "ktransformers-a100"}
 
 AXES: dict[str, list[Axis]] = {
     "tri_domain": [
@@ -231,6 +232,10 @@ AXES: dict[str, list[Axis]] = {
     "replication": [_copies("experts", 64, 512), _copies("devices", 2, 32),
                     _copies("windows", 1, 16)],
     "split": [_split_layers()],
+    "threads": [
+        _layer("threads", 8, 256, **CORES),
+        _option("threads", "threads", doubling(1, 32), "deepseek-v2-lite", batch=8, **CORES),
+    ],
 }  # fmt: skip
 
 

@@ -6,8 +6,8 @@
     python benchmarks/studies/split.py measured --points CSV  # speeds with several GPUs or nodes
 
 CSV has a column ``tok_s``; the settings below belong to its rows, counted from 1. One constant,
-`split_times.LATER_GPU_LAYER_US`, is fitted; every machine is predicted with the value fitted on the
-others.
+`moeopt.sim.costs.devices.LATER_GPU_LAYER_US`, is fitted; every machine is predicted with the value
+fitted on the others.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from typing import Any
 
 import moeopt
 from benchmarks.rooms.core import Search, SolvingClock
-from benchmarks.rooms.sim import NumaMode, at_bits, get_model
-from benchmarks.rooms.sim import split_times as times
+from benchmarks.rooms.sim import Context, NumaMode, at_bits, devices, get_model
+from benchmarks.rooms.sim import Setting as Started
 from benchmarks.rooms.split import ASSUMPTIONS, HEURISTICS, Instance, Solution, labels, objective
 from benchmarks.rooms.study import interval, place
 from moeopt import get_machine
@@ -130,10 +130,9 @@ def predicted(setting: Setting, context: int) -> float:
     model = at_bits(get_model(setting.model), setting.bits)
     if setting.top_k is not None:
         model = model.model_copy(update={"top_k": setting.top_k})
-    ik = "ik_llama.cpp"
-    found = times.split_times(
-        machine, model, context=context, runtime=ik, numa=setting.numa, quantum_ns=1
-    )
+    room = Context(context, context)
+    started = Started(machine, model, "ik_llama.cpp", room, numa=setting.numa)
+    found = devices.device_times(started, quantum_ns=1)
     here, total = found.source, 0
     for row in range(model.layers):
         for device, table in (
@@ -159,7 +158,7 @@ def measured(points: Path) -> None:
     ]
     errors: dict[float, list[float]] = {}
     for value in CANDIDATES:
-        times.LATER_GPU_LAYER_US = value
+        devices.LATER_GPU_LAYER_US = value
         errors[value] = [predicted(s, context) / speeds[row - 1] - 1 for s, row, context in rows]
     found: dict[str, list[float]] = defaultdict(list)
     for group in dict.fromkeys(setting.group for setting, _, _ in rows):

@@ -78,8 +78,9 @@ SMALLER = {
     "deferral": " --batch 4",
     "joint": " --steps 2 --kv-bits 16,8",
     "placement": " --steps 2",
+    "threads": " --threads 32",
 }
-"""Further options of examples, so that they end at once."""
+"""Further options of examples: so that they end at once, or that the machine does not state."""
 
 
 def _app(problems: "Iterable[str]") -> "App":

@@ -208,7 +208,7 @@ def human(name: str, kind: object) -> Parameter:
     kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
     read: Callable[[str], object]
     if name == "kv_bits" and kinds == {float}:
-        from moeopt.sim.machines.runtimes.memory import kv_bits_of
+        from moeopt.sim.machines.runtimes.kv_types import kv_bits_of
 
         read = kv_bits_of
     elif kinds == {int}:

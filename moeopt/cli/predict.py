@@ -114,16 +114,15 @@ def _table(
 
 def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str:
     """Return a prediction for people."""
-    from moeopt.sim.machines.runtimes.context import Context
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
     from moeopt.sim.machines.runtimes.predict import WORDS
 
-    context = Context(found.depth, found.context)
-    shown = found.n_cpu_moe is not None and found.runtime in WITH_GRAPH
+    runtime, context = found.setting.runtime, found.setting.context
+    shown = found.n_cpu_moe is not None and runtime in WITH_GRAPH
     where = f" --n-cpu-moe {found.n_cpu_moe}" if shown else ""
     width = "" if bits is None else f" at {bits}"
     lines = [
-        f"{model}{width} on {machine}, {found.runtime}{where}, {context.in_words()}:",
+        f"{model}{width} on {machine}, {runtime}{where}, {context.in_words()}:",
         f"  {found.tokens_per_s:g} tokens/s (80 %: {found.low:g} to {found.high:g})",
         f"  {found.expect}",
     ]

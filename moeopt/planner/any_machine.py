@@ -16,13 +16,13 @@ from moeopt.core.options import takes, with_given
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.predict import Prediction, with_gpus
-from moeopt.sim.machines.runtimes.predict import predict as predict_one
+from moeopt.sim.machines.runtimes.predict import Prediction
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
+from .asked import predict_asked
 from .options import PlanOptions, SeveralOptions
 from .planned import Planned
 from .planned import plan as plan_one
@@ -75,7 +75,7 @@ def predict(
 
     Notes
     -----
-    A token takes the sum of the terms in `moeopt.sim.machines.runtimes.terms`: bytes over measured
+    A token takes the sum of the terms in `moeopt.sim.costs.terms`: bytes over measured
     bandwidths, operations over rates, and fixed times per token, layer, layer with experts on the
     CPU and such expert. Costs of the terms: those of a calibration where the machine has one, else
     of the runtime's profile, fitted to public measurements (docs/measured.md).
@@ -97,12 +97,12 @@ def predict(
             wanted = replace(wanted, path=str(model))
         model = get_model(model)
     expect("model", model, ModelShape, what="a model, its name or file")
-    owned = with_gpus(machine, wanted.gpus)
+    owned = machine if wanted.gpus is None else machine.with_gpus(wanted.gpus)
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
         raise InputError("not with --plan or --gpu-experts", field="--flags")
     if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
-        return predict_one(owned, model, options=replace(wanted, gpus=None))
+        return predict_asked(owned, model, wanted)
     expect("flags", flags, str, list, tuple, NoneType, what="text or words")
     words = _words(flags) if isinstance(flags, str) else flags
     for word in words or ():
@@ -197,14 +197,8 @@ def plan(
     check_options(owned, asked, more, said)
     if not has_several(owned):
         return plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
-    return plan_split(
-        owned,
-        get_model(model),
-        wished(asked, more),
-        **asked.whole_limit,
-        path=more.path,
-        backend=more.backend,
-    )
+    setting, wish = wished(owned, get_model(model), asked, more)
+    return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
 
 
 def check_options(

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.sim.contract import Placement, Setting
+from moeopt.sim.machines.runtimes.placement import Placement
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed
 from moeopt.sim.plan import Plan
 from moeopt.solvers.evidence import Proof

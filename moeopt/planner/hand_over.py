@@ -10,6 +10,7 @@ from moeopt.exporters.target import Target
 from moeopt.exporters.targets import targets_of
 from moeopt.exporters.targets.ktransformers import deferral_flag
 from moeopt.sim.machines.runtimes.command import running
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.traces.workload import Workload
 
 from .planned import Planned
@@ -18,7 +19,7 @@ from .planned import Planned
 def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
     """Return what a runtime is told beside the plan, where its target asks for it."""
     request = planned.request
-    how = running(request.machine, request.model, request.context)
+    how = running(Setting(request.machine, request.model, context=request.cache))
     values: dict[str, OptionValue | None] = {
         "context": how.context,
         "cache_type": how.kv[0],

@@ -5,23 +5,20 @@ decide are the layers on the CPU, which follow from memory, and what of the memo
 buffers take. That is a handful of settings, each priced as `moeopt.predict` prices it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.logs import logger_of
+from moeopt.sim.costs.threads import threaded
+from moeopt.sim.costs.token import decode_us
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.memory import (
-    PLAIN_WIDTHS,
-    UBATCH,
-    WITH_GRAPH,
-    kv_bits_of,
-)
-from moeopt.sim.machines.runtimes.predict import Prediction, of_setting, predict
+from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, four_digits, predict
 from moeopt.sim.machines.runtimes.profile import get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.plan import Plan
@@ -29,13 +26,14 @@ from moeopt.sim.presets import find, names
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.workload import Workload
 
+from .asked import nearest
 from .options import PlanOptions
 from .request import ORDERLESS
 
 logger = logger_of(__name__)
 
-CACHES = (16.0, 8.5)
-"""Bits of caches that are tried where none are asked for: f16, and q8_0, which costs little."""
+CACHES: tuple[KvType, ...] = ("f16", "q8_0")
+"""Types of the cache that are tried where none is asked for; q8_0 costs little."""
 
 UBATCHES = (UBATCH, 2048)
 """Larger ones read prompts faster and take memory from experts."""
@@ -51,8 +49,8 @@ class LayerPlan:
     Attributes
     ----------
     settings
-        Bits of the cache, ubatch, prediction; the first is the one taken: the fastest with the
-        cache of most bits and the ubatch of least memory.
+        Predictions; the first is the one taken: the fastest with the cache of most bits and the
+        ubatch of least memory.
     counting
         Least and most tokens/s, by known laws of popularity, if single experts were placed by
         counts in the memory that whole layers have now; None where all experts are on the GPU.
@@ -62,14 +60,14 @@ class LayerPlan:
 
     machine: str
     model: ModelShape
-    settings: tuple[tuple[float, int, Prediction], ...]
+    settings: tuple[Prediction, ...]
     counting: tuple[float, float] | None
     laws: tuple[str, ...]
 
     @property
     def chosen(self) -> Prediction:
         """The prediction of the setting that is taken."""
-        return self.settings[0][2]
+        return self.settings[0]
 
     @property
     def plan(self) -> Plan:
@@ -84,8 +82,9 @@ class LayerPlan:
             "machine": self.machine,
             "model": self.model.name,
             "settings": [
-                {"kv_bits": bits, "ubatch": ubatch} | found.to_dict()
-                for bits, ubatch, found in self.settings
+                {"kv_bits": one.setting.shape.kv_widths[0], "ubatch": one.setting.ubatch}
+                | one.to_dict()
+                for one in self.settings
             ],
             "counting": self.counting,
             "laws": list(self.laws),
@@ -109,34 +108,28 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
     if name not in WITH_GRAPH:
         raise InputError(f"without counts plans are for {', '.join(WITH_GRAPH)}", field="runtime")
     sized = model if bits is None else at_bits(model, bits)
-    cache = None if options.kv_bits is None else kv_bits_of(options.kv_bits)
-    asked = () if cache is None else (PLAIN_WIDTHS.get(cache, cache),)
-    found = []
-    for width in asked or CACHES:
+    asked = None if options.kv_bits is None else kv_type_of(options.kv_bits, name)
+    numa = get_runtime(name).numa
+    setting = threaded(Setting(machine, sized, name, options.cache, numa=numa))
+    found, missing = list[Prediction](), ""
+    for kind in CACHES if asked is None else (asked,):
         for ubatch in UBATCHES:
+            setting = replace(setting, kv=(kind, kind), ubatch=ubatch)
             try:
-                made = predict(
-                    machine,
-                    model,
-                    bits=bits,
-                    runtime=name,
-                    kv_bits=width,
-                    context=options.context,
-                    depth=options.depth,
-                    ubatch=ubatch,
-                    prompt=8192,
-                )
+                found.append(predict(setting, prompt=8192))
             except InfeasibleError as error:
-                missing = error
-                continue
-            found.append((width, ubatch, made))
+                missing = str(error)
     logger.info("plan for %s on %s: %d settings fit", sized.name, machine.name, len(found))
     if not found:
-        raise missing
+
+        def with_bits(width: str) -> None:
+            check_fits(replace(setting, model=at_bits(model, width)), None)
+
+        raise InfeasibleError(f"{missing}; {nearest(model, bits, name, with_bits)}")
     counting: tuple[float, float] | None = None
     laws: tuple[str, ...] = ()
-    if found[0][2].n_cpu_moe and machine.gpus:
-        counting, laws = _counting(machine, sized, found[0][2])
+    if found[0].n_cpu_moe and machine.gpus:
+        counting, laws = _counting(machine, sized, found[0])
     return LayerPlan(machine.name, sized, tuple(found), counting, laws)
 
 
@@ -149,8 +142,9 @@ def _counting(
     """
     off = sum(layer < (taken.n_cpu_moe or 0) for layer in model.moe_layers)
     share = 1.0 - off / len(model.moe_layers)
-    profile, speeds, laws = get_runtime("ktransformers"), [], []
-    context = Context(taken.depth, taken.context)
+    speeds, laws = list[float](), list[str]()
+    kt = "ktransformers"
+    setting = Setting(machine, model, kt, taken.setting.context, numa=get_runtime(kt).numa)
     for name in names("workloads"):
         law = find("workloads", Workload, name)
         law = law.model_copy(update=ORDERLESS)
@@ -159,9 +153,8 @@ def _counting(
         kept = round(share * model.routed_experts)
         hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
         calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
-        calls_of = (calls,) * len(model.moe_layers)
-        setting = Setting(machine, model, calls_of, context, profile.numa)
-        speeds.append(of_setting(setting, profile).tokens_per_s)
+        spent_us = decode_us(setting, (calls,) * len(model.moe_layers))
+        speeds.append(four_digits(1e6 / spent_us))
         laws.append(name)
     return (min(speeds), max(speeds)), tuple(laws)
 
@@ -170,11 +163,12 @@ def page(found: LayerPlan) -> str:
     """Return a plan of whole layers for people."""
     taken = found.chosen
     lines = [
-        f"{found.model.name} on {found.machine}, {taken.runtime},"
-        f" {Context(taken.depth, taken.context).in_words()}: no counts, so whole layers",
+        f"{found.model.name} on {found.machine}, {taken.setting.runtime},"
+        f" {taken.setting.context.in_words()}: no counts, so whole layers",
         "  KV bits ubatch on CPU  tokens/s            80 %  prompt/s",
     ]
-    for bits, ubatch, one in found.settings:
+    for one in found.settings:
+        bits, ubatch = one.setting.shape.kv_widths[0], one.setting.ubatch
         within = f"{one.low:g} to {one.high:g}"
         lines.append(
             f"  {bits:7g} {ubatch:6} {one.n_cpu_moe or 0:6} {one.tokens_per_s:9g} {within:>15}"

@@ -9,13 +9,13 @@ from moeopt.core.units import GIB
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.costs.runtime import Priced, priced
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.kv_types import kv_bits_of
 from moeopt.sim.machines.runtimes.memory import (
     HOST_LEAST_GIB,
     buffer_bytes,
     host_gib,
     host_reserved_bytes,
     is_stated,
-    kv_bits_of,
     reserved_bytes,
 )
 from moeopt.sim.models.model_shape import ModelShape

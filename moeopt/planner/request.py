@@ -15,7 +15,7 @@ from moeopt.sim.costs.overheads import Overheads
 from moeopt.sim.costs.runtime import priced, quantum_ns
 from moeopt.sim.costs.step import StepCosts, step_costs
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, kv_bytes
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import default_workload, find
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model, sample_trace
@@ -234,7 +234,7 @@ class Request(PlanOptions):
         """
         depth = self.cache.depth
         used = self.model.layers * self.batch * (self.model.kv_bytes(depth) if depth else 0)
-        return max(0, kv_bytes(self.model, self.cache.allocated) - used)
+        return max(0, self.model.cache_bytes(self.cache.allocated) - used)
 
     @property
     def kept_gib(self) -> float:

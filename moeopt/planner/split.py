@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from moeopt.core.envelope import validated
 from moeopt.core.errors import InfeasibleError, InputError, LimitError
@@ -25,29 +25,26 @@ from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
-from moeopt.sim.machines.cores import cores_of
+from moeopt.sim.costs.threads import threaded
+from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH, Context
-from moeopt.sim.machines.runtimes.costs import costs_of
-from moeopt.sim.machines.runtimes.flags import CommandLine, Told, kv_width, read_line, told
-from moeopt.sim.machines.runtimes.memory import (
-    PLAIN_WIDTHS,
-    ik_buffer_bytes,
-    is_stated,
-    kv_bits_of,
-    unstated,
-)
+from moeopt.sim.machines.runtimes.flags import CommandLine, Told, read_line, told
+from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of, kv_width
+from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unstated
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
+from moeopt.sim.machines.runtimes.predict import four_digits
+from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
-from moeopt.sim.machines.runtimes.threads import threaded
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import at_bits, narrower, not_read
+from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
+from .asked import nearest
 from .options import PlanOptions, SeveralOptions
 
 logger = logger_of(__name__)
@@ -61,11 +58,34 @@ CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons w
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What a split is for, beside its setting.
+
+    Attributes
+    ----------
+    model, bits
+        The model as it was named, and the quantisation of its weights that is asked for.
+    prompt_tokens, reply_tokens
+        Of a request; without a prompt decoding alone counts.
+    granularity
+        Experts by "layer", or by "tensor".
+    """
+
+    model: ModelShape
+    bits: str | None = None
+    prompt_tokens: int = 0
+    reply_tokens: int = 1
+    granularity: str = "layer"
+
+
+@dataclass(frozen=True)
 class SplitPlan:
     """What lies where, how fast that is predicted to be, and what else there is.
 
     Attributes
     ----------
+    setting
+        As the runtime is started.
     instance, solution
         Of problem `split`.
     tokens_per_s, low, high, prompt_tokens_per_s
@@ -80,10 +100,9 @@ class SplitPlan:
         What the machine could have more of -> by how much longer the best split then takes.
     command
         What runs it.
-    context
-        Tokens in the KV cache at which this is so, and how many it has room for.
     """
 
+    setting: Setting
     instance: Instance
     solution: Solution
     tokens_per_s: float
@@ -95,7 +114,6 @@ class SplitPlan:
     without: dict[str, float | None]
     larger: dict[str, float]
     command: str
-    context: Context
     notes: tuple[str, ...] = ()
 
     @property
@@ -130,15 +148,14 @@ class SplitPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        apart = ("instance", "solution", "notes", "context")
-        speed = Speed(
-            self.context.depth, self.tokens_per_s, self.low, self.high, self.prompt_tokens_per_s
-        )
+        apart, context = ("setting", "instance", "solution", "notes"), self.setting.context
+        prompt = self.prompt_tokens_per_s
+        speed = Speed(context.depth, self.tokens_per_s, self.low, self.high, prompt)
         named = {name: value for name, value in vars(self).items() if name not in apart}
         used = zip(self.instance.devices, self.taken_bytes(), strict=True)
         return (
             named
-            | speeds_as_dict(self.context, speed)
+            | speeds_as_dict(context, speed)
             | {
                 "memory_mib": {device.name: -(-size // MIB) for device, size in used},
                 "attention": list(self.solution.attention),
@@ -149,9 +166,8 @@ class SplitPlan:
 
 
 def plan_split(
-    machine: Machine,
-    model: ModelShape,
-    options: Options,
+    setting: Setting,
+    wish: Wish,
     *,
     time_limit_s: float | None = None,
     work_limit: float | None = None,
@@ -162,8 +178,8 @@ def plan_split(
 
     Parameters
     ----------
-    options
-        Context, ubatch, runtime, and what a request is: `moeopt.problems.split.generate.Options`.
+    setting
+        Without a number of threads those that are fastest.
     time_limit_s, work_limit
         For all solves together; as in `moeopt.solve`.
     path, backend
@@ -180,8 +196,8 @@ def plan_split(
         raise InputError(
             f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
         )
-    machine = _threaded(machine, model, options, None)
-    instance = _instance(machine, model, options)
+    setting = threaded(setting)
+    instance = _instance(setting, wish)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
     parts = 2 * len(gpus) + 1
@@ -191,7 +207,7 @@ def plan_split(
     if not isinstance(chosen, Solution):
         if result.termination in ("time_limit", "work_limit"):
             raise LimitError(f"{instance.name}: no split was found within the limit")
-        hint = _nearest(machine, model, options, None)
+        hint = _nearest(setting, wish, None)
         raise InfeasibleError(f"{_no_room(instance)}; {hint}")
     best = objective(instance, chosen)
     others: dict[str, float | None] = {}
@@ -199,7 +215,9 @@ def plan_split(
         ("without", instance.devices[gpu].name, _without(instance, gpu))
         for gpu in (gpus if len(gpus) > 1 else ())
     ]
-    variants += [("larger", of, _instance(it, model, options)) for of, it in _larger(machine)]
+    for of, machine in _larger(setting.used):
+        larger_one = replace(setting, machine=machine, threads=None)
+        variants.append(("larger", of, _instance(larger_one, wish)))
     compared: dict[str, dict[str, float | None]] = {"without": {}, "larger": {}}
     interrupted = result.termination == "interrupted"
     try:
@@ -223,7 +241,7 @@ def plan_split(
         len(compared["without"]),
         len(larger),
     )
-    made = _made(machine, model, options, instance, chosen, path, backend)
+    made = _made(setting, wish, instance, chosen, path, backend)
     gap = (best - result.bound) / best if isinstance(result.bound, int) else None
     notes = made.notes + ((CUT_SHORT,) if interrupted else ())
     without = compared["without"]
@@ -231,9 +249,8 @@ def plan_split(
 
 
 def predict_split(
-    machine: Machine,
-    model: ModelShape,
-    options: Options,
+    setting: Setting,
+    wish: Wish,
     words: Sequence[str] | None = None,
     path: str | None = None,
     said: Told | None = None,
@@ -242,13 +259,11 @@ def predict_split(
 
     Parameters
     ----------
-    options
-        As for `plan_split`.
     words
         Flags that say where layers and experts lie, as the runtime is given them; None: as it fits
         them itself (``--fit``).
     said
-        What they say beside that, which `options` and the machine have: for the command.
+        What they say beside that, which the setting has: for the command.
 
     Raises
     ------
@@ -257,18 +272,18 @@ def predict_split(
     InfeasibleError
         If a device has too little memory: MiB by device.
     """
-    instance = _instance(machine, model, options)
+    model, instance = setting.model, _instance(setting, wish)
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
     used = list(range(len(gpus))) if words is None else None
     notes: tuple[str, ...] = ()
     if words is not None:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
-        shared = _shared(instance, model, options)
+        shared = _shared(instance, setting)
         at, own = read_split_flags(words, model.layers, memory, model.nextn or 0, shared)
         apart = [len(set(homes)) > 1 for homes in own]
-        if any(apart[layer] for layer in model.moe_layers) and options.granularity == "layer":
-            options = options.model_copy(update={"granularity": "tensor"})
-            instance = _instance(machine, model, options)
+        if any(apart[layer] for layer in model.moe_layers) and wish.granularity == "layer":
+            wish = replace(wish, granularity="tensor")
+            instance = _instance(setting, wish)
         number = {f"{CUDA}{row}": gpu for row, gpu in enumerate(gpus)}
         attention, experts, layer, tensor = list[int](), list[int](), -1, 0
         for row in instance.layers:
@@ -279,9 +294,9 @@ def predict_split(
             experts.append(home if row.experts_ns is not None else -1)
         found = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
         notes = tuple(unfelt_overrides(words, model, len(gpus)))
-        used = fitted(words, len(gpus)) if options.runtime == "llama.cpp" else None
+        used = fitted(words, len(gpus)) if setting.runtime == "llama.cpp" else None
     if used is not None:
-        rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
+        rule = "ik-auto-fit" if setting.runtime == "ik_llama.cpp" else "llama.cpp-fit"
         fit = PROBLEM.functions()[rule](_with_gpus(instance, [gpus[row] for row in used]))
         if fit is None:
             raise InfeasibleError(_no_room(instance))
@@ -290,16 +305,16 @@ def predict_split(
         raise InfeasibleError(_too_full(instance, found) or wrong[0])
     line = " ".join(words or ())
     backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", line)), CUDA)
-    made = _made(machine, model, options, instance, found, path, backend, said)
+    made = _made(setting, wish, instance, found, path, backend, said)
     return replace(made, notes=made.notes + (() if said is None else said.notes) + notes)
 
 
-def _shared(instance: Instance, model: ModelShape, options: Options) -> Shared | None:
+def _shared(instance: Instance, setting: Setting) -> Shared | None:
     """Return what ik_llama.cpp shares out."""
-    if options.runtime != "ik_llama.cpp":
+    if setting.runtime != "ik_llama.cpp":
         return None
-    room = max(options.room, options.context)
-    return shared_by_ik(instance, ik_buffer_bytes(model, options.ubatch, room))
+    room = setting.context.allocated
+    return shared_by_ik(instance, ik_buffer_bytes(setting.model, setting.ubatch, room))
 
 
 def predict_wanted(
@@ -318,8 +333,7 @@ def predict_wanted(
     if words is not None:
         said = replace(said, notes=said.notes + tuple(_unsaid(line, shape, wanted)))
     given, words = words is not None, _with_blocks(words, line, wanted.n_cpu_moe)
-    keys, values = _kv_widths(said, wanted)
-    shape = shape.with_kv_bits(keys, values)
+    kv = _kv_types(said, wanted)
     ubatch = _agreed("--ubatch", wanted.ubatch, 512, "-ub", said.ubatch)
     room = _agreed("--context", wanted.context, ALLOCATED, "-c", said.room)
     slot = room if said.slot is None else said.slot
@@ -329,27 +343,31 @@ def predict_wanted(
         raise InputError(
             f"must be at most {slot}, not {depth}: --flags ask for {why}", field="--depth"
         )
-    asked: dict[str, object] = {
-        "bits": None if wanted.bits is None else str(wanted.bits),
-        "kv_bits": keys if keys == values else None,
-        "context": depth,
-        "room": room,
-        "ubatch": ubatch,
-        "runtime": wanted.runtime,
-        "prompt_tokens": wanted.prompt or 0,
-        "numa": said.numa or "interleaved",
-    }
-    with validated(model=Options):
-        options = Options.model_validate(asked)
+    bits = None if wanted.bits is None else str(wanted.bits)
     threads = _agreed("--threads", wanted.threads, None, "-t", said.threads)
-    if threads is None and given:  # a runtime that is told none takes all cores
-        threads = cores_of(machine, "interleaved").threads if machine.nodes else None
-    machine = _threaded(machine, shape, options, threads)
+    if machine.nodes and (cores := cores_of(machine, "interleaved").threads) is not None:
+        if threads is not None:  # flags may ask for more than there are
+            threads = min(threads, cores)
+        elif given:  # a runtime that is told none takes all cores
+            threads = cores
+    setting = Setting(
+        machine,
+        shape if bits is None else at_bits(shape, bits),
+        wanted.runtime,
+        Context(depth, room),
+        kv=kv,
+        ubatch=ubatch,
+        threads=threads,
+        numa=said.numa or "interleaved",
+    )
+    wish = Wish(shape, bits, wanted.prompt or 0)
+    _options(setting, wish)
+    setting = threaded(setting)
     try:
-        return predict_split(machine, shape, options, words, path, said)
+        return predict_split(setting, wish, words, path, said)
     except InfeasibleError as error:
         reason = str(error)
-    raise InfeasibleError(f"{reason}; {_nearest(machine, shape, options, words, said)}")
+    raise InfeasibleError(f"{reason}; {_nearest(setting, wish, words, said)}")
 
 
 def _unsaid(line: CommandLine, model: ModelShape, wanted: PredictOptions) -> Iterator[str]:
@@ -378,17 +396,6 @@ def _with_blocks(
     return [*(words or ()), "--n-cpu-moe", str(n_cpu_moe)]
 
 
-def _threaded(
-    machine: Machine, model: ModelShape, options: Options, threads: int | None
-) -> Machine:
-    """Return the machine with as many cores as compute; flags may ask for more than there are."""
-    sized = model if options.bits is None else at_bits(model, options.bits)
-    cores = cores_of(machine, "interleaved").threads if machine.nodes else None
-    if threads is not None and cores is not None:
-        threads = min(threads, cores)
-    return threaded(machine, sized, get_runtime(options.runtime), threads)
-
-
 def _agreed(option: str, value: N, default: N, flag: str, said: N | None) -> N:
     """Return what an option and a flag say; a default says nothing."""
     if said is None or said == value:
@@ -398,43 +405,33 @@ def _agreed(option: str, value: N, default: N, flag: str, said: N | None) -> N:
     return said
 
 
-def _kv_widths(said: Told, wanted: PredictOptions) -> tuple[float, float]:
-    """Return the bits of keys and values in the cache; llama.cpp has 16 for what nobody says."""
-    own = None if wanted.kv_bits is None else kv_bits_of(wanted.kv_bits)
-    own = None if own is None else PLAIN_WIDTHS.get(own, own)
-    found = list[float]()
+def _kv_types(said: Told, wanted: PredictOptions) -> tuple[KvType, KvType]:
+    """Return the types of keys and values in the cache; llama.cpp has f16 for what nobody says."""
+    own = None if wanted.kv_bits is None else kv_type_of(wanted.kv_bits, wanted.runtime)
     for flag, kind in zip(("-ctk", "-ctv"), said.kv, strict=True):
-        width = own or 16.0 if kind is None else kv_width(kind)
-        if own is not None and abs(width - own) > 0.01:
+        if None not in (own, kind) and abs(kv_width(kind or "") - kv_width(own or "")) > 0.01:
             raise InputError(
                 f"is {wanted.kv_bits}, but --flags say {flag} {kind}", field="--kv-bits"
             )
-        found.append(width)
-    return found[0], found[1]
+    keys, values = (kind or own or "f16" for kind in said.kv)
+    return keys, values
 
 
 def _nearest(
-    machine: Machine,
-    model: ModelShape,
-    options: Options,
-    words: Sequence[str] | None,
-    said: Told | None = None,
+    setting: Setting, wish: Wish, words: Sequence[str] | None, said: Told | None = None
 ) -> str:
     """Return the widest quantisation with which it fits, in words."""
-    for name in narrower(model, options.bits, options.runtime):
-        try:
-            narrow = options.model_copy(update={"bits": name})
-            predict_split(machine, model, narrow, words, said=said)
-        except InfeasibleError:
-            continue
-        return f"it fits with --bits {name}"
-    return "no quantisation fits"
+
+    def with_bits(name: str) -> None:
+        narrow = replace(setting, model=at_bits(wish.model, name))
+        predict_split(narrow, replace(wish, bits=name), words, said=said)
+
+    return nearest(wish.model, wish.bits, setting.runtime, with_bits)
 
 
 def _made(
-    machine: Machine,
-    model: ModelShape,
-    options: Options,
+    setting: Setting,
+    wish: Wish,
     instance: Instance,
     chosen: Solution,
     path: str | None,
@@ -443,58 +440,53 @@ def _made(
 ) -> SplitPlan:
     """Return speeds and command line of a split; placed as was `said` where it has to be."""
     token_ns, _ = times_ns(instance, chosen)
-    sized = model if options.bits is None else at_bits(model, options.bits)
-    sized = sized if options.kv_bits is None else sized.with_kv_bits(options.kv_bits)
-    room = max(options.room, options.context)
-    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa, said)
-    prompt = None
-    if instance.prompt_weight:
-        prompt = _prompt_speed(machine, model, options, chosen)
-    profile = get_runtime(options.runtime)
-    within = profile.interval(
-        costs_of(machine, sized, profile)[1], _kind(machine, instance, chosen)
-    )
+    machine, model = setting.machine, setting.shape
+    prompt = _prompt_speed(setting, wish, chosen) if instance.prompt_weight else None
+    certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
+    within = profile.interval(certainty, _kind(machine, instance, chosen))
     speed = S / token_ns
     try:
-        shared = _shared(instance, sized, options)
-        placing = split_flags(instance, chosen, sized.nextn or 0, shared, backend)
+        shared = _shared(instance, setting)
+        placing = split_flags(instance, chosen, model.nextn or 0, shared, backend)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = [] if said is None else list(said.placing)
     return SplitPlan(
+        setting=setting,
         instance=instance,
         solution=chosen,
-        tokens_per_s=float(f"{speed:.4g}"),
-        low=float(f"{speed / within.factor:.4g}"),
-        high=float(f"{speed * within.factor:.4g}"),
-        prompt_tokens_per_s=None if prompt is None else float(f"{prompt:.4g}"),
+        tokens_per_s=four_digits(speed),
+        low=four_digits(speed / within.factor),
+        high=four_digits(speed * within.factor),
+        prompt_tokens_per_s=None if prompt is None else four_digits(prompt),
         gap=None,
         others={},
         without={},
         larger={},
-        command=command_line(sized, placing, how, path) if placing else "",
-        context=Context(options.context, room),
-        notes=not_read(sized.quantisation, options.runtime)
+        command=command_line(model, placing, running(setting, said), path) if placing else "",
+        notes=not_read(model.quantisation, setting.runtime)
         + _unstated(machine, instance, chosen)
-        + _no_flag(machine, options),
+        + _no_flag(setting),
     )
 
 
-def _prompt_speed(machine: Machine, model: ModelShape, options: Options, chosen: Solution) -> float:
+def _prompt_speed(setting: Setting, wish: Wish, chosen: Solution) -> float:
     """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
 
     In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
     cache holds when a token is decoded, which the instance is about, is another number.
     """
-    prompt = options.prompt_tokens
-    tokens = min(prompt, options.ubatch)
-    changed = {"context": prompt, "ubatch": tokens, "prompt_tokens": tokens}
-    read = _instance(machine, model, options.model_copy(update=changed))
+    prompt = wish.prompt_tokens
+    tokens = min(prompt, setting.ubatch)
+    context = Context(prompt, max(prompt, setting.context.allocated))
+    reading = replace(setting, context=context, ubatch=tokens)
+    read = _instance(reading, replace(wish, prompt_tokens=tokens))
     return tokens * S / times_ns(read, chosen)[1]
 
 
-def _no_flag(machine: Machine, options: Options) -> tuple[str, ...]:
+def _no_flag(setting: Setting) -> tuple[str, ...]:
     """Return that no flag asks for how memory is taken to be spread, where that is so."""
-    if len(machine.nodes) < 2 or options.numa in NUMA:
+    numa, runtime = setting.numa, setting.runtime
+    if len(setting.machine.nodes) < 2 or numa in NUMA:
         return ()
     how = {
         "first-touch": "every thread must write first what it reads later",
@@ -504,8 +496,8 @@ def _no_flag(machine: Machine, options: Options) -> tuple[str, ...]:
         "mirrored": "it takes a build that keeps a copy of the weights on each node",
     }
     return (
-        f"--numa {options.numa}: {options.runtime} has no flag for it, so the command does not ask"
-        f" for it: {how[options.numa]}",
+        f"--numa {numa}: {runtime} has no flag for it, so the command does not ask for it:"
+        f" {how[numa]}",
     )
 
 
@@ -546,18 +538,26 @@ def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
     yield "the host with twice the channels", machine.with_devices(*twice)
 
 
-def wished(options: PlanOptions, several: SeveralOptions) -> Options:
-    """Return what the generator of `split` is told by the options of a plan."""
-    asked = {
-        "bits": options.bits,
-        "kv_bits": 16.0 if options.kv_bits is None else kv_bits_of(options.kv_bits),
-        "room": options.cache.allocated,
-        "context": _depth(options, several),
-        "runtime": options.runtime or "llama.cpp",
-    }
-    named = ("ubatch", "numa", "prompt_tokens", "reply_tokens", "granularity")
-    with validated(model=Options):
-        return Options.model_validate(asked | {name: getattr(several, name) for name in named})
+def wished(
+    machine: Machine, model: ModelShape, options: PlanOptions, several: SeveralOptions
+) -> tuple[Setting, Wish]:
+    """Return the setting that the options of a plan ask for, and what it is for."""
+    runtime = options.runtime or "llama.cpp"
+    kind = kv_type_of(options.kv_bits or 16.0, runtime)
+    setting = Setting(
+        machine,
+        model if options.bits is None else at_bits(model, options.bits),
+        runtime,
+        Context(_depth(options, several), options.cache.allocated),
+        kv=(kind, kind),
+        ubatch=several.ubatch,
+        numa=cast(NumaMode, several.numa),  # `_options` refuses others
+    )
+    wish = Wish(
+        model, options.bits, several.prompt_tokens, several.reply_tokens, several.granularity
+    )
+    _options(setting, wish)
+    return setting, wish
 
 
 def _depth(options: PlanOptions, several: SeveralOptions) -> int:
@@ -576,7 +576,7 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     instance, solution = plan.instance, plan.solution
     of = "tensors" if instance.by_tensor else "layers"
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
-    yield plan.context.in_words()
+    yield plan.setting.context.in_words()
     yield ""
     speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
     if plan.prompt_tokens_per_s is not None:
@@ -612,10 +612,32 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     yield plan.command
 
 
-def _instance(machine: Machine, model: ModelShape, options: Options) -> Instance:
-    made = generate("split", machine=machine, model=model, **options.model_dump())
+def _instance(setting: Setting, wish: Wish) -> Instance:
+    keys, values = setting.shape.kv_widths
+    model = wish.model if keys == values else wish.model.with_kv_bits(keys, values)
+    options = _options(setting, wish).model_dump()
+    made = generate("split", machine=setting.used, model=model, **options)
     assert isinstance(made, Instance)  # noqa: S101
     return made
+
+
+def _options(setting: Setting, wish: Wish) -> Options:
+    """Return what the generator of `split` is told; InputError for what it refuses."""
+    keys, values = setting.shape.kv_widths
+    asked = {
+        "bits": wish.bits,
+        "kv_bits": keys if keys == values else None,
+        "context": setting.context.depth,
+        "room": setting.context.allocated,
+        "ubatch": setting.ubatch,
+        "runtime": setting.runtime,
+        "numa": setting.numa,
+        "prompt_tokens": wish.prompt_tokens,
+        "reply_tokens": wish.reply_tokens,
+        "granularity": wish.granularity,
+    }
+    with validated(model=Options):
+        return Options.model_validate(asked)
 
 
 def _with_gpus(instance: Instance, gpus: Sequence[int]) -> Instance:

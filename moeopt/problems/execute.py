@@ -141,6 +141,7 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
                                   loss is one ns
     split                         a token's parts and hops in order, then an ubatch's, times
                                   their weights
+    threads                       loads, pulls and parts on the fullest thread
     ============================= ==========================================================
 
     Parameters

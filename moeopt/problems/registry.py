@@ -16,6 +16,7 @@ from moeopt.problems import (
     relayout,
     replication,
     split,
+    threads,
     tri_domain,
 )
 
@@ -34,6 +35,7 @@ PROBLEMS: dict[str, AnyProblem] = {
     "joint": joint.PROBLEM,
     "replication": replication.PROBLEM,
     "split": split.PROBLEM,
+    "threads": threads.PROBLEM,
 }
 """Problem name -> problem. A new problem is one line here, and its import."""
 

@@ -8,6 +8,7 @@ from types import NoneType
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.logs import logger_of
+from moeopt.core.signals import signals_wait
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.arguments import MAX_WORKERS, a_function, integer
 from moeopt.solvers.methods import method_kind
@@ -186,7 +187,6 @@ def run_campaign(
                 with closing(_executor(jobs, len(todo), executor, watch)) as place:
                     execute(place, run.not_stored(todo), run.start, run.end)
         except KeyboardInterrupt:
-            run.catch_up()
             watch.interrupted()
         return _rows(plan, results)
 
@@ -225,7 +225,6 @@ class _Run:
         self._store = store
         self._watch = watch
         self._on_start = on_start
-        self._kept: tuple[Job, Ended] | None = None
         self.done = done
         self.total = total
 
@@ -245,18 +244,12 @@ class _Run:
         self._watch.started(job)
 
     def end(self, job: Job, ended: Ended) -> None:
-        """Keep a result or a failure, then tell of it."""
-        self._kept = job, ended
-        self._store.add(job.key, ended)
-        self._tell(job, ended)
-
-    def catch_up(self) -> None:
-        """Tell of a result that was stored just when Ctrl-C came."""
-        if self._kept is not None and self._store.has(self._kept[0].key):
-            self._tell(*self._kept)
+        """Keep a result or a failure and tell of it; Ctrl-C waits until both are done."""
+        with signals_wait():
+            self._store.add(job.key, ended)
+            self._tell(job, ended)
 
     def _tell(self, job: Job, ended: Ended) -> None:
-        self._kept = None
         self.done += 1
         self._log(job, ended)
         if isinstance(ended, Failure):

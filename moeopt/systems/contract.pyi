@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.sim.contract import Setting
 from moeopt.sim.machines.cores import NumaMode
+from moeopt.sim.machines.runtimes.setting import Setting
 
 Ints = NDArray[np.int64]
 Loads = Mapping[str, Ints]

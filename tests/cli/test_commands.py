@@ -201,6 +201,7 @@ SMALLER = {
     "deferral": ["--batch", "4"],
     "joint": ["--steps", "2", "--kv-bits", "16,8"],
     "placement": ["--steps", "2"],
+    "threads": ["--threads", "32"],
 }
 
 

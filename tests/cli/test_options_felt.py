@@ -117,6 +117,11 @@ BASES: dict[str, dict[str, str]] = {
         "gpus": f"--machine 2xrtx3090+epyc-7002 {LITE}",
         "nodes": f"--machine rtx4090+2xepyc-9004 {LITE}",
     },
+    "generate threads": {
+        "law": f"--machine ktransformers-a100 {LITE} {LAW} --batch 8",
+        "trace": f"--machine ktransformers-a100 {LITE} {TRACE} --batch 8",
+        "counts": f"--machine ktransformers-a100 {LITE} {COUNTS} --where domain=a",
+    },
 }
 """Command -> calls that rows start from, without the command's name."""
 
@@ -207,6 +212,10 @@ INSTANCE_ROWS = {
         " --runtime ik_llama.cpp; nodes: --numa mirrored; --granularity tensor;"
         " --contiguous=False; --prompt-tokens 3000; --reply-tokens 5"
     ),
+    "threads": (
+        "--batch 4; --layer 1; trace: --batching streams; trace: --step 2; --matrices down;"
+        " --grains 1,2; --threads 20; --pull-ns 7; --input-gb-s 60; --tile-rows 4096"
+    ),
 }
 """Problem -> a change for each of its own options, with the base before it, if another."""
 
@@ -217,6 +226,9 @@ BASES["generate placement"] |= {
     "us": f"{ON} {LAW} --steps 4 --gpu-us 30 --offload-us 70",
 }
 BASES["generate joint"]["batch"] = f"{ON} {TRACE} --steps 4 --batch 4"
+BASES["generate threads"]["step"] = (
+    f"--machine ktransformers-a100 {LITE} {TRACE} --batch 8 --step 1"
+)
 BASES["generate replication"]["windows"] = f"{LITE} {LAW} --batch 8 --windows 2"
 
 
@@ -243,7 +255,7 @@ TABLE: dict[str, dict[str, Row]] = {
 """Command -> option -> its witness."""
 
 for problem in INSTANCE_ROWS:
-    if problem in ("tri_domain", "deferral", "balance", "split"):  # decided anew for all loads
+    if problem in ("tri_domain", "deferral", "balance", "split", "threads"):  # decided anew
         del TABLE[f"generate {problem}"]["--later-out"]
     if "later" not in BASES[f"generate {problem}"]:
         del TABLE[f"generate {problem}"]["--later"]
@@ -263,6 +275,7 @@ for problem in ("bitwidth", "replication"):  # which read nothing of a machine a
 TABLE["generate replication"]["--model"] = Row("--model wide.json", "instance", "kernel")
 TABLE["generate balance"]["--quantum-ns"] = Row("--quantum-ns 20", "instance")
 TABLE["generate balance"]["--machine"] = Row("--machine edge-gpu-ndp-6", "instance")
+TABLE["generate threads"]["--machine"] = Row("--machine rtx4090-7960x", "instance")
 TABLE["generate split"] |= {
     "--machine": Row("--machine 3xrtx3090+epyc-7002", "instance"),
     "--trace": Row("--trace t.npz", "refused"),
@@ -292,6 +305,8 @@ REFUSED: dict[str, str] = {
     " trace: --drawn-windows 9; counts: --seed 1; counts: --batch 4; counts: --batching streams;"
     " law: --quantum-ns 7; law: --machine trimoe",
     "generate split": "gpus: --numa mirrored; gpus: --seed 1",
+    "generate threads": "step: --seed 1; counts: --seed 1; counts: --batch 4;"
+    " counts: --batching streams; counts: --step 1",
 }
 """Command -> changes of its bases which the option refuses, as it would not be felt there."""
 

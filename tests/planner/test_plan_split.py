@@ -12,9 +12,9 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
-from tests.rooms.planner import plan_split, split_page
-from tests.rooms.sim import get_model, plain_machine
-from tests.rooms.split import Instance, Options, Solution
+from tests.rooms.planner import Wish, plan_split, split_page
+from tests.rooms.sim import Context, NumaMode, Setting, at_bits, get_model, plain_machine
+from tests.rooms.split import Instance, Solution
 from tests.sim.hardware.machine_data import put
 
 
@@ -173,16 +173,16 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
         ("ik_llama.cpp", "mirrored", {"-mla": "3", "-ctv": "q4_0", "-ub": "4096"}),
     ],
 )
-def test_every_flag_is_one_of_the_runtimes(runtime: str, numa: str, more: dict[str, str]) -> None:
+def test_every_flag_is_one_of_the_runtimes(
+    runtime: str, numa: NumaMode, more: dict[str, str]
+) -> None:
     """Latent attention, two nodes, narrow caches, large ubatches: the line is read as meant."""
     machine = moeopt.get_machine("2xa100+2xepyc-9004")
-    options = Options.model_validate(
-        {"bits": "Q4_K_M", "room": 8192, "kv_bits": 4.5, "ubatch": 4096, "runtime": runtime,
-         "numa": numa}
-    )  # fmt: skip
-    plan = plan_split(
-        machine, get_model("deepseek-v2-lite"), options, time_limit_s=1, path="a.gguf"
+    model, context = get_model("deepseek-v2-lite"), Context(0, 8192)
+    setting = Setting(
+        machine, at_bits(model, "Q4_K_M"), runtime, context, ("q4_0", "q4_0"), 4096, numa=numa
     )
+    plan = plan_split(setting, Wish(model, "Q4_K_M"), time_limit_s=1, path="a.gguf")
     found = parsed(shlex.split(plan.command)[1:], ik=runtime == "ik_llama.cpp")
     assert 1 <= int(found["-t"]) <= 64
     assert found.items() >= ({"-m": "a.gguf", "-c": "8192"} | more).items()
@@ -201,7 +201,8 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     """Its memory hardly holds its buffers, and each layer there costs: the page says so."""
     machine = moeopt.get_machine("rtx5090+t4+epyc-9005")
     model = get_model("qwen3-30b-a3b")
-    plan = plan_split(machine, model, Options(bits="Q4_K_M", room=8192))
+    setting = Setting(machine, at_bits(model, "Q4_K_M"), context=Context(0, 8192))
+    plan = plan_split(setting, Wish(model, "Q4_K_M"))
     assert 1 not in (*plan.solution.attention, *plan.solution.experts)
     assert plan.without["gpu1"] == 0
     assert "without gpu1: +0.0%, leave it out" in split_page(plan)
@@ -213,10 +214,11 @@ def test_what_cannot_fit_names_every_device() -> None:
     machine = moeopt.set_machine(
         moeopt.get_machine("2xrtx3090+epyc-7002"), {"dram.capacity_gib": 64}
     )
+    model = get_model("deepseek-v3")
     with pytest.raises(
         moeopt.InfeasibleError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB"
     ) as caught:
-        plan_split(machine, get_model("deepseek-v3"), Options(bits="Q4_K_M"))
+        plan_split(Setting(machine, at_bits(model, "Q4_K_M")), Wish(model, "Q4_K_M"))
     assert caught.value.exit_code == 3
 
 

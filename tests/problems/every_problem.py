@@ -15,6 +15,7 @@ from tests.problems.placement import placement_random_instances as placement
 from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
 from tests.problems.split import split_random_instances as split
+from tests.problems.threads import threads_random_instances as threads
 from tests.problems.tri_domain import random_instances as tri_domain
 from tests.rooms.problems import get_problem
 
@@ -37,6 +38,7 @@ RANDOM: dict[str, list[Callable[[int], Any]]] = {
         lambda seed: replication.random_instance(seed, split="free"),
         replication.hard_instance,
     ],
+    "threads": [threads.random_instance],
 }
 
 

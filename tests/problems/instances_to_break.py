@@ -26,6 +26,7 @@ from tests.problems.placement import placement_random_instances as usual_placeme
 from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
 from tests.problems.split import split_random_instances as usual_split
+from tests.problems.threads import threads_random_instances as usual_threads
 from tests.problems.tri_domain import random_instances as tri_domain
 from tests.rooms.balance import Instance as Balance
 from tests.rooms.bitwidth import Instance as Bitwidth
@@ -35,6 +36,7 @@ from tests.rooms.joint import Instance as Joint
 from tests.rooms.placement import Instance as Placement
 from tests.rooms.problems import get_problem
 from tests.rooms.split import Instance as Split
+from tests.rooms.threads import Instance as Threads
 
 Maker = Callable[[int], Any]
 
@@ -340,6 +342,24 @@ def split(seed: int) -> Split:
     )
 
 
+def threads(seed: int) -> Threads:
+    """Return parts: for nothing or huge, grains that take turns, loads that outweigh all work."""
+    of = Extremes("threads", seed)
+    rng = of.rng
+    count, grains, experts = rng.choice(
+        [(1, [1], 1), (2, [1], 6), (3, [2, 1], 3), (2, [3, 3], 3), (2, [4, 1], 2), (4, [1, 2], 2)]
+    )
+    rows = []
+    for number in range(experts):
+        parts: list[int | None] = list(of.row(len(grains)))
+        if len(parts) > 1 and rng.random() < 0.3:
+            parts[rng.randrange(len(parts))] = None
+        rows.append({"expert": number, "load_ns": of.ns(5), "part_ns": parts})
+    return Threads(
+        name=f"edges-{seed}", threads=count, pull_ns=of.ns(3), grains=grains, experts=rows
+    )
+
+
 def _kinds(make: Callable[..., Any], kinds: tuple[str, ...]) -> dict[str, Maker]:
     return {kind: partial(make, kind=kind) for kind in kinds}
 
@@ -368,6 +388,7 @@ _MAKERS: Mapping[str, Mapping[str, Maker]] = {
         "tokens": replication.random_instance,
     },
     "split": {"edges": split, "usual": usual_split.random_instance},
+    "threads": {"edges": threads, **_kinds(usual_threads.random_instance, usual_threads.KINDS)},
     "layout": {
         "edges": layout.attack,
         "schema 2": lambda seed: layout.with_schema_2(layout.random_instance(seed), seed),

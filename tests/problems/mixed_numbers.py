@@ -313,6 +313,15 @@ def balance(data: Data, numbers: Numbers) -> None:
         data["seq_len"] = numbers.up_to(2**20, 1)
 
 
+def threads(data: Data, numbers: Numbers) -> None:
+    """Draw times of parts, loads and pulls."""
+    data["pull_ns"] = numbers.ns(data["pull_ns"])
+    for expert in data["experts"]:
+        expert["load_ns"] = numbers.ns(expert["load_ns"])
+        parts = expert["part_ns"]
+        expert["part_ns"] = [None if old is None else numbers.ns(old) for old in parts]
+
+
 def replication(data: Data, numbers: Numbers) -> None:
     """Draw loads where the oracle need not share each token out, times, weights and costs."""
     rng = numbers.rng
@@ -507,7 +516,7 @@ REDRAWN: Mapping[str, Callable[[Data, Numbers], None]] = {
     of.__name__: of
     for of in (
         *(placement, joint, cache, bitwidth, deferral, balance),
-        *(replication, split, layout, relayout, tri_domain),
+        *(replication, split, layout, relayout, tri_domain, threads),
     )
 }
 """Problem -> what draws the numbers of its data again."""

@@ -53,6 +53,7 @@ GROUPS: dict[str, list[tuple[str, ...]]] = {
         (TIMES, "decode_weight", "prompt_weight"),
         ("capacity", "buffer", "attention_bytes", "experts_bytes"),
     ],
+    "threads": [(TIMES,)],
 }
 """By problem, fields that are raised together."""
 

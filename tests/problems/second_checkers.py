@@ -16,6 +16,7 @@ import numpy as np
 
 from moeopt import balance, bitwidth, cache, deferral, joint, placement, split
 from tests.problems.replication.second_checker import replication_answer, replication_decision
+from tests.problems.threads.second_checker import threads_answer, threads_decision
 
 Answer = tuple[Any, set[str]]
 
@@ -434,5 +435,6 @@ SECOND: Mapping[str, tuple[Callable[[Any, Any], Answer], Callable[[random.Random
     "balance": (balance_answer, balance_decision),
     "replication": (replication_answer, replication_decision),
     "split": (split_answer, split_decision),
+    "threads": (threads_answer, threads_decision),
 }
 """Problem -> its second checker, and what makes a random decision."""

@@ -159,6 +159,6 @@ def test_the_others_are_right(problem: str) -> None:
 @pytest.mark.parametrize("first", range(40_000, 40_180, 20))
 @pytest.mark.parametrize("problem", MAKERS)
 def test_two_thousand_more_are_right(problem: str, first: int) -> None:
-    """Nine shares of twenty for each of eleven problems, by every law, milp and GLPK rarely."""
+    """Nine shares of twenty for each of twelve problems, by every law, milp and GLPK rarely."""
     of = [*cases(problem, 20, first, MIXED)]
     assert [line for case in of for line in attack(case, FEW_FLOATS).found] == []

@@ -69,7 +69,12 @@ __getattr__, __dir__ = lazily(
             "STRIPED_READS",
         ),
         "moeopt.problems.layout.rounds as rounds": (),
-        "moeopt.problems.layout.second_stage": ("as_solution", "best_schedules", "refined"),
+        "moeopt.problems.layout.second_stage": (
+            "as_solution",
+            "best_schedules",
+            "refined",
+            "starting",
+        ),
         "moeopt.problems.layout.single_scenario as single_scenario": (
             "scenario_bounds",
             "solve as solve_single_scenario",

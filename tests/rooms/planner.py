@@ -34,7 +34,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
-        "moeopt.planner.split": ("plan_split", "predict_wanted", "split_page"),
+        "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted", "split_page"),
         "moeopt.planner.verdict": ("Verdict", "gain", "student_t", "verdict"),
     }
 )

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.sim.costs.devices": ("device_times",),
         "moeopt.sim.costs.noise": (
             "KINDS as COMPUTES",
             "with_table_noise",
@@ -23,10 +24,20 @@ __getattr__, __dir__ = lazily(
             "ExpertCosts",
             "step_costs",
         ),
+        "moeopt.sim.costs.terms": (
+            "PRIOR",
+            "TERMS",
+            "prior",
+            "token_us",
+        ),
+        "moeopt.sim.costs.token": (
+            "amounts",
+            "decode_factor",
+        ),
         "moeopt.sim.engine.core": ("Engine", "Executed"),
         "moeopt.sim.engine.critical_path": ("critical_path", "links", "slack_ns"),
         "moeopt.sim.engine.timeline": ("Bundle", "Resource", "Timeline", "save_chrome"),
-        "moeopt.sim.machines.cores": ("cores_of",),
+        "moeopt.sim.machines.cores": ("NumaMode", "cores_of"),
         "moeopt.sim.machines.curve": ("Curve", "TimeTable"),
         "moeopt.sim.machines.detect as detect": (),
         "moeopt.sim.machines.edit": ("changed_machine", "every_path", "plain_machine"),
@@ -51,32 +62,27 @@ __getattr__, __dir__ = lazily(
             "with_table",
         ),
         "moeopt.sim.machines.rows": ("absent_fields", "machine_rows"),
+        "moeopt.sim.machines.runtimes.calibrated": ("CalibratedRuntime",),
         "moeopt.sim.machines.runtimes.command": ("override", "ratio_of"),
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
         "moeopt.sim.machines.runtimes.context": ("Context",),
         "moeopt.sim.machines.runtimes.flags": ("DATA as FLAGS", "VALUES", "read_line"),
+        "moeopt.sim.machines.runtimes.kv_types": ("CACHE_TYPES",),
         "moeopt.sim.machines.runtimes.memory": (
-            "CACHE_TYPES",
             "buffer_bytes",
             "experts_bytes",
-            "kv_bytes",
+            "uses",
         ),
         "moeopt.sim.machines.runtimes.options": ("PredictOptions",),
         "moeopt.sim.machines.runtimes.predict": ("PARTS", "fewest_cpu_blocks"),
-        "moeopt.sim.machines.runtimes.profile": ("as_vector", "get_runtime", "runtimes"),
-        "moeopt.sim.machines.runtimes.setting": (
-            "Setting",
-            "amounts",
-            "decode_factor",
+        "moeopt.sim.machines.runtimes.placement": ("Placement",),
+        "moeopt.sim.machines.runtimes.profile": (
+            "as_vector",
+            "get_runtime",
+            "kind_of_setting",
+            "runtimes",
         ),
-        "moeopt.sim.machines.runtimes.terms": (
-            "CalibratedRuntime",
-            "PRIOR",
-            "TERMS",
-            "prior",
-            "token_us",
-        ),
-        "moeopt.sim.machines.split_times": ("split_times",),
+        "moeopt.sim.machines.runtimes.setting": ("Setting",),
         "moeopt.sim.machines.system": (
             "System",
             "cpu_facts",

@@ -8,7 +8,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.split.bounds as bounds": (),
         "moeopt.problems.split.check as check": (),
         "moeopt.problems.split.cpsat": ("Model",),
-        "moeopt.problems.split.generate": ("Options",),
         "moeopt.problems.split.instance": ("Instance", "Solution"),
         "moeopt.problems.split.labels as labels": (),
         "moeopt.problems.split.paths": ("paths_of",),

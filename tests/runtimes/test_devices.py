@@ -20,7 +20,7 @@ import moeopt
 from benchmarks.real.hand_over import MATRICES, OVERRIDDEN, rpc_server
 from tests.planner.test_plan_split import by_tensor, random_split
 from tests.rooms.cli import run
-from tests.rooms.sim import get_model, plain_machine, read_gguf, split_times
+from tests.rooms.sim import Context, Setting, device_times, get_model, plain_machine, read_gguf
 from tests.rooms.split import Instance, Solution
 from tests.runtimes.consumers import llama_cpp, needs
 from tests.sim.hardware.machine_data import put
@@ -139,7 +139,7 @@ def test_ik_llama_cpp_shares_out_its_buffers(seed: int, root: Path, tmp_path: Pa
     instance, solution = random_split(seed)
     model, gpus = model_of(root, tmp_path, len(instance.layers)), len(instance.devices) - 1
     machine, shape = moeopt.get_machine("2xrtx3090+epyc-7002"), get_model(str(model))
-    made = split_times(machine, shape, room=4096)
+    made = device_times(Setting(machine, shape, context=Context(0, 4096)))
     sizes = zip(made.attention_bytes, made.experts_bytes, strict=True)
     changed = ({"attention_bytes": int(a), "experts_bytes": int(e)} for a, e in sizes)
     rows = zip(instance.layers, changed, strict=True)

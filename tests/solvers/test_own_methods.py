@@ -10,7 +10,7 @@ import moeopt
 from formulations.TEMPLATE.problem import PROBLEM
 from formulations.TEMPLATE.problem.instance import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
-from tests.rooms.core import ExactMethod, Search
+from tests.rooms.core import ExactMethod, Search, TimeLimitError
 from tests.rooms.problems import PROBLEMS
 from tests.rooms.solvers import Deadline, Trace, cpsat
 
@@ -97,6 +97,25 @@ def test_another_method_goes_on(then: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert result.raw_status.startswith(f"GAVE UP, then {then}: ")
 
 
+def test_its_bracket_stays_where_no_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that takes longer to build than is left takes nothing away."""
+
+    def algorithm(instance: Any, search: Search) -> None:
+        search.offer(NOTHING, COST_OF_NOTHING)
+        search.prove(1)
+
+    def late(task: Any) -> Any:
+        raise TimeLimitError
+
+    go_on_with(monkeypatch, "cp-sat")
+    replace(monkeypatch, algorithm)
+    monkeypatch.setattr(cpsat, "run", late)
+    result = moeopt.solve(INSTANCE, "dp", verify=False)
+    assert (result.status, result.termination) == ("feasible", "time_limit")
+    assert (result.objective, result.bound) == (COST_OF_NOTHING, 1)
+    assert result.raw_status == "ENDED, then cp-sat: TIME_LIMIT_BEFORE_SOLVING"
+
+
 def wait_until_stopped(instance: Any, search: Search) -> None:
     """Offer something, then wait to be stopped."""
     search.offer(NOTHING, COST_OF_NOTHING)
@@ -147,6 +166,7 @@ SMALL = {
     "joint": "few-layers/mixtral-2-layers-ways0.json",
     "replication": "mixtral/mixtral-coding-slots3-free.json",
     "split": "two-gpus/2xrtx3090+epyc-7002-gpt-oss-120b-Q4_K_M.json",
+    "threads": "tiny/tiny-mixtral-8x7b-threads2-gate-up.json",
 }
 """Problem -> an instance of the library that its own exact method proves in an instant."""
 

@@ -1,10 +1,17 @@
 """What is drawn of the collaborative cache: hit rates (Fig. 6) and systems by threads (Fig. 5)."""
 
 from benchmarks.papers.charts import Chart, Curve
+from benchmarks.papers.collaborative import cached
 from benchmarks.papers.collaborative.cached import THREADS
 from benchmarks.papers.collaborative.policies import probability
-from benchmarks.papers.collaborative.statistics import EXPERTS
-from benchmarks.papers.collaborative.systems import TOKEN_NS, TOP_K, routing, tokens_per_s
+from benchmarks.papers.collaborative.statistics import EXPERTS, SLOTS
+from benchmarks.papers.collaborative.systems import (
+    TOKEN_NS,
+    TOP_K,
+    mixtral,
+    routing,
+    tokens_per_s,
+)
 
 
 def charts() -> tuple[Chart, ...]:
@@ -29,6 +36,31 @@ def charts() -> tuple[Chart, ...]:
         _hits("at least one expert held", 0, some),
         _hits("both experts held", 1, full),
         speeds,
+        grid(),
+    )
+
+
+def grid() -> Curve:
+    """Return tokens per second of every cache (N, M) that fills the memory, by CPU threads.
+
+    With few threads many indexes of few ways are best, with many threads few of many (IV-C).
+    """
+    series = {}
+    for ways in range(2, EXPERTS + 1):
+        indexes = min(SLOTS // ways, routing().lru.shape[0])
+        speeds = []
+        for threads in THREADS:
+            costs = mixtral(threads)
+            spent_ns = cached.trace_ns(costs, cached.uniform_ways(costs, indexes, ways))
+            speeds.append(1e9 * routing().tokens / spent_ns)
+        series[f"({indexes}; {ways})"] = tuple(speeds)
+    return Curve(
+        title="Tokens per second of Mixtral-8x7B, by CPU threads and cache (N; M)",
+        source="CPU-GPU collaborative Fig. 5(a)",
+        x_label="threads",
+        y_label="tokens/s",
+        x=tuple(map(float, THREADS)),
+        series=series,
     )
 
 

@@ -38,6 +38,10 @@ MEASURED: dict[str, dict[int, Watts]] = {
 """Model -> threads -> Table IV: Threadripper 7960X and RTX 4090, its best cache for each."""
 
 
+PHI_JOULE = {1: 49.1, 2: 33.8, 4: 26.7, 8: 25.9, 16: 22.1, 24: 21.9, PREFETCHING: 78.7}
+"""Threads -> Table V for Phi-3.5-MoE, whose routing is unknown."""
+
+
 def joule_per_token(model: str, threads: int, ns_per_token: float) -> float:
     """Return the energy of a token: power of both devices times its time, as in Table V.
 

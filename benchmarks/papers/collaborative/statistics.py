@@ -7,6 +7,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,11 @@ class Statistics:
     hits
         Policy -> two lists over 1 to 8 ways: share of tokens of which at least one expert, and
         all, are held, the mean over layers.
+    same
+        Shape (layers - 1,): share of tokens with an expert of the same number in the layer before.
+    runs
+        Two lists over the layers: of tokens with an expert of the token before, the share with one
+        of the two, and of the three, tokens before.
     """
 
     tokens: int
@@ -54,6 +60,8 @@ class Statistics:
     popular: Ints
     reuse: NDArray[np.float64]
     hits: dict[str, tuple[list[float], list[float]]]
+    same: NDArray[np.float64]
+    runs: NDArray[np.float64]
 
 
 def statistics() -> Statistics:
@@ -65,6 +73,8 @@ def statistics() -> Statistics:
         np.array(found["popular"]),
         np.array(found["reuse"]),
         {policy: (some, full) for policy, (some, full) in found["hits"].items()},
+        np.array(found["same"]),
+        np.array(found["runs"]),
     )
 
 
@@ -83,6 +93,7 @@ def measure(paths: Sequence[Path]) -> data.Statistic:
         "FIFO": fifo_hits(routing, ways),
         "Belady": belady_hits(routing, ways),
     }
+    again = reuse(routing)
     return {
         "tokens": trace.tokens,
         "lru": found_by_lru(routing).tolist(),
@@ -90,8 +101,10 @@ def measure(paths: Sequence[Path]) -> data.Statistic:
             np.bincount(held[ids].sum(axis=1), minlength=routing.top_k + 1).tolist()
             for held, ids in zip(popular, routing.ids, strict=True)
         ],
-        "reuse": np.round(reuse(routing).any, 5).tolist(),
+        "reuse": np.round(again.any, 5).tolist(),
         "hits": {policy: _means(rate) for policy, rate in rates.items()},
+        "same": np.round(same_as_before(routing), 5).tolist(),
+        "runs": np.round([again.twice, again.thrice], 5).tolist(),
     }
 
 
@@ -109,6 +122,15 @@ def found_by_lru(routing: Routing) -> Ints:
             held = (distances < count).sum(axis=1)
             found[layer, count] = np.bincount(held, minlength=routing.top_k + 1)
     return found
+
+
+def same_as_before(routing: Routing) -> NDArray[np.float64]:
+    """Return the share of tokens with an expert of the same number in the layer before."""
+    shares = []
+    for before, here in pairwise(routing.ids):
+        same = (here[:, :, None] == before[:, None, :]) & (here >= 0)[:, :, None]
+        shares.append(same.any(axis=(1, 2)).mean())
+    return np.array(shares)
 
 
 def most_popular(path: Path, slots: int) -> list[tuple[int, int]]:

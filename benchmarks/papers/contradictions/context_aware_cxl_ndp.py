@@ -8,26 +8,26 @@ def contradictions() -> tuple[Contradiction, ...]:
     three, two = 16 / 3.25, 16 / 2.25
     return (
         Contradiction(
-            "3.3, prefix split",
+            "4.2, prefix split",
             "R = E_NDP (b - 1) need not be whole.",
             "For 7 experts at 2.5 bits it is 10.5.",
             "rounded down",
         ),
         Contradiction(
-            "3.3, budget",
+            "4.2, budget",
             "The budget is an equality; where more bits do not always lower the loss it forces"
             " harmful upgrades.",
             "",
             "the equality for prefix-split, at most the budget for exact models",
         ),
         Contradiction(
-            "3.3, loops",
+            "4.2, loops",
             "The loops over n4 and n3 leave out n2 <= E_NDP - n4 - n3.",
             "",
             "added; ties go to the first (n4, n3)",
         ),
         Contradiction(
-            "3.3, norm and range",
+            "4.1, norm; 4.2, range",
             '"Norm" is not defined; indices "1..E" mean the NDP experts only.',
             "",
             "divided by the layer's sum; NDP experts",

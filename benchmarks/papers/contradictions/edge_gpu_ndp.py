@@ -12,7 +12,8 @@ def contradictions() -> tuple[Contradiction, ...]:
             "The unhidden rest E_g' is the fraction of E_g over N, but 1/N at multiples of N.",
             "At N = 4 and E_g = 1 that is 0, although the last chunk cannot be hidden either; at"
             " E_g = 0 it is 1/4, although nothing is computed.",
-            "0 at 0, 1/N at every positive whole number, else the fraction over N",
+            "1/N at positive multiples of N and at TopK, 0 at 0 and at the other whole numbers,"
+            " else the fraction over N",
         ),
         Contradiction(
             "Eq. 1, roots",

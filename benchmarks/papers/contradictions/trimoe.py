@@ -64,7 +64,8 @@ def contradictions() -> tuple[Contradiction, ...]:
             f"4 x {size / 1e6:.1f} MB in 0.63 ms are {need:.0f} GB/s; a DIMM-Link has {link.gb_s:g}"
             f" (one expert: {link.transfer_s(size) * 1e3:.2f} ms), all 16 together"
             f" {16 * link.gb_s:g}.",
-            "the total bandwidth of the memory as the limit, labelled selected",
+            "a matrix of an expert on each of twelve links,"
+            f" {link.transfer_s(size / 3) * 1e3:.2f} ms, labelled selected",
         ),
         Contradiction(
             "3.1, 5.2.1 and Table 3",

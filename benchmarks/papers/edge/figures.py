@@ -1,4 +1,4 @@
-"""E1 to E7: what our model of the edge framework gives for each published figure."""
+"""E1 to E9: what our model of the edge framework gives for each published figure."""
 
 from functools import cache
 from statistics import mean
@@ -7,6 +7,7 @@ from benchmarks.papers.edge import framework, monde, prefill
 from benchmarks.papers.edge.cases import (
     DEFAULT,
     MODELS,
+    UNITS,
     Setting,
     cases,
     decode_instance,
@@ -22,6 +23,13 @@ from benchmarks.rooms.sim import (
     step_costs,
 )
 from moeopt import get_machine
+
+PROMPT_AND_UNITS = (
+    "the prompt of 512 tokens beside the 512 answered under every system, and which share of their"
+    " bandwidth the simulated units reach"
+)
+
+MIB = 2**20
 
 QWEN = "qwen3-30b-a3b"
 
@@ -144,6 +152,38 @@ def e7() -> Ours:
         (MEMORY, RULE, HITS, "attention is its bytes over the GPU's bandwidth; decoding alone"),
         note,
         optimum=_largest("optimum"),
+        missing=PROMPT_AND_UNITS,
+    )
+
+
+def e8() -> Ours:
+    """Return the MiB of weights and activations of a token in a layer of Mixtral-8x7B."""
+    model = get_model("mixtral-8x7b")
+    weights = model.top_k * model.expert_bytes / MIB
+    activations = model.hidden_size * model.bytes_per_weight / MIB
+    note = "the experts of one token in 16 bits, and its vector; the paper's MB are MiB"
+    return Ours((weights, activations), "predicted", (), note)
+
+
+def e9() -> Ours:
+    """Return how much of the gain over tensor parallelism alone six units leave of that of two."""
+    gains = {units: _over_tp(units) for units in UNITS}
+    each = ", ".join(f"{units} units {gain:.2f}" for units, gain in gains.items())
+    note = f"over tensor parallelism alone {each}; the text gives the direction and no number"
+    return Ours(
+        (gains[UNITS[-1]] / gains[UNITS[0]],),
+        "assumed",
+        (MEMORY, ACTIVATIONS, FLUID, HITS),
+        note,
+    )
+
+
+def _over_tp(units: int) -> float:
+    """Return the gain over tensor parallelism, the mean of the models that two units hold."""
+    models = [model for model, count in cases() if count == UNITS[0]]
+    return mean(
+        framework.decode_ns("TP", model, units) / framework.decode_ns("TP+LB+PRE", model, units)
+        for model in models
     )
 
 

@@ -14,6 +14,7 @@ from benchmarks.papers.report.words import (
     cells,
     joined,
     number,
+    open_for,
     summary,
     tally,
 )
@@ -31,7 +32,8 @@ The rule of verdicts looks at no result. The worst error of a figure anywhere in
 counts: up to 5 % it reproduces, then within 10 %, within 25 %, no. Where several traces,
 readings or grids of ours could stand for the paper's and it does not say which, the value is
 that of the one farthest off, or the mean of all where they are many. What the paper leaves
-undefined is not computable, whatever one reading would give. Kinds: *predicted* from stated
+undefined is not computable, whatever one reading would give; what needs a part that the package
+lacks is open, and its remark says which part. Kinds: *predicted* from stated
 numbers alone; *assumed*: needs an assumption with a source of its own; *selected*: an
 assumption chosen because it fits, weak evidence; *limit*: an upper limit that knows what no
 system can know; *input*: a parameter of the model, one that a parameter was taken from, or one
@@ -111,7 +113,7 @@ def _notes(figures: Sequence[Figure]) -> str:
     for figure in figures:
         used = "".join(f"({letters[c]})" for c in figure.ours.assumptions if c in letters)
         own = [clause for clause in figure.ours.assumptions if clause not in letters]
-        clauses = [used, *map(plain, (*own, figure.ours.note))]
+        clauses = [used, *map(plain, (*own, figure.ours.note, open_for(figure)))]
         if why := "; ".join(clause.rstrip(".") for clause in clauses if clause):
             lines.append(f"- **{figure.published.id}** {why}.")
     return "\n".join(lines) + "\n"

@@ -10,13 +10,14 @@ from benchmarks.papers.figure import (
     INPUT,
     NO,
     NOT_COMPUTABLE,
+    OPEN,
     REPRODUCES,
     Figure,
     Kind,
 )
 from benchmarks.papers.published import Interval
 
-VERDICTS = (REPRODUCES, IN_10, IN_25, NO, INPUT, NOT_COMPUTABLE)
+VERDICTS = (REPRODUCES, IN_10, IN_25, NO, INPUT, NOT_COMPUTABLE, OPEN)
 
 TITLES = {
     "trimoe": "TriMoE",
@@ -79,8 +80,13 @@ def cells(figure: Figure) -> tuple[str, ...]:
 
 def reasons(figure: Figure) -> str:
     """Return a figure's assumptions and note as one sentence."""
-    clauses = [*figure.ours.assumptions, figure.ours.note]
+    clauses = [*figure.ours.assumptions, figure.ours.note, open_for(figure)]
     return "; ".join(clause.rstrip(".") for clause in clauses if clause)
+
+
+def open_for(figure: Figure) -> str:
+    """Return what a figure is open for, as a clause; empty if nothing is known to be missing."""
+    return f"open: {figure.ours.missing}" if figure.ours.missing else ""
 
 
 def tally(figures: Sequence[Figure]) -> list[tuple[str, int, str, str]]:

@@ -85,7 +85,7 @@ def systems() -> Curve:
     for model in MODELS:
         setting = Setting(model, MIDDLE)
         few = setting.on(samples=FEW)
-        base = baselines_ms(setting, measured=False)
+        base = baselines_ms(setting)
         best = mean_ms("trimoe", setting) / speedup("trimoe", "optimum", few)
         series[model] = (base["ktransformers"], base["monde"], mean_ms("trimoe", setting), best)
     return Curve(

@@ -2,12 +2,24 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers.trimoe.setting import Loads, Setting
-from benchmarks.rooms.layout import Domain, Instance, Options, Solution, of_loads
+from benchmarks.rooms.layout import (
+    Domain,
+    Instance,
+    Options,
+    Solution,
+    as_solution,
+    cold_counts_of,
+    family,
+    of_loads,
+    round_robin,
+    starting,
+)
 from benchmarks.rooms.layout import trimoe_layout_tuned as tune
 from benchmarks.rooms.relayout import Options as RelayoutOptions
 from benchmarks.rooms.relayout import after_migrations, on_layout
@@ -24,6 +36,9 @@ NAME = "layer"
 LIMIT_S = 60.0
 """For one optimal layout; it takes some 20 ms."""
 
+Scheduler = Literal["greedy", "refined"]
+"""TriMoE's initial assignment alone, or with the bottleneck-aware refinement (4.2)."""
+
 Dimms = NDArray[np.int64]
 """The DIMM of every expert by sample, `STRIPED` if it lies on all; shape (samples, experts)."""
 
@@ -39,15 +54,16 @@ def localized(setting: Setting, *, balanced: bool = True) -> Dimms:
 
 
 @cache
-def offline(setting: Setting) -> Dimms:
+def offline(setting: Setting, scheduler: Scheduler = "refined") -> Dimms:
     """TriMoE's "optimized initial layout" (4.3): cold experts localized, the rest striped.
 
-    The paper names no share of cold experts. Assumed: the one of least makespan under TriMoE's own
-    scheduler on the mean loads, unless the setting gives one; cold experts to the DIMMs in turn.
+    The paper names no share of cold experts. Assumed: the one of least makespan over the earlier
+    steps, summed, under the scheduler that runs on it, unless the setting gives one; cold experts
+    to the DIMMs in turn.
     """
     if setting.cold_share is not None:
         return _by_rule(setting, setting.cold_share, balanced=False)
-    return np.array([tuned(setting, load) for load in setting.mean_load])
+    return np.array([tuned(setting, steps, scheduler) for steps in setting.earlier])
 
 
 def hottest(setting: Setting) -> NDArray[np.int64]:
@@ -56,21 +72,35 @@ def hottest(setting: Setting) -> NDArray[np.int64]:
     return order[:, : setting.residents]
 
 
-def tuned(setting: Setting, load: Loads) -> Dimms:
-    """Return the offline rule's layout for one layer's loads, with the best share of cold ones."""
-    reading = {"tie_order": setting.tie_order, "refinement": setting.refinement}
-    return dimms_of(tune(instance(setting, load), **reading), setting.dimms)
+def tuned(setting: Setting, steps: Loads, scheduler: Scheduler = "refined") -> Dimms:
+    """Return the offline rule's layout for a layer, with the best share of cold experts.
+
+    Parameters
+    ----------
+    steps
+        Tokens of each expert in each step that counts, shape (steps, experts).
+    scheduler
+        Under which the share is best.
+    """
+    made = instance(setting, steps)
+    if scheduler == "refined":
+        reading = {"tie_order": setting.tie_order, "refinement": setting.refinement}
+        return dimms_of(tune(made, **reading), setting.dimms)
+    options = family(made, round_robin(made), cold_counts_of(made))
+    best = min(options, key=lambda layout: sum(starting(made, layout, setting.tie_order)[1]))
+    device, _ = starting(made, best, setting.tie_order)
+    return dimms_of(as_solution(made, best, device), setting.dimms)
 
 
-def instance(setting: Setting, load: Loads) -> Instance:
-    """Return one layer's loads as an instance of the problem `layout`."""
+def instance(setting: Setting, steps: Loads) -> Instance:
+    """Return the loads of one layer, shape (steps, experts), as an instance of `layout`."""
     options = Options(hbm_slots=setting.residents, dimms=setting.dimms)
-    return of_loads(setting.source, options, [load], setting.model)
+    return of_loads(setting.source, options, list(steps), setting.model)
 
 
 def optimal(setting: Setting, load: Loads) -> tuple[Dimms, tuple[Domain | None, ...]]:
     """Return the optimal layout and schedule for one layer's loads (`bound-and-pack`)."""
-    found = solve(instance(setting, load), "bound-and-pack", time_limit_s=LIMIT_S).solution
+    found = solve(instance(setting, load[None]), "bound-and-pack", time_limit_s=LIMIT_S).solution
     if not isinstance(found, Solution):
         raise InputError(f"{setting.model}: no layout within {LIMIT_S:g} s")
     return dimms_of(found, setting.dimms), found.assignment[0]
@@ -104,8 +134,8 @@ def dimms_of(plan: Solution, dimms: int) -> Dimms:
     """Return a solution's layout; experts without tokens, and so without one, fill it up evenly."""
     place = np.array([STRIPED if dimm is None else dimm for dimm in plan.dimm])
     held = np.bincount(place[place >= 0], minlength=dimms)
-    for expert, domain in enumerate(plan.assignment[0]):
-        if domain is None:
+    for expert, domains in enumerate(zip(*plan.assignment, strict=True)):
+        if not any(domains):
             place[expert] = held.argmin()
             held[place[expert]] += 1
     return place

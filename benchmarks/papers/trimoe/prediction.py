@@ -1,4 +1,4 @@
-"""T1 and T2: the load predictor."""
+"""T1, T2 and T23: the load predictor."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.papers import data
 from benchmarks.papers.figure import Ours
+from benchmarks.papers.trimoe.setting import MODELS
 from benchmarks.rooms.sim import ALPHA, HOT, WARM, get_model, load_classes, predict_run, read_trace
 from benchmarks.rooms.systems import loads_of_trace
 
@@ -21,6 +22,9 @@ WARM_UP = 20
 
 FROM_THE_START = "from the first step"
 """Key of the same with all steps, in the statistic."""
+
+AVERAGE_BYTES = 4
+"""Of a moving average."""
 
 CLASSES = (
     f'"decision accuracy" is read as agreement of the classes hot ({HOT:.0%} of the experts), warm'
@@ -60,6 +64,26 @@ def t2() -> Ours:
         f" {', '.join(f'{task} {found[FROM_THE_START][task]:.2f}' for task in TASKS)}"
     )
     return Ours((min(found[task] for task in TASKS),), "assumed", (CLASSES, TRACE), note)
+
+
+def t23() -> Ours:
+    """Return the metadata that the predictor keeps, in KB."""
+    sizes = {name: _metadata_kb(name) for name in MODELS}
+    each = ", ".join(f"{name} {size:.1f}" for name, size in sizes.items())
+    return Ours(
+        (sizes[MODELS[0]],),
+        "selected",
+        (
+            f"one moving average of 4 bytes for each routed expert of {MODELS[0]}, the model and"
+            " the width that fit",
+        ),
+        f"{each} KB; the paper names neither model nor width",
+    )
+
+
+def _metadata_kb(name: str) -> float:
+    model = get_model(name)
+    return (model.layers - model.dense_layers) * model.routed_experts * AVERAGE_BYTES / 1e3
 
 
 def measure(paths: Sequence[Path]) -> data.Statistic:

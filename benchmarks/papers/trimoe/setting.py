@@ -25,9 +25,14 @@ MEASURED_HOST_EFFICIENCY = 0.716
 
 SAMPLES = 8
 
+LAST = 4
+"""Steps of the warm-up that `offline_loads` takes as the last ones."""
+
 FEW = 2
 """Samples where a figure needs many runs; each of the seeds has as many."""
 
+
+OfflineLoads = Literal["steps", "last four steps", "mean"]
 
 Changes = Mapping[str, float | str]
 """Fields of `Setting` and their values."""
@@ -57,7 +62,10 @@ class Setting:
     skew, drift
         Of the synthetic routing: None for that of the preset "trimoe-skew".
     cold_share
-        Share of the experts that the offline layout localizes; None to optimise it on mean loads.
+        Share of the experts that the offline layout localizes; None for the best on earlier steps.
+    offline_loads
+        What the share is optimised on: every step of the warm-up, its last four, or the mean of
+        all.
     seed
         Of the loads.
     tie_order, refinement
@@ -85,6 +93,7 @@ class Setting:
     skew: float | None = None
     drift: float | None = None
     cold_share: float | None = None
+    offline_loads: OfflineLoads = "steps"
     seed: int = 0
     tie_order: str = "cpu"
     refinement: str = "one"
@@ -139,6 +148,14 @@ class Setting:
         """What offline trace analysis knows: mean loads, up to whole tokens, by sample."""
         mean = self.loads[: self.warm_up].mean(axis=0)
         return np.asarray(np.ceil(mean), dtype=np.int64)
+
+    @property
+    def earlier(self) -> Loads:
+        """What the offline layout is optimised on, shape (samples, steps, experts)."""
+        if self.offline_loads == "mean":
+            return self.mean_load[:, None]
+        first = 0 if self.offline_loads == "steps" else self.warm_up - LAST
+        return self.loads[max(first, 0) : self.warm_up].swapaxes(0, 1)
 
     def on(self, **changes: float | str) -> "Setting":
         """Return the setting with some changes."""

@@ -58,12 +58,12 @@ def monde_balanced(setting: Setting) -> Plan:
 
 
 def trimoe_greedy(setting: Setting) -> Plan:
-    """TriMoE's initial assignment alone (4.2), on the offline layout: each its cheapest path.
+    """TriMoE's initial assignment alone (4.2), on its own offline layout: each its cheapest path.
 
     A localized expert costs GPU and CPU the same read, so that many tie: see `Setting.tie_order`.
     """
     policy = f"greedy[tie_order={setting.tie_order}]"
-    return _static("trimoe-greedy", setting, layouts.offline(setting), policy)
+    return _static("trimoe-greedy", setting, layouts.offline(setting, "greedy"), policy)
 
 
 def trimoe_refined(setting: Setting) -> Plan:
@@ -94,7 +94,7 @@ def trimoe_known(setting: Setting) -> Plan:
 
     The layout is the offline rule's for the loads that come, free of charge.
     """
-    place = np.array([layouts.tuned(setting, load) for load in rows(setting)])
+    place = np.array([layouts.tuned(setting, load[None]) for load in rows(setting)])
     return laid_out("trimoe-known", setting, place, _scheduler(setting))
 
 

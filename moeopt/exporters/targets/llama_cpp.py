@@ -40,11 +40,9 @@ from moeopt.problems.split.instance import Solution as SplitSolution
 from moeopt.sim.machines.runtimes.command import Running, override
 from moeopt.sim.machines.runtimes.context import ALLOCATED, MOST_CONTEXT
 from moeopt.sim.machines.runtimes.flags import read_line, whole
-from moeopt.sim.machines.runtimes.memory import (
-    CACHE_TYPES,
-    UBATCH,
-    ik_buffer_bytes,
-)
+from moeopt.sim.machines.runtimes.kv_types import CACHE_TYPES
+from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes
+from moeopt.sim.machines.runtimes.setting import UBATCH
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.tensor_names import tensor_names
 

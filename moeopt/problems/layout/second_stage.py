@@ -53,6 +53,20 @@ def tables(instance: Instance, layout: Layout) -> list[NDArray[np.int64]]:
     ]
 
 
+def starting(
+    instance: Instance, layout: Layout, tie_order: str = "cpu"
+) -> tuple[Devices, list[int]]:
+    """Schedule every scenario as `moeopt.problems.tri_domain.heuristics.greedy` does.
+
+    Each expert starts where it alone is cheapest. The second result has the makespans, in ns.
+    """
+    device = _cheapest(instance, layout, tie_order)
+    return device, [
+        int(makespan_of(loads_of(table, device[s], instance.dimms), instance.dimms))
+        for s, table in enumerate(tables(instance, layout))
+    ]
+
+
 def refined(
     instance: Instance, layout: Layout, *, tie_order: str = "cpu", refinement: str = "one"
 ) -> tuple[Devices, list[int]]:
@@ -61,16 +75,20 @@ def refined(
     Each expert starts where it alone is cheapest; then TriMoE's refinement, both under its
     assumptions. A test holds the two together. The second result has the makespans, in ns.
     """
-    times = instance.path_times
-    cost = times.under(times.alone, layout.resident, layout.dimm)
-    cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
-    device = np.where(times.active, cheapest_path(cost, tie_order), IDLE)
+    device = _cheapest(instance, layout, tie_order)
     makespans = [
         int(refine(table, device[s], instance.dimms, refinement == "all", True))
         for s, table in enumerate(tables(instance, layout))
     ]
     spend(instance.path_times.active.sum() / REFINED)
     return device, makespans
+
+
+def _cheapest(instance: Instance, layout: Layout, tie_order: str) -> Devices:
+    times = instance.path_times
+    cost = times.under(times.alone, layout.resident, layout.dimm)
+    cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
+    return np.where(times.active, cheapest_path(cost, tie_order), IDLE)
 
 
 def best_schedules(instance: Instance, layout: Layout, device: Devices) -> Devices:

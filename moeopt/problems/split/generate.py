@@ -1,6 +1,6 @@
 """split instances: a model's layers on a machine with several GPUs or nodes.
 
-Times come from `moeopt.sim.machines.split_times`. Sizes are rounded up to MiB, memories down.
+Times come from `moeopt.sim.costs.devices`. Sizes are rounded up to MiB, memories down.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -11,8 +11,10 @@ from pydantic import Field
 from moeopt.core.envelope import MAX_NUMBER, Frozen
 from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
+from moeopt.sim.costs.devices import device_times, refuse_numa
 from moeopt.sim.machines.cores import NumaMode
-from moeopt.sim.machines.split_times import refuse_numa, split_times
+from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.source import FeltWhere, Source, Where
 
@@ -74,16 +76,15 @@ def generate(source: Source, options: Options) -> Instance:
     refuse_numa(source.machine, options.numa)
     model = source.model if options.bits is None else at_bits(source.model, options.bits)
     model = model if options.kv_bits is None else model.with_kv_bits(options.kv_bits)
-    times = split_times(
+    setting = Setting(
         source.machine,
         model,
-        context=options.context,
-        room=options.room,
+        options.runtime,
+        Context(options.context, max(options.room, options.context)),
         ubatch=options.ubatch,
-        runtime=options.runtime,
         numa=options.numa,
-        quantum_ns=source.quantum_ns,
     )
+    times = device_times(setting, source.quantum_ns)
     count = len(times.names)
     ubatches = -(-options.prompt_tokens // options.ubatch)
     up = np.ceil(np.array([times.attention_bytes, times.experts_bytes]) / MIB).astype(int)

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from moeopt.sim.costs.overheads import Overheads, overheads_of
+from moeopt.sim.costs.rates import gpus_read_gb_s
 from moeopt.sim.costs.step import StepCosts, step_costs
+from moeopt.sim.costs.terms import TERMS, term_times
+from moeopt.sim.costs.threads import threaded
+from moeopt.sim.costs.token import amounts
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.costs import costs_of, what_to_expect
-from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s
-from moeopt.sim.machines.runtimes.terms import TERMS, term_times
-from moeopt.sim.machines.runtimes.threads import threaded
+from moeopt.sim.machines.runtimes.profile import as_costs, costs_of, get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
 
 AS_FILE = "machine"
@@ -105,27 +106,24 @@ def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> P
         said = "times as the machine's file says: not calibrated, not fitted"
         return Priced(machine, overheads_of(machine, "tensor-parallel"), None, said)
     profile = get_runtime(name)
-    _, certainty = costs_of(machine, model, profile)
-    said = what_to_expect(profile.interval(certainty))
-    machine = threaded(machine, model, profile)
-    overheads = overheads_of_runtime(machine, model, profile)
-    return Priced(machine, overheads, name, f"times of {name}, {said}")
+    setting = threaded(Setting(machine, model, name, Context(0), numa=profile.numa))
+    said = profile.interval(costs_of(setting)[1]).in_words()
+    return Priced(setting.used, overheads_of_runtime(setting), name, f"times of {name}, {said}")
 
 
-def overheads_of_runtime(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Overheads:
+def overheads_of_runtime(setting: Setting) -> Overheads:
     """Return the overheads with which a token's parts take what the runtime takes.
 
     Parameters
     ----------
-    machine
-        With a GPU and a CPU; its calibration of the runtime is used where it has one.
-    model
-        Latent attention has costs of its own.
+    setting
+        On a machine with a GPU and a CPU, whose calibration of the runtime is used where it has
+        one. Latent attention has costs of its own.
 
     Returns
     -------
     Overheads
-        The fixed times of `profile`, half of a layer's synchronisation each way, and the bandwidths
+        The runtime's fixed times, half of a layer's synchronisation each way, and the bandwidths
         that its reads reach. Time tables still go first: they are measurements.
 
     Raises
@@ -133,19 +131,20 @@ def overheads_of_runtime(machine: Machine, model: ModelShape, profile: RuntimePr
     InputError
         If the machine has no GPU or no CPU.
     """
+    machine, model = setting.used, setting.model
     gpu = machine.require("gpu")
     machine.require("cpu")
-    vector, _ = costs_of(machine, model, profile)
-    costs = as_costs(vector)
-    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), Context(0), profile.numa)
-    needs, takes = amounts(setting), term_times(amounts(setting), vector)
+    vector, _ = costs_of(setting)
+    costs, layers = as_costs(vector), len(model.moe_layers)
+    needs = amounts(setting, (0.5,) * layers)
+    takes = term_times(needs, vector)
     need = dict(zip(TERMS, needs.tolist(), strict=True))
     take = dict(zip(TERMS, takes.tolist(), strict=True))
     slower = (take["gpu_read"] + take["gpu_decode"]) / need["gpu_read"]
-    share = _six(min(1.0, gpu_read_gb_s(machine) / gpu.memory.gb_s / slower))
+    share = _six(min(1.0, gpus_read_gb_s(machine) / gpu.memory.gb_s / slower))
     read = take["host_read"] + take["oblivious_read"] + take["host_decode"]
     ratio = read / (need["host_read"] + need["oblivious_read"])
-    experts = need["host_expert_us"] / (0.5 * model.top_k * len(model.moe_layers))
+    experts = need["host_expert_us"] / (0.5 * model.top_k * layers)
     return Overheads(
         gpu_gb_s=gpu.memory.gb_s * share,
         attention_gb_s=gpu.memory.gb_s * share,

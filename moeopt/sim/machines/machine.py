@@ -10,7 +10,7 @@ from moeopt.core.envelope import Frozen, Name, field_error
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.about import about
 from moeopt.sim.machines.curve import Curve, TimeTable
-from moeopt.sim.machines.runtimes.terms import CalibratedRuntime
+from moeopt.sim.machines.runtimes.calibrated import CalibratedRuntime
 
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]

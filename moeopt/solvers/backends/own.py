@@ -106,6 +106,10 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     except InputError as error:  # too large for it, say: what is known already stays
         first.raw_status += f", then {error}"
         return first
+    except TimeLimitError:  # before it had anything of its own
+        first.raw_status += f", then {then}: TIME_LIMIT_BEFORE_SOLVING"
+        first.termination = "time_limit"
+        return first
     known = [bound for bound in (first.own_bound, outcome.own_bound) if bound is not None]
     outcome.own_bound = max(known, default=None)
     if first.bound is not None and (outcome.bound is None or first.bound > outcome.bound):

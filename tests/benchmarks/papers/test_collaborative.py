@@ -17,7 +17,14 @@ from benchmarks.papers.collaborative.baselines import (
 )
 from benchmarks.papers.collaborative.systems import BASELINES, TOP_K, tokens_per_s
 from moeopt import Plan, get_machine, simulate
-from tests.benchmarks.papers.nearness import SOFT, error_of, figure_of, value_of, without_traces
+from tests.benchmarks.papers.nearness import (
+    HARD,
+    SOFT,
+    error_of,
+    figure_of,
+    value_of,
+    without_traces,
+)
 from tests.real_traces import real_trace_file
 from tests.rooms.cache import Instance, Solution, best_uniform, objective
 from tests.rooms.sim import Routing, Times, Trace, Workload, get_model, read_trace, routing_trace
@@ -203,7 +210,7 @@ def test_a_cache_may_need_more_slots_than_there_are() -> None:
 def test_charts() -> None:
     """Hit rates rise with the ways, no policy beats Belady, and LRU beats random contents."""
     with without_traces():
-        some, full, speeds = charts.charts()
+        some, full, speeds, grid = charts.charts()
     for chart in (some, full):
         assert isinstance(chart, Curve)
         lru, best, random = (np.array(chart.series[n]) for n in ("LRU", "Belady", "random"))
@@ -212,6 +219,50 @@ def test_charts() -> None:
         assert (lru[:6] >= random[:6]).all()
     assert isinstance(speeds, Curve)
     assert speeds.series["cached"][-1] == pytest.approx(value_of("G4"))
+    assert isinstance(grid, Curve)
+    assert max(curve[-1] or 0 for curve in grid.series.values()) == pytest.approx(value_of("G4"))
+
+
+def test_few_threads_want_many_indexes_and_many_threads_many_ways() -> None:
+    """IV-C: the best of all caches (N, M) with one thread has two ways, with 24 it has four."""
+    with without_traces():
+        series = charts.grid().series
+    best = [max(series, key=lambda name: series[name][at]) for at in range(len(cached.THREADS))]
+    assert (best[0], best[-1]) == ("(28; 2)", "(14; 4)")
+
+
+def test_patterns_of_reuse() -> None:
+    """G15 and G16: layers after one another no more than at random; runs of two and of more."""
+    with without_traces():
+        found = systems.routing()
+    assert value_of("G15") == pytest.approx(found.same.mean())
+    assert value_of("G15") < 13 / 28  # at least one of two of eight experts, at random
+    two, three = found.runs.mean(axis=1)
+    assert (value_of("G16", 0), value_of("G16", 1)) == pytest.approx((two - three, three))
+    assert figure_of("G16").ours.kind == "selected"
+    assert error_of("G15") <= HARD
+
+
+def test_same_number_in_the_layer_before() -> None:
+    """Two tokens through three layers: shared experts at the second layer, none at the third."""
+    ids = np.array([[[0, 1], [1, 2], [3, 4]], [[0, 1], [2, 3], [2, 4]]])
+    same = statistics.same_as_before(Routing.of(Trace("small", ids), 8))
+    assert same.tolist() == [0.5, 0.5]
+
+
+def test_what_needs_a_trace_of_phi_is_left_open_in_part() -> None:
+    """G11, G13 and G14 have Mixtral's or prefetching's value alone; G12 is arithmetic."""
+    for name in ("G11", "G13", "G14"):
+        assert figure_of(name).is_partial
+        assert "No trace of Phi" in figure_of(name).ours.note
+    assert figure_of("G12").verdict == "input"
+    assert value_of("G12") == pytest.approx((181.8 / 49.1) / (188.9 / 78.7) - 1)
+    assert value_of("G13", 6) == pytest.approx(188.9 * 32 * 12.26e-3, rel=1e-3)
+    with without_traces():
+        gains = [
+            tokens_per_s("cached", n) / tokens_per_s("CPU only", n) - 1 for n in cached.THREADS
+        ]
+    assert value_of("G11") == pytest.approx(max(gains))
 
 
 def test_the_stored_statistic_is_what_the_traces_give() -> None:

@@ -1,15 +1,16 @@
 """docs/fidelity.md is what `python -m benchmarks.papers` writes today."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
 from benchmarks.papers.contradictions import Contradiction
-from benchmarks.papers.figure import Figure
-from benchmarks.papers.published import published
+from benchmarks.papers.figure import Figure, Ours
+from benchmarks.papers.published import parse_values, published
 from benchmarks.papers.registry import CONTRADICTIONS, resolve
-from benchmarks.papers.report.page import fidelity_page
+from benchmarks.papers.report.page import CEILINGS, fidelity_page
 from benchmarks.papers.run import compute, reproduce
 from tests.benchmarks.papers.nearness import without_traces
 from tests.facts import assert_same_facts
@@ -45,11 +46,37 @@ def test_quick_rows_are_those_of_today(name: str, text: str) -> None:
     assert_same_facts(of_today, kept)
 
 
-def test_what_is_not_computable_has_its_reason(text: str) -> None:
-    """Here T18, of a paper that states too little."""
-    made = fidelity_page([Figure(published()["T18"], compute("T18"))])
-    [reason] = [line for line in made.splitlines() if line.startswith("Not computable are T18: ")]
-    assert reason.removeprefix("Not computable are ") in text
+@pytest.mark.parametrize(
+    ("name", "begin"), [("T21", "Not computable are T21: "), ("T18", "Open are T18: ")]
+)
+def test_what_has_no_value_has_its_reason(name: str, begin: str, text: str) -> None:
+    """Here T21, which its paper does not define, and T18, which takes prompts."""
+    made = fidelity_page([Figure(published()[name], compute(name))])
+    [reason] = [line for line in made.splitlines() if line.startswith(begin)]
+    assert reason.partition(" are ")[2].removesuffix(".") in text
+
+
+def test_ceilings_stand_beside_the_published_value() -> None:
+    """The best that any decision could give, and what is left, as a share of the whole."""
+    ours = Ours((0.33, None), "assumed", (), optimum=(0.40, None))
+    row = dataclasses.replace(published()["K5"], values=parse_values("0.33/1"))
+    [line] = [
+        line
+        for line in fidelity_page([Figure(row, ours)]).splitlines()
+        if line.startswith("| K5 | 0.33 / 1 fraction | 0.33 / - | 0.4 / - |")
+    ]
+    assert line.endswith("| +5.3 % / - |")
+
+
+def test_ceilings_name_figures_with_an_optimum() -> None:
+    """Of the quick ones here; the slow test of the page has them all."""
+    for name in ("K5", "K15", "E2", "E4", "C2d", "C8", "G4", "G11"):
+        figure = Figure(published()[name], compute(name))
+        assert name in CEILINGS
+        for value, best in zip(figure.ours.values, figure.ours.optimum, strict=True):
+            assert (value is None) == (best is None)
+            assert value is None or best is None or best >= value - 1e-9
+    assert set(CEILINGS) <= set(published())
 
 
 @pytest.mark.parametrize("paper", CONTRADICTIONS)

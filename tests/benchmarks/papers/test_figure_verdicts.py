@@ -2,8 +2,9 @@
 
 import pytest
 
-from benchmarks.papers.figure import Ours
+from benchmarks.papers.figure import Figure, Ours
 from benchmarks.papers.published import Interval
+from benchmarks.papers.report.words import open_for
 from tests.benchmarks.papers.toy_figures import figure
 
 
@@ -64,6 +65,18 @@ def test_an_unknown_value_is_said_to_be_unknown() -> None:
 def test_an_input_is_never_a_prediction() -> None:
     """However well it agrees."""
     assert figure("1", 1.0, kind="input").verdict == "input"
+
+
+def test_what_the_package_lacks_is_open() -> None:
+    """A figure without a value is open if it says what is missing; one with a value is judged."""
+    unknown, known = (
+        Figure(figure("1", 1.0).published, Ours((value,), "assumed", (), missing="prompts"))
+        for value in (None, 1.3)
+    )
+    assert (unknown.verdict, known.verdict) == ("open", "no")
+    assert open_for(known) == "open: prompts"
+    assert known.to_dict()["missing"] == "prompts"
+    assert open_for(figure("1", 1.0)) == ""
 
 
 def test_what_does_not_fit_is_refused() -> None:

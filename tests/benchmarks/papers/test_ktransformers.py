@@ -14,7 +14,7 @@ from benchmarks.papers.ktransformers.variants import (
     with_sockets,
 )
 from moeopt import get_machine
-from tests.benchmarks.papers.nearness import HARD, SOFT, error_of, figure_of
+from tests.benchmarks.papers.nearness import HARD, SOFT, error_of, figure_of, value_of
 from tests.rooms.core import Lane
 from tests.rooms.deferral import none, uniform
 from tests.rooms.problems import compare
@@ -155,6 +155,48 @@ def test_fiddlers_layer_by_hand() -> None:
     assert fiddler_layer.framework_ms() == pytest.approx(6.9 - megabytes / 220)
     expected = 6.9 - megabytes / 220 + megabytes / (2 / (0.5 / 220 + 0.5 / 125))
     assert fiddler_layer.two_sockets_ms() == pytest.approx(expected)
+
+
+def test_other_systems_by_hand() -> None:
+    """K13, K14, K17, K20: 58 layers of 5.8 ms, 7,000 launches of 16 us, 28 % of 58 x 2.8 ms."""
+    gpu, cpu = 0.28 * 58 * 2.81, 0.74 * 58 * 2.81
+    token = 1000 / 5.87
+    fiddler = 58 * 5.8 + 112 + gpu
+    llama = cpu * 440 / (2 / (0.5 / 220 + 0.5 / 125)) + 15 + gpu
+    assert value_of("K13", 0) == pytest.approx(fiddler / token, rel=1e-3)
+    assert value_of("K13", 1) == pytest.approx(llama / token, rel=1e-3)
+    assert value_of("K14") == pytest.approx(1.33 * llama / token, rel=1e-3)
+    assert value_of("K17", 0) == pytest.approx(112 / (112 + gpu), rel=1e-3)
+    assert value_of("K17", 1) == pytest.approx(15 / (15 + gpu), rel=1e-3)
+    assert value_of("K20", 1) == pytest.approx(1000 / (1.63 * cpu + 15 + gpu), rel=1e-3)
+    assert value_of("K22") == pytest.approx(fiddler / (llama - 15 + 112), rel=1e-3)
+
+
+def test_quotients_of_stated_numbers_are_inputs() -> None:
+    """K12, K16 and K23 predict nothing, and say so."""
+    assert value_of("K12") == pytest.approx(21.3 / 5.4 * 1.83 * 1.22)
+    assert value_of("K16") == pytest.approx(21.3 / 5.4)
+    assert value_of("K23") == 2.0
+    assert {figure_of(name).verdict for name in ("K12", "K16", "K23")} == {"input"}
+
+
+def test_a_graph_saves_the_launches() -> None:
+    """K18: the most of three models, all with llama.cpp's launches in each layer."""
+    step = decode_step("ktransformers-a100", "deepseek-v2.5")
+    plan = none(step.instance)
+    assert plan is not None
+    token_ms = step.time_ns(plan) / 1e6
+    assert value_of("K18") == pytest.approx(1 + 60 * 15 / 61 / token_ms)
+
+
+def test_what_the_package_lacks_is_open() -> None:
+    """Dynamic scheduling, and the half of a figure that needs a prompt; each says what."""
+    assert figure_of("K21").verdict == "open"
+    assert figure_of("K24").verdict == "not computable"
+    for name in ("K19", "K20", "K22"):
+        assert figure_of(name).is_partial
+    for name in ("K19", "K20", "K21", "K22"):
+        assert figure_of(name).ours.missing
 
 
 def test_charts() -> None:

@@ -47,6 +47,12 @@ def test_parts_multiply_to_the_product() -> None:
         ("T15", "reproduces", "selected"),
         ("T16", "input", "input"),
         ("T17", "reproduces", "selected"),
+        ("T18", "open", "assumed"),
+        ("T19", "reproduces", "assumed"),
+        ("T20", "no", "assumed"),
+        ("T21", "not computable", "assumed"),
+        ("T22", "open", "assumed"),
+        ("T23", "reproduces", "selected"),
     ],
 )
 def test_quick_figures(name: str, verdict: str, kind: str) -> None:
@@ -65,9 +71,11 @@ def test_t16_is_calibrated_and_says_so() -> None:
     ("name", "verdict", "kind"),
     [
         ("T3", "within 25 %", "selected"),
+        ("T3e", "no", "assumed"),
         ("T4", "no", "selected"),
-        ("T5", "no", "assumed"),
-        ("T6", "no", "assumed"),
+        ("T4e", "no", "assumed"),
+        ("T5", "reproduces", "assumed"),
+        ("T6", "within 10 %", "assumed"),
         ("T7", "within 25 %", "selected"),
         ("T7u", "upper limit", "limit"),
         ("T5xT6xT7", "within 25 %", "selected"),

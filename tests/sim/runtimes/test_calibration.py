@@ -14,6 +14,7 @@ from tests.rooms.sim import (
     Machine,
     Measurement,
     ModelShape,
+    Placement,
     Setting,
     amounts,
     as_vector,
@@ -34,6 +35,12 @@ def machine() -> Machine:
     return get_machine("rtx4090+epyc-9004")
 
 
+def host_calls(point: Measurement, machine: Machine) -> tuple[float, ...]:
+    """Return the share of calls on the host of each layer with experts."""
+    setting, placement = point.on(machine)
+    return placement.host_calls(setting)
+
+
 def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Measurement]:
     """Return what a machine would measure that is unlike its profile: twice the hand-overs."""
     costs = as_vector(get_runtime("llama.cpp").costs)
@@ -41,7 +48,8 @@ def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Mea
     model = at_bits(get_model(name), "Q4_K_M")
     found = []
     for n in blocks:
-        needs = amounts(Setting.with_cpu_blocks(machine, model, n, Context.at(64)))
+        setting = Setting(machine, model, context=Context.at(64))
+        needs = amounts(setting, Placement.of_blocks(setting, n).host_calls(setting))
         speed = 1e6 / float(needs @ slower)
         found.append(Measurement(model, "llama.cpp", n, None, 64, speed))
     return found
@@ -138,8 +146,8 @@ def test_llama_bench(tmp_path: Path) -> None:
     assert (gpu.n_cpu_moe, gpu.context, gpu.tokens_per_s, gpu.cpu_only) == (12, 320, 88.5, False)
     assert cpu.cpu_only
     machine = get_machine("rtx4090+epyc-9004")
-    assert cpu.on(machine).machine.gpus == ()
-    assert sum(gpu.on(machine).host_calls) == 12
+    assert cpu.on(machine)[0].machine.gpus == ()
+    assert sum(host_calls(gpu, machine)) == 12
 
 
 def test_what_llama_bench_really_wrote(root: Path) -> None:
@@ -263,7 +271,7 @@ def test_llama_bench_in_markdown(tmp_path: Path) -> None:
     assert (all_experts.context, all_experts.tokens_per_s) == (4160, 9.5)
     assert (all_experts.threads, all_experts.cpu_only, cpu.cpu_only) == (12, False, True)
     machine = get_machine("rtx4090+epyc-9004")
-    assert all(all_experts.on(machine).host_calls[-4:])
+    assert all(host_calls(all_experts, machine)[-4:])
     for wrong, right, words in (
         ("exps=CPU", "blk.1=CPU", "tensor_buft_overrides: of -ot only exps=CPU is read"),
         ("tg128 @ d4096", "bench", "line 5: test: must be as tg128"),

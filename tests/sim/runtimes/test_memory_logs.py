@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.rooms.sim import at_bits, buffer_bytes, experts_bytes, get_model, kv_bytes
+from tests.rooms.sim import at_bits, buffer_bytes, experts_bytes, get_model
 
 MIB = 2**20
 
@@ -35,7 +35,7 @@ def test_weights(model: str, bits: str, mib: float) -> None:
 def test_cache(model: str, bits: float, cells: int, mib: float) -> None:
     """Keys and values of all layers, scales included: to the hundredth."""
     shape = get_model(model).model_copy(update={"kv_bits": bits})
-    assert kv_bytes(shape, cells) / MIB == pytest.approx(mib, abs=0.01)
+    assert shape.cache_bytes(cells) / MIB == pytest.approx(mib, abs=0.01)
 
 
 @pytest.mark.parametrize(("model", "mib"), BUFFERS)

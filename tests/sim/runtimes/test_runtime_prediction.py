@@ -17,6 +17,7 @@ from tests.rooms.sim import (
     CalibratedRuntime,
     Context,
     Machine,
+    Placement,
     PredictOptions,
     Setting,
     at_bits,
@@ -29,6 +30,7 @@ from tests.rooms.sim import (
     runtimes,
     step_costs,
     times_of_step,
+    uses,
 )
 
 
@@ -102,15 +104,16 @@ ROOM = Context(500, 8192)
 def test_the_fewest_blocks_fit(machine: Machine) -> None:
     """One less would not, with buffers, the cache and what stays free."""
     model = at_bits(get_model("glm-4.5-air"), "Q4_K_M")
-    blocks = fewest_cpu_blocks(machine, model, ROOM)
+    setting = Setting(machine, model, context=ROOM)
+    blocks = fewest_cpu_blocks(setting)
     missing = [
-        Setting.with_cpu_blocks(machine, model, n, ROOM).uses("llama.cpp")[0].missing
+        uses(setting, Placement.of_blocks(setting, n).host_calls(setting))[0].missing
         for n in (blocks - 1, blocks)
     ]
     assert missing[0] > 0 == missing[1]
     assert moeopt.predict(machine, model, context=8192).n_cpu_moe == blocks
-    assert fewest_cpu_blocks(get_machine("epyc-9004"), model, ROOM) == 46
-    assert fewest_cpu_blocks(machine, model, ROOM, ubatch=4096) > blocks
+    assert fewest_cpu_blocks(Setting(get_machine("epyc-9004"), model, context=ROOM)) == 46
+    assert fewest_cpu_blocks(Setting(machine, model, context=ROOM, ubatch=4096)) > blocks
 
 
 def test_command_lines_are_complete(machine: Machine) -> None:
@@ -169,9 +172,9 @@ def test_measured_memory() -> None:
     """
     red = get_machine("rx9070xt+ryzen-am5")
     model = at_bits(get_model("qwen3.5-35b-a3b"), "MXFP4")
-    assert 11 <= fewest_cpu_blocks(red, model, Context()) <= 13
+    assert 11 <= fewest_cpu_blocks(Setting(red, model)) <= 13
     green, big = get_machine("rtx3090+ryzen-am5"), at_bits(get_model("gpt-oss-120b"), "MXFP4")
-    assert 24 <= fewest_cpu_blocks(green, big, Context(500, 4096)) <= 26
+    assert 24 <= fewest_cpu_blocks(Setting(green, big, context=Context(500, 4096))) <= 26
 
 
 def test_prompts_gain_by_larger_ubatches(machine: Machine) -> None:
@@ -216,11 +219,14 @@ def test_what_cannot_be_predicted(machine: Machine) -> None:
 
 
 def test_a_prediction_is_json(machine: Machine) -> None:
-    """All of its fields, notes as a list."""
+    """Speeds, parts, memory, and how it is started; notes as a list."""
     found = moeopt.predict(machine, "qwen3-30b-a3b", bits=4, n_cpu_moe=40)
     data = found.to_dict()
-    more = {"speeds", "interval", "context_allocated"}
-    assert set(data) == {field.name for field in dataclasses.fields(found)} | more
+    apart = {"setting", "placement", "speed", "uses"}
+    named = {field.name for field in dataclasses.fields(found)} - apart
+    named |= {"tokens_per_s", "low", "high", "bottleneck", "prompt_tokens_per_s", "n_cpu_moe"}
+    named |= {"runtime", "context", "depth", "gpu_gib", "host_gib", "memory", "memory_mib"}
+    assert set(data) == named | {"speeds", "interval", "context_allocated"}
     assert "host memory: not stated" in data["notes"][0]
 
 

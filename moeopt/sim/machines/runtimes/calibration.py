@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from moeopt.core.errors import InputError, expect
+from moeopt.sim.costs.terms import Vector, prior, term_times, token_us
+from moeopt.sim.costs.token import amounts
 from moeopt.sim.machines.cores import cores_of
 from moeopt.sim.machines.machine import Machine
 
+from .calibrated import CalibratedModel, CalibratedRuntime
 from .measurements import Measurement
 from .profile import as_costs, as_vector, get_runtime
-from .setting import amounts
-from .terms import CalibratedModel, CalibratedRuntime, Vector, prior, term_times, token_us
 
 Rows = NDArray[np.float64]
 
@@ -260,7 +261,8 @@ def _of_one_number_of_threads(
 
 
 def _rows(machine: Machine, points: Sequence[Measurement]) -> NDArray[np.float64]:
-    return np.array([amounts(point.on(machine)) for point in points])
+    placed = (point.on(machine) for point in points)
+    return np.array([amounts(setting, at.host_calls(setting)) for setting, at in placed])
 
 
 def _times(points: Sequence[Measurement]) -> Vector:

@@ -5,11 +5,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from moeopt.sim.machines.cores import NumaMode, cores_of
-from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import ALLOCATED
-from moeopt.sim.machines.runtimes.flags import BATCH, LOADING, Flag, KvType, Told
-from moeopt.sim.machines.runtimes.memory import PLAIN_WIDTHS, UBATCH, cache_type
+from moeopt.sim.machines.runtimes.flags import BATCH, LOADING, Flag, Told
+from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of
+from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.models.gguf.types import MIXES
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -100,7 +99,7 @@ class Running:
 
     def _of_sglang(self) -> Iterator[str]:
         yield from ("--context-length", str(self.context))
-        if self.kv == ("q8_0", "q8_0"):
+        if self.kv in (("q8_0", "q8_0"), ("fp8", "fp8")):
             yield from ("--kv-cache-dtype", "fp8_e4m3")
         yield from ("--chunked-prefill-size", str(self.ubatch))
         for flag, count in (("cpuinfer", self.threads), ("threadpool-count", self.pools)):
@@ -108,30 +107,19 @@ class Running:
                 yield from (f"--kt-{flag}", str(count))
 
 
-def running(
-    machine: Machine,
-    model: ModelShape,
-    context: int,
-    ubatch: int = UBATCH,
-    runtime: str = "llama.cpp",
-    numa: NumaMode = "interleaved",
-    told: Told | None = None,
-) -> Running:
-    """Return what a runtime is told on a machine; `told` is what a command line said of it."""
-    told = Told() if told is None else told
-    cores = cores_of(machine, numa) if machine.nodes else None
-    keys, values = (
-        kind or cache_type(PLAIN_WIDTHS.get(bits, bits))
-        for kind, bits in zip(told.kv, model.kv_widths, strict=True)
-    )
+def running(setting: Setting, told: Told | None = None) -> Running:
+    """Return what a runtime is told in a setting; `told` is what a command line said beside it."""
+    told, model = Told() if told is None else told, setting.shape
+    nodes = setting.machine.nodes
+    keys, values = setting.kv or (kv_type_of(bits) for bits in model.kv_widths)
     return Running(
-        context=context,
+        context=setting.context.allocated,
         kv=(keys, values),
-        ubatch=ubatch,
-        threads=told.threads or (None if cores is None else cores.threads),
-        runtime=runtime,
-        numa=numa if len(machine.nodes) > 1 else None,
-        pools=len(machine.nodes) or 1,
+        ubatch=setting.ubatch,
+        threads=told.threads or (setting.cores.threads if nodes else None),
+        runtime=setting.runtime,
+        numa=setting.numa if len(nodes) > 1 else None,
+        pools=len(nodes) or 1,
         latent=model.attention is not None and model.attention.kind == "latent",
         given=told.given,
         source=told.source,

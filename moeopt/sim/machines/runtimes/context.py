@@ -22,8 +22,8 @@ class Context:
 
     def __post_init__(self) -> None:
         """Raise InputError unless the tokens have room."""
-        if not 1 <= self.allocated <= MOST_CONTEXT:
-            said = f"must be from 1 to {MOST_CONTEXT}, not {self.allocated}"
+        if not 0 <= self.allocated <= MOST_CONTEXT:
+            said = f"must be from 0 to {MOST_CONTEXT}, not {self.allocated}"
             raise InputError(said, field="context")
         if not 0 <= self.depth <= self.allocated:
             said = f"must be from 0 to the {self.allocated} tokens allocated, not {self.depth}"

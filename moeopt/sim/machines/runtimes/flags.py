@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.cores import cores_of
+from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import MOST_CONTEXT
-from moeopt.sim.machines.runtimes.memory import CACHE_TYPES
+from moeopt.sim.machines.runtimes.kv_types import KV_TYPES, OF_IK, KvType
 from moeopt.sim.models.model_shape import ModelShape
 
 DATA: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
@@ -64,21 +64,16 @@ PLACING = ("-ngl", "-sm", "-ts", "-ot", "-mg", "--device", "--cpu-moe", "--n-cpu
 ANEW = (*PLACING, "-c", "-ctk", "-ctv", "-ub", "-t")
 """Flags that a printed command has by what was understood of them; others are repeated."""
 
-KV_TYPES = CACHE_TYPES | {"bf16": 16.0, "iq4_nl": 4.5}
-"""Types of ``-ctk`` and ``-ctv`` -> bits of a number, scales included."""
-
-OF_IK = {"q6_0": 6.5}
-"""Further ones of ik_llama.cpp."""
-
-KvType = str
-"""A name of `KV_TYPES` or `OF_IK`."""
-
 BATCH, SWITCHES = 2048, {"on": True, "1": True, "true": True, "enabled": True, "auto": True}
 """llama.cpp's default of ``-b``; what ``-fa`` and ``--fit`` say for yes, and below for no."""
 
 SWITCHES |= {"off": False, "0": False, "false": False, "disabled": False}
 
-NUMA = {"distribute": "interleaved", "isolate": "isolate", "numactl": "interleaved"}
+NUMA: dict[str, NumaMode] = {
+    "distribute": "interleaved",
+    "isolate": "isolate",
+    "numactl": "interleaved",
+}
 """``--numa`` -> how weights lie on several nodes; numactl's own choice is not known here."""
 
 
@@ -244,7 +239,7 @@ class Told:
     slot: int | None = None
     ubatch: int | None = None
     threads: int | None = None
-    numa: str | None = None
+    numa: NumaMode | None = None
     kv: tuple[KvType | None, KvType | None] = (None, None)
     given: tuple[Flag, ...] = ()
     placing: tuple[str, ...] = ()
@@ -340,11 +335,6 @@ def _kv_type(line: CommandLine, flag: str, runtime: str) -> KvType | None:
     return line.given[flag]
 
 
-def kv_width(name: KvType) -> float:
-    """Return the bits of a number of a type of cache."""
-    return (KV_TYPES | OF_IK)[name]
-
-
 def _ubatch(line: CommandLine, room: int | None) -> tuple[int | None, list[str]]:
     """Return the tokens that are computed together: at most a batch, and at most the context."""
     batch, own = line.whole("-b", 1), line.whole("-ub", 1)
@@ -368,7 +358,7 @@ def _threads(line: CommandLine, machine: Machine) -> tuple[int | None, list[str]
     return asked, []
 
 
-def _numa(line: CommandLine, machine: Machine) -> tuple[str | None, list[str]]:
+def _numa(line: CommandLine, machine: Machine) -> tuple[NumaMode | None, list[str]]:
     asked = line.given.get("--numa")
     if asked is None:
         return None, []

@@ -16,6 +16,7 @@ from moeopt.core.wording import shortened
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.bench_tables import of_file, of_type, tests_in
 from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.placement import Placement
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
@@ -66,18 +67,16 @@ class Measurement:
     cpu_only: bool = False
     threads: int | None = None
 
-    def on(self, machine: Machine) -> Setting:
-        """Return the setting on a machine."""
+    def on(self, machine: Machine) -> tuple[Setting, Placement]:
+        """Return how it was started on a machine, and where things lay."""
         if self.cpu_only:
             machine = machine.without_gpus()
-        numa = get_runtime(self.runtime).numa
+        context, numa = Context.at(self.context), get_runtime(self.runtime).numa
+        setting = Setting(machine, self.model, self.runtime, context, numa=numa)
         if self.gpu_experts is not None and machine.gpus:
-            return Setting.with_gpu_experts(
-                machine, self.model, self.gpu_experts, Context.at(self.context), numa=numa
-            )
+            return setting, Placement.of_number(setting, self.gpu_experts)
         blocks = self.model.layers if self.n_cpu_moe is None else self.n_cpu_moe
-        context = Context.at(self.context)
-        return Setting.with_cpu_blocks(machine, self.model, blocks, context, numa=numa)
+        return setting, Placement.of_blocks(setting, blocks)
 
 
 def read_measurements(

@@ -1,11 +1,12 @@
 """What a runtime takes of the memories of GPU and host: one sum for predictions, plans, exports."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
 from moeopt.sim.machines.cores import NumaMode
 from moeopt.sim.machines.machine import Device, Machine
+from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.models.model_shape import ModelShape
 
 CONTEXT_MIB = 1024.0
@@ -18,9 +19,6 @@ HOST_SHARE, HOST_LEAST_GIB = 0.05, 2.0
 DESKTOP_GIB, SERVER_GIB = 96.0, 128.0
 """Memory per channel that a host with at most four of them takes at most, and one with more: two
 DIMMs of 48 GiB, one of 128. What is checked where nobody says how much there is."""
-
-UBATCH = 512
-"""llama.cpp's default of ``--ubatch-size``: tokens of a prompt that are computed together."""
 
 IK_LATENT_MIB = 256
 """What ik_llama.cpp computes of latent attention at once at most (its ``-amb``)."""
@@ -56,11 +54,6 @@ class Use:
         """Return the sum in MiB, on one line."""
         parts = [f"{name} {-(-size // MIB):,}" for name, size in self.parts.items() if size]
         return f"{self.name}: {' + '.join(parts)} = {-(-self.needed // MIB):,} MiB"
-
-
-def kv_bytes(model: ModelShape, allocated: int) -> int:
-    """Return the bytes of the KV cache of all layers, with room for so many tokens."""
-    return model.layers * model.kv_bytes(allocated)
 
 
 def buffer_bytes(
@@ -126,35 +119,59 @@ def host_reserved_bytes(total: int) -> int:
     return int(max(HOST_LEAST_GIB * GIB, HOST_SHARE * total))
 
 
-def gpu_use(
-    machine: Machine,
-    model: ModelShape,
-    experts: float,
-    context: int,
-    runtime: str | None,
-    ubatch: int = UBATCH,
-) -> Use:
-    """Return what the GPUs' memory goes to.
+def uses(setting: Setting, host_calls: Sequence[float]) -> tuple[Use, ...]:
+    """Return what the memories of GPUs and host go to; a share of experts is one of calls.
 
     Parameters
     ----------
-    experts
-        Share of the routed experts that lie there, from 0 to 1.
+    host_calls
+        For each layer with experts, the share of calls to those on the host.
     """
+    calls = sum(host_calls) / max(1, len(host_calls))
+    on_host = _host_use(setting, calls)
+    if not setting.machine.gpus:
+        return (on_host,)
+    on_gpu = _gpu_use(setting, 1.0 - calls)
+    return on_gpu, on_host.beside(on_gpu) if setting.machine.unified else on_host
+
+
+def _gpu_use(setting: Setting, experts: float) -> Use:
+    """Return what the GPUs' memory goes to, with a share of the routed experts from 0 to 1."""
+    machine, model, runtime = setting.machine, setting.shape, setting.runtime
     total = sum(gpu.gpu_gib for gpu in machine.gpus)
     off = experts < 1.0 and not machine.unified
     several = max(1, len(machine.gpus))
+    each = buffer_bytes(model, runtime, setting.ubatch, experts_off_gpu=off)
     return Use(
         "GPU memory",
         {
             "weights": model.resident_bytes - model.bytes_of("embedding"),
             "experts": round(experts * experts_bytes(model)),
-            "KV cache": kv_bytes(model, context),
-            "buffers": several * buffer_bytes(model, runtime, ubatch, experts_off_gpu=off),
+            "KV cache": model.cache_bytes(setting.context.allocated),
+            "buffers": several * each,
             "reserved": reserved_bytes(machine, runtime),
         },
         int(total * GIB),
     )
+
+
+def _host_use(setting: Setting, experts: float) -> Use:
+    """Return what the host's memory goes to: the experts there, or the whole model without a GPU.
+
+    Where GPU and host share one memory, what the GPU has of it comes on top (`Use.beside`).
+    """
+    machine, model = setting.machine, setting.shape
+    total = int(host_gib(machine, setting.numa) * GIB)
+    parts = {"experts": round(experts * experts_bytes(model))}
+    if not machine.gpus:
+        parts["weights"] = model.resident_bytes
+        parts["KV cache"] = model.cache_bytes(setting.context.allocated)
+        parts["buffers"] = buffer_bytes(model, None, experts_off_gpu=False)
+    else:
+        parts["embedding"] = model.bytes_of("embedding")
+    if is_stated(machine) and not machine.unified:
+        parts["system"] = host_reserved_bytes(total)
+    return Use("host memory", parts, total)
 
 
 def host_gib(machine: Machine, numa: NumaMode = "interleaved") -> float:
@@ -187,75 +204,6 @@ def unstated(machine: Machine, needed: int) -> str:
     )
 
 
-def host_use(
-    machine: Machine,
-    model: ModelShape,
-    experts: float,
-    context: int,
-    numa: NumaMode = "interleaved",
-) -> Use:
-    """Return what the host's memory goes to: the experts there, or the whole model without a GPU.
-
-    Where GPU and host share one memory, what the GPU has of it comes on top (`Use.beside`).
-    """
-    total = int(host_gib(machine, numa) * GIB)
-    parts = {"experts": round(experts * experts_bytes(model))}
-    if not machine.gpus:
-        parts["weights"] = model.resident_bytes
-        parts["KV cache"] = kv_bytes(model, context)
-        parts["buffers"] = buffer_bytes(model, None, experts_off_gpu=False)
-    else:
-        parts["embedding"] = model.bytes_of("embedding")
-    if is_stated(machine) and not machine.unified:
-        parts["system"] = host_reserved_bytes(total)
-    return Use("host memory", parts, total)
-
-
 def experts_bytes(model: ModelShape) -> int:
     """Return the bytes of all routed experts."""
     return len(model.moe_layers) * model.routed_experts * model.expert_bytes
-
-
-def cache_type(bits: float) -> str:
-    """Return llama.cpp's ``-ctk`` of a KV cache of so many bits.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    for name, width in CACHE_TYPES.items():
-        if abs(width - bits) < 0.01:
-            return name
-    known = ", ".join(f"{width:g} ({name})" for name, width in CACHE_TYPES.items())
-    raise InputError(f"kv_bits: llama.cpp has caches of {known} bits, not {bits:g}")
-
-
-CACHE_TYPES = {"f32": 32.0, "f16": 16.0, "q8_0": 8.5, "q5_1": 6.0, "q5_0": 5.5} | {
-    **{"q4_1": 5.0, "q4_0": 4.5}
-}
-"""Names of ``-ctk`` and ``-ctv`` -> bits of a number, scales included."""
-
-PLAIN_WIDTHS = {8.0: 8.5, 4.0: 4.5}
-"""What people call the widths of q8_0 and q4_0."""
-
-
-def kv_bits_of(text: str | float) -> float:
-    """Return the bits of a number in a KV cache from a width or a name such as q8_0.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    if isinstance(text, str) and text.strip().lower() in (*CACHE_TYPES, "bf16", "fp16", "fp8"):
-        name = text.strip().lower()
-        return {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0}.get(name) or CACHE_TYPES[name]
-    try:
-        width = float(text)
-    except (TypeError, ValueError):
-        known = ", ".join(CACHE_TYPES)
-        raise InputError(f"kv_bits: must be a width or one of {known}, not {text!r:.40}") from None
-    if not 0.5 <= width <= 64:
-        raise InputError(f"kv_bits: must be from 0.5 to 64, not {width:g}")
-    return width

@@ -50,14 +50,6 @@ class PredictOptions(RunOptions):
     def __post_init__(self) -> None:
         """Raise InputError unless the options can go together."""
         super().__post_init__()
-        if sum(given is not None for given in self._placing) > 1:
+        placing = (self.n_cpu_moe, self.gpu_experts, self.plan)
+        if sum(given is not None for given in placing) > 1:
             raise InputError("n_cpu_moe, gpu_experts, plan: give one of them, not several")
-
-    @property
-    def _placing(self) -> tuple[object, ...]:
-        return self.n_cpu_moe, self.gpu_experts, self.plan
-
-    @property
-    def places_itself(self) -> bool:
-        """Whether the experts are placed here: nothing says where they are."""
-        return all(given is None for given in self._placing)

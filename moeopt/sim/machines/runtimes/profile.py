@@ -1,6 +1,7 @@
 """Profiles of runtimes: what a token takes beyond its bytes, as fitted to public measurements."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,8 +10,9 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.wording import meant, suggested
+from moeopt.sim.costs.terms import TERMS, Costs, Vector
 from moeopt.sim.machines.cores import NumaMode
-from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector
+from moeopt.sim.machines.runtimes.setting import Setting
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
@@ -31,6 +33,11 @@ class Within(Frozen):
     median_error: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)]
     points: Annotated[int, Field(strict=True, ge=0)]
 
+    def in_words(self) -> str:
+        """Return the interval in words, for pages."""
+        low, high = 100 * (1 / self.factor - 1), 100 * (self.factor - 1)
+        return f"{self.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points)"
+
 
 class RuntimeProfile(Frozen):
     """What a runtime takes for a token, term by term.
@@ -41,7 +48,7 @@ class RuntimeProfile(Frozen):
         As in ``--runtime``.
     costs
         Term -> cost: a ratio to bytes over bandwidth for reads, us for the others
-        (`moeopt.sim.machines.runtimes.terms.PRIOR`).
+        (`moeopt.sim.costs.terms.PRIOR`).
     numa_aware
         Whether it places weights by socket.
     intervals
@@ -87,6 +94,31 @@ def as_vector(costs: Costs) -> Vector:
     return np.array([costs[term] for term in TERMS])
 
 
+def costs_of(setting: Setting) -> tuple[Vector, Certainty]:
+    """Return the costs of the runtime's terms in a setting, and how certain they are.
+
+    Calibrated on the machine, or else as the runtime's profile says.
+    """
+    model = setting.model
+    for found in setting.machine.runtimes:
+        if found.runtime == setting.runtime:
+            for own in found.models:
+                if own.model == model.name and abs(own.bits / model.bits - 1.0) < 0.02:
+                    return as_vector(own.costs), "calibrated on this model"
+            return as_vector(found.costs), "calibrated on another model"
+    return as_vector(get_runtime(setting.runtime).costs), "not calibrated"
+
+
+def kind_of_setting(setting: Setting, host_calls: Sequence[float]) -> Kind:
+    """Return what computes in a setting, by the share of calls to experts on the host."""
+    calls = sum(host_calls)
+    if calls and len(setting.machine.nodes) > 1 and setting.numa != "isolate":
+        return "several sockets"
+    if not setting.machine.gpus:
+        return "CPU only"
+    return "GPU and CPU" if calls else "all on the GPU"
+
+
 def runtimes() -> list[str]:
     """Return the names of the runtimes that have a profile."""
     from moeopt.sim.presets import names
@@ -102,8 +134,6 @@ def get_runtime(name: str) -> RuntimeProfile:
     InputError
         If there is none of that name.
     """
-    from moeopt.sim.presets import find
-
     known = runtimes()
     if name not in known:
         raise InputError(
@@ -111,4 +141,11 @@ def get_runtime(name: str) -> RuntimeProfile:
             field="runtime",
             suggestion=suggested(name, known),
         )
+    return _runtime(name)
+
+
+@cache
+def _runtime(name: str) -> RuntimeProfile:
+    from moeopt.sim.presets import find
+
     return find("runtimes", RuntimeProfile, name)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-from moeopt.core.envelope import Frozen, field_error
-from moeopt.sim.machines.about import about
+from moeopt.core.envelope import field_error
 
 Vector = NDArray[np.float64]
 
@@ -91,28 +90,4 @@ def _every_term(costs: dict[str, float]) -> dict[str, float]:
 
 Cost = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Costs = Annotated[dict[str, Cost], AfterValidator(_every_term)]
-CALIBRATE = "`moeopt calibrate`"
-Short = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class CalibratedModel(Frozen):
-    """A model whose speed was measured on the machine."""
-
-    model: Short = about("name of the model", find=CALIBRATE)
-    bits: Annotated[float, Field(strict=True, gt=0, le=64, allow_inf_nan=False)] = about(
-        "width of its experts", unit="bits", find=CALIBRATE
-    )
-    costs: Costs = about("term -> cost, for this model", find=CALIBRATE)
-
-
-class CalibratedRuntime(Frozen):
-    """A runtime whose speed was measured on the machine."""
-
-    runtime: Short = about("name of the runtime", find=CALIBRATE)
-    costs: Costs = about("term -> cost, for any model", find=CALIBRATE)
-    models: Annotated[tuple[CalibratedModel, ...], Field(max_length=100)] = about(
-        "the models that were measured", find=CALIBRATE
-    )
-    points: Annotated[int, Field(strict=True, ge=1, le=10**6)] = about(
-        "how many measurements there were", unit="points", find=CALIBRATE
-    )
+"""Term -> what it costs, for all of them."""

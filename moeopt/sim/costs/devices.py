@@ -1,8 +1,8 @@
-"""What a layer's attention and experts take on each device of a machine with several of them.
+"""Times of a layer's attention and experts on each device of a machine with several of them.
 
 A machine with several GPUs or nodes is taken apart into machines of one GPU or one host each, for
-which the runtime's model of a token (`moeopt.sim.machines.runtimes`) says what it takes, and put
-together again: parts and hops add. What comes on top for a second GPU stands here.
+which `moeopt.sim.costs.token` says what a token takes, and put together again: parts and hops add.
+What comes on top for a second GPU stands here.
 """
 
 from dataclasses import dataclass, replace
@@ -12,20 +12,16 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB, MIB
+from moeopt.sim.costs.prompt import prompt_us
 from moeopt.sim.costs.quanta import to_quanta
+from moeopt.sim.costs.rates import gpus_read_gb_s
+from moeopt.sim.costs.token import decode_us
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Device, LinkRate, Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.costs import costs_of
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
-from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
-from moeopt.sim.machines.runtimes.setting import (
-    Setting,
-    amounts,
-    gpu_read_gb_s,
-    prompt_us,
-)
-from moeopt.sim.machines.runtimes.terms import token_us
+from moeopt.sim.machines.runtimes.profile import as_costs, costs_of
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
 
 Floats = NDArray[np.float64]
@@ -50,7 +46,7 @@ PEER_US = 15.0
 
 
 @dataclass(frozen=True)
-class SplitTimes:
+class DeviceTimes:
     """Times in ns and sizes in bytes; devices as `names`, GPUs first.
 
     Attributes
@@ -81,72 +77,57 @@ class SplitTimes:
     source: int
 
 
-def split_times(
-    machine: Machine,
-    model: ModelShape,
-    *,
-    context: int = 0,
-    room: int = 0,
-    ubatch: int = 512,
-    runtime: str = "llama.cpp",
-    numa: NumaMode = "interleaved",
-    quantum_ns: int = 1000,
-) -> SplitTimes:
+def device_times(setting: Setting, quantum_ns: int = 1000) -> DeviceTimes:
     """Return the times and sizes of a model's parts on every device of a machine.
-
-    Parameters
-    ----------
-    context, room
-        Tokens in the KV cache, and how many it has room for.
-    numa
-        How several nodes are used.
 
     Raises
     ------
     InputError
         If the machine has no CPU that computes experts, or the model lacks a size.
     """
+    # Whole machines of one GPU or host: their cores are the setting's already.
+    setting = replace(setting, machine=setting.used, model=setting.shape, kv=None, threads=None)
+    machine, model, runtime, numa = setting.machine, setting.model, setting.runtime, setting.numa
     machine.require("cpu")
-    profile, gpus = get_runtime(runtime), machine.gpus
-    parts = _hosts(machine, numa)
+    gpus, parts = machine.gpus, _hosts(machine, numa)
     hosts = [machine.of_devices(*nodes).without_gpus() for _, nodes in parts]
     names = (*(f"gpu{number}" for number in range(len(gpus))), *(name for name, _ in parts))
     layers, count = model.layers, len(names)
     moe = np.zeros(layers, dtype=bool)
     moe[list(model.moe_layers)] = True
-    sizes = _attention_bytes(model, max(room, context))
+    sizes = _attention_bytes(model, setting.context.allocated)
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
     for number, gpu in enumerate(gpus):
-        lone = _with_gpus(machine, (gpu,), machine.nodes)
-        attention[:, number] = _attention_us(lone, model, context, profile, numa)
+        lone = replace(setting, machine=_with_gpus(machine, (gpu,), machine.nodes))
+        attention[:, number] = _attention_us(lone)
         if number and machine.between(gpus[0].id, gpu.id) is None:
             attention[:, number] += LATER_GPU_LAYER_US
-        experts[moe, number] = _experts_us(lone, model, profile, numa, on_host=False)
-    hand_over = _costs(machine, model, profile)["host_layer_us"] / 2
+        experts[moe, number] = _experts_us(lone, on_host=False)
+    hand_over = _costs(setting)["host_layer_us"] / 2
     for number, host in enumerate(hosts, start=len(gpus)):
-        attention[:, number] = _attention_us(host, model, context, profile, numa)
-        lone = _with_gpus(machine, gpus, parts[number - len(gpus)][1])
-        experts[moe, number] = _experts_us(lone, model, profile, numa, on_host=True)
+        attention[:, number] = _attention_us(replace(setting, machine=host))
+        lone = replace(setting, machine=_with_gpus(machine, gpus, parts[number - len(gpus)][1]))
+        experts[moe, number] = _experts_us(lone, on_host=True)
         if gpus:
             experts[moe, number] -= 2 * hand_over
     hop = _hops(machine, names, len(gpus), model, 1, hand_over)
     own = [cores_of(host, numa) for host in hosts]
-    prompt = prompt_us(machine, own, model, runtime, ubatch, context)
-    prompt_hop = _hops(machine, names, len(gpus), model, ubatch, hand_over)
+    prompt = prompt_us(setting, setting.ubatch, setting.context.depth, own)
+    prompt_hop = _hops(machine, names, len(gpus), model, setting.ubatch, hand_over)
     capacity = [gpu.gpu_gib * GIB for gpu in gpus]
     shared = gpus[0].gpu_gib if machine.unified else 0.0
     capacity += [max(0.0, host_gib(host, numa) - shared) * GIB for host in hosts]
     buffers = [
         (gpu.only("gpu").reserve_mib or {}).get(runtime, CONTEXT_MIB) * MIB
-        + buffer_bytes(model, runtime, ubatch)
+        + buffer_bytes(model, runtime, setting.ubatch)
         for gpu in gpus
     ]
 
     def to_ns(table: Floats) -> NDArray[np.int64]:
         return np.asarray(to_quanta(np.asarray(table) * 1e3, quantum_ns), dtype=np.int64)
 
-    return SplitTimes(
+    return DeviceTimes(
         names=names,
         capacity=np.array(capacity),
         buffer=np.array(buffers + [0.0] * len(hosts)),
@@ -185,34 +166,23 @@ def _attention_bytes(model: ModelShape, room: int) -> Floats:
     return found
 
 
-def _costs(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> dict[str, float]:
-    return as_costs(costs_of(machine, model, profile)[0])
+def _costs(setting: Setting) -> dict[str, float]:
+    return as_costs(costs_of(setting)[0])
 
 
-def _token_us(setting: Setting, profile: RuntimeProfile) -> float:
-    costs, _ = costs_of(setting.machine, setting.model, profile)
-    return float(token_us(amounts(setting), costs))
-
-
-def _attention_us(
-    machine: Machine,
-    model: ModelShape,
-    context: int,
-    profile: RuntimeProfile,
-    numa: NumaMode,
-) -> Floats:
+def _attention_us(setting: Setting) -> Floats:
     """Return each layer's time but for its experts; the step's own time is in the last layer."""
-    bare = model.model_copy(update={"expert_intermediate_size": 1})
+    machine, model = setting.machine, setting.model
+    bare = replace(setting, model=model.model_copy(update={"expert_intermediate_size": 1}))
     calls = (0.0 if machine.gpus else 1.0,) * len(model.moe_layers)
-    made = Setting(machine, bare, calls, Context.at(context), numa)
-    headless = replace(made, model=bare.model_copy(update={"vocab_size": 1}))
-    whole, body = _token_us(made, profile), _token_us(headless, profile)
-    costs = _costs(machine, model, profile)
+    headless = replace(bare, model=bare.model.model_copy(update={"vocab_size": 1}))
+    whole, body = decode_us(bare, calls), decode_us(headless, calls)
+    costs = _costs(setting)
     body -= costs["token_us"]
     if not machine.gpus:  # experts of one column: the hand-overs of a layer are its experts'
         body -= len(calls) * model.top_k * costs["host_expert_us"]
-    sizes = _attention_bytes(model, context)
-    rate = gpu_read_gb_s(machine) if machine.gpus else cores_of(machine, numa).local_gb_s
+    sizes = _attention_bytes(model, setting.context.depth)
+    rate = gpus_read_gb_s(machine) if machine.gpus else setting.cores.local_gb_s
     sizes[-1] -= model.bytes_of("head")
     reading = sizes / (rate * 1e3)
     extra = reading - reading.min()
@@ -221,24 +191,16 @@ def _attention_us(
     return found
 
 
-def _experts_us(
-    machine: Machine,
-    model: ModelShape,
-    profile: RuntimeProfile,
-    numa: NumaMode,
-    *,
-    on_host: bool,
-) -> float:
+def _experts_us(setting: Setting, *, on_host: bool) -> float:
     """Return the time of a layer's experts, on the host with its two hand-overs."""
-    bare = model.model_copy(update={"expert_intermediate_size": 1})
-    layers = len(model.moe_layers)
-    without = 0.0 if machine.gpus else 1.0
-    here = (1.0 if on_host else 0.0,) * layers
-    base = _token_us(Setting(machine, bare, (without,) * layers, Context(0), numa), profile)
-    whole = _token_us(Setting(machine, model, here, Context(0), numa), profile)
+    empty, model = replace(setting, context=Context(0)), setting.model
+    bare = replace(empty, model=model.model_copy(update={"expert_intermediate_size": 1}))
+    layers, gpus = len(model.moe_layers), setting.machine.gpus
+    base = decode_us(bare, (0.0 if gpus else 1.0,) * layers)
+    whole = decode_us(empty, (1.0 if on_host else 0.0,) * layers)
     found = (whole - base) / layers
-    if not machine.gpus:
-        found += model.top_k * _costs(machine, model, profile)["host_expert_us"]
+    if not gpus:
+        found += model.top_k * _costs(setting)["host_expert_us"]
     return found
 
 

@@ -1,0 +1,105 @@
+"""Predictions as options ask for them: the setting, the placement, and what fits instead."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from moeopt.core.errors import InfeasibleError, InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.kv_types import kv_type_of
+from moeopt.sim.machines.runtimes.options import PredictOptions
+from moeopt.sim.machines.runtimes.placement import Placement
+from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, predict
+from moeopt.sim.machines.runtimes.profile import get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits, narrower
+
+
+def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) -> Prediction:
+    """Predict what options ask for, all GPUs taken as one and all nodes as one.
+
+    Raises
+    ------
+    InputError
+        If the machine cannot run the setting.
+    InfeasibleError
+        If it does not fit: with the nearest quantisation that fits.
+    """
+    if options.n_cpu_moe is not None and not machine.gpus:
+        raise InputError(
+            f"has no effect: {machine.name} has no GPU, its CPU computes all blocks",
+            field="n_cpu_moe",
+        )
+    kind = None if options.kv_bits is None else kv_type_of(options.kv_bits, options.runtime)
+    setting = Setting(
+        machine,
+        model if options.bits is None else at_bits(model, options.bits),
+        options.runtime,
+        options.cache,
+        kv=None if kind is None else (kind, kind),
+        ubatch=options.ubatch,
+        threads=options.threads,
+        numa=get_runtime(options.runtime).numa,
+    )
+    try:
+        return predict(
+            setting,
+            _placement(setting, options),
+            options.popularity,
+            prompt=options.prompt,
+            path=options.path,
+            assumed=_assumed(options),
+        )
+    except InfeasibleError as error:
+        reason = str(error)
+
+    def with_bits(name: str) -> None:
+        narrow = replace(setting, model=at_bits(model, name))
+        check_fits(narrow, _placement(narrow, options))
+
+    hint = nearest(model, options.bits, options.runtime, with_bits)
+    raise InfeasibleError(f"{reason}; {hint}")
+
+
+def _placement(setting: Setting, options: PredictOptions) -> Placement | None:
+    """Return where the options have the experts; None: as the runtime fits them."""
+    if options.gpu_experts is not None:
+        return Placement.of_number(setting, options.gpu_experts)
+    if options.plan is not None:
+        return Placement.of_plan(setting, options.plan)
+    return None if options.n_cpu_moe is None else Placement.of_blocks(setting, options.n_cpu_moe)
+
+
+def _assumed(options: PredictOptions) -> tuple[str, ...]:
+    """Return what is assumed of a placement, in words."""
+    equally = "experts are taken to be called equally often"
+    if options.gpu_experts is not None:
+        return (equally,)
+    ways = 0 if options.plan is None else sum(options.plan.cache_ways or ())
+    alike = options.plan is not None and options.popularity is None
+    notes: tuple[str, ...] = (equally,) if alike else ()
+    if ways:
+        notes += (f"{ways} places of caches in the plan are left out: no runtime has them here",)
+    return notes
+
+
+def nearest(
+    model: ModelShape,
+    bits: str | float | None,
+    runtime: str,
+    with_bits: Callable[[str], object],
+) -> str:
+    """Return the widest quantisation with which it fits, in words.
+
+    Parameters
+    ----------
+    with_bits
+        Raises InfeasibleError where it does not fit with a quantisation.
+    """
+    for name in narrower(model, bits, runtime):
+        try:
+            with_bits(name)
+        except InfeasibleError:
+            continue
+        return f"it fits with --bits {name}"
+    return "no quantisation fits"

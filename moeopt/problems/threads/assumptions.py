@@ -1,0 +1,19 @@
+"""What KTransformers leaves open about its queue of parts, and how it is read here."""
+
+from moeopt.core.assumptions import Assumption
+
+ASSUMPTIONS = (
+    Assumption(
+        name="input_gb_s",
+        question="How fast does a thread load the input of an expert's tokens?",
+        words="",
+        source="KTransformers 3.2",
+        values={
+            "20": "20 GB/s: activations come from memory, which all threads read",
+            "60": "60 GB/s: activations come from the cache that cores share",
+        },
+        default="20",
+        why="the paper says nothing of it; 20 GB/s is the more a core has to pay for fine parts, "
+        "so it is the kinder one to the coarse ones of a static schedule",
+    ),
+)
