@@ -76,7 +76,8 @@ def _print(found: "Comparison") -> None:
         lines.append(f"fastest decode: {found.best.system}, {found.best.mean_ms:.3f} ms a step")
     if found.ceiling_ms is not None:
         lines.append(
-            f"any decision, with the best residents and layout of each step: {found.ceiling_ms:.3f} ms"
+            "any decision, with the best residents and layout of each step:"
+            f" {found.ceiling_ms:.3f} ms"
         )
     lines += [f"{row.system} does not run: {row.reason}" for row in found.rows if row.reason]
     lines += [f"{row.system}: {note}" for row in found.rows for note in row.notes]

@@ -248,7 +248,7 @@ class Clock:
         return gate
 
     def _uploaded_ahead(self, until: int) -> dict[int, int]:
-        """Upload what waits for an idle link and can begin before a time; the rest goes on waiting."""
+        """Upload what waits for an idle link and can begin before a time; the rest waits on."""
         ready, waiting = self._waiting
         there = {}
         while waiting and max(self.pcie_free_ns, ready) < until:

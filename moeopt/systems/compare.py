@@ -40,7 +40,7 @@ MOST_STEPS = 64
 SYNTHETIC_TOKENS = 2**15
 """Most tokens that are drawn of a synthetic workload."""
 
-QUARTILE_3 = 4.303
+STUDENT_3 = 4.303
 """Student's quantile of 95 % for three independent samples."""
 
 
@@ -141,7 +141,7 @@ class Compared:
     @property
     def mean_ms(self) -> float | None:
         """Mean latency of a decode step, the first included, in ms."""
-        return None if self.run is None else float(self.run.step_ns.mean()) / 1e6
+        return None if self.run is None else float(np.mean(self.run.step_ns)) / 1e6
 
     def at_optimum_ms(self, which: str) -> float | None:
         """Return the mean latency of a step with other times of the experts, in ms.
@@ -158,8 +158,8 @@ class Compared:
         found = getattr(self.optimum, f"{which}_ns")
         if found is None:
             return None
-        saved = np.mean(np.array(self.optimum.executed_ns) - np.array(found))
-        return self.mean_ms - float(saved) * self.run.layer_ns.shape[1] / 1e6
+        saved = float(np.mean(np.array(self.optimum.executed_ns) - np.array(found)))
+        return self.mean_ms - saved * len(self.run.layer_ns[0]) / 1e6
 
     def oracle_interval_ms(self) -> tuple[float, float] | None:
         """Return the 95 % interval of the oracle's latency over the sampled layers, in ms."""
@@ -173,7 +173,7 @@ class Compared:
         middle, at = self.at_optimum_ms("oracle"), self.run.layer_ns.shape[1] / 1e6
         if len(means) != SAMPLED_LAYERS or middle is None:
             return None
-        half = QUARTILE_3 * float(means.std(ddof=1)) / len(means) ** 0.5 * at
+        half = STUDENT_3 * float(means.std(ddof=1)) / len(means) ** 0.5 * at
         return middle - half, middle + half
 
 

@@ -236,12 +236,13 @@ def optimum_of(system: System, run: Run) -> Optimum:
     exact = [schedule_ns(cell_state(state, cell), cell, system.needs) for cell in cells]
     if "stateful" not in kinds:
         return Optimum(executed, exact, free, exact)
-    same, achievable = {}, {}
+    same: dict[tuple[int, int], int] = {}
+    achievable: dict[tuple[int, int], int] = {}
     for layer in {cell.layer for cell in cells}:
         steps = [cell for cell in cells if cell.layer == layer]
         found = rolling(system, state, steps)
-        for cell, known, best in zip(steps, found.forecast_ns, found.hindsight_ns, strict=True):
-            same[cell.step, layer], achievable[cell.step, layer] = known, best
+        for cell, known, least in zip(steps, found.forecast_ns, found.hindsight_ns, strict=True):
+            same[cell.step, layer], achievable[cell.step, layer] = known, least
     at = [(cell.step, cell.layer) for cell in cells]
     return Optimum(executed, [same[one] for one in at], free, [achievable[one] for one in at])
 

@@ -15,7 +15,7 @@ def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
 
     An expert on the GPU keeps it busy for its complete path, uploads included (TriMoE Eq. 2, 5).
     """
-    gpu, cpu, ndp = (work.domain == domain for domain in (GPU, CPU, NDP))
+    gpu, cpu, ndp = (_runs_on(work, domain) for domain in (GPU, CPU, NDP))
     late = work.deferred
     now = cpu & ~late
     uploads = _at_dimms(work, gpu, work.dram_ns, dimms)
@@ -24,7 +24,8 @@ def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
     own = _at_dimms(work, ndp, work.cost_ns, dimms)
     there = _at_dimms(work, ndp, np.ones_like(work.cost_ns), dimms)
     gpu_ns, now_ns, late_ns = (_sums(work, mask) for mask in (gpu, now, late))
-    on_cpu, fetched = cpu.any(axis=1).tolist(), work.fetched.any(axis=1).tolist()
+    on_cpu: list[bool] = cpu.any(axis=1).tolist()
+    fetched: list[bool] = work.fetched.any(axis=1).tolist()
     for layer in range(len(work.domain)):
         yield LayerWork(
             gpu=OnGpu(gpu_ns[layer]),
@@ -42,6 +43,10 @@ def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
             moves=work.transfers[layer],
             copies=_copies(work, layer) if fetched[layer] else (),
         )
+
+
+def _runs_on(work: StepWork, domain: int) -> Flags:
+    return np.asarray(work.domain == domain)
 
 
 def _copies(work: StepWork, layer: int) -> list[tuple[int, int]]:

@@ -257,7 +257,8 @@ def expected(world: World, readers: Readers) -> NDArray[np.float64]:
     """
     counts = readers.profile[: world.layers].astype(np.float64)
     total = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    return counts * (world.batch * world.model.top_k / total)
+    rates: NDArray[np.float64] = counts * (world.batch * world.model.top_k / total)
+    return rates
 
 
 def hottest(counts: NDArray[np.float64] | Integers, slots: int) -> Flags:
