@@ -24,8 +24,8 @@ def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
     own = _at_dimms(work, ndp, work.cost_ns, dimms)
     there = _at_dimms(work, ndp, np.ones_like(work.cost_ns), dimms)
     gpu_ns, now_ns, late_ns = (_sums(work, mask) for mask in (gpu, now, late))
-    on_cpu: list[bool] = cpu.any(axis=1).tolist()
-    fetched: list[bool] = work.fetched.any(axis=1).tolist()
+    on_cpu = np.any(cpu, axis=1).tolist()
+    fetched = np.any(work.fetched, axis=1).tolist()
     for layer in range(len(work.domain)):
         yield LayerWork(
             gpu=OnGpu(gpu_ns[layer]),
