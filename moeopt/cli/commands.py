@@ -192,8 +192,8 @@ COMMANDS = (
         *("compare", "compare:compare_command", RUN),
         "Run the published systems on one machine, model and trace, beside their optimum.\n\n"
         "A row for each system: prefill, decode latency, tokens per second and busy shares, and"
-        " what its decisions would give at their optimum with the same information and by an oracle."
-        " A system that needs a unit which the machine lacks says so.",
+        " what its decisions would give at their optimum, with the same information and by an"
+        " oracle. A system that needs a unit which the machine lacks says so.",
         "moeopt compare --machine trimoe --model deepseek-v2-lite --trace trace.npz --batch 64",
     ),
     Command(
