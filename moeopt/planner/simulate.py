@@ -22,7 +22,7 @@ from moeopt.sim.traces.trace import Batching, Counts, Trace
 from moeopt.systems.cost_table import cost_table
 from moeopt.systems.loads import Loads, loads_of_counts, loads_of_trace
 from moeopt.systems.plan_run import Simulation, simulate_loads
-from moeopt.systems.planned import widths_of
+from moeopt.systems.planned import check_policy, widths_of
 from moeopt.systems.work import layer_times
 
 
@@ -90,6 +90,7 @@ def simulate(
     if not isinstance(plan, Plan):
         plan = Plan() if plan is None else load_plan(plan)
     machine, model, quantum_ns = get_machine(machine), get_model(model), how.quantum_ns
+    check_policy(plan, machine)
     if quantum_ns is None:
         quantum_ns = DEFAULT_QUANTUM_NS if how.runtime is None else FINEST_NS
     costs = step_costs(machine, model)

@@ -17,6 +17,7 @@ from moeopt.core.wording import unknown_name
 from moeopt.problems.cache.online import ABSENT, look_up
 from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.sim.machines.machine import Machine
 from moeopt.sim.plan import Plan
 from moeopt.systems import policies
 
@@ -55,6 +56,23 @@ def get_policy(name: str) -> Policy:
         check_assumed(plain, assumed, ASSUMPTIONS)
         return partial(HEURISTICS[plain], **assumed)
     raise unknown_name("policy", name, policy_names(), "known policies")
+
+
+def check_policy(plan: Plan, machine: Machine) -> None:
+    """Raise InputError if a plan's policy could not do here what it is there for.
+
+    Where all experts are striped none can run on NDP units, and the policies that use those would
+    do what others do without a word.
+    """
+    name, _ = split_name(plan.policy)
+    if not machine.ndp_units:
+        if name in ON_NDP:
+            text = f"{name} runs experts on NDP units, and {machine.name} has none"
+            raise InputError(text, field="policy")
+        return
+    if name in (*ON_NDP, *ON_ALL) and plan.layout is None and not plan.migrations:
+        text = f"{name} runs localized experts on NDP units, and a plan without a layout has none"
+        raise InputError(f"{text} (moeopt compare lays them out)", field="policy")
 
 
 def policy_names() -> list[str]:
@@ -97,6 +115,9 @@ HEURISTICS: dict[str, Callable[..., Integers]] = {
 }
 """The heuristics of tri_domain by name, with their assumptions as keyword arguments."""
 
+
+ON_NDP, ON_ALL = ("trimoe", "monde"), ("greedy", "threshold")
+"""Policies that are about NDP units, and those that use them beside others."""
 
 DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}
 
