@@ -15,6 +15,7 @@ from moeopt.cli.options import (
     print_table,
     warn,
 )
+from moeopt.cli.progress import counting
 from moeopt.core.options import arguments_of
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.systems.compare import CompareOptions
@@ -44,9 +45,15 @@ def compare_command(
         warn(known.taken_as_one)
     shape = get_model(model)
     shape = shape if bits is None else at_bits(shape, bits)
-    found = moeopt.compare(
-        known, shape, trace, workload=workload, **arguments_of(options, moeopt.compare)
-    )
+    with counting("comparing") as on_start:
+        found = moeopt.compare(
+            known,
+            shape,
+            trace,
+            workload=workload,
+            on_start=on_start,
+            **arguments_of(options, moeopt.compare),
+        )
     if plot is not None:
         found.plot(plot)
     if as_json:
@@ -76,7 +83,7 @@ def _print(found: "Comparison") -> None:
         lines.append(f"fastest decode: {found.best.system}, {found.best.mean_ms:.3f} ms a step")
     if found.ceiling_ms is not None:
         lines.append(
-            "any decision, with the best residents and layout of each step:"
+            "whole experts, with the best residents and layout of each step:"
             f" {found.ceiling_ms:.3f} ms"
         )
     lines += [f"{row.system} does not run: {row.reason}" for row in found.rows if row.reason]

@@ -13,6 +13,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.problems.tri_domain.layout_rule import STRIPED
+
 from .migrations import PCIE, Transfer
 
 Ints = NDArray[np.int64]
@@ -159,8 +161,9 @@ class Clock:
 
     @property
     def end_ns(self) -> int:
-        """When everything has ended: transfers may outlast the last layer."""
-        return max(self.now_ns, self._gate, *self._link_free.values(), 0)
+        """When everything has ended: transfers and reads may outlast the last layer."""
+        dimms = int(self._dimm_free.max(initial=0))
+        return max(self.now_ns, self._gate, self._cpu_free, dimms, *self._link_free.values())
 
     def outside(self, length_ns: int) -> None:
         """Let the GPU do what belongs to no layer."""
@@ -186,6 +189,10 @@ class Clock:
         at, go = self.now_ns, routed
         for move in work.moves:
             go = max(go, self._transfer(move.link, at, move.duration_ns))
+            if move.read_ns:
+                there = slice(None) if move.dimm == STRIPED else slice(move.dimm, move.dimm + 1)
+                self._dimm_free[there] = np.maximum(self._dimm_free[there], at) + move.read_ns
+                self.dimm_busy_ns[there] += move.read_ns
         outside = go + work.to_host_ns
         due = max(
             self._on_gpu(work, go, max(routed + work.shared_ns, go)), self._on_dimms(work, go)

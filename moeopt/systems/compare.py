@@ -1,6 +1,7 @@
 """Comparison of the published systems on one machine, one model and one trace."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -45,7 +46,7 @@ STUDENT_3 = 4.303
 
 
 def _names(_: str, value: "str | Sequence[str]") -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else value
+    parts = re.split(r",(?![^\[]*\])", value) if isinstance(value, str) else value
     return tuple(part.strip() for part in parts)
 
 
@@ -194,8 +195,9 @@ class Comparison:
     rows
         A row for each system, those that cannot run too.
     ceiling_ms
-        Decode step of any decision on this machine with these slots: each sampled layer and step
-        with the best residents and layout of its own. None where optima are not asked for.
+        Decode step with the best residents, layout and schedule of whole experts that each sampled
+        layer and step could have, with these slots. None where optima are not asked for. A system
+        that cuts experts may be faster.
     notes
         What holds for every row.
     """
@@ -286,6 +288,7 @@ def compare(
     *,
     workload: Workload | str | Path | None = None,
     options: CompareOptions | None = None,
+    on_start: Callable[[int, int, str], None] | None = None,
     **given: object,
 ) -> Comparison:
     """Run the published systems on one machine, one model and one trace.
@@ -304,6 +307,8 @@ def compare(
         In its place, a synthetic workload: an object, the name of a preset or a file.
     options
         What else may be said; `moeopt.systems.compare.CompareOptions` explains every field.
+    on_start
+        Called with (systems done, systems in all, name) before each system.
     **given
         Fields of these options by keyword.
 
@@ -351,7 +356,11 @@ def compare(
         quantum_ns=quantum_ns(costs),
     )
     cells = _cells(how.exact, steps, layers)
-    rows = tuple(_compared(system, world, readers, cells, how) for system in systems)
+    rows = []
+    for number, system in enumerate(systems):
+        if on_start is not None:
+            on_start(number, len(systems), system.title)
+        rows.append(_compared(system, world, readers, cells, how))
     return Comparison(
         machine=machine.name,
         model=model.name,
@@ -359,7 +368,7 @@ def compare(
         options=how,
         slots=world.slots,
         gpu_expert_gib=world.slots * model.expert_bytes / GIB,
-        rows=rows,
+        rows=tuple(rows),
         ceiling_ms=_ceiling(world, readers, rows, cells),
         notes=tuple(_notes(world, readers, how, steps)),
     )
@@ -409,7 +418,7 @@ def _compared(
 ) -> Compared:
     reason = what_is_missing(system, world.machine)
     if reason is not None:
-        return Compared(system.name, system.paper, reason)
+        return Compared(system.title, system.paper, reason)
     notes = [*system.notes(world)]
     most = system.mechanisms.most_batch
     if most is not None and how.batch > most:
@@ -417,9 +426,9 @@ def _compared(
     try:
         run = execute(system, world, readers, cells=cells)
     except InputError as error:
-        return Compared(system.name, system.paper, str(error))
+        return Compared(system.title, system.paper, str(error))
     best = optimum_of(system, run) if cells else None
-    return Compared(system.name, system.paper, None, tuple(notes), run, best)
+    return Compared(system.title, system.paper, None, tuple(notes), run, best)
 
 
 def _ceiling(
@@ -464,7 +473,7 @@ def _notes(world: World, readers: Readers, how: CompareOptions, steps: int) -> l
     if readers.profile_is_executed:
         found.append("the profile holds executed tokens: the trace has no others")
     if world.layers < len(world.model.moe_layers):
-        found.append(f"of {world.layers} of {len(world.model.moe_layers)} layers with experts")
+        found.append(f"{world.layers} of {len(world.model.moe_layers)} layers with experts alone")
     if steps < how.output:
         found.append(f"{steps} decode steps are executed for {how.output}")
     return found

@@ -23,7 +23,7 @@ from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.solvers.run import solve
 
 from .clock import Clock
-from .layouts import source_of
+from .cost_table import UNAVAILABLE_NS
 from .run import Cell, Run
 from .slices import slices_instance
 from .system import Assignment, State, System, Unit, idle, work_of
@@ -89,33 +89,41 @@ def schedule_ns(state: State, cell: Cell, units: Units) -> int:
 
 def layout_bound_ns(world: World, tokens: Integers, slots: int, units: Units) -> int:
     """Return a bound on a layer's experts over all residents and layouts with so many slots."""
-    from moeopt.problems.layout.generate import Options, of_loads
-
-    options = Options(
-        hbm_slots=min(slots, world.experts),
-        dimms=world.dimms,
-        batch=world.batch,
-        gpu_work="two parts",
-        gpu_base="shared experts" if world.model.shared_weights else "none",
-    )
-    instance = of_loads(source_of(world), options, [tokens], world.model.name)
-    found = solve(_without(instance, units), time_limit_s=CELL_LIMIT_S)
+    found = solve(layout_instance(world, tokens, slots, units), time_limit_s=CELL_LIMIT_S)
     assert found.bound is not None  # noqa: S101
     return int(_first(found.bound))
 
 
-def _without(instance: LayoutInstance, units: Units) -> LayoutInstance:
-    """Return the instance without the devices that a system lacks: they cost more than the rest."""
-    scenario = instance.scenarios[0]
-    never = sum(scenario.gpu_miss_striped_ns) + instance.base_ns + 1
-    changes: dict[str, tuple[int, ...]] = {}
+def layout_instance(world: World, tokens: Integers, slots: int, units: Units) -> LayoutInstance:
+    """Return the choice of residents, layout and schedule of a layer as an instance of `layout`.
+
+    What a system or machine has no device for costs more than everything else together.
+    """
+    table, base = world.table, world.shared_ns(world.batch)
+    read = {name: int(of[0]) for name, of in table.read_ns.items()}
+    costs = {f"{path}_ns": of[0][tokens] for path, of in table.path_ns.items()}
+    costs["gpu_calc_ns"] = costs["gpu_hit_ns"]
+    for name in ("striped", "localized"):
+        fetch = max(int(table.fetch_ns[0]), read[name])
+        costs[f"pcie_{name}_ns"] = np.full_like(tokens, fetch)
+    left_out = {name for name in costs if name.startswith("cpu") and "cpu" not in units}
     if not _units(units):
-        for name in ("ndp_ns", "gpu_miss_localized_ns", "cpu_localized_ns", "pcie_localized_ns"):
-            changes[name] = (never,) * instance.experts
-    if "cpu" not in units:
-        for name in ("cpu_striped_ns", "cpu_localized_ns"):
-            changes[name] = (never,) * instance.experts
-    return instance.model_copy(update={"scenarios": (scenario.model_copy(update=changes),)})
+        left_out |= {name for name in costs if name == "ndp_ns" or name.endswith("localized_ns")}
+    there = {name: (of < UNAVAILABLE_NS) & (name not in left_out) for name, of in costs.items()}
+    never = base + 1
+    never += int(np.max([np.where(there[name], costs[name], 0) for name in costs], axis=0).sum())
+    made: LayoutInstance = LayoutInstance.from_arrays(
+        tokens=tokens[None],
+        dimms=max(1, world.dimms),
+        hbm_slots=min(slots, world.experts),
+        gpu_base_ns=base,
+        dram_striped_ns=read["striped"] if read["striped"] < UNAVAILABLE_NS else 0,
+        dram_localized_ns=read["localized"] if read["localized"] < UNAVAILABLE_NS else 0,
+        schema_version=2,
+        name="free",
+        **{name: np.where(there[name], of, never)[None] for name, of in costs.items()},
+    )
+    return made
 
 
 def slices_ns(state: State, cell: Cell) -> int:
@@ -157,10 +165,11 @@ def rolling(system: System, state: State, cells: Sequence[Cell]) -> Rolling:
 
     The cells are consecutive steps of one layer; both start from the layout of the first.
     """
-    from .published.trimoe import window_ns
+    from .published.trimoe import TriMoE, window_ns
     from .relayouts import relayout_instance
 
-    window = window_ns(state.world)
+    assert isinstance(system, TriMoE)  # noqa: S101
+    window, move_ns = window_ns(state.world), system.move_ns(state.world)
     found: tuple[list[int], list[int]] = ([], [])
     for known, spans in zip((False, True), found, strict=True):
         dimm, resident = cells[0].dimm.copy(), cells[0].resident.copy()
@@ -169,7 +178,7 @@ def rolling(system: System, state: State, cells: Sequence[Cell]) -> Rolling:
             at = cell_state(state, replace(cell, dimm=dimm, resident=resident))
             there = resident
             if tokens.any():
-                instance = relayout_instance(at, cell.layer, tokens, window)
+                instance = relayout_instance(at, cell.layer, tokens, window, move_ns)
                 dimm, there = _migrated(instance, dimm, resident)
             moved = replace(cell, dimm=dimm, resident=there)
             spans.append(schedule_ns(cell_state(state, moved), moved, system.needs))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from moeopt.core.assumptions import split_name
 from moeopt.core.errors import InputError
 from moeopt.core.plugins import entries, loaded
 from moeopt.core.wording import unknown_name
@@ -37,21 +38,22 @@ def system_names() -> list[str]:
 
 
 def get_system(name: str) -> System:
-    """Return a system by name.
+    """Return a system by name; it may carry assumptions: ``trimoe[move_reads=yes]``.
 
     Raises
     ------
     InputError
-        If there is none of that name, or it cannot be loaded.
+        If there is none of that name, it takes no such assumption, or it cannot be loaded.
     """
+    name, assumed = split_name(name)
     for one in SYSTEMS:
         if one.name == name:
-            return one()
+            return one(assumed)
     if name in entries(GROUP):
         kind = loaded(entries(GROUP)[name], type)
         if not issubclass(kind, System):
             raise InputError(f"system {name}: must be a subclass of moeopt's System")
-        return kind()
+        return kind(assumed)
     raise unknown_name("system", name, system_names())
 
 

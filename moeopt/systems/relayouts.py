@@ -12,11 +12,13 @@ FREE_SLOTS = 2
 """Experts that may be prefetched for a step beside the residents."""
 
 
-def relayout_instance(state: State, layer: int, tokens: Integers, window_ns: int) -> Instance:
+def relayout_instance(
+    state: State, layer: int, tokens: Integers, window_ns: int, move_ns: int
+) -> Instance:
     """Return the instance of a layer's expected tokens on the state's layout.
 
     Every DIMM has a link of its own; a move keeps both its DIMMs' links busy for the bytes of an
-    expert.
+    expert. Where there is no such link, a move takes more than its window.
     """
     world = state.world
     options = Options(
@@ -24,7 +26,7 @@ def relayout_instance(state: State, layer: int, tokens: Integers, window_ns: int
         batch=world.batch,
         hbm_free_slots=FREE_SLOTS,
         link_sum="per link",
-        link_move_us=int(world.table.move_ns[0]) / 1e3,
+        link_move_us=min(move_ns, 2 * window_ns + 1000) / 1e3,
         link_window_us=window_ns / 1e3,
         gpu_work="two parts",
     )

@@ -133,7 +133,7 @@ def execute(
         step_ns[step] = clock.now_ns - begin_ns
     total = max(clock.end_ns, 1)
     return Run(
-        system=system.name,
+        system=system.title,
         prefill_ns=prefill,
         step_ns=step_ns,
         layer_ns=layer_ns,

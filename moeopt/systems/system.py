@@ -7,9 +7,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.assumptions import assumed_name, check_assumed
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.traces.predictor import ALPHA
 
+from .assumptions import ASSUMPTIONS
 from .clock import LayerWork, OnGpu
 from .cost_table import UNAVAILABLE_NS, CostTable
 from .migrations import Transfer
@@ -205,6 +207,8 @@ class System:
         What it does besides deciding.
     decisions
         What it decides, by which heuristic.
+    assumed
+        Values of its assumptions other than the defaults.
     """
 
     name: ClassVar[str]
@@ -212,6 +216,20 @@ class System:
     needs: ClassVar[frozenset[Unit]]
     mechanisms: ClassVar[Mechanisms] = Mechanisms()
     decisions: ClassVar[tuple[Decision, ...]] = ()
+
+    def __init__(self, assumed: Mapping[str, str] | None = None) -> None:
+        check_assumed(self.name, assumed or {}, ASSUMPTIONS)
+        self.assumed = dict(assumed or {})
+
+    @property
+    def title(self) -> str:
+        """Its name, with the assumptions that it was made with: ``trimoe[move_reads=yes]``."""
+        return assumed_name(self.name, self.assumed)
+
+    def takes(self, assumption: str) -> str:
+        """Return the value of one of its assumptions (`moeopt.systems.assumptions`)."""
+        [default] = [one.default for one in ASSUMPTIONS if one.name == assumption]
+        return self.assumed.get(assumption, default)
 
     @property
     def kinds(self) -> frozenset[Kind]:

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.systems.clock": ("Begin", "Clock", "LayerWork", "OnGpu"),
         "moeopt.systems.cost_table": ("CostTable", "PATHS", "cost_table"),
         "moeopt.systems.planned": (
             "Decider",
@@ -18,13 +19,18 @@ __getattr__, __dir__ = lazily(
             "loads_of_trace",
             "loads_of_workload",
         ),
-        "moeopt.systems.migrations": ("Transfer",),
+        "moeopt.systems.migrations": ("DIMM_LINK", "PCIE", "Transfer"),
         "moeopt.systems.plan_run as run": (
             "path_by_kind",
             "simulate_loads",
             "summary",
             "usage_table",
         ),
+        "moeopt.systems.readers": ("Readers",),
+        "moeopt.systems.registry": ("get_system", "named_systems", "system_names"),
+        "moeopt.systems.run": ("execute",),
+        "moeopt.systems.system": ("State", "System"),
+        "moeopt.systems.world": ("World",),
         "moeopt.systems.work": (
             "CPU",
             "GPU",

@@ -1,5 +1,7 @@
 """CPU-GPU collaborative inference: an LRU cache of experts on the GPU, misses on the CPU."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from moeopt.systems.readers import Readers
@@ -63,7 +65,7 @@ class Collaborative(System):
             state.used[layer, expert] = -1
         return Assignment(domain, copies=wanted)
 
-    def copied(self, state: State, layer: int, ends_ns: dict[int, int]) -> None:  # type: ignore[override]
+    def copied(self, state: State, layer: int, ends_ns: Mapping[int, int]) -> None:
         """Let the copies be valid from their ends on."""
         assert isinstance(state, _Cached)  # noqa: S101
         for expert, end in ends_ns.items():

@@ -1,5 +1,7 @@
 """KTransformers: routed experts on the AMX CPU, expert deferral for single requests."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from moeopt.systems.deferring import deferred_counts, late_tokens
@@ -31,11 +33,21 @@ class KTransformers(System):
         slots = 0 if world.model.shared_weights else world.slots
         return State.of(world, seen, resident=hottest(expected(world, seen), slots))
 
+    def notes(self, world: World) -> Sequence[str]:
+        """Say how many experts are deferred."""
+        counts = deferred_counts(world) if self._defers(world) else np.zeros(1, np.int64)
+        if not counts.any():
+            return ()
+        return (f"defers {counts.max()} of each token's {world.model.top_k} experts",)
+
+    def _defers(self, world: World) -> bool:
+        return world.batch == 1 or self.takes("deferral") == "all batches"
+
     def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
         """Run residents on the GPU, all others on the CPU; defer for single requests."""
         domain = idle(np.where(state.resident[layer], GPU, CPU), tokens)
         late = None
-        if state.world.batch == 1 and not state.prompt:
+        if self._defers(state.world) and not state.prompt:
             count = deferred_counts(state.world)[layer]
             late = late_tokens(state, layer, domain, count)
         return Assignment(domain, late)

@@ -28,7 +28,8 @@ class MoNDE(System):
     def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
         """Upload as many of the hottest experts as would have been best on the last step."""
         last = np.rint(state.average[layer]) if state.loads is None else state.loads[layer]
-        seen = tokens if state.prompt else last.astype(np.int64)
+        known = state.prompt or self.takes("hot_count") == "this step"
+        seen = tokens if known else last.astype(np.int64)
         choice = monde(state.offer(layer, seen))[0]
         count = int(((choice == GPU) & (seen > 0)).sum())
         return Assignment(hot_on_gpu(tokens, count))

@@ -7,6 +7,7 @@ import numpy as np
 from moeopt.problems.relayout.heuristics import benefit_greedy
 from moeopt.problems.relayout.instance import Instance, Migration
 from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.systems.cost_table import UNAVAILABLE_NS
 from moeopt.systems.layouts import tuned_layout
 from moeopt.systems.migrations import DIMM_LINK, PCIE, Transfer
 from moeopt.systems.policies import trimoe
@@ -24,6 +25,9 @@ from moeopt.systems.system import (
 )
 from moeopt.systems.work import GPU, Integers
 from moeopt.systems.world import World
+
+MATRICES = 3
+"""Gate, up and down: an expert's matrices."""
 
 
 class TriMoE(System):
@@ -54,15 +58,20 @@ class TriMoE(System):
     def before(self, state: State, layer: int) -> Sequence[Transfer]:
         """Migrate what the forecast says, as far as it fits the window."""
         world, window = state.world, window_ns(state.world)
-        moves = int(world.table.move_ns[0]), int(world.table.fetch_ns[0])
-        if min(moves) > window:
+        if min(self.move_ns(world), int(world.table.fetch_ns[0])) > window:
             return ()
         tokens = np.rint(state.average[layer]).astype(np.int64)
         if not tokens.any():
             return ()
-        instance = relayout_instance(state, layer, tokens, window)
-        chosen = benefit_greedy(instance, benefit_reading="makespan").migrations
+        instance = relayout_instance(state, layer, tokens, window, self.move_ns(world))
+        chosen = benefit_greedy(instance, benefit_reading=self.takes("benefit_reading")).migrations
         return [move for one in chosen for move in self._made(state, layer, one, instance)]
+
+    def move_ns(self, world: World) -> int:
+        """Return how long a move between DIMMs keeps each of its links busy."""
+        whole = int(world.table.move_ns[0])
+        alone = self.takes("move_links") == "one matrix a link"
+        return -(-whole // MATRICES) if alone and whole < UNAVAILABLE_NS else whole
 
     def notes(self, world: World) -> Sequence[str]:
         """Say what cannot migrate here."""
@@ -70,7 +79,7 @@ class TriMoE(System):
         window = window_ns(world)
         if "dimm_link" in world.table.missing:
             found.append("no DIMM-Link: experts do not migrate between DIMMs")
-        elif int(world.table.move_ns[0]) > window:
+        elif self.move_ns(world) > window:
             found.append(f"no move fits its window of {window / 1e3:.0f} us")
         if int(world.table.fetch_ns[0]) > window:
             found.append("no prefetch fits its window")
@@ -78,15 +87,30 @@ class TriMoE(System):
 
     def _made(self, state: State, layer: int, one: Migration, instance: Instance) -> list[Transfer]:
         """Change the layout; return what keeps which link busy."""
+        before = int(state.dimm[layer, one.expert])
+        after = STRIPED if one.dimm is None else one.dimm
+        table, reads = state.world.table, self.takes("move_reads") == "yes"
+
+        def read_ns(dimm: int) -> int:
+            layout = "striped" if dimm == STRIPED else "localized"
+            return int(table.read_ns[layout][0]) if reads else 0
+
         if one.kind == "prefetch":
             # There for this step alone: the state's own residents stay as they are.
             state.ready_ns[one.expert] = 0
-            return [Transfer(PCIE, instance.prefetch_ns, "prefetch", one.expert)]
-        ends = [int(state.dimm[layer, one.expert]), one.dimm]
-        state.dimm[layer, one.expert] = STRIPED if one.dimm is None else one.dimm
-        links = [f"{DIMM_LINK} {dimm}" for dimm in ends if dimm is not None and dimm != STRIPED]
+            length = instance.prefetch_ns
+            return [Transfer(PCIE, length, one.kind, one.expert, before, read_ns(before))]
+        state.dimm[layer, one.expert] = after
         length = instance.relayout_ns if one.kind != "rebalance" else instance.rebalance_ns
-        return [Transfer(link, length, one.kind, one.expert) for link in links]
+        # A striped end has no link of its own; what it reads or writes goes with the other's.
+        ends = [dimm for dimm in (before, after) if dimm != STRIPED]
+        made = [
+            Transfer(f"{DIMM_LINK} {d}", length, one.kind, one.expert, d, read_ns(d)) for d in ends
+        ]
+        if STRIPED in (before, after):
+            link = made[0].link
+            made.append(Transfer(link, 0, one.kind, one.expert, STRIPED, read_ns(STRIPED)))
+        return made
 
     def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
         """Refine the cheapest paths (4.2)."""
