@@ -21,7 +21,7 @@ from moeopt.sim.models.quantisations import at_bits
 from moeopt.systems.compare import CompareOptions
 
 if TYPE_CHECKING:
-    from moeopt.systems.compare import Compared, Comparison
+    from moeopt.systems.compare import Compared, SystemComparison
 
 
 @command
@@ -63,7 +63,7 @@ def compare_command(
     return 0
 
 
-def _print(found: "Comparison") -> None:
+def _print(found: "SystemComparison") -> None:
     o = found.options
     requests = f"{o.batch} requests, {o.prompt} tokens in, {o.output} out"
     print_lines(

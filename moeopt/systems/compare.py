@@ -1,4 +1,4 @@
-"""Comparison of the published systems on one machine, one model and one trace."""
+"""SystemComparison of the published systems on one machine, one model and one trace."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from moeopt.sim.traces.workload import Workload
 
 from .optimum import Optimum, layout_bound_ns, optimum_of
 from .readers import Readers
-from .registry import named_systems, what_is_missing
+from .registry import get_system, named_systems, what_is_missing
 from .relayouts import FREE_SLOTS
 from .run import Run, execute
 from .system import System, Unit
@@ -144,10 +144,15 @@ class Compared:
         """Mean latency of a decode step, the first included, in ms."""
         return None if self.run is None else float(np.mean(self.run.step_ns)) / 1e6
 
+    @property
+    def experts_ms(self) -> float:
+        """What of the mean latency routed and shared experts take, in ms."""
+        return 0.0 if self.run is None else float(self.run.experts_ns.sum(axis=1).mean()) / 1e6
+
     def at_optimum_ms(self, which: str) -> float | None:
         """Return the mean latency of a step with other times of the experts, in ms.
 
-        What the sampled cells save is taken for every cell.
+        The share of the experts' time that the sampled cells would take is taken for every cell.
 
         Parameters
         ----------
@@ -159,27 +164,31 @@ class Compared:
         found = getattr(self.optimum, f"{which}_ns")
         if found is None:
             return None
-        saved = float(np.mean(np.array(self.optimum.executed_ns) - np.array(found)))
-        return self.mean_ms - saved * len(self.run.layer_ns[0]) / 1e6
+        return self._with_experts(sum(found) / sum(self.optimum.executed_ns))
+
+    def _with_experts(self, share: float) -> float:
+        """Return the mean latency if experts took a share of their time, in ms."""
+        return (self.mean_ms or 0.0) + self.experts_ms * (share - 1)
 
     def oracle_interval_ms(self) -> tuple[float, float] | None:
         """Return the 95 % interval of the oracle's latency over the sampled layers, in ms."""
         if self.run is None or self.optimum is None or self.optimum.oracle_ns is None:
             return None
-        saved: dict[int, list[int]] = {}
-        pairs = zip(self.run.cells, self.optimum.executed_ns, self.optimum.oracle_ns, strict=True)
-        for cell, executed, oracle in pairs:
-            saved.setdefault(cell.layer, []).append(executed - oracle)
-        means = np.array([np.mean(of) for of in saved.values()])
-        middle, at = self.at_optimum_ms("oracle"), self.run.layer_ns.shape[1] / 1e6
-        if len(means) != SAMPLED_LAYERS or middle is None:
+        layer = np.array([cell.layer for cell in self.run.cells])
+        executed, oracle = np.array(self.optimum.executed_ns), np.array(self.optimum.oracle_ns)
+        shares = [
+            float(oracle[layer == one].sum() / executed[layer == one].sum())
+            for one in np.unique(layer)
+        ]
+        if len(shares) != SAMPLED_LAYERS:
             return None
-        half = STUDENT_3 * float(means.std(ddof=1)) / len(means) ** 0.5 * at
-        return middle - half, middle + half
+        half = STUDENT_3 * float(np.std(shares, ddof=1)) / len(shares) ** 0.5
+        middle = float(np.mean(shares))
+        return self._with_experts(max(0.0, middle - half)), self._with_experts(middle + half)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SystemComparison:
     """The systems side by side.
 
     Attributes
@@ -275,9 +284,16 @@ class Comparison:
         -------
         matplotlib.figure.Figure
         """
-        from .picture import draw
+        from .picture import SystemBar, draw
 
-        return draw(self, None if path is None else Path(path))
+        bars = [
+            SystemBar(row.system, row.mean_ms - row.experts_ms, row.experts_ms, oracle_ms)
+            for row in self.rows
+            if row.mean_ms is not None
+            for oracle_ms in [row.at_optimum_ms("oracle")]
+        ]
+        title = f"{self.model} on {self.machine}, {self.options.batch} requests"
+        return draw(bars, title, None if path is None else Path(path))
 
 
 @takes(CompareOptions)
@@ -290,7 +306,7 @@ def compare(
     options: CompareOptions | None = None,
     on_start: Callable[[int, int, str], None] | None = None,
     **given: object,
-) -> Comparison:
+) -> SystemComparison:
     """Run the published systems on one machine, one model and one trace.
 
     Every system decides by the heuristics of its paper, with the information that its paper gives
@@ -314,7 +330,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    SystemComparison
         A row for each system; one that the machine lacks a unit for says so.
 
     Raises
@@ -361,7 +377,7 @@ def compare(
         if on_start is not None:
             on_start(number, len(systems), system.title)
         rows.append(_compared(system, world, readers, cells, how))
-    return Comparison(
+    return SystemComparison(
         machine=machine.name,
         model=model.name,
         trace=routing.name,
@@ -439,25 +455,30 @@ def _ceiling(
 ) -> float | None:
     """Return what a step would take with the best residents and layout of each step, in ms.
 
-    From each row's mean and what its sampled cells are above the bound; the least of these.
+    The least that any row takes beside its experts, and of the experts' time of the fastest that
+    leaves experts whole the share which its sampled cells could take; no more than any oracle's.
     """
     machine = world.machine
     units: set[Unit] = {"gpu"}
     units |= {"cpu"} if machine.nodes else set()
     units |= {"ndp"} if machine.ndp_units else set()
-    ran = [row for row in rows if row.run is not None]
-    if not cells or not ran or units == {"gpu"}:
+    ran = [row.run for row in rows if row.run is not None]
+    whole = [run for run in ran if not _cuts(run.system)]
+    if not cells or not whole or units == {"gpu"}:
         return None
     counts = {step: readers.step_counts(step) for step in {step for step, _ in cells}}
     slots = world.slots_per_layer + FREE_SLOTS
     free = [layout_bound_ns(world, counts[s][layer], slots, units) for s, layer in sorted(cells)]
-    found = []
-    for row in ran:
-        assert row.run is not None  # noqa: S101
-        assert row.mean_ms is not None  # noqa: S101
-        above = np.mean([cell.experts_ns for cell in row.run.cells]) - np.mean(free)
-        found.append(row.mean_ms - float(above) * world.layers / 1e6)
-    return min(found)
+    best = min(whole, key=lambda run: float(np.mean(run.experts_ns)))
+    share = sum(free) / sum(cell.experts_ns for cell in best.cells)
+    rest = min(float((run.step_ns - run.experts_ns.sum(axis=1)).mean()) for run in ran)
+    found = (rest + share * float(best.experts_ns.sum(axis=1).mean())) / 1e6
+    oracles = (row.at_optimum_ms("oracle") for row in rows if not _cuts(row.system))
+    return min([found, *(value for value in oracles if value is not None)])
+
+
+def _cuts(name: str) -> bool:
+    return any(one.problem == "balance" for one in get_system(name).decisions)
 
 
 def _notes(world: World, readers: Readers, how: CompareOptions, steps: int) -> list[str]:

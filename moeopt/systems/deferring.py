@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.problems.deferral.online import Scheduler
 
-from .system import State
+from .system import RunState
 from .work import CPU, Integers
 from .world import World
 
@@ -37,7 +37,7 @@ def deferred_counts(world: World) -> Integers:
     return found
 
 
-def late_tokens(state: State, layer: int, domain: Integers, count: int) -> Integers:
+def late_tokens(state: RunState, layer: int, domain: Integers, count: int) -> Integers:
     """Return each expert's deferred tokens: for each token, its CPU experts of least weight.
 
     Without weights the last in the router's order. Shape (experts,).

@@ -1,6 +1,7 @@
 """A plan's steps in the event engine, task by task: for timelines and critical paths.
 
-The same times as `moeopt.systems.clock`, which adds up what each layer asks of each device.
+Times are those of `moeopt.systems.clock`, which adds up what each layer asks of each device; here
+every task is kept, with what it waited for.
 """
 
 from collections.abc import Sequence

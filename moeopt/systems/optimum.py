@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from moeopt.problems.balance.instance import Instance as SlicesInstance
-from moeopt.problems.balance.instance import Solution as SlicesSolution
 from moeopt.problems.layout.instance import Instance as LayoutInstance
 from moeopt.problems.relayout.instance import Instance as RelayoutInstance
 from moeopt.problems.relayout.instance import Solution as RelayoutSolution
@@ -26,7 +25,7 @@ from .clock import Clock
 from .cost_table import UNAVAILABLE_NS
 from .run import Cell, Run
 from .slices import slices_instance
-from .system import Assignment, State, System, Unit, idle, work_of
+from .system import Assignment, RunState, System, Unit, idle, work_of
 from .work import GPU, NDP, Integers
 from .world import World
 
@@ -36,7 +35,7 @@ CELL_LIMIT_S = 2.0
 Units = Collection[Unit]
 
 
-def cell_state(state: State, cell: Cell) -> State:
+def cell_state(state: RunState, cell: Cell) -> RunState:
     """Return a system's state as it was when a cell was executed."""
     resident, dimm = state.resident.copy(), state.dimm.copy()
     resident[cell.layer], dimm[cell.layer] = cell.resident, cell.dimm
@@ -44,7 +43,7 @@ def cell_state(state: State, cell: Cell) -> State:
     return replace(state, resident=resident, dimm=dimm, ready_ns=ready, step=cell.step, now_ns=0)
 
 
-def schedule_instance(state: State, cell: Cell, units: Units) -> ScheduleInstance:
+def schedule_instance(state: RunState, cell: Cell, units: Units) -> ScheduleInstance:
     """Return the schedule of a cell on the devices of a system as an instance of `tri_domain`.
 
     What a system has no device for costs more than everything else together.
@@ -80,18 +79,26 @@ def schedule_instance(state: State, cell: Cell, units: Units) -> ScheduleInstanc
     )
 
 
-def schedule_ns(state: State, cell: Cell, units: Units) -> int:
+def schedule_ns(state: RunState, cell: Cell, units: Units) -> int:
     """Return the least makespan of a cell's experts on a system's state: proven, or its bound."""
-    found = solve(schedule_instance(state, cell, units), time_limit_s=CELL_LIMIT_S)
-    assert found.bound is not None  # noqa: S101
-    return int(_first(found.bound))
+    return _bound_ns(state.world, schedule_instance(state, cell, units))
 
 
 def layout_bound_ns(world: World, tokens: Integers, slots: int, units: Units) -> int:
     """Return a bound on a layer's experts over all residents and layouts with so many slots."""
-    found = solve(layout_instance(world, tokens, slots, units), time_limit_s=CELL_LIMIT_S)
-    assert found.bound is not None  # noqa: S101
-    return int(_first(found.bound))
+    return _bound_ns(world, layout_instance(world, tokens, slots, units))
+
+
+def _bound_ns(world: World, instance: ScheduleInstance | LayoutInstance | SlicesInstance) -> int:
+    """Return the bound of an instance; several systems often share one."""
+    key = instance.model_dump_json()
+    if key not in world.cache:
+        found = solve(instance, time_limit_s=CELL_LIMIT_S)
+        assert found.bound is not None  # noqa: S101
+        world.cache[key] = int(_first(found.bound))
+    bound = world.cache[key]
+    assert isinstance(bound, int)  # noqa: S101
+    return bound
 
 
 def layout_instance(world: World, tokens: Integers, slots: int, units: Units) -> LayoutInstance:
@@ -126,17 +133,13 @@ def layout_instance(world: World, tokens: Integers, slots: int, units: Units) ->
     return made
 
 
-def slices_ns(state: State, cell: Cell) -> int:
+def slices_ns(state: RunState, cell: Cell) -> int:
     """Return the least makespan of a cell's slices, shared experts beforehand on the GPU."""
     instance = slices_instance(cell_state(state, cell), cell.layer, cell.tokens)
-    found = solve(instance, time_limit_s=CELL_LIMIT_S)
-    assert isinstance(instance, SlicesInstance)  # noqa: S101
-    assert found.solution is None or isinstance(found.solution, SlicesSolution)  # noqa: S101
-    assert found.bound is not None  # noqa: S101
-    return max(int(_first(found.bound)), state.world.shared_ns(state.world.batch))
+    return max(_bound_ns(state.world, instance), state.world.shared_ns(state.world.batch))
 
 
-def best_count_ns(state: State, cell: Cell) -> int:
+def best_count_ns(state: RunState, cell: Cell) -> int:
     """Return the least time of a cell over the number of experts that are uploaded (MoNDE)."""
     state = cell_state(state, cell)
     shared = state.world.shared_ns(state.world.batch)
@@ -160,7 +163,7 @@ class Rolling:
     hindsight_ns: list[int]
 
 
-def rolling(system: System, state: State, cells: Sequence[Cell]) -> Rolling:
+def rolling(system: System, state: RunState, cells: Sequence[Cell]) -> Rolling:
     """Return exact migrations on the forecast, and with hindsight, each on a layout of its own.
 
     The cells are consecutive steps of one layer; both start from the layout of the first.

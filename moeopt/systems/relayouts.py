@@ -5,7 +5,7 @@ from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.tri_domain.expert import Layout
 
 from .layouts import source_of
-from .system import State
+from .system import RunState
 from .work import Integers
 
 FREE_SLOTS = 2
@@ -13,7 +13,7 @@ FREE_SLOTS = 2
 
 
 def relayout_instance(
-    state: State, layer: int, tokens: Integers, window_ns: int, move_ns: int
+    state: RunState, layer: int, tokens: Integers, window_ns: int, move_ns: int
 ) -> Instance:
     """Return the instance of a layer's expected tokens on the state's layout.
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from .clock import Begin, Clock
 from .migrations import PCIE
 from .readers import Readers
-from .system import State, System
+from .system import RunState, System
 from .work import Flags, Integers
 from .world import LARGEST_CHUNK, World
 
@@ -69,7 +69,7 @@ class Run:
     busy: dict[str, float]
     gpu_bytes: int
     cells: list[Cell] = field(default_factory=list, repr=False)
-    state: State | None = field(default=None, repr=False, compare=False)
+    state: RunState | None = field(default=None, repr=False, compare=False)
 
 
 def execute(
@@ -156,7 +156,7 @@ def _busy(clock: Clock, total_ns: int, world: World) -> dict[str, float]:
     return found
 
 
-def _prompts(system: System, state: State) -> int:
+def _prompts(system: System, state: RunState) -> int:
     """Return what the prompts of a batch take: some chunks are executed, all are counted."""
     world = state.world
     total = world.batch * world.prompt
@@ -172,7 +172,7 @@ def _prompts(system: System, state: State) -> int:
     return whole + system.after_prompts(state)
 
 
-def _chunk(system: System, state: State, first: int, tokens: int) -> int:
+def _chunk(system: System, state: RunState, first: int, tokens: int) -> int:
     """Return what one chunk of prompts takes."""
     world, clock = state.world, Clock(state.world.dimms)
     counts = state.readers.chunk_counts(first, tokens)

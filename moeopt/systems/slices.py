@@ -8,7 +8,7 @@ import numpy as np
 from moeopt.problems.balance.heuristics import framework
 from moeopt.problems.balance.instance import Instance, Solution
 
-from .system import State
+from .system import RunState
 from .work import Integers
 
 
@@ -32,7 +32,7 @@ class Slices:
     delay_ns: int
 
 
-def slices_instance(state: State, layer: int, tokens: Integers) -> Instance:
+def slices_instance(state: RunState, layer: int, tokens: Integers) -> Instance:
     """Return the instance of `balance` for a layer's tokens, one slice of each expert on a unit.
 
     In decoding the activations of all tokens go over the link together; in prompts they follow one
@@ -71,7 +71,7 @@ def slices_instance(state: State, layer: int, tokens: Integers) -> Instance:
     return made
 
 
-def balanced_slices(state: State, layer: int, tokens: Integers) -> Slices:
+def balanced_slices(state: RunState, layer: int, tokens: Integers) -> Slices:
     """Return the work of the slices that the paper's equations give the GPU."""
     instance = slices_instance(state, layer, tokens)
     return slices_of(instance, framework(instance))

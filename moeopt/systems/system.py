@@ -77,7 +77,7 @@ class Assignment:
 
 
 @dataclass
-class State:
+class RunState:
     """Where everything lies while a system runs; arrays of shape (layers, experts).
 
     Attributes
@@ -120,7 +120,7 @@ class State:
         *,
         resident: Flags | None = None,
         dimm: Integers | None = None,
-    ) -> "State":
+    ) -> "RunState":
         """Return the state before the first step; by default nothing is resident, all striped."""
         shape = (world.layers, world.experts)
         return cls(
@@ -175,7 +175,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Decision:
+class SystemDecision:
     """A decision of a system.
 
     Attributes
@@ -215,7 +215,7 @@ class System:
     paper: ClassVar[str]
     needs: ClassVar[frozenset[Unit]]
     mechanisms: ClassVar[Mechanisms] = Mechanisms()
-    decisions: ClassVar[tuple[Decision, ...]] = ()
+    decisions: ClassVar[tuple[SystemDecision, ...]] = ()
 
     def __init__(self, assumed: Mapping[str, str] | None = None) -> None:
         check_assumed(self.name, assumed or {}, ASSUMPTIONS)
@@ -236,23 +236,23 @@ class System:
         """The kinds of its decisions."""
         return frozenset(one.kind for one in self.decisions)
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Decide what is decided once: residents, layout, widths; all from past loads."""
         raise NotImplementedError
 
-    def before(self, state: State, layer: int) -> Sequence[Transfer]:
+    def before(self, state: RunState, layer: int) -> Sequence[Transfer]:
         """Decide what migrates before a layer runs; changes the state."""
         return ()
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Decide where each expert of a layer runs, for the tokens that come."""
         raise NotImplementedError
 
-    def prompt(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def prompt(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Decide the same for a chunk of prompts; by default as in a decode step."""
         return self.route(state, layer, tokens)
 
-    def after_prompts(self, state: State) -> int:
+    def after_prompts(self, state: RunState) -> int:
         """Decide what prompts tell; return how long PCIe is busy with what is moved for it."""
         return 0
 
@@ -260,10 +260,10 @@ class System:
         """Return what is assumed or left out on a machine, in words."""
         return ()
 
-    def copied(self, state: State, layer: int, ends_ns: Mapping[int, int]) -> None:
+    def copied(self, state: RunState, layer: int, ends_ns: Mapping[int, int]) -> None:
         """Take note of when copies into a layer's cache end, expert by expert."""
 
-    def work(self, state: State, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
+    def work(self, state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
         """Return what an assignment asks of each device."""
         return work_of(state, layer, tokens, made)
 
@@ -294,7 +294,7 @@ def hottest_of_each(counts: NDArray[np.float64] | Integers, slots: int) -> Flags
     return flags
 
 
-def work_of(state: State, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
+def work_of(state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
     """Return what an assignment asks of each device; uploads go by falling tokens.
 
     An expert of which the CPU computes some tokens now and others late is read twice.

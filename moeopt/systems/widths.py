@@ -7,7 +7,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.prefix_split import prefix_split
 
-from .system import State
+from .system import RunState
 from .work import Integers
 
 BITS = (1, 2, 3, 4)
@@ -20,7 +20,7 @@ LOSS_STEPS = 10**6
 """Losses are integers of so many steps."""
 
 
-def prefix_widths(state: State, counts: Integers | NDArray[np.float64]) -> Integers:
+def prefix_widths(state: RunState, counts: Integers | NDArray[np.float64]) -> Integers:
     """Return the row of the cost tables for each expert, shape (layers, experts).
 
     An expert's loss is its share of the tokens times 4 to the power of minus its bits: the convex

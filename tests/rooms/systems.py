@@ -27,10 +27,8 @@ __getattr__, __dir__ = lazily(
             "usage_table",
         ),
         "moeopt.systems.readers": ("Readers",),
-        "moeopt.systems.registry": ("get_system", "named_systems", "system_names"),
-        "moeopt.systems.run": ("execute",),
-        "moeopt.systems.system": ("State", "System"),
-        "moeopt.systems.world": ("World",),
+        "moeopt.systems.compare": ("SystemComparison",),
+        "moeopt.systems.registry": ("system_names",),
         "moeopt.systems.work": (
             "CPU",
             "GPU",

@@ -8,7 +8,7 @@ import pytest
 
 import moeopt
 from moeopt import InputError
-from tests.rooms.systems import system_names
+from tests.rooms.systems import SystemComparison, system_names
 
 SMALL = {"workload": "trimoe-skew", "batch": 12, "prompt": 6, "output": 4, "layers": 2}
 MODEL = "deepseek-v2-lite"
@@ -20,16 +20,16 @@ LACKING = {
 
 
 @pytest.fixture(scope="module", params=FOUR)
-def found(request: pytest.FixtureRequest) -> "moeopt.Comparison":
+def found(request: pytest.FixtureRequest) -> SystemComparison:
     """Return all systems on each of the papers' machines, with optima."""
     return moeopt.compare(request.param, MODEL, **SMALL)
 
 
-def rows(found: "moeopt.Comparison") -> dict[str, Any]:
+def rows(found: SystemComparison) -> dict[str, Any]:
     return {row.system: row for row in found.rows}
 
 
-def test_every_system_is_a_row(found: "moeopt.Comparison") -> None:
+def test_every_system_is_a_row(found: SystemComparison) -> None:
     """Those that the machine lacks a unit for say which."""
     assert [row.system for row in found.rows] == system_names()
     for row in found.rows:
@@ -41,7 +41,7 @@ def test_every_system_is_a_row(found: "moeopt.Comparison") -> None:
     assert len(lacking) < len(found.rows)
 
 
-def test_no_optimum_is_above_what_was_executed(found: "moeopt.Comparison") -> None:
+def test_no_optimum_is_above_what_was_executed(found: SystemComparison) -> None:
     """In every cell where a decision is made within a step; oracles are bounds everywhere."""
     checked = 0
     for row in found.rows:
@@ -56,13 +56,15 @@ def test_no_optimum_is_above_what_was_executed(found: "moeopt.Comparison") -> No
     assert checked
 
 
-def test_nothing_is_busier_than_the_clock(found: "moeopt.Comparison") -> None:
+def test_nothing_is_busier_than_the_clock(found: SystemComparison) -> None:
     for row in found.rows:
         for device, share in (row.run.busy if row.run else {}).items():
             assert 0 <= share <= 1, (row.system, device, share)
 
 
-def test_a_step_is_the_sum_of_its_layers_and_what_is_outside(found: "moeopt.Comparison") -> None:
+def test_a_step_is_the_sum_of_its_layers_and_what_is_outside(
+    found: SystemComparison,
+) -> None:
     """Layers begin where the last one ended, so that only the GPU's other work is beside them."""
     for row in found.rows:
         if row.run is not None:
@@ -71,7 +73,7 @@ def test_a_step_is_the_sum_of_its_layers_and_what_is_outside(found: "moeopt.Comp
             assert (row.run.experts_ns <= row.run.layer_ns).all(), row.system
 
 
-def test_json_has_the_documented_names(found: "moeopt.Comparison") -> None:
+def test_json_has_the_documented_names(found: SystemComparison) -> None:
     made: Any = found.to_dict()
     assert {"machine", "model", "systems", "best_ms"} <= made.keys()
     for row in made["systems"]:

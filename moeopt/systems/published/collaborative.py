@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Decision, Mechanisms, State, System, idle
+from moeopt.systems.system import Assignment, Mechanisms, RunState, System, SystemDecision, idle
 from moeopt.systems.work import CPU, GPU, Integers
 from moeopt.systems.world import World
 
@@ -23,11 +23,11 @@ class Collaborative(System):
     needs = frozenset(("gpu", "cpu"))
     mechanisms = Mechanisms(most_batch=1)
     decisions = (
-        Decision("ways", "cache", "uniform-ways", "once per run"),
-        Decision("contents", "cache", "LRU", "stateful"),
+        SystemDecision("ways", "cache", "uniform-ways", "once per run"),
+        SystemDecision("contents", "cache", "LRU", "stateful"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Give twice top-k ways to the first layers, as far as the memory goes (III-B)."""
         state = _Cached.of(world, seen)
         assert isinstance(state, _Cached)  # noqa: S101
@@ -38,7 +38,7 @@ class Collaborative(System):
         state.valid_ns = np.zeros((world.layers, world.experts), dtype=np.int64)
         return state
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run hits on the GPU and misses on the CPU; copy the misses."""
         assert isinstance(state, _Cached)  # noqa: S101
         if state.prompt:
@@ -65,7 +65,7 @@ class Collaborative(System):
             state.used[layer, expert] = -1
         return Assignment(domain, copies=wanted)
 
-    def copied(self, state: State, layer: int, ends_ns: Mapping[int, int]) -> None:
+    def copied(self, state: RunState, layer: int, ends_ns: Mapping[int, int]) -> None:
         """Let the copies be valid from their ends on."""
         assert isinstance(state, _Cached)  # noqa: S101
         for expert, end in ends_ns.items():
@@ -73,8 +73,8 @@ class Collaborative(System):
             state.valid_ns[layer, expert] = end
 
 
-class _Cached(State):
-    """State with the caches: when each expert was used last, and from when on it is valid."""
+class _Cached(RunState):
+    """RunState with the caches: when each expert was used last, and from when on it is valid."""
 
     ways: Integers
     used: Integers

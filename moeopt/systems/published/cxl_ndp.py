@@ -7,9 +7,9 @@ from moeopt.systems.published.monde import in_turn
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
-    Decision,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -30,23 +30,23 @@ class CxlNdp(System):
     paper = "context-aware CXL-NDP"
     needs = frozenset(("gpu", "cxl"))
     decisions = (
-        Decision("residents", "placement", "importance", "once per run"),
-        Decision("widths", "bitwidth", "prefix-split", "quality"),
+        SystemDecision("residents", "placement", "importance", "once per run"),
+        SystemDecision("widths", "bitwidth", "prefix-split", "quality"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Start with the profile's hottest experts on the GPU."""
         average = expected(world, seen)
         resident = hottest_of_each(average, world.slots_per_layer)
         own = world.model.bits
         world = world.at_widths((*(float(bits) for bits in (1, 2, 3, 4)), own))
-        state = State.of(world, seen, resident=resident, dimm=in_turn(average, world.dimms))
+        state = RunState.of(world, seen, resident=resident, dimm=in_turn(average, world.dimms))
         state.width[:] = len(world.widths) - 1
         if not world.prompt:
             state.width = prefix_widths(state, average)
         return state
 
-    def after_prompts(self, state: State) -> int:
+    def after_prompts(self, state: RunState) -> int:
         """Choose residents and widths by the prompts; return the time of the changed uploads."""
         world, counts = state.world, state.readers.prompt_counts[: state.world.layers]
         before = state.resident
@@ -55,10 +55,10 @@ class CxlNdp(System):
         changed = int((state.resident & ~before).sum())
         return changed * int(world.table.fetch_ns[-1])
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run residents on the GPU, all others on NDP (Algorithm 1)."""
         return Assignment(idle(np.where(state.resident[layer], GPU, NDP), tokens))
 
-    def prompt(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def prompt(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Upload the experts of most tokens while it helps, and run the rest on NDP."""
         return Assignment(idle(monde(state.offer(layer, tokens))[0], tokens))

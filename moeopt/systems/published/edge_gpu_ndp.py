@@ -7,9 +7,9 @@ from moeopt.systems.readers import Readers
 from moeopt.systems.slices import balanced_slices
 from moeopt.systems.system import (
     Assignment,
-    Decision,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -30,29 +30,29 @@ class EdgeGpuNdp(System):
     paper = "edge GPU-NDP"
     needs = frozenset(("gpu", "ndp"))
     decisions = (
-        Decision("residents", "placement", "uniform-x", "once per run"),
-        Decision("slices", "balance", "framework", "within a step"),
+        SystemDecision("residents", "placement", "uniform-x", "once per run"),
+        SystemDecision("slices", "balance", "framework", "within a step"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Start with nothing on the GPU; without prompts, with the profile's most frequent."""
-        state = State.of(world, seen)
+        state = RunState.of(world, seen)
         if not world.prompt:
             state.resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
         return state
 
-    def after_prompts(self, state: State) -> int:
+    def after_prompts(self, state: RunState) -> int:
         """Fetch the prompts' most frequent experts, x of each layer (III-D)."""
         world = state.world
         counts = state.readers.prompt_counts[: world.layers]
         state.resident = hottest_of_each(counts, world.slots_per_layer)
         return int(state.resident.sum()) * int(world.table.fetch_ns[0])
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Leave every expert with the units; `work` says which slices the GPU takes."""
         return Assignment(idle(np.full_like(tokens, NDP), tokens))
 
-    def work(self, state: State, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
+    def work(self, state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
         """Return the work of the slices that the equations give each device."""
         found = balanced_slices(state, layer, tokens)
         return LayerWork(

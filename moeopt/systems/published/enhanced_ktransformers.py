@@ -6,9 +6,9 @@ from moeopt.systems.policies import ktransformers
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
-    Decision,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -28,22 +28,22 @@ class EnhancedKTransformers(System):
     paper = "TriMoE 5.1.2"
     needs = frozenset(("gpu", "cpu"))
     decisions = (
-        Decision("residents", "placement", "frequency", "once per run"),
-        Decision("loading", "tri_domain", "ktransformers", "within a step"),
+        SystemDecision("residents", "placement", "frequency", "once per run"),
+        SystemDecision("loading", "tri_domain", "ktransformers", "within a step"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of each layer on the GPU."""
         resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
-        return State.of(world, seen, resident=resident)
+        return RunState.of(world, seen, resident=resident)
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Load hot experts on demand, and prefetch the next layer's while the link is idle."""
         domain = idle(ktransformers(state.offer(layer, tokens))[0], tokens)
         return Assignment(domain, ahead=next_hot(state, layer))
 
 
-def next_hot(state: State, layer: int, most: int = 8) -> list[int]:
+def next_hot(state: RunState, layer: int, most: int = 8) -> list[int]:
     """Return the next layer's experts that are not resident, the hottest of the forecast first."""
     if state.prompt or layer + 1 >= state.world.layers:
         return []

@@ -8,10 +8,10 @@ from moeopt.systems.policies import fiddler, fiddler_as_coded
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
-    Decision,
     Mechanisms,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest,
     idle,
@@ -31,16 +31,16 @@ class Fiddler(System):
     needs = frozenset(("gpu", "cpu"))
     mechanisms = LAUNCHES
     decisions = (
-        Decision("residents", "placement", "frequency", "once per run"),
-        Decision("split", "tri_domain", "fiddler", "within a step"),
+        SystemDecision("residents", "placement", "frequency", "once per run"),
+        SystemDecision("split", "tri_domain", "fiddler", "within a step"),
     )
     rule: Callable[[Offer], Integers] = staticmethod(fiddler)
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of all layers on the GPU."""
-        return State.of(world, seen, resident=hottest(expected(world, seen), world.slots))
+        return RunState.of(world, seen, resident=hottest(expected(world, seen), world.slots))
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Split by cost."""
         return Assignment(idle(type(self).rule(state.offer(layer, tokens))[0], tokens))
 
@@ -53,11 +53,11 @@ class FiddlerAsCoded(Fiddler):
 
     name = "fiddler-as-coded"
     decisions = (
-        Decision("residents", "placement", "frequency", "once per run"),
-        Decision("split", "tri_domain", "fiddler-as-coded", "within a step"),
+        SystemDecision("residents", "placement", "frequency", "once per run"),
+        SystemDecision("split", "tri_domain", "fiddler-as-coded", "within a step"),
     )
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Search up to 8 experts, else let each run on its own cheaper host."""
         few = int(np.count_nonzero(tokens)) <= 8
         rule = fiddler if few else fiddler_as_coded

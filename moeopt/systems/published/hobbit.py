@@ -5,9 +5,9 @@ import numpy as np
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
-    Decision,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -30,20 +30,20 @@ class Hobbit(System):
     paper = "HOBBIT; context-aware CXL-NDP 5.1"
     needs = frozenset(("gpu",))
     decisions = (
-        Decision("residents", "placement", "frequency", "once per run"),
-        Decision("widths", "bitwidth", "uniform", "quality"),
+        SystemDecision("residents", "placement", "frequency", "once per run"),
+        SystemDecision("widths", "bitwidth", "uniform", "quality"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of each layer on the GPU, at the model's own width."""
         resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
         own = world.model.bits
         world = world.at_widths((min(LOW_BITS, own), own))
-        state = State.of(world, seen, resident=resident)
+        state = RunState.of(world, seen, resident=resident)
         state.width[:] = 1
         return state
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run everything on the GPU; choose the width of each upload by its tokens' ranks."""
         domain = idle(np.full_like(tokens, GPU), tokens)
         if state.prompt:

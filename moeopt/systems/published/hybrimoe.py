@@ -5,9 +5,9 @@ from moeopt.systems.published.enhanced_ktransformers import next_hot
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
-    Decision,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -26,16 +26,16 @@ class HybriMoE(System):
     paper = "HybriMoE"
     needs = frozenset(("gpu", "cpu"))
     decisions = (
-        Decision("residents", "placement", "frequency", "once per run"),
-        Decision("schedule", "tri_domain", "hybrimoe", "within a step"),
+        SystemDecision("residents", "placement", "frequency", "once per run"),
+        SystemDecision("schedule", "tri_domain", "hybrimoe", "within a step"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of each layer on the GPU."""
         resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
-        return State.of(world, seen, resident=resident)
+        return RunState.of(world, seen, resident=resident)
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Let the GPU take the queue's head and the CPU its tail."""
         domain = idle(hybrimoe(state.offer(layer, tokens))[0], tokens)
         return Assignment(domain, ahead=next_hot(state, layer))

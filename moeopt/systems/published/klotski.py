@@ -6,10 +6,10 @@ from moeopt.systems.published.enhanced_ktransformers import next_hot
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
-    Decision,
     Mechanisms,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -30,16 +30,16 @@ class Klotski(System):
     needs = frozenset(("gpu",))
     mechanisms = Mechanisms(whole_prompts=True, uploads_early=True)
     decisions = (
-        Decision("residents", "placement", "frequency", "once per run"),
-        Decision("order", "tri_domain", "klotski", "none"),
+        SystemDecision("residents", "placement", "frequency", "once per run"),
+        SystemDecision("order", "tri_domain", "klotski", "none"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of each layer on the GPU."""
         resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
-        return State.of(world, seen, resident=resident)
+        return RunState.of(world, seen, resident=resident)
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run everything on the GPU."""
         domain = idle(np.full_like(tokens, GPU), tokens)
         return Assignment(domain, ahead=next_hot(state, layer))

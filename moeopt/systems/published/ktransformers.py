@@ -6,7 +6,15 @@ import numpy as np
 
 from moeopt.systems.deferring import deferred_counts, late_tokens
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Decision, State, System, expected, hottest, idle
+from moeopt.systems.system import (
+    Assignment,
+    RunState,
+    System,
+    SystemDecision,
+    expected,
+    hottest,
+    idle,
+)
 from moeopt.systems.work import CPU, GPU, Integers
 from moeopt.systems.world import World
 
@@ -24,14 +32,14 @@ class KTransformers(System):
     paper = "KTransformers"
     needs = frozenset(("gpu", "cpu"))
     decisions = (
-        Decision("residents", "placement", "frequency", "none"),
-        Decision("deferral", "deferral", "saturate", "quality"),
+        SystemDecision("residents", "placement", "frequency", "none"),
+        SystemDecision("deferral", "deferral", "saturate", "quality"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Put the popular experts on the GPU where the model has no shared ones."""
         slots = 0 if world.model.shared_weights else world.slots
-        return State.of(world, seen, resident=hottest(expected(world, seen), slots))
+        return RunState.of(world, seen, resident=hottest(expected(world, seen), slots))
 
     def notes(self, world: World) -> Sequence[str]:
         """Say how many experts are deferred."""
@@ -43,7 +51,7 @@ class KTransformers(System):
     def _defers(self, world: World) -> bool:
         return world.batch == 1 or self.takes("deferral") == "all batches"
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run residents on the GPU, all others on the CPU; defer for single requests."""
         domain = idle(np.where(state.resident[layer], GPU, CPU), tokens)
         late = None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Decision, Mechanisms, State, System, idle
+from moeopt.systems.system import Assignment, Mechanisms, RunState, System, SystemDecision, idle
 from moeopt.systems.work import CPU, GPU, Integers
 from moeopt.systems.world import World
 
@@ -23,16 +23,16 @@ class LlamaCpp(System):
     mechanisms = Mechanisms(launches_per_layer=49, launch_us=5.0)
     """3,000 launches a token of DeepSeek-V3, of 61 layers, 5 us each (KTransformers 2.3)."""
 
-    decisions = (Decision("residents", "placement", "whole layers", "none"),)
+    decisions = (SystemDecision("residents", "placement", "whole layers", "none"),)
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Put the experts of as many of the last layers on the GPU as fit."""
         resident = np.zeros((world.layers, world.experts), dtype=np.bool_)
         if whole := world.slots // world.experts:
             resident[-whole:] = True
-        return State.of(world, seen, resident=resident)
+        return RunState.of(world, seen, resident=resident)
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Compute where the weights are, unless the tokens are worth uploads."""
         world = state.world
         many = (world.ubatch if state.prompt else world.batch) >= UPLOAD_FROM

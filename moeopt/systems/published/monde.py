@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.systems.policies import monde
 from moeopt.systems.readers import Readers
-from moeopt.systems.system import Assignment, Decision, State, System, expected, idle
+from moeopt.systems.system import Assignment, RunState, System, SystemDecision, expected, idle
 from moeopt.systems.work import GPU, NDP, Integers
 from moeopt.systems.world import World
 
@@ -19,13 +19,13 @@ class MoNDE(System):
     name = "monde"
     paper = "MoNDE; TriMoE 5.1.2"
     needs = frozenset(("gpu", "ndp"))
-    decisions = (Decision("hot experts", "tri_domain", "monde", "forecast parameter"),)
+    decisions = (SystemDecision("hot experts", "tri_domain", "monde", "forecast parameter"),)
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Localize every expert, on the DIMMs in turn by falling popularity."""
-        return State.of(world, seen, dimm=in_turn(expected(world, seen), world.dimms))
+        return RunState.of(world, seen, dimm=in_turn(expected(world, seen), world.dimms))
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Upload as many of the hottest experts as would have been best on the last step."""
         last = np.rint(state.average[layer]) if state.loads is None else state.loads[layer]
         known = state.prompt or self.takes("hot_count") == "this step"

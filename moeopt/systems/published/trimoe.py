@@ -15,10 +15,10 @@ from moeopt.systems.readers import Readers
 from moeopt.systems.relayouts import relayout_instance
 from moeopt.systems.system import (
     Assignment,
-    Decision,
     Mechanisms,
-    State,
+    RunState,
     System,
+    SystemDecision,
     expected,
     hottest_of_each,
     idle,
@@ -43,19 +43,19 @@ class TriMoE(System):
     needs = frozenset(("gpu", "cpu", "ndp"))
     mechanisms = Mechanisms(whole_prompts=True, uploads_early=True)
     decisions = (
-        Decision("layout", "layout", "trimoe-layout-tuned", "once per run"),
-        Decision("migrations", "relayout", "benefit-makespan", "stateful"),
-        Decision("schedule", "tri_domain", "trimoe", "within a step"),
+        SystemDecision("layout", "layout", "trimoe-layout-tuned", "once per run"),
+        SystemDecision("migrations", "relayout", "benefit-makespan", "stateful"),
+        SystemDecision("schedule", "tri_domain", "trimoe", "within a step"),
     )
 
-    def prepare(self, world: World, seen: Readers) -> State:
+    def prepare(self, world: World, seen: Readers) -> RunState:
         """Lay out offline: the hottest in HBM, and the cut that is best on the profile (4.3)."""
         resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
         loads = np.ceil(expected(world, seen)).astype(np.int64)
         dimm = np.array([tuned_layout(world, load, world.slots_per_layer) for load in loads])
-        return State.of(world, seen, resident=resident, dimm=dimm)
+        return RunState.of(world, seen, resident=resident, dimm=dimm)
 
-    def before(self, state: State, layer: int) -> Sequence[Transfer]:
+    def before(self, state: RunState, layer: int) -> Sequence[Transfer]:
         """Migrate what the forecast says, as far as it fits the window."""
         world, window = state.world, window_ns(state.world)
         if min(self.move_ns(world), int(world.table.fetch_ns[0])) > window:
@@ -85,7 +85,9 @@ class TriMoE(System):
             found.append("no prefetch fits its window")
         return found
 
-    def _made(self, state: State, layer: int, one: Migration, instance: Instance) -> list[Transfer]:
+    def _made(
+        self, state: RunState, layer: int, one: Migration, instance: Instance
+    ) -> list[Transfer]:
         """Change the layout; return what keeps which link busy."""
         before = int(state.dimm[layer, one.expert])
         after = STRIPED if one.dimm is None else one.dimm
@@ -112,11 +114,11 @@ class TriMoE(System):
             made.append(Transfer(link, 0, one.kind, one.expert, STRIPED, read_ns(STRIPED)))
         return made
 
-    def route(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Refine the cheapest paths (4.2)."""
         return Assignment(idle(trimoe(state.offer(layer, tokens))[0], tokens))
 
-    def prompt(self, state: State, layer: int, tokens: Integers) -> Assignment:
+    def prompt(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run prompts wholly on the GPU (4.1)."""
         return Assignment(idle(np.full_like(tokens, GPU), tokens))
 
