@@ -194,7 +194,8 @@ COMMANDS = (
         "A row for each system: prefill, decode latency, tokens per second and busy shares, and"
         " what its decisions would give at their optimum, with the same information and by an"
         " oracle. A system that needs a unit which the machine lacks says so.",
-        "moeopt compare --machine trimoe --model deepseek-v2-lite --trace trace.npz --batch 64",
+        "moeopt compare --machine trimoe --model deepseek-v2-lite --workload trimoe-skew"
+        " --batch 8 --output 8 --layers 2",
     ),
     Command(
         *("predict", "predict:predict_command", RUN),
