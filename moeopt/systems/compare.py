@@ -400,6 +400,10 @@ def _routing(
     """Return the trace, or one drawn of the workload."""
     if (trace is None) == (workload is None):
         raise InputError("trace, workload: exactly one of the two must be given")
+    if trace is not None and how.seed:
+        raise InputError("goes with a workload: of a trace nothing is drawn", field="seed")
+    if not how.prompt and how.ubatch != CompareOptions.ubatch:
+        raise InputError("is for prompts, and there are none", field="ubatch")
     if trace is not None:
         return trace if isinstance(trace, Trace) else load_trace(trace)
     assert workload is not None  # noqa: S101
