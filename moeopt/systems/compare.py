@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.core.options import Options, option, takes, with_given
 from moeopt.core.units import GIB, gib_of
 from moeopt.sim.costs.runtime import quantum_ns
@@ -20,6 +20,7 @@ from moeopt.sim.traces.files import load_trace
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
+from moeopt.solvers.arguments import a_function
 
 from .optimum import Optimum, layout_bound_ns, optimum_of
 from .readers import Readers
@@ -27,6 +28,7 @@ from .registry import get_system, named_systems, what_is_missing
 from .relayouts import FREE_SLOTS
 from .run import Run, execute
 from .system import System, Unit
+from .threads import cores_are_stated
 from .world import World, slots_of
 
 if TYPE_CHECKING:
@@ -45,8 +47,10 @@ STUDENT_3 = 4.303
 """Student's quantile of 95 % for three independent samples."""
 
 
-def _names(_: str, value: "str | Sequence[str]") -> tuple[str, ...]:
+def _names(name: str, value: "str | Sequence[str]") -> tuple[str, ...]:
     parts = re.split(r",(?![^\[]*\])", value) if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+        expect(name, value, what="names of systems")
     return tuple(part.strip() for part in parts)
 
 
@@ -95,7 +99,7 @@ class CompareOptions(Options):
         "Optima: none, of a sample of three layers and 16 steps, or of all.",
         metavar="none|sample|all",
     )
-    seed: int = option(0, "Seed of a workload.", metavar="N")
+    seed: int = option(0, "Seed of a workload.", least=0, most=2**31 - 1, metavar="N")
 
     def __post_init__(self) -> None:
         """Raise InputError for a word that is none of an option's."""
@@ -349,6 +353,7 @@ def compare(
     [('ktransformers', None), ('trimoe', 'ktransformers-a100 has no NDP units')]
     """
     how = with_given(CompareOptions, options, given)
+    a_function("on_start", on_start)
     machine, model = get_machine(machine), get_model(model)
     systems = named_systems(how.systems)
     steps = how.steps or min(how.output, MOST_STEPS)
@@ -499,6 +504,9 @@ def _notes(world: World, readers: Readers, how: CompareOptions, steps: int) -> l
         found.append("the profile holds executed tokens: the trace has no others")
     if world.layers < len(world.model.moe_layers):
         found.append(f"{world.layers} of {len(world.model.moe_layers)} layers with experts alone")
+    if how.prompt and world.machine.nodes and not cores_are_stated(world):
+        machine = world.machine.name
+        found.append(f"{machine} states no cores: in prompts its CPU's rate is shared evenly")
     if steps < how.output:
         found.append(f"{steps} decode steps are executed for {how.output}")
     return found

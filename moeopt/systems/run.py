@@ -9,7 +9,8 @@ from .clock import Begin, Clock
 from .migrations import PCIE
 from .readers import Readers
 from .system import RunState, System
-from .work import Flags, Integers
+from .threads import cores_are_stated, on_threads_ns
+from .work import CPU, Flags, Integers
 from .world import LARGEST_CHUNK, World
 
 MOST_CHUNKS = 4
@@ -181,12 +182,16 @@ def _chunk(system: System, state: RunState, first: int, tokens: int) -> int:
     start = Begin(attention)
     shared = world.shared_ns(tokens)
     clock.outside(world.outside_ns(tokens, 0))
+    timed = cores_are_stated(world)
     for layer in range(world.layers):
         routed, _ = clock.begin(start)
         state.now_ns = routed
         made = system.prompt(state, layer, counts[layer])
         work = system.work(state, layer, counts[layer], made)
         early = system.mechanisms.uploads_early
+        if work.on_cpu and timed:
+            on_cpu = np.where(made.domain == CPU, counts[layer], 0)
+            work = work._replace(cpu_ns=on_threads_ns(world, on_cpu, system.mechanisms.cpu_tasks))
         work = work._replace(shared_ns=shared, uploads_early=early, copies=(), ahead=())
         clock.run(routed, work)
     return clock.now_ns

@@ -16,6 +16,7 @@ from .clock import LayerWork, OnGpu
 from .cost_table import UNAVAILABLE_NS, CostTable
 from .migrations import Transfer
 from .readers import Readers
+from .threads import Tasks
 from .work import CPU, GPU, NDP, NOWHERE, Flags, Integers, Offer
 from .world import World
 
@@ -40,6 +41,8 @@ class Mechanisms:
         in parts of `World.ubatch` tokens.
     uploads_early
         Whether uploads of prompts run ahead of the layers, as every expert is needed.
+    cpu_tasks
+        How a prompt's experts on the CPU are spread over its threads.
     most_batch
         Largest batch that the paper's system decodes; None: any.
     """
@@ -48,6 +51,7 @@ class Mechanisms:
     launch_us: float = 0.0
     whole_prompts: bool = False
     uploads_early: bool = False
+    cpu_tasks: Tasks = "static-all-threads"
     most_batch: int | None = None
 
 

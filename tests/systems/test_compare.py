@@ -8,7 +8,8 @@ import pytest
 
 import moeopt
 from moeopt import InputError
-from tests.rooms.systems import SystemComparison, system_names
+from tests.rooms.sim import Counts
+from tests.rooms.systems import SystemComparison, on_threads_ns, system_names
 
 SMALL = {"workload": "trimoe-skew", "batch": 12, "prompt": 6, "output": 4, "layers": 2}
 MODEL = "deepseek-v2-lite"
@@ -172,3 +173,26 @@ def test_pictures(tmp_path: Path) -> None:
     text = (tmp_path / "compared.svg").read_text()
     assert "trimoe" in text
     assert "klotski" in text
+
+
+def test_prompts_on_a_cpu_are_parts_on_its_threads() -> None:
+    """As the problem `threads` has both of a layer's batches; without cores it is said."""
+    tokens = np.zeros(64, dtype=np.int64)
+    tokens[:10] = *[100] * 6, 40, 40, 9, 7
+    counts = Counts("made", np.tile(tokens, (1, 26, 1)))
+    world = only("ktransformers", "ktransformers-a100").run.state.world
+    for rule in ("dynamic", "static-all-threads"):
+        expected = 0
+        for matrices in ("gate-up", "down"):
+            instance = moeopt.generate(
+                "threads",
+                machine="ktransformers-a100",
+                model=MODEL,
+                counts=counts,
+                matrices=matrices,
+            )
+            expected += moeopt.solve(instance, rule).objective
+        assert on_threads_ns(world, tokens, rule) == expected
+    given: dict[str, Any] = SMALL | {"exact": "none", "systems": ["ktransformers"]}
+    notes = [moeopt.compare(machine, MODEL, **given).notes for machine in FOUR[:2]]
+    assert [any("states no cores" in note for note in of) for of in notes] == [True, False]

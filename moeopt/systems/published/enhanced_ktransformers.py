@@ -6,6 +6,7 @@ from moeopt.systems.policies import ktransformers
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
+    Mechanisms,
     RunState,
     System,
     SystemDecision,
@@ -27,6 +28,7 @@ class EnhancedKTransformers(System):
     name = "enhanced-ktransformers"
     paper = "TriMoE 5.1.2"
     needs = frozenset(("gpu", "cpu"))
+    mechanisms = Mechanisms(cpu_tasks="dynamic")
     decisions = (
         SystemDecision("residents", "placement", "frequency", "once per run"),
         SystemDecision("loading", "tri_domain", "ktransformers", "within a step"),

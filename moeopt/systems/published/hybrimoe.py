@@ -5,6 +5,7 @@ from moeopt.systems.published.enhanced_ktransformers import next_hot
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
+    Mechanisms,
     RunState,
     System,
     SystemDecision,
@@ -25,6 +26,7 @@ class HybriMoE(System):
     name = "hybrimoe"
     paper = "HybriMoE"
     needs = frozenset(("gpu", "cpu"))
+    mechanisms = Mechanisms(cpu_tasks="dynamic")
     decisions = (
         SystemDecision("residents", "placement", "frequency", "once per run"),
         SystemDecision("schedule", "tri_domain", "hybrimoe", "within a step"),

@@ -8,6 +8,7 @@ from moeopt.systems.deferring import deferred_counts, late_tokens
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
     Assignment,
+    Mechanisms,
     RunState,
     System,
     SystemDecision,
@@ -31,6 +32,7 @@ class KTransformers(System):
     name = "ktransformers"
     paper = "KTransformers"
     needs = frozenset(("gpu", "cpu"))
+    mechanisms = Mechanisms(cpu_tasks="dynamic")
     decisions = (
         SystemDecision("residents", "placement", "frequency", "none"),
         SystemDecision("deferral", "deferral", "saturate", "quality"),
