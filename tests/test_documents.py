@@ -107,6 +107,22 @@ def test_the_doors_commands_run(
     assert (tmp_path / "model.mps").stat().st_size > 1000
 
 
+def test_the_comparisons_examples_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of docs/compare.md: shell and Python."""
+    monkeypatch.chdir(tmp_path)
+    text = (root / "docs" / "compare.md").read_text()
+    for command in SHELL.findall(text):
+        assert run_line(command) == 0, command
+    out = capsys.readouterr().out
+    assert "fastest decode: " in out
+    [source] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "compared.py").write_text(source)
+    runpy.run_path(str(tmp_path / "compared.py"))
+    assert "trimoe" in capsys.readouterr().out
+
+
 def test_the_tutorials_commands_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
