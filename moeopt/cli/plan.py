@@ -80,8 +80,7 @@ def plan_command(
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save
-    from moeopt.planner.any_machine import check_options, has_several, refuse_searches
-    from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+    from moeopt.planner.any_machine import check_options, strategy_for
 
     if out is not None:  # before anything is solved for nothing
         check_file("--out", out)
@@ -93,13 +92,11 @@ def plan_command(
     given |= {"pareto": pareto, "picture": picture, "points": points != POINTS}
     said = [name for name, value in given.items() if value]
     check_options(owned, options, several, said, flag_of)
-    if has_several(owned):
+    strategy = strategy_for(owned, options, said, called=flag_of)
+    if strategy == "devices":
         return _plan_split(owned, model, options, several, out, as_json)
     _check_front(pareto, points, picture)
-    if not (said or options.for_experts) and options.runtime in (None, *WITH_GRAPH):
-        for name in options.for_limits:
-            raise InputError("has no effect: nothing is searched for", field=flag_of(name))
-        refuse_searches(options, flag_of)
+    if strategy == "layers":
         return _plan_layers(owned, model, options, out, as_json)
     from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType
+from typing import Literal
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
+from moeopt.problems.split.instance import Solution as Split
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.options import PredictOptions
@@ -23,11 +25,15 @@ from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
 from .asked import predict_asked
+from .layers import LayerPlan, plan_layers
 from .options import PlanOptions, SeveralOptions
 from .planned import Planned
 from .planned import plan as plan_one
 from .request import Routing
 from .split import SplitPlan, plan_split, predict_wanted, wished
+
+Strategy = Literal["experts", "layers", "devices"]
+"""How a plan is made: of single experts, of whole layers, or over several devices."""
 
 
 def has_several(machine: Machine) -> bool:
@@ -101,6 +107,8 @@ def predict(
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
         raise InputError("not with --plan or --gpu-experts", field="--flags")
+    if isinstance(wanted.plan, Split):
+        return predict_wanted(owned, model, wanted, None)
     if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
         return predict_asked(owned, model, wanted)
     expect("flags", flags, str, list, tuple, NoneType, what="text or words")
@@ -128,16 +136,22 @@ def plan(
     workload: Workload | str | Path | None = None,
     options: PlanOptions | None = None,
     several: SeveralOptions | None = None,
+    strategy: Strategy | None = None,
     **given: object,
-) -> Planned | SplitPlan:
-    """Decide residents, cache ways, deferral and bits, and predict what they are worth.
+) -> Planned | SplitPlan | LayerPlan:
+    """Plan where a model lies on a machine, and predict how fast it runs.
 
-    The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
-    on the kept part of the trace; `candidates` says how they are combined. What comes of it is
-    executed by the event engine on held-out steps, next to what runtimes do by default.
+    By one of three strategies, which follows from what is given:
 
-    On a machine with several GPUs or memory nodes: which layers' attention and experts lie where,
-    by the runtime's times alone, without a trace.
+    - ``devices``, on a machine with several GPUs or memory nodes: which layers' attention and
+      experts lie where, by the runtime's times alone, without a trace;
+    - ``layers``, where nothing is known of the routing: how many layers' experts the CPU computes,
+      the KV cache's type and the ubatch, of llama.cpp;
+    - ``experts``, with a trace, counts or a workload: residents, cache ways, deferral and bits of
+      single experts. The decisions are those of the problems placement, cache, deferral and
+      bitwidth, solved exactly on the kept part of the trace; `candidates` says how they are
+      combined. What comes of it is executed by the event engine on held-out steps, next to what
+      runtimes do by default.
 
     Parameters
     ----------
@@ -150,21 +164,25 @@ def plan(
         are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
     workload
         A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
-        drawn; with none of the three the model's default one. Its experts are made up, and so would
-        be their order: caches are left out.
+        drawn. Its experts are made up, and so would be their order: caches are left out.
     options
-        What else may be said; `moeopt.planner.options.PlanOptions` explains every field.
+        What else may be said; `moeopt.planner.options.PlanOptions` explains every field. One of
+        single experts, such as `batch`, asks for that strategy.
     several
         What may be said of several GPUs or memory nodes; `moeopt.planner.options.SeveralOptions`.
+    strategy
+        In place of the one that follows; ``experts`` without any routing takes the model's default
+        workload.
     **given
         Fields of `options` by keyword, in its place or changing some of them.
 
     Returns
     -------
-    Planned or SplitPlan
-        `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
-        latencies in ns on the steps decided on and on held-out ones. With several GPUs or memory
-        nodes, what lies where, its tokens/s, and the command that runs it.
+    Planned, LayerPlan or SplitPlan
+        Of single experts, `chosen` with its plan, the other candidates and the runtimes' defaults,
+        each with step latencies in ns on the steps decided on and on held-out ones. Of layers, the
+        settings that fit, the chosen one first. With several GPUs or memory nodes, what lies where,
+        its tokens/s, and the command that runs it.
 
     Raises
     ------
@@ -189,16 +207,59 @@ def plan(
     >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
+    >>> moeopt.plan("rtx4090-7960x", "mixtral-8x7b", bits="Q4_K_M").chosen.n_cpu_moe
+    10
     """
     owned, asked = get_machine(machine), with_given(PlanOptions, options, given)
     more = with_given(SeveralOptions, several, {})
     loads = {"trace": trace, "counts": counts, "workload": workload}
     said = [name for name, value in loads.items() if value is not None]
     check_options(owned, asked, more, said)
-    if not has_several(owned):
+    chosen = strategy_for(owned, asked, said, strategy)
+    if chosen == "layers":
+        return plan_layers(owned, get_model(model), asked)
+    if chosen == "experts":
         return plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
     setting, wish = wished(owned, get_model(model), asked, more)
     return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
+
+
+def strategy_for(
+    machine: Machine,
+    options: PlanOptions,
+    said: Sequence[str] = (),
+    asked: Strategy | None = None,
+    called: Callable[[str], str] = str,
+) -> Strategy:
+    """Return how a plan is made, from what is given.
+
+    Parameters
+    ----------
+    said
+        What was given that is of single experts, such as a trace.
+    asked
+        The strategy that is asked for.
+    called
+        How an option is called, from its name here.
+
+    Raises
+    ------
+    InputError
+        If the strategy asked for does not go with the machine, or an option changes nothing.
+    """
+    several, single = has_several(machine), bool(said or options.for_experts)
+    found: Strategy = "devices" if several else "experts"
+    if not (several or single) and options.runtime in (None, *WITH_GRAPH):
+        found = "layers" if asked is None else asked
+    if asked not in (None, found):
+        what = "several GPUs or nodes" if several else "one GPU and one node"
+        more = f" and {', '.join([*said, *options.for_experts])}" if single else ""
+        raise InputError(f"must be {found} for {what}{more}, not {asked!r:.40}", field="strategy")
+    if found == "layers":
+        for name in options.for_limits:
+            raise InputError("has no effect: nothing is searched for", field=called(name))
+        refuse_searches(options, called)
+    return found
 
 
 def check_options(

@@ -11,17 +11,19 @@ import numpy as np
 
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.logs import logger_of
+from moeopt.sim.costs.runtime import priced
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.costs.token import decode_us
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
-from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, four_digits, predict
+from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, predict
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
+from moeopt.sim.machines.runtimes.speeds import four_digits, speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.plan import Plan
+from moeopt.sim.plan import Plan, Times, times_of_step
 from moeopt.sim.presets import find, names
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.workload import Workload
@@ -29,6 +31,7 @@ from moeopt.sim.traces.workload import Workload
 from .asked import nearest
 from .options import PlanOptions
 from .request import ORDERLESS
+from .simulate import RUNTIME_QUANTUM_NS
 
 logger = logger_of(__name__)
 
@@ -71,10 +74,15 @@ class LayerPlan:
 
     @property
     def plan(self) -> Plan:
-        """The residents, as a plan file has them."""
+        """The residents as a plan file has them, with the times at the depth asked for."""
         blocks, every = self.chosen.n_cpu_moe or 0, tuple(range(self.model.routed_experts))
         rows = tuple(() if layer < blocks else every for layer in self.model.moe_layers)
-        return Plan(name="layers", resident=rows)
+        setting = self.chosen.setting
+        machine, depth, times = setting.machine, setting.context.depth, Times()
+        if machine.gpus and machine.nodes:
+            costs = priced(machine, setting.shape, setting.runtime, depth).costs(setting.shape)
+            times = times_of_step(costs, 1, depth, RUNTIME_QUANTUM_NS)
+        return Plan(name="layers", resident=rows, times=times)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as JSON values."""
@@ -116,7 +124,7 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
         for ubatch in UBATCHES:
             setting = replace(setting, kv=(kind, kind), ubatch=ubatch)
             try:
-                found.append(predict(setting, prompt=8192))
+                found.append(predict(setting))
             except InfeasibleError as error:
                 missing = str(error)
     logger.info("plan for %s on %s: %d settings fit", sized.name, machine.name, len(found))
@@ -174,6 +182,7 @@ def page(found: LayerPlan) -> str:
             f"  {bits:7g} {ubatch:6} {one.n_cpu_moe or 0:6} {one.tokens_per_s:9g} {within:>15}"
             f" {one.prompt_tokens_per_s or 0:9g}"
         )
+    lines += speeds_in_words(taken.speeds)
     lines += [f"  {taken.expect}", *(f"  {use}" for use in taken.memory.values())]
     lines.append(f"  {taken.command}")
     if found.counting is not None:

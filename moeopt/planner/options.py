@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, tokens_of, whole_of
-from moeopt.sim.machines.runtimes.context import ContextOptions
+from moeopt.sim.machines.runtimes.context import DEPTH, ContextOptions
 
 if TYPE_CHECKING:
     from moeopt.solvers.arguments import Asked
@@ -227,9 +227,18 @@ class ExecutionOptions(Options):
     other_ns: int | Sequence[int] | None = option(
         None, "In place of the plan's: one number, or one per layer.", read=_each_layer
     )
+    depth: int | None = option(
+        None,
+        "Attention etc. by the cost model, so many tokens in the KV cache; default: as the plan"
+        f" says, else by a runtime's times at {DEPTH}.",
+        read=tokens_of,
+    )
+    kv_bits: str | None = option(None, "KV cache: bits, or q8_0 etc.", read=_text)
     runtime: str | None = option(
-        None, "Times of a runtime: moeopt list runtimes; default: the machine file's own."
+        None,
+        "Whose times: moeopt list runtimes, or machine; default: calibrated, the machine file's,"
+        " llama.cpp.",
     )
     quantum_ns: int | None = option(
-        None, "Costs of experts are multiples of this; default: 5000, with a runtime 100."
+        None, "Costs of experts are multiples of this; default: 5000, with a runtime 10."
     )

@@ -22,7 +22,7 @@ from moeopt.exporters.targets.llama_cpp import (
 )
 from moeopt.problems.generate import generate
 from moeopt.problems.split import PROBLEM
-from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
+from moeopt.problems.split.check import objective, used_bytes, violations
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.costs.threads import threaded
@@ -34,10 +34,9 @@ from moeopt.sim.machines.runtimes.flags import CommandLine, Told, read_line, tol
 from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of, kv_width
 from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unstated
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.predict import four_digits
 from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
+from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict, speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
@@ -46,10 +45,9 @@ from moeopt.solvers.run import solve
 
 from .asked import nearest
 from .options import PlanOptions, SeveralOptions
+from .placed import check_rows, split_speeds
 
 logger = logger_of(__name__)
-
-S = 1e9
 
 N = TypeVar("N", bound=int | None)
 
@@ -88,8 +86,9 @@ class SplitPlan:
         As the runtime is started.
     instance, solution
         Of problem `split`.
-    tokens_per_s, low, high, prompt_tokens_per_s
-        Decoding one sequence, with an 80 % interval, and reading a prompt; None without a prompt.
+    speeds
+        Decoding one sequence, with an 80 % interval, and reading a prompt: at the depth asked for,
+        and at others.
     gap
         How far the plan is from the proven bound at most, as a share; None without a bound.
     others
@@ -105,16 +104,33 @@ class SplitPlan:
     setting: Setting
     instance: Instance
     solution: Solution
-    tokens_per_s: float
-    low: float
-    high: float
-    prompt_tokens_per_s: float | None
+    speeds: tuple[Speed, ...]
     gap: float | None
     others: dict[str, float | None]
     without: dict[str, float | None]
     larger: dict[str, float]
     command: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Decoded tokens per second."""
+        return self.speeds[0].decode
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 80 % interval."""
+        return self.speeds[0].low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 80 % interval."""
+        return self.speeds[0].high
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """At which a prompt is read."""
+        return self.speeds[0].prompt
 
     @property
     def n_cpu_moe(self) -> int:
@@ -148,14 +164,17 @@ class SplitPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        apart, context = ("setting", "instance", "solution", "notes"), self.setting.context
-        prompt = self.prompt_tokens_per_s
-        speed = Speed(context.depth, self.tokens_per_s, self.low, self.high, prompt)
+        apart, context = (
+            ("setting", "instance", "solution", "notes", "speeds"),
+            self.setting.context,
+        )
         named = {name: value for name, value in vars(self).items() if name not in apart}
+        first = ("tokens_per_s", "low", "high", "prompt_tokens_per_s", "n_cpu_moe", "bottleneck")
         used = zip(self.instance.devices, self.taken_bytes(), strict=True)
         return (
             named
-            | speeds_as_dict(context, speed)
+            | {name: getattr(self, name) for name in first}
+            | speeds_as_dict(context, self.speeds)
             | {
                 "memory_mib": {device.name: -(-size // MIB) for device, size in used},
                 "attention": list(self.solution.attention),
@@ -254,6 +273,7 @@ def predict_split(
     words: Sequence[str] | None = None,
     path: str | None = None,
     said: Told | None = None,
+    split: Solution | None = None,
 ) -> SplitPlan:
     """Predict what a command line does on a machine with several GPUs or nodes.
 
@@ -264,6 +284,8 @@ def predict_split(
         them itself (``--fit``).
     said
         What they say beside that, which the setting has: for the command.
+    split
+        In place of `words`.
 
     Raises
     ------
@@ -272,11 +294,17 @@ def predict_split(
     InfeasibleError
         If a device has too little memory: MiB by device.
     """
-    model, instance = setting.model, _instance(setting, wish)
+    model = setting.model
+    if split is not None and -1 in split.attention:
+        wish = replace(wish, granularity="tensor")
+    instance = _instance(setting, wish)
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
-    used = list(range(len(gpus))) if words is None else None
+    used = list(range(len(gpus))) if words is None and split is None else None
     notes: tuple[str, ...] = ()
-    if words is not None:
+    if split is not None:
+        check_rows(model, len(instance.devices), split)
+        found = split.model_copy(update={"instance": instance.name})
+    elif words is not None:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
         shared = _shared(instance, setting)
         at, own = read_split_flags(words, model.layers, memory, model.nextn or 0, shared)
@@ -320,7 +348,7 @@ def _shared(instance: Instance, setting: Setting) -> Shared | None:
 def predict_wanted(
     machine: Machine, model: ModelShape | str, wanted: PredictOptions, words: Sequence[str] | None
 ) -> SplitPlan:
-    """Predict by the options of ``moeopt predict``, and what `words` say beside them.
+    """Predict by the options of ``moeopt predict``, and what `words` or a split say beside them.
 
     Raises
     ------
@@ -363,10 +391,13 @@ def predict_wanted(
     wish = Wish(shape, bits, wanted.prompt or 0)
     _options(setting, wish)
     setting = threaded(setting)
+    split = wanted.plan if isinstance(wanted.plan, Solution) else None
     try:
-        return predict_split(setting, wish, words, path, said)
+        return predict_split(setting, wish, words, path, said, split)
     except InfeasibleError as error:
         reason = str(error)
+    if split is not None:
+        raise InfeasibleError(reason)
     raise InfeasibleError(f"{reason}; {_nearest(setting, wish, words, said)}")
 
 
@@ -439,12 +470,12 @@ def _made(
     said: Told | None = None,
 ) -> SplitPlan:
     """Return speeds and command line of a split; placed as was `said` where it has to be."""
-    token_ns, _ = times_ns(instance, chosen)
     machine, model = setting.machine, setting.shape
-    prompt = _prompt_speed(setting, wish, chosen) if instance.prompt_weight else None
     certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
     within = profile.interval(certainty, _kind(machine, instance, chosen))
-    speed = S / token_ns
+    speeds = split_speeds(
+        setting, chosen.attention, chosen.experts, within.factor, wish.prompt_tokens or None
+    )
     try:
         shared = _shared(instance, setting)
         placing = split_flags(instance, chosen, model.nextn or 0, shared, backend)
@@ -454,10 +485,7 @@ def _made(
         setting=setting,
         instance=instance,
         solution=chosen,
-        tokens_per_s=four_digits(speed),
-        low=four_digits(speed / within.factor),
-        high=four_digits(speed * within.factor),
-        prompt_tokens_per_s=None if prompt is None else four_digits(prompt),
+        speeds=speeds,
         gap=None,
         others={},
         without={},
@@ -467,20 +495,6 @@ def _made(
         + _unstated(machine, instance, chosen)
         + _no_flag(setting),
     )
-
-
-def _prompt_speed(setting: Setting, wish: Wish, chosen: Solution) -> float:
-    """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
-
-    In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
-    cache holds when a token is decoded, which the instance is about, is another number.
-    """
-    prompt = wish.prompt_tokens
-    tokens = min(prompt, setting.ubatch)
-    context = Context(prompt, max(prompt, setting.context.allocated))
-    reading = replace(setting, context=context, ubatch=tokens)
-    read = _instance(reading, replace(wish, prompt_tokens=tokens))
-    return tokens * S / times_ns(read, chosen)[1]
 
 
 def _no_flag(setting: Setting) -> tuple[str, ...]:
@@ -578,10 +592,8 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
     yield plan.setting.context.in_words()
     yield ""
-    speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
-    if plan.prompt_tokens_per_s is not None:
-        speed += f"; prompt: {plan.prompt_tokens_per_s:g} tokens/s"
-    yield f"{speed} (predicted; decoding 80 %: {plan.low:g} to {plan.high:g})"
+    yield "predicted, with an 80 % interval; prompts by rates alone, not fitted:"
+    yield from speeds_in_words(plan.speeds)
     if plan.gap is not None:
         proven = (
             "the best split for these times" if plan.gap == 0 else f"at most {plan.gap:.2%} off"

@@ -43,7 +43,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.fronts": ("Front", "Point", "_by_width", "_front", "fronts", "table"),
         "moeopt.planner.hand_over": ("hand_over",),
         "moeopt.planner.jointly": ("total_ms",),
-        "moeopt.planner.layers": ("page as layers_page", "plan_layers"),
+        "moeopt.planner.layers": ("LayerPlan", "page as layers_page", "plan_layers"),
         "moeopt.planner.options": ("ExecutionOptions", "PlanOptions", "SeveralOptions"),
         "moeopt.planner.page": ("page",),
         "moeopt.planner.planned as planned": ("Planned",),
