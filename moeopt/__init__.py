@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from moeopt.exporters.run import export as export
     from moeopt.planner.any_machine import plan as plan
     from moeopt.planner.any_machine import predict as predict
+    from moeopt.planner.expert_parallel import plan_expert_parallel as plan_expert_parallel
     from moeopt.planner.simulate import simulate as simulate
     from moeopt.problems import balance as balance
     from moeopt.problems import bitwidth as bitwidth
@@ -124,6 +125,7 @@ _PUBLIC = {
     "moeopt.planner.simulate": ("simulate",),
     "moeopt.exporters.run": ("export",),
     "moeopt.planner.any_machine": ("plan", "predict"),
+    "moeopt.planner.expert_parallel": ("plan_expert_parallel",),
     "moeopt.sim.presets": ("get_machine",),
     "moeopt.sim.machines.detect": ("detect_machine",),
     "moeopt.sim.machines.edit": ("set_machine",),

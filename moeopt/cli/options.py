@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 HEADINGS = (
     *("Arguments", "What is given", "Options", "Solving", "Limits", "Memory", "Widths", "Steps"),
-    *("Front", "Several GPUs or nodes", "Assumptions", "Campaign", "Target", "Output"),
+    *("Front", "Several GPUs or nodes", "Expert parallelism", "Assumptions", "Campaign"),
+    *("Target", "Output"),
 )
 """Headings of options in help, in this order."""
 

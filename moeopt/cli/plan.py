@@ -1,6 +1,7 @@
 """``moeopt plan``: what to keep on the GPU, cache, defer and quantise, with predicted latencies."""
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,12 +21,14 @@ from moeopt.cli.options import (
     warn,
 )
 from moeopt.core.errors import InputError
-from moeopt.planner.options import PlanOptions, SeveralOptions
+from moeopt.core.options import Options
+from moeopt.planner.options import OF_LIMITS, PlanOptions, RankOptions, SeveralOptions
 
 if TYPE_CHECKING:
     from moeopt.planner.fronts import Front
     from moeopt.planner.planned import Planned
     from moeopt.sim.machines.machine import Machine
+    from moeopt.sim.traces.trace import Counts
 
 POINTS = 6
 """Plans on a front unless it is said how many."""
@@ -36,8 +39,8 @@ Named = Annotated[str, Parameter(help="Preset, GPU+HOST, HOST or file.")]
 @command
 def plan_command(
     *,
-    machine: Named,
     model: Model,
+    machine: Named | None = None,
     trace: Annotated[Path | None, Parameter(help="Routing trace, or counts.")] = None,
     counts: Annotated[
         Path | None, Parameter(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
@@ -48,6 +51,7 @@ def plan_command(
     ] = None,
     options: PlanOptions,
     several: SeveralOptions,
+    ranks: RankOptions,
     out: Annotated[Path | None, Parameter(help="Write the plan's file.", group=OUTPUT)] = None,
     export: Annotated[
         Path | None, Parameter(help="Folder for the runtimes' files.", group=OUTPUT)
@@ -69,13 +73,14 @@ def plan_command(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Plan residents, cache ways, deferral and bits for a model on a GPU beside a CPU.
+    """Plan where a model lies on a machine: its speed at several depths, and the command line.
 
-    On a machine with several GPUs or memory nodes: which layers' attention and experts lie where,
-    by the runtime's times alone, without a trace; with a command line that says so.
+    With nothing but a machine and a model: which layers' experts the CPU computes, or, on several
+    GPUs or memory nodes, which layers' attention and experts lie where. With a trace, counts or a
+    workload: single experts, cache ways, deferral and bits, decided on one part of the trace and
+    executed on the held-out part, next to what runtimes do by default.
 
-    Decided on one part of the trace; the event engine executes the plan on the held-out part, next
-    to what runtimes do by default. Of counts or a workload, steps are drawn, and drawn anew.
+    With --ep-size and counts, and no machine: the experts and copies of each rank, in all layers.
     """
     import moeopt
     from moeopt.cli.progress import solving
@@ -86,6 +91,18 @@ def plan_command(
         check_file("--out", out)
     if export is not None:
         check_folder("--export", export)
+    if ranks != RankOptions():
+        named: dict[str, object] = {
+            "machine": machine,
+            "trace": trace,
+            "workload": workload,
+            "export": export,
+        }
+        named |= {"pareto": pareto, "picture": picture}
+        _refuse_beside_ranks(named, options, several)
+        return _plan_ranks(model, read_counts(counts, where), ranks, options, out, as_json)
+    if machine is None:
+        raise InputError("is missing; without it --ep-size and --counts", field="--machine")
     owned = moeopt.get_machine(machine)
     given: dict[str, object] = {"trace": trace, "counts": counts, "where": where}
     given |= {"workload": workload, "export": export}
@@ -126,6 +143,74 @@ def plan_command(
     if export is not None:
         lines = hand_over(planned, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
+    return 0
+
+
+def _refuse_beside_ranks(named: dict[str, object], *options: Options) -> None:
+    """Raise InputError for what a plan of expert parallelism would not feel."""
+    given = {name: value for name, value in named.items() if value}
+    for one in options:
+        for known in fields(one):
+            if known.name not in OF_LIMITS and getattr(one, known.name) != known.default:
+                given[known.name] = getattr(one, known.name)
+    for name in given:
+        raise InputError("has no effect beside --ep-size", field=flag_of(name))
+
+
+def _plan_ranks(
+    model: str,
+    counts: "Counts | None",
+    ranks: RankOptions,
+    options: PlanOptions,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Print the plan of expert parallelism, and write its map."""
+    import moeopt
+    from moeopt.cli.progress import solving
+    from moeopt.exporters.expert_maps import expert_map, known_map
+    from moeopt.planner.expert_parallel import WORK, slot_map_of
+    from moeopt.sim.presets import get_model
+    from moeopt.solvers.arguments import Limits
+
+    if ranks.ep_size is None:
+        raise InputError("is missing", field="--ep-size")
+    if counts is None:
+        raise InputError("is missing: how often each expert is used", field="--counts")
+    if (ranks.to is None) != (out is None):
+        raise InputError("go together: the runtime, and the file of its map", field="--to, --out")
+    if ranks.to is not None:
+        known_map(ranks.to)
+    shape, limits = get_model(model), WORK
+    if options.work_limit is not None or options.time_limit_s != PlanOptions().time_limit_s:
+        limits = Limits(options.time_limit_s, options.work_limit)
+        if options.work_limit is not None:
+            limits = Limits(work=options.work_limit)
+    try:
+        with solving(f"planning {model} over {ranks.ep_size} ranks", "replication"):
+            report = moeopt.plan_expert_parallel(
+                counts,
+                ranks.ep_size,
+                ranks.redundant_experts,
+                model=shape,
+                nodes=ranks.nodes,
+                groups=ranks.groups,
+                limits=limits,
+            )
+    except InputError as error:
+        called = {"ranks": "--ep-size"} | {one.name: flag_of(one.name) for one in fields(ranks)}
+        if error.field in called:
+            raise InputError(error.reason, field=called[error.field]) from None
+        raise
+    data, lines = report.to_dict(), [str(report)]
+    if ranks.to is not None and out is not None:
+        made = expert_map(slot_map_of(report, shape), ranks.to, shape.model_class)
+        path, _ = made.save(out)
+        flags = None if made.flags is None else made.flags(path)
+        data |= {"map": str(path), "flags": flags}
+        lines += [f"{path}: for {ranks.to}", *([] if flags is None else [f"  {flags}"])]
+        warn(*made.warnings)
+    print_json(data) if as_json else print("\n".join(lines))
     return 0
 
 

@@ -206,6 +206,28 @@ class SeveralOptions(Options):
     path: str | None = option(None, "The model's file, for the command.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class RankOptions(Options):
+    """Options of ``moeopt plan`` for expert parallelism, which needs counts and no machine."""
+
+    group = "Expert parallelism"
+
+    ep_size: int | None = option(
+        None, "Ranks over which a layer's experts are spread, from --counts.", least=1, most=4096
+    )
+    redundant_experts: int | None = option(
+        None,
+        "Copies in each layer; default: the fewest that divide evenly over the ranks.",
+        least=0,
+        most=2**16,
+    )
+    nodes: int = option(1, "Nodes of equally many ranks.", least=1, most=4096)
+    groups: int | None = option(
+        None, "Groups of experts, each of which stays in one node.", least=1, most=4096
+    )
+    to: str | None = option(None, "Whose map goes into --out: sglang, vllm-ascend or tensorrt-llm.")
+
+
 def _each_layer(name: str, value: str | int | Sequence[int]) -> int | Sequence[int]:
     """Return one number for all layers, or one for each: text has commas between."""
     if not isinstance(value, str):

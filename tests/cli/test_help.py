@@ -38,6 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
         "qwen3-30b-a3b,4.5,llama.cpp,48,512,30\nqwen3-30b-a3b,4.5,llama.cpp,40,512,34\n"
     )
+    rows = [f"{layer},{e},{20 + e}" for layer in range(1, 27) for e in range(64)]
+    (folder / "counts.csv").write_text("\n".join(["layer,expert,count", *rows]) + "\n")
     (folder / "lscpu.txt").write_text(
         "Model name: AMD EPYC 9355 32-Core Processor\nCore(s) per socket: 32\nSocket(s): 1\n"
     )

@@ -336,6 +336,7 @@ TWO = "--machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M --json"
 NODES = "--machine rtx4090+2xepyc-9004 --model glm-4.5-air --bits Q4_K_M --json"
 ALONE = "--machine epyc-7002 --model qwen3-30b-a3b --bits Q4_K_M --json"
 SMALL = f"--machine small.json {LITE} --steps 4 --work-limit 1 --joint-time 0 --json"
+RANKS = f"{LITE} {COUNTS} --where domain=a --ep-size 8 --redundant-experts 8 --work-limit 1 --json"
 LIBRARY = ROOT / "instances"
 PROVEN = "balance/decode/decode-deepseek-moe-16b-edge-gpu-ndp-4-slices1.json"
 
@@ -411,6 +412,8 @@ BASES |= {
         "timed": f"{SMALL} {LAW}".replace("--work-limit 1", "--time-limit 20"),
         "joint": f"{SMALL} {LAW}".replace("--joint-time 0", "--joint-time 20"),
         "front": f"{SMALL} {LAW} --pareto --points 2",
+        "ranks": RANKS,
+        "groups": f"{RANKS} --nodes 2 --groups 16",
     },
     "export": {
         "lp": "i.json --to lp",
@@ -654,6 +657,11 @@ TABLE |= {
         "--granularity": Row("--granularity tensor", "tokens_per_s", "two"),
         "--backend": Row("--backend ROCm", "command", "tensor"),
         "--path": Row("--path x.gguf", "command", "two"),
+        "--ep-size": Row("--ep-size 4", "tokens_on_fullest_rank", "ranks"),
+        "--redundant-experts": Row("--redundant-experts 16", "tokens_on_fullest_rank", "ranks"),
+        "--nodes": Row("--nodes 2", "tokens_on_fullest_rank", "ranks"),
+        "--groups": Row("--groups 4", "tokens_on_fullest_rank", "groups"),
+        "--to": Row("--to sglang --out x.json", "files", "ranks"),
         "--out": Row("--out x.json", "files", "two"),
         "--export": Row("--export e", "files"),
         "--pareto": Row("--pareto --points 2"),
