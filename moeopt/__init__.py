@@ -36,7 +36,7 @@ gap                                how far heuristics are from the optimum, over
 load_trace, load_counts, save_trace, generate    instances from routing traces
 generate_twins, run_on, holdout    observed and later loads; what decisions cost on the later ones
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
-plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
+plan, plan_expert_parallel, load_plan, simulate, export  plans, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
 get_machine, detect_machine, set_machine    machines: others' and your own
 

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 HEADINGS = (
     *("Arguments", "What is given", "Options", "Solving", "Limits", "Memory", "Widths", "Steps"),
-    *("Front", "Several GPUs or nodes", "Expert parallelism", "Assumptions", "Campaign"),
+    *(
+        "Front",
+        "Whole layers",
+        "Several GPUs or nodes",
+        "Expert parallelism",
+        "Assumptions",
+        "Campaign",
+    ),
     *("Target", "Output"),
 )
 """Headings of options in help, in this order."""

@@ -27,7 +27,6 @@ from moeopt.planner.options import OF_LIMITS, PlanOptions, RankOptions, SeveralO
 if TYPE_CHECKING:
     from moeopt.planner.fronts import Front
     from moeopt.planner.planned import Planned
-    from moeopt.sim.machines.machine import Machine
     from moeopt.sim.traces.trace import Counts
 
 POINTS = 6
@@ -85,7 +84,8 @@ def plan_command(
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save
-    from moeopt.planner.any_machine import check_options, strategy_for
+    from moeopt.planner.any_machine import check_options, refuse_layers, strategy_for
+    from moeopt.planner.report import ExpertMap
 
     if out is not None:  # before anything is solved for nothing
         check_file("--out", out)
@@ -102,7 +102,8 @@ def plan_command(
         _refuse_beside_ranks(named, options, several)
         return _plan_ranks(model, read_counts(counts, where), ranks, options, out, as_json)
     if machine is None:
-        raise InputError("is missing; without it --ep-size and --counts", field="--machine")
+        needed = "is missing: Preset, GPU+HOST, HOST or file; without one, --ep-size and --counts"
+        raise InputError(needed, field="--machine")
     owned = moeopt.get_machine(machine)
     given: dict[str, object] = {"trace": trace, "counts": counts, "where": where}
     given |= {"workload": workload, "export": export}
@@ -110,38 +111,41 @@ def plan_command(
     said = [name for name, value in given.items() if value]
     check_options(owned, options, several, said, flag_of)
     strategy = strategy_for(owned, options, said, called=flag_of)
-    if strategy == "devices":
-        return _plan_split(owned, model, options, several, out, as_json)
-    _check_front(pareto, points, picture)
-    if strategy == "layers":
-        return _plan_layers(owned, model, options, out, as_json)
-    from moeopt.planner.fronts import fronts, table
-    from moeopt.planner.hand_over import hand_over
-    from moeopt.planner.page import page
-    from moeopt.planner.planned import plan
-
-    with solving(f"planning {model} on {machine}", "placement"):
-        planned = plan(
+    if strategy == "experts":
+        refuse_layers(several, flag_of)
+        _check_front(pareto, points, picture)
+    problem = "split" if strategy == "devices" else "placement"
+    with solving(f"planning {model} on {machine}", problem):
+        report = moeopt.plan(
             owned,
             model,
             trace,
             counts=read_counts(counts, where),
             workload=workload,
             options=options,
+            several=several,
+            strategy=strategy,
         )
-    if out is not None:
-        save(planned.chosen.plan, out)
-    data, text = planned.to_dict(), page(planned)
-    if pareto:
+    decision = report.best.decision
+    if out is not None and not isinstance(decision, ExpertMap):
+        save(decision, out)
+    data, text = report.to_dict(), str(report)
+    if report.experts is not None and pareto:
+        from moeopt.planner.fronts import fronts, table
+
         with solving(f"fronts of {model} on {machine}", "placement"):
-            found = fronts(planned, points)
+            found = fronts(report.experts, points)
         data |= {"fronts": [front.to_dict() for front in found]}
         text = "\n\n".join([text, *map(table, found)])
         if picture is not None:
-            _save_picture(planned, found, picture)
+            _save_picture(report.experts, found, picture)
     print_json(data) if as_json else print(text)
-    if export is not None:
-        lines = hand_over(planned, export)
+    if report.experts is None:
+        warn(*report.notes)  # of single experts they stand on the page
+    elif export is not None:
+        from moeopt.planner.hand_over import hand_over
+
+        lines = hand_over(report.experts, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
     return 0
 
@@ -211,46 +215,6 @@ def _plan_ranks(
         lines += [f"{path}: for {ranks.to}", *([] if flags is None else [f"  {flags}"])]
         warn(*made.warnings)
     print_json(data) if as_json else print("\n".join(lines))
-    return 0
-
-
-def _plan_split(
-    machine: "Machine",
-    model: str,
-    options: PlanOptions,
-    several: SeveralOptions,
-    out: Path | None,
-    as_json: bool,
-) -> int:
-    """Plan for several GPUs or nodes; `out` gets the solution of problem `split`."""
-    from moeopt.cli.progress import solving
-    from moeopt.core.json_files import save
-    from moeopt.planner.any_machine import plan as plan_any
-    from moeopt.planner.split import SplitPlan, split_page
-
-    with solving(f"planning {model} on {machine.name}", "split"):
-        plan = plan_any(machine, model, options=options, several=several)
-    assert isinstance(plan, SplitPlan)  # noqa: S101
-    if out is not None:
-        save(plan.solution, out)
-    print_json(plan.to_dict()) if as_json else print(split_page(plan))
-    warn(*plan.notes)
-    return 0
-
-
-def _plan_layers(
-    machine: "Machine", model: str, options: PlanOptions, out: Path | None, as_json: bool
-) -> int:
-    """Print the plan that needs no counts."""
-    from moeopt.core.json_files import save
-    from moeopt.planner.layers import page, plan_layers
-    from moeopt.sim.presets import get_model
-
-    found = plan_layers(machine, get_model(model), options)
-    if out is not None:
-        save(found.plan, out)
-    print_json(found.to_dict()) if as_json else print(page(found))
-    warn(*found.chosen.notes)
     return 0
 
 

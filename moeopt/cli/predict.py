@@ -102,7 +102,7 @@ def _table(
             fitting += 1
             notes |= dict.fromkeys(found.notes if flags is not None else ())
             blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
-            within = f"{found.low:g} to {found.high:g}"
+            within = found.speeds[0].within
             more = f" {found.prompt_tokens_per_s:9g}" if prompts else ""
             data = found.to_dict()
             text = f"{found.tokens_per_s:9g} {within:>17}{more} {blocks:>7}  {found.bottleneck}"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType
-from typing import Literal
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
@@ -25,15 +24,13 @@ from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
 from .asked import predict_asked
-from .layers import LayerPlan, plan_layers
-from .options import PlanOptions, SeveralOptions
-from .planned import Planned
+from .experts import report_of
+from .layers import plan_layers
+from .options import OF_LAYERS, PlanOptions, SeveralOptions
 from .planned import plan as plan_one
+from .report import PlanReport, Strategy
 from .request import Routing
-from .split import SplitPlan, plan_split, predict_wanted, wished
-
-Strategy = Literal["experts", "layers", "devices"]
-"""How a plan is made: of single experts, of whole layers, or over several devices."""
+from .split import SplitPrediction, plan_split, predict_wanted, wished
 
 
 def has_several(machine: Machine) -> bool:
@@ -49,7 +46,7 @@ def predict(
     flags: str | Sequence[str] | None = None,
     options: PredictOptions | None = None,
     **given: object,
-) -> Prediction | SplitPlan:
+) -> Prediction | SplitPrediction:
     """Predict the decode speed of a runtime on a machine, one sequence at a time.
 
     Parameters
@@ -66,7 +63,7 @@ def predict(
 
     Returns
     -------
-    Prediction or SplitPlan
+    Prediction or SplitPrediction
         With an 80 % interval from points that were held out of the fit. With several GPUs or memory
         nodes, or by flags, what lies where as well; both have `tokens_per_s`, `low`, `high`,
         `prompt_tokens_per_s`, `n_cpu_moe`, `bottleneck`, `command`, `notes` and `to_dict`.
@@ -138,7 +135,7 @@ def plan(
     several: SeveralOptions | None = None,
     strategy: Strategy | None = None,
     **given: object,
-) -> Planned | SplitPlan | LayerPlan:
+) -> PlanReport:
     """Plan where a model lies on a machine, and predict how fast it runs.
 
     By one of three strategies, which follows from what is given:
@@ -178,11 +175,10 @@ def plan(
 
     Returns
     -------
-    Planned, LayerPlan or SplitPlan
-        Of single experts, `chosen` with its plan, the other candidates and the runtimes' defaults,
-        each with step latencies in ns on the steps decided on and on held-out ones. Of layers, the
-        settings that fit, the chosen one first. With several GPUs or memory nodes, what lies where,
-        its tokens/s, and the command that runs it.
+    PlanReport
+        Candidates, the best by the goal first, with speeds at several depths; what the runtimes do
+        by themselves; what other memories would bring; the command that runs it. Of single experts,
+        `experts` has all decisions, executed on the steps decided on and on held-out ones.
 
     Raises
     ------
@@ -204,11 +200,11 @@ def plan(
     >>> from moeopt.sim.traces.workload import Workload
     >>> workload = find("workloads", Workload, "hdmoe-mixtral")
     >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
-    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
-    >>> len(planned.chosen.plan.resident)  # one entry per layer
+    >>> report = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
+    >>> len(report.best.decision.resident)  # one entry per layer
     32
-    >>> moeopt.plan("rtx4090-7960x", "mixtral-8x7b", bits="Q4_K_M").chosen.n_cpu_moe
-    10
+    >>> moeopt.plan("rtx4090-7960x", "mixtral-8x7b", bits="Q4_K_M")
+    <plan by layers: --n-cpu-moe 8, cache q8_0, ubatch 512, 4 candidates>
     """
     owned, asked = get_machine(machine), with_given(PlanOptions, options, given)
     more = with_given(SeveralOptions, several, {})
@@ -217,9 +213,11 @@ def plan(
     check_options(owned, asked, more, said)
     chosen = strategy_for(owned, asked, said, strategy)
     if chosen == "layers":
-        return plan_layers(owned, get_model(model), asked)
+        return plan_layers(owned, get_model(model), asked, more)
     if chosen == "experts":
-        return plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
+        refuse_layers(more)
+        made = plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
+        return report_of(made)
     setting, wish = wished(owned, get_model(model), asked, more)
     return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
 
@@ -285,9 +283,16 @@ def check_options(
         refuse_searches(options, called)
         return
     for one in fields(several):
-        if getattr(several, one.name) != one.default:
+        if one.name not in OF_LAYERS and getattr(several, one.name) != one.default:
             reason = f"needs several GPUs or nodes; {machine.name} has one each"
             raise InputError(reason, field=called(one.name))
+
+
+def refuse_layers(several: SeveralOptions, called: Callable[[str], str] = str) -> None:
+    """Raise InputError for what a plan of single experts would not feel."""
+    for one in fields(several):
+        if getattr(several, one.name) != one.default:
+            raise InputError("has no effect on plans of single experts", field=called(one.name))
 
 
 def refuse_searches(options: PlanOptions, called: Callable[[str], str] = str) -> None:

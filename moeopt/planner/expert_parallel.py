@@ -24,7 +24,8 @@ from moeopt.solvers.arguments import Limits
 from moeopt.solvers.evidence import Proof
 from moeopt.solvers.run import solve
 
-from .report import Bracket, ExpertMap, Goal, PlanReport, Row
+from .goal import Goal
+from .report import Bracket, ExpertMap, PlanReport, Row
 
 logger = logger_of(__name__)
 
@@ -218,9 +219,14 @@ def _report(
         "redundant_experts": best_map(best).redundant,
         "tokens_on_fullest_rank": tokens,
         "mean_tokens": round(mean, 3),
+        "bound_tokens": bound,
         "layers": by_layer,
     }
-    bracket = Bracket(total, bound, "tokens", proof)
+    unit = layers[0].instance.units_per_token
+    peaks_units, bound_units = (
+        round(unit * sum(getattr(layer, name) for layer in layers)) for name in ("tokens", "bound")
+    )
+    bracket = Bracket(peaks_units, bound_units, f"1/{unit} tokens", proof)
     lines = (
         f"{counts.name}: {len(layers)} layers of {experts} experts over {ranks} ranks"
         + (f" of {nodes} nodes" if nodes > 1 else "")

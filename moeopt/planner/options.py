@@ -10,6 +10,8 @@ from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, tokens_of, whole_of
 from moeopt.sim.machines.runtimes.context import DEPTH, ContextOptions
 
+from .goal import Goal
+
 if TYPE_CHECKING:
     from moeopt.solvers.arguments import Asked
 
@@ -25,6 +27,9 @@ HELD_OUT = 500
 def _text(_: str, value: str | float) -> str:
     return str(value)
 
+
+OVER_DEVICES = "Several GPUs or nodes"
+"""Heading of options that only such machines have."""
 
 OF_LIMITS = ("time_limit_s", "work_limit")
 """Options that nothing feels where there is nothing to search for."""
@@ -190,20 +195,46 @@ class PlanOptions(ContextOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralOptions(Options):
-    """Options of ``moeopt plan`` that only machines with several GPUs or memory nodes have."""
+    """Options of ``moeopt plan`` for whole layers, on one device or over several."""
 
-    group = "Several GPUs or nodes"
+    group = "Whole layers"
 
     prompt_tokens: int = option(0, "Tokens of a prompt, beside the reply.", read=tokens_of)
     reply_tokens: int = option(500, "Tokens of a reply.", read=tokens_of)
-    ubatch: int = option(512, "Tokens of a prompt computed together.", read=tokens_of)
+    ubatch: int | None = option(
+        None,
+        "Tokens of a prompt computed together; default: 512, on one GPU or none the best.",
+        read=tokens_of,
+        least=1,
+    )
+    path: str | None = option(None, "The model's file, for the command.")
     numa: str = option(
         "interleaved",
         "How memory is spread: interleaved, first-touch, nodes, mirrored or isolate.",
+        group=OVER_DEVICES,
     )
-    granularity: str = option("layer", "Experts by layer, or by tensor: gate, up and down apart.")
-    backend: str = option("CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.")
-    path: str | None = option(None, "The model's file, for the command.")
+    granularity: str = option(
+        "layer", "Experts by layer, or by tensor: gate, up and down apart.", group=OVER_DEVICES
+    )
+    backend: str = option(
+        "CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.", group=OVER_DEVICES
+    )
+
+    @property
+    def goal(self) -> Goal:
+        """What a plan is to be the best for."""
+        return Goal(self.prompt_tokens, self.reply_tokens)
+
+
+OF_LAYERS = ("prompt_tokens", "reply_tokens", "ubatch", "path")
+"""Options of whole layers that those on one device have as well."""
+
+
+def depth_of(options: PlanOptions, goal: Goal) -> int:
+    """Return how many tokens are in the cache: as asked for, or else halfway through a reply."""
+    if options.depth is not None or not goal.prompt:
+        return options.cache.depth
+    return min(options.context, goal.prompt + goal.reply // 2)
 
 
 @dataclass(frozen=True, kw_only=True)

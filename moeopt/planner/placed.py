@@ -13,6 +13,7 @@ from moeopt.core.json_files import read_object
 from moeopt.planner.decode.run import Simulation
 from moeopt.problems.split.instance import Solution
 from moeopt.sim.costs.devices import DeviceTimes, device_times
+from moeopt.sim.costs.prompt import upload_from
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.timeline import Resource
 from moeopt.sim.machines.runtimes.context import Context
@@ -36,7 +37,12 @@ class Stop(NamedTuple):
 
 
 def stops(
-    times: DeviceTimes, attention: Sequence[int], experts: Sequence[int], *, prompt: bool = False
+    times: DeviceTimes,
+    attention: Sequence[int],
+    experts: Sequence[int],
+    *,
+    prompt: bool = False,
+    uploaded: bool = False,
 ) -> Iterator[Stop]:
     """Yield a token's or a ubatch's way through a split, in the rows of problem `split`.
 
@@ -48,6 +54,9 @@ def stops(
     attention, experts
         The device of each row; -1 where a row has none. Rows without attention are further tensors
         of the layer before.
+    uploaded
+        Whether experts in host memory are copied to the first GPU and computed there, as for a
+        large ubatch: the activations then go there.
     """
     at, homes, hop_ns = times.attention_ns, times.experts_ns, times.hop_ns
     if prompt:
@@ -70,8 +79,9 @@ def stops(
             here = home
         if (home := experts[row]) >= 0:
             each = round(int(homes[layer, home]) / tensors[layer])
-            yield Stop(int(hop_ns[here, home]), home, "experts", layer, each)
-            here = home
+            there = 0 if uploaded and home >= times.source else home
+            yield Stop(int(hop_ns[here, there]), home, "experts", layer, each)
+            here = there
     head = next(home for home in reversed(attention) if home >= 0)
     yield Stop(int(hop_ns[here, head]), head, "", layer, 0)
 
@@ -195,13 +205,14 @@ def split_speeds(
         Tokens of a prompt; None: as many as fill the cache to each depth, a ubatch at least.
     """
     found = list[Speed]()
-    allocated = setting.context.allocated
+    allocated, model = setting.context.allocated, setting.shape
     for depth in depths_of(setting.context):
         times = device_times(replace(setting, context=Context(depth, allocated)), FINE_NS)
         token_us = total_us(stops(times, attention, experts))
         length = prompt or max(depth, setting.ubatch)
         tokens, context = min(length, setting.ubatch), Context(length, max(length, allocated))
         read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS)
-        ubatch_us = total_us(stops(read, attention, experts, prompt=True))
+        copied = bool(setting.machine.gpus) and tokens >= upload_from(model, setting.runtime)
+        ubatch_us = total_us(stops(read, attention, experts, prompt=True, uploaded=copied))
         found.append(speed_at(depth, token_us, factor, 1e6 * tokens / ubatch_us))
     return tuple(found)

@@ -2,44 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from math import ceil
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError
 from moeopt.problems.split.instance import Solution as Split
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
 from moeopt.sim.plan import Plan
 from moeopt.solvers.evidence import Proof
 
+from .goal import Goal
+
+if TYPE_CHECKING:
+    from .planned import Planned
+
 Strategy = Literal["experts", "layers", "devices", "expert-parallel"]
 """How a plan is made: of single experts, of whole layers, over several devices, over ranks."""
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a plan is for: tokens of a prompt and of a reply."""
-
-    prompt: int = 0
-    reply: int = 1
-
-    def __post_init__(self) -> None:
-        """Raise InputError unless there is a request."""
-        if self.prompt < 0:
-            raise InputError(f"must be at least 0, not {self.prompt}", field="prompt")
-        if self.reply < 1:
-            raise InputError(f"must be at least 1, not {self.reply}", field="reply")
-
-    def seconds(self, speed: Speed) -> float:
-        """Return the time of a request."""
-        reading = self.prompt / speed.prompt if self.prompt and speed.prompt else 0.0
-        return reading + self.reply / speed.decode
-
-    def in_words(self) -> str:
-        """Return what the best plan is the best for."""
-        if self.prompt:
-            return f"prompts of {self.prompt:,} tokens and replies of {self.reply:,}"
-        return "decoding; with equal speeds, prompts"
 
 
 @dataclass(frozen=True)
@@ -70,8 +49,8 @@ class ExpertMap:
 class Bracket(NamedTuple):
     """Objective and bound of a decision in its own problem, and what the bound rests on."""
 
-    objective: float
-    bound: float | None
+    objective: int
+    bound: int | None
     unit: str
     proof: Proof | None
 
@@ -81,6 +60,12 @@ class Bracket(NamedTuple):
         if self.bound is None:
             return None
         return (self.objective - self.bound) / self.objective if self.objective else 0.0
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as JSON values: objectives and bounds are lists in every command."""
+        bound = None if self.bound is None else [self.bound]
+        known = {"objective": [self.objective], "bound": bound, "unit": self.unit}
+        return known | {"proof": self.proof, "gap": self.gap}
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ class Row:
     decision: Plan | Split | ExpertMap
     score: float
     speeds: tuple[Speed, ...] = ()
-    memory_mib: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    memory_mib: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     fits: bool = True
     note: str = ""
 
@@ -144,6 +129,8 @@ class PlanReport:
         What else the strategy tells, for JSON.
     lines
         The page for people.
+    experts
+        All that the strategy ``experts`` decided and executed; None of others.
     """
 
     strategy: Strategy
@@ -157,6 +144,7 @@ class PlanReport:
     instance: InstanceEnvelope | None = None
     more: Mapping[str, object] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    experts: "Planned | None" = None
 
     @property
     def best(self) -> Row:
@@ -183,11 +171,12 @@ class PlanReport:
         if best.setting is not None:
             found |= speeds_as_dict(best.setting.context, best.speeds)
         found["goal"] = vars(self.goal)
-        found["memory_mib"] = {at: sum(parts.values()) for at, parts in best.memory_mib.items()}
+        found["memory_mib"] = {
+            at: ceil(round(sum(parts.values()), 3)) for at, parts in best.memory_mib.items()
+        }
         found["rows"] = [_row(row) for row in self.rows]
         found["defaults"] = [_row(row) for row in self.defaults]
-        bracket = self.proof
-        found["proof"] = None if bracket is None else bracket._asdict() | {"gap": bracket.gap}
+        found["proof"] = None if self.proof is None else self.proof.to_dict()
         found["worth"] = dict(self.worth)
         found["notes"] = list(self.notes)
         found["command"] = self.command
@@ -205,7 +194,10 @@ def _row(row: Row) -> dict[str, object]:
         "score": row.score,
         **started,
         "speeds": [speed.to_dict() for speed in row.speeds],
-        "memory_mib": {at: dict(parts) for at, parts in row.memory_mib.items()},
+        "memory_mib": {
+            at: {part: round(mib, 3) for part, mib in parts.items()}
+            for at, parts in row.memory_mib.items()
+        },
         "fits": row.fits,
         "note": row.note,
     }

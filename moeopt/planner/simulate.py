@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 
 from numpy.typing import ArrayLike
 
 from moeopt.core.envelope import validated
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
 from moeopt.planner.decode.costs import cost_table
 from moeopt.planner.decode.decide import widths_of
@@ -102,6 +103,7 @@ def simulate(
     """
     given |= {} if steps is None else {"steps": steps}
     how = with_given(ExecutionOptions, options, given)
+    expect("plan", plan, Plan, Split, str, Path, NoneType, what="a plan, a split or a path")
     if isinstance(plan, str | Path):
         plan = load_decision(plan)
     if isinstance(plan, Split):

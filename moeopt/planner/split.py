@@ -1,9 +1,10 @@
-"""Plans and predictions for several GPUs or memory nodes: problem `split`, and a command line."""
+"""Plans and predictions over several GPUs or memory nodes: problem `split`, and a command line."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 from typing import TypeVar, cast
 
 from moeopt.core.envelope import validated
@@ -35,7 +36,7 @@ from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of, kv_width
 from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unstated
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict, speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
@@ -44,12 +45,17 @@ from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
 from .asked import nearest
-from .options import PlanOptions, SeveralOptions
+from .goal import Goal
+from .options import PlanOptions, SeveralOptions, depth_of
 from .placed import check_rows, split_speeds
+from .report import Bracket, PlanReport, Row
 
 logger = logger_of(__name__)
 
 N = TypeVar("N", bound=int | None)
+
+PARTS = ("attention", "experts", "buffers")
+"""What lies in a device's memory."""
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -77,8 +83,8 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class SplitPlan:
-    """What lies where, how fast that is predicted to be, and what else there is.
+class SplitPrediction:
+    """What lies where on which device, and how fast that is predicted to be.
 
     Attributes
     ----------
@@ -89,14 +95,6 @@ class SplitPlan:
     speeds
         Decoding one sequence, with an 80 % interval, and reading a prompt: at the depth asked for,
         and at others.
-    gap
-        How far the plan is from the proven bound at most, as a share; None without a bound.
-    others
-        Rule -> by how much longer it takes, as a share; None where it finds no split.
-    without
-        GPU -> by how much longer the best split without it takes, as a share; None if nothing fits.
-    larger
-        What the machine could have more of -> by how much longer the best split then takes.
     command
         What runs it.
     """
@@ -105,10 +103,6 @@ class SplitPlan:
     instance: Instance
     solution: Solution
     speeds: tuple[Speed, ...]
-    gap: float | None
-    others: dict[str, float | None]
-    without: dict[str, float | None]
-    larger: dict[str, float]
     command: str
     notes: tuple[str, ...] = ()
 
@@ -118,12 +112,12 @@ class SplitPlan:
         return self.speeds[0].decode
 
     @property
-    def low(self) -> float:
+    def low(self) -> float | None:
         """Lower end of the 80 % interval."""
         return self.speeds[0].low
 
     @property
-    def high(self) -> float:
+    def high(self) -> float | None:
         """Upper end of the 80 % interval."""
         return self.speeds[0].high
 
@@ -140,15 +134,18 @@ class SplitPlan:
         homes = zip(layers, self.solution.experts, strict=True)
         return len({layer for layer, home in homes if home >= 0 and hosts[home]})
 
-    def taken_bytes(self) -> list[int]:
-        """Return what each device's memory goes to, buffers included, in bytes."""
-        taken = {*self.solution.attention, *self.solution.experts}
-        return [
-            used + device.buffer * (number in taken)
-            for number, (device, used) in enumerate(
-                zip(self.instance.devices, used_bytes(self.instance, self.solution), strict=True)
-            )
-        ]
+    def memory_mib(self) -> dict[str, dict[str, float]]:
+        """Return what each device's memory goes to, in MiB."""
+        found = {device.name: dict.fromkeys(PARTS, 0.0) for device in self.instance.devices}
+        names, solution = list(found), self.solution
+        rows = zip(self.instance.layers, solution.attention, solution.experts, strict=True)
+        for layer, at, home in rows:
+            for part, device in (("attention", at), ("experts", home)):
+                if device >= 0:
+                    found[names[device]][part] += getattr(layer, f"{part}_bytes") / MIB
+        for number in {*solution.attention, *solution.experts} - {-1}:
+            found[names[number]]["buffers"] += self.instance.devices[number].buffer / MIB
+        return found
 
     @property
     def bottleneck(self) -> str:
@@ -163,25 +160,19 @@ class SplitPlan:
         return max(names, key=lambda name: spent[name])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the plan as JSON values."""
-        apart, context = (
-            ("setting", "instance", "solution", "notes", "speeds"),
-            self.setting.context,
-        )
-        named = {name: value for name, value in vars(self).items() if name not in apart}
+        """Return the prediction as JSON values."""
+        used = {at: ceil(sum(parts.values())) for at, parts in self.memory_mib().items()}
+        spoken = speeds_as_dict(self.setting.context, self.speeds)
+        return self.facts() | spoken | {"memory_mib": used, "command": self.command}
+
+    def facts(self) -> dict[str, object]:
+        """Return as JSON values what `split` tells beside speeds and memory."""
         first = ("tokens_per_s", "low", "high", "prompt_tokens_per_s", "n_cpu_moe", "bottleneck")
-        used = zip(self.instance.devices, self.taken_bytes(), strict=True)
-        return (
-            named
-            | {name: getattr(self, name) for name in first}
-            | speeds_as_dict(context, self.speeds)
-            | {
-                "memory_mib": {device.name: -(-size // MIB) for device, size in used},
-                "attention": list(self.solution.attention),
-                "experts": list(self.solution.experts),
-                "devices": [device.model_dump() for device in self.instance.devices],
-            }
-        )
+        return {name: getattr(self, name) for name in first} | {
+            "attention": list(self.solution.attention),
+            "experts": list(self.solution.experts),
+            "devices": [device.model_dump() for device in self.instance.devices],
+        }
 
 
 def plan_split(
@@ -192,7 +183,7 @@ def plan_split(
     work_limit: float | None = None,
     path: str | None = None,
     backend: str = CUDA,
-) -> SplitPlan:
+) -> PlanReport:
     """Return the best split of a model's layers over a machine's devices.
 
     Parameters
@@ -228,43 +219,52 @@ def plan_split(
             raise LimitError(f"{instance.name}: no split was found within the limit")
         hint = _nearest(setting, wish, None)
         raise InfeasibleError(f"{_no_room(instance)}; {hint}")
-    best = objective(instance, chosen)
-    others: dict[str, float | None] = {}
+    made = _made(setting, wish, instance, chosen, path, backend)
+    goal = Goal(wish.prompt_tokens, wish.reply_tokens)
+    best, score = objective(instance, chosen), goal.seconds(made.speeds[0])
     variants = [
-        ("without", instance.devices[gpu].name, _without(instance, gpu))
+        (f"without {instance.devices[gpu].name}", _without(instance, gpu))
         for gpu in (gpus if len(gpus) > 1 else ())
     ]
     for of, machine in _larger(setting.used):
         larger_one = replace(setting, machine=machine, threads=None)
-        variants.append(("larger", of, _instance(larger_one, wish)))
-    compared: dict[str, dict[str, float | None]] = {"without": {}, "larger": {}}
+        variants.append((of, _instance(larger_one, wish)))
+    defaults, notes, worth = list[Row](), made.notes, dict[str, float | None]()
     interrupted = result.termination == "interrupted"
     try:
         for name, rule in PROBLEM.functions().items():
             found = rule(instance)
-            others[name] = None if found is None else objective(instance, found) / best - 1
-        for kind, name, changed in () if interrupted else variants:
+            if found is None:
+                notes += (f"{name} finds no split that fits",)
+                continue
+            share = objective(instance, found) / best
+            defaults.append(Row(name, setting, found, score * share))
+        for name, changed in () if interrupted else variants:
             answer = solve(changed, "labels", **limits.part(1 / 2 / parts).asked)
             left = answer.solution
-            better = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
-            compared[kind][name] = better
+            longer = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
+            worth[name] = longer
             if answer.termination == "interrupted":
                 raise KeyboardInterrupt
     except KeyboardInterrupt:  # the plan is there: comparisons are what is left out
         interrupted = True
-    larger = {name: less for name, less in compared["larger"].items() if less is not None}
-    logger.info(
-        "%s: beside it %d heuristics, %d machines less a GPU, %d larger",
-        instance.name,
-        len(others),
-        len(compared["without"]),
-        len(larger),
+    logger.info("%s: beside it %d rules, %d machines", instance.name, len(defaults), len(worth))
+    notes += (CUT_SHORT,) if interrupted else ()
+    bound = result.bound if isinstance(result.bound, int) else None
+    row = Row("plan", setting, chosen, score, made.speeds, made.memory_mib())
+    report = PlanReport(
+        "devices",
+        goal,
+        (row,),
+        Bracket(best, bound, "ns", result.proof),
+        tuple(defaults),
+        worth,
+        notes,
+        made.command,
+        instance,
+        made.facts(),
     )
-    made = _made(setting, wish, instance, chosen, path, backend)
-    gap = (best - result.bound) / best if isinstance(result.bound, int) else None
-    notes = made.notes + ((CUT_SHORT,) if interrupted else ())
-    without = compared["without"]
-    return replace(made, gap=gap, others=others, without=without, larger=larger, notes=notes)
+    return replace(report, lines=tuple(_lines(made, report)))
 
 
 def predict_split(
@@ -274,7 +274,7 @@ def predict_split(
     path: str | None = None,
     said: Told | None = None,
     split: Solution | None = None,
-) -> SplitPlan:
+) -> SplitPrediction:
     """Predict what a command line does on a machine with several GPUs or nodes.
 
     Parameters
@@ -347,7 +347,7 @@ def _shared(instance: Instance, setting: Setting) -> Shared | None:
 
 def predict_wanted(
     machine: Machine, model: ModelShape | str, wanted: PredictOptions, words: Sequence[str] | None
-) -> SplitPlan:
+) -> SplitPrediction:
     """Predict by the options of ``moeopt predict``, and what `words` or a split say beside them.
 
     Raises
@@ -468,7 +468,7 @@ def _made(
     path: str | None,
     backend: str,
     said: Told | None = None,
-) -> SplitPlan:
+) -> SplitPrediction:
     """Return speeds and command line of a split; placed as was `said` where it has to be."""
     machine, model = setting.machine, setting.shape
     certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
@@ -481,15 +481,11 @@ def _made(
         placing = split_flags(instance, chosen, model.nextn or 0, shared, backend)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = [] if said is None else list(said.placing)
-    return SplitPlan(
+    return SplitPrediction(
         setting=setting,
         instance=instance,
         solution=chosen,
         speeds=speeds,
-        gap=None,
-        others={},
-        without={},
-        larger={},
         command=command_line(model, placing, running(setting, said), path) if placing else "",
         notes=not_read(model.quantisation, setting.runtime)
         + _unstated(machine, instance, chosen)
@@ -562,9 +558,9 @@ def wished(
         machine,
         model if options.bits is None else at_bits(model, options.bits),
         runtime,
-        Context(_depth(options, several), options.cache.allocated),
+        Context(depth_of(options, several.goal), options.cache.allocated),
         kv=(kind, kind),
-        ubatch=several.ubatch,
+        ubatch=several.ubatch or UBATCH,
         numa=cast(NumaMode, several.numa),  # `_options` refuses others
     )
     wish = Wish(
@@ -574,54 +570,45 @@ def wished(
     return setting, wish
 
 
-def _depth(options: PlanOptions, several: SeveralOptions) -> int:
-    """Return how many tokens are in the cache: as asked for, or else halfway through a reply."""
-    if options.depth is not None or not several.prompt_tokens:
-        return options.cache.depth
-    return min(options.context, several.prompt_tokens + several.reply_tokens // 2)
+def split_page(found: SplitPrediction) -> str:
+    """Return a prediction as text."""
+    return "\n".join(_lines(found))
 
 
-def split_page(plan: SplitPlan) -> str:
-    """Return the plan as text."""
-    return "\n".join(_lines(plan))
-
-
-def _lines(plan: SplitPlan) -> Iterator[str]:
-    instance, solution = plan.instance, plan.solution
+def _lines(found: SplitPrediction, report: PlanReport | None = None) -> Iterator[str]:
+    """Yield the lines of a prediction, or of the plan of which it is the best row."""
+    instance, solution = found.instance, found.solution
     of = "tensors" if instance.by_tensor else "layers"
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
-    yield plan.setting.context.in_words()
+    yield found.setting.context.in_words()
     yield ""
     yield "predicted, with an 80 % interval; prompts by rates alone, not fitted:"
-    yield from speeds_in_words(plan.speeds)
-    if plan.gap is not None:
-        proven = (
-            "the best split for these times" if plan.gap == 0 else f"at most {plan.gap:.2%} off"
-        )
+    yield from speeds_in_words(found.speeds)
+    gap = None if report is None or report.proof is None else report.proof.gap
+    if gap is not None:
+        proven = "the best split for these times" if gap == 0 else f"at most {gap:.2%} off"
         yield f"proven: {proven}"
     yield ""
     yield f"{'device':10} {'attention':>10} {'experts':>8} {'MiB used':>10} {'of':>8}"
-    for number, (device, used) in enumerate(zip(instance.devices, plan.taken_bytes(), strict=True)):
+    used = found.memory_mib().values()
+    for number, (device, parts) in enumerate(zip(instance.devices, used, strict=True)):
         attention, experts = solution.attention.count(number), solution.experts.count(number)
-        mib = used // MIB
-        total = device.capacity // MIB
+        mib, total = ceil(sum(parts.values())), device.capacity // MIB
         yield f"{device.name:10} {attention:10} {experts:8} {mib:10,} {total:8,}"
     yield ""
-    of = "request" if instance.prompt_weight else "token"
-    if plan.others:
+    if report is not None and report.defaults:
+        of = f"request, {report.goal.in_words()}," if report.goal.prompt else "decoded token"
         yield f"time of a {of} against this plan's:"
-    for name, excess in plan.others.items():
-        yield f"  {name}: {'finds no split that fits' if excess is None else f'{excess:+.1%}'}"
-    for name, excess in plan.without.items():
-        if excess is None:
-            yield f"  without {name}: does not fit"
-        else:
-            yield f"  without {name}: {excess:+.1%}{', leave it out' * (excess <= 0)}"
-    for what, excess in plan.larger.items():
-        yield f"  {what}: {excess:+.1%}"
-    if plan.others:
+        for row in report.defaults:
+            yield f"  {row.name}: {row.score / report.best.score - 1:+.1%}"
+        for name, excess in report.worth.items():
+            if excess is None:
+                yield f"  {name}: does not fit"
+            else:
+                out = ", leave it out" * (name.startswith("without") and excess <= 0)
+                yield f"  {name}: {excess:+.1%}{out}"
         yield ""
-    yield plan.command
+    yield found.command
 
 
 def _instance(setting: Setting, wish: Wish) -> Instance:

@@ -763,7 +763,7 @@ REFUSED |= {
     "sensitivity": "points: --markdown; points: --report r; one: --resume",
     "predict": "alone: --n-cpu-moe 40; one: --counts d.csv",
     "plan": "layers: --seed 3; layers: --workers 2; layers: --joint-time 1; layers: --time-limit 9;"
-    " layers: --work-limit 9; layers: --ubatch 2048; layers: --numa mirrored; two: --seed 3;"
+    " layers: --work-limit 9; layers: --numa mirrored; one: --ubatch 2048; two: --seed 3;"
     " two: --workers 2; two: --joint-time 1; two: --batch 2; two: --workload olmoe-1b-7b;"
     " two: --numa mirrored; one: --points 3; one: --picture x.svg; one: --prompt-tokens 9;"
     " one: --backend ROCm; one: --path x.gguf",
@@ -831,7 +831,7 @@ def _prepare() -> None:
     )
     write(
         "small.json",
-        moeopt.set_machine(moeopt.get_machine("rtx4090-7960x"), {"gpu.capacity_gib": 6}),
+        moeopt.set_machine(moeopt.get_machine("rtx4090-7960x"), {"gpu.capacity_gib": 4.5}),
     )
     law = {"model": "m.json", "machine": "trimoe", "workload": "olmoe-1b-7b"}
     write("g.json", moeopt.generate("tri_domain", batch=8, **law))

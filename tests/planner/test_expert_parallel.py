@@ -77,7 +77,9 @@ def test_maps_have_the_tokens_that_are_printed(
     assert tokens["optimum"] == pytest.approx(fullest(rows), abs=1e-3)
     assert tokens["no_copies"] == fullest([[*range(EXPERTS)]] * LAYERS)
     assert tokens["optimum"] <= tokens["eplb"] < tokens["no_copies"]
-    assert said["proof"]["bound"] <= tokens["optimum"] <= 1.01 * said["proof"]["bound"]
+    assert said["bound_tokens"] <= tokens["optimum"] <= 1.01 * said["bound_tokens"]
+    [units], [bound] = said["proof"]["objective"], said["proof"]["bound"]
+    assert units / bound == pytest.approx(tokens["optimum"] / said["bound_tokens"], rel=1e-6)
     assert said["speeds"] == []
     assert said["mean_tokens"] == pytest.approx(counted().sum() / RANKS, abs=1e-3)
 

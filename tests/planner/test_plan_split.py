@@ -12,7 +12,7 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
-from tests.rooms.planner import Wish, plan_split, split_page
+from tests.rooms.planner import Wish, plan_split
 from tests.rooms.sim import Context, NumaMode, Setting, at_bits, get_model, plain_machine
 from tests.rooms.split import Instance, Solution
 from tests.sim.hardware.machine_data import put
@@ -156,8 +156,8 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
     for flag, value in {"-c": "32768", "-ctk": "q8_0", "-ub": "512"}.items():
         assert words[words.index(flag) + 1] == value
     assert plan["prompt_tokens_per_s"] > plan["tokens_per_s"] > 10
-    assert all(excess is None or excess >= 0 for excess in plan["others"].values())
-    assert set(plan["without"]) == {"gpu0", "gpu1"}
+    assert all(row["score"] >= plan["rows"][0]["score"] for row in plan["defaults"])
+    assert {"without gpu0", "without gpu1"} <= {*plan["worth"]}
     assert parsed(words[1:])["-sm"] == "layer"
     attention, experts = split_of(words[3 : words.index("-c")], 46, 2)
     names = ["CUDA0", "CUDA1", "CPU"]
@@ -191,7 +191,7 @@ def test_every_flag_is_one_of_the_runtimes(
         "model": "deepseek-v2-lite",
         "options": {"context": 8192, "ubatch": 4096},
     }
-    target = moeopt.export(plan.solution, plan.instance, **told)
+    target = moeopt.export(plan.best.decision, plan.instance, **told)
     flags = parsed(shlex.split(target.text), ik=runtime == "ik_llama.cpp")
     for name in {"-ngl", "-ts", "-sm", "-ot", "--device"} & set(found):
         assert flags[name] == found[name]
@@ -203,9 +203,9 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     model = get_model("qwen3-30b-a3b")
     setting = Setting(machine, at_bits(model, "Q4_K_M"), context=Context(0, 8192))
     plan = plan_split(setting, Wish(model, "Q4_K_M"))
-    assert 1 not in (*plan.solution.attention, *plan.solution.experts)
-    assert plan.without["gpu1"] == 0
-    assert "without gpu1: +0.0%, leave it out" in split_page(plan)
+    assert 1 not in (*plan.best.decision.attention, *plan.best.decision.experts)
+    assert plan.worth["without gpu1"] == 0
+    assert "without gpu1: +0.0%, leave it out" in str(plan)
     assert "--device CUDA0" in plan.command
 
 

@@ -89,12 +89,12 @@ class Prediction:
         return self.speeds[0].decode
 
     @property
-    def low(self) -> float:
+    def low(self) -> float | None:
         """Lower end of the 80 % interval."""
         return self.speeds[0].low
 
     @property
-    def high(self) -> float:
+    def high(self) -> float | None:
         """Upper end of the 80 % interval."""
         return self.speeds[0].high
 
@@ -221,7 +221,7 @@ def predict(
         notes=notes,
         command=_command(setting, placement, path),
     )
-    logger.info("%s: predicted: %.4g tokens/s, %.4g to %.4g", name, *speeds[0][1:4])
+    logger.info("%s: predicted: %.4g tokens/s, %s", name, speeds[0].decode, speeds[0].within)
     return found
 
 

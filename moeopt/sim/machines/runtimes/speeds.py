@@ -13,16 +13,21 @@ class Speed(NamedTuple):
     """Tokens per second at so many tokens of context, with the ends of 80 % intervals.
 
     `prompt` is the rate at which the prompt asked for is read into an empty cache, or else one
-    that fills it to this depth, of one ubatch at least. Its interval is None: it is not fitted.
+    that fills it to this depth, of one ubatch at least. What is not fitted has None as interval.
     """
 
     depth: int
     decode: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     prompt: float | None = None
     prompt_low: float | None = None
     prompt_high: float | None = None
+
+    @property
+    def within(self) -> str:
+        """The interval in words."""
+        return "-" if self.low is None else f"{self.low:g} to {self.high:g}"
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the speed as JSON values."""
@@ -63,9 +68,8 @@ def speeds_in_words(speeds: Sequence[Speed]) -> list[str]:
     """Return a table of speeds for people, a line each."""
     lines = [f"  {'context':>8} {'tokens/s':>9} {'80 %':>17} {'prompt/s':>9}"]
     for one in speeds:
-        within = f"{one.low:g} to {one.high:g}"
         prompt = "-" if one.prompt is None else f"{one.prompt:g}"
-        lines.append(f"  {one.depth:8,} {one.decode:9g} {within:>17} {prompt:>9}")
+        lines.append(f"  {one.depth:8,} {one.decode:9g} {one.within:>17} {prompt:>9}")
     return lines
 
 
