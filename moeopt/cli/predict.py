@@ -47,13 +47,15 @@ def predict_command(
     Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
     """
     import moeopt
-    from moeopt.planner.placed import load_decision
-    from moeopt.planner.split import split_page
     from moeopt.sim.machines.runtimes.predict import Prediction
 
     if counts is not None and plan is None:
         raise InputError("needs --plan", field="--counts")
-    placed, popularity = None if plan is None else load_decision(plan), None
+    placed, popularity = None, None
+    if plan is not None:
+        from moeopt.planner.placed import load_decision
+
+        placed = load_decision(plan)
     if counts is not None:
         from moeopt.sim.traces.files import load_counts
 
@@ -69,6 +71,8 @@ def predict_command(
     elif isinstance(found, Prediction):
         print(page(found, machine[0], model, widths[0]))
     else:
+        from moeopt.planner.split import split_page
+
         print(split_page(found))
     warn(*found.notes)
     return 0

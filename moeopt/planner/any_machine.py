@@ -10,27 +10,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType
+from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
-from moeopt.problems.split.instance import Solution as Split
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.predict import Prediction
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
 from .asked import predict_asked
-from .experts import report_of
-from .layers import plan_layers
 from .options import OF_LAYERS, PlanOptions, SeveralOptions
-from .planned import plan as plan_one
 from .report import PlanReport, Strategy
-from .request import Routing
-from .split import SplitPrediction, plan_split, predict_wanted, wished
+
+if TYPE_CHECKING:
+    from .request import Routing
+    from .split import SplitPrediction
 
 
 def has_several(machine: Machine) -> bool:
@@ -46,7 +46,7 @@ def predict(
     flags: str | Sequence[str] | None = None,
     options: PredictOptions | None = None,
     **given: object,
-) -> Prediction | SplitPrediction:
+) -> "Prediction | SplitPrediction":
     """Predict the decode speed of a runtime on a machine, one sequence at a time.
 
     Parameters
@@ -104,7 +104,9 @@ def predict(
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
         raise InputError("not with --plan or --gpu-experts", field="--flags")
-    if isinstance(wanted.plan, Split):
+    if not isinstance(wanted.plan, Plan | None):  # whole layers over several devices
+        from .split import predict_wanted
+
         return predict_wanted(owned, model, wanted, None)
     if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
         return predict_asked(owned, model, wanted)
@@ -112,6 +114,8 @@ def predict(
     words = _words(flags) if isinstance(flags, str) else flags
     for word in words or ():
         expect("flags", word, str, what="text or words")
+    from .split import predict_wanted
+
     return predict_wanted(owned, model, wanted, words)
 
 
@@ -127,7 +131,7 @@ def _words(flags: str) -> list[str]:
 def plan(
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
-    trace: Routing | str | Path | None = None,
+    trace: "Routing | str | Path | None" = None,
     *,
     counts: Counts | str | Path | None = None,
     workload: Workload | str | Path | None = None,
@@ -212,12 +216,19 @@ def plan(
     said = [name for name, value in loads.items() if value is not None]
     check_options(owned, asked, more, said)
     chosen = strategy_for(owned, asked, said, strategy)
-    if chosen == "layers":
+    if chosen == "layers":  # imported when it is their turn: launchers wait for it
+        from .layers import plan_layers
+
         return plan_layers(owned, get_model(model), asked, more)
     if chosen == "experts":
+        from .experts import report_of
+        from .planned import plan as plan_one
+
         refuse_layers(more)
         made = plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
         return report_of(made)
+    from .split import plan_split, wished
+
     setting, wish = wished(owned, get_model(model), asked, more)
     return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
 

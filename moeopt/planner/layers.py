@@ -8,14 +8,11 @@ buffers take. That is a handful of settings, each priced as `moeopt.predict` pri
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.logs import logger_of
 from moeopt.core.units import MIB
-from moeopt.sim.costs.runtime import priced
+from moeopt.sim.costs.runtime import RUNTIME_QUANTUM_NS, priced
 from moeopt.sim.costs.threads import threaded
-from moeopt.sim.costs.token import decode_us
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of
@@ -23,20 +20,15 @@ from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, predict
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
-from moeopt.sim.machines.runtimes.speeds import four_digits, speeds_in_words
+from moeopt.sim.machines.runtimes.speeds import speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.plan import Plan, Times, times_of_step
-from moeopt.sim.presets import find, names
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.workload import Workload
 
 from .asked import nearest
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
 from .report import PlanReport, Row
-from .request import ORDERLESS
-from .simulate import RUNTIME_QUANTUM_NS
 
 logger = logger_of(__name__)
 
@@ -45,9 +37,6 @@ CACHES: tuple[KvType, ...] = ("f16", "q8_0")
 
 UBATCHES = (UBATCH, 2048)
 """Larger ones read prompts faster and take memory from experts."""
-
-DRAWN, DRAWN_LAYERS = 1024, 4
-"""Tokens and layers that are drawn of a law to see what its hottest experts get."""
 
 
 def plan_layers(
@@ -99,10 +88,6 @@ def plan_layers(
     rows = [(_row(one, goal), one) for one in found]
     rows.sort(key=lambda pair: (pair[0].score, -(pair[1].prompt_tokens_per_s or 0.0)))
     taken = rows[0][1]
-    counting: tuple[float, float] | None = None
-    laws: tuple[str, ...] = ()
-    if taken.n_cpu_moe and machine.gpus:
-        counting, laws = _counting(machine, sized, taken)
     notes = taken.notes
     if asked is None and taken.setting.kv != ("f16", "f16"):
         notes += ("the KV cache is in q8_0, which costs little; --kv-bits f16 keeps all bits",)
@@ -120,12 +105,10 @@ def plan_layers(
             "machine": machine.name,
             "model": sized.name,
             "certainty": taken.certainty,
-            "counting": counting,
-            "laws": list(laws),
             "plan": best.decision.model_dump(mode="json"),
         },
     )
-    lines = _lines(report, [one for _, one in rows], counting, laws)
+    lines = _lines(report, [one for _, one in rows])
     return replace(report, lines=tuple(lines))
 
 
@@ -146,38 +129,7 @@ def _row(one: Prediction, goal: Goal) -> Row:
     return Row(name, setting, plan, goal.seconds(one.speeds[0]), one.speeds, kept, not tight)
 
 
-def _counting(
-    machine: Machine, model: ModelShape, taken: Prediction
-) -> tuple[tuple[float, float], tuple[str, ...]]:
-    """Return least and most tokens/s of ktransformers by known laws, and their names.
-
-    The share of experts on the GPU stays; each layer has as many, the hottest ones.
-    """
-    off = sum(layer < (taken.n_cpu_moe or 0) for layer in model.moe_layers)
-    share = 1.0 - off / len(model.moe_layers)
-    speeds, laws = list[float](), list[str]()
-    kt = "ktransformers"
-    setting = Setting(machine, model, kt, taken.setting.context, numa=get_runtime(kt).numa)
-    for name in names("workloads"):
-        law = find("workloads", Workload, name)
-        law = law.model_copy(update=ORDERLESS)
-        made = routing_trace(law, model.routed_experts, model.top_k, DRAWN_LAYERS, DRAWN, 0)
-        seen, later = made.step_counts(DRAWN // 2, experts=model.routed_experts).counts
-        kept = round(share * model.routed_experts)
-        hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
-        calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
-        spent_us = decode_us(setting, (calls,) * len(model.moe_layers))
-        speeds.append(four_digits(1e6 / spent_us))
-        laws.append(name)
-    return (min(speeds), max(speeds)), tuple(laws)
-
-
-def _lines(
-    report: PlanReport,
-    found: Sequence[Prediction],
-    counting: tuple[float, float] | None,
-    laws: Sequence[str],
-) -> Iterator[str]:
+def _lines(report: PlanReport, found: Sequence[Prediction]) -> Iterator[str]:
     """Yield the page: the candidates, and of the first one speeds, memory and command."""
     taken = found[0]
     setting = taken.setting
@@ -201,13 +153,9 @@ def _lines(
         yield f"  {use}"
     if taken.command is not None:
         yield f"  {taken.command}"
-    if counting is not None:
-        low, high = counting
-        most = max(0.0, high / taken.tokens_per_s - 1.0)
-        least = max(0.0, low / taken.tokens_per_s - 1.0)
+    if taken.n_cpu_moe and setting.machine.gpus:
         yield (
-            f"counting which experts are hot could bring {100 * least:+.0f} to {100 * most:+.0f} %"
-            f" by known laws ({', '.join(laws)}), in a runtime that places single experts"
-            " (ktransformers): llama-imatrix -m MODEL.gguf -f TEXT -o counts.gguf, then"
+            "a runtime that places single experts (ktransformers) gains by counting which are hot:"
+            " llama-imatrix -m MODEL.gguf -f TEXT -o counts.gguf, then"
             " moeopt plan ... --counts counts.gguf"
         )

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.problems.split.instance import Solution as Split
-from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
-from moeopt.sim.plan import Plan
-from moeopt.solvers.evidence import Proof
 
 from .goal import Goal
 
 if TYPE_CHECKING:
+    from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.problems.split.instance import Solution as Split
+    from moeopt.sim.machines.runtimes.setting import Setting
+    from moeopt.sim.plan import Plan
+    from moeopt.solvers.evidence import Proof
+
     from .planned import Planned
 
 Strategy = Literal["experts", "layers", "devices", "expert-parallel"]
@@ -52,7 +53,7 @@ class Bracket(NamedTuple):
     objective: int
     bound: int | None
     unit: str
-    proof: Proof | None
+    proof: "Proof | None"
 
     @property
     def gap(self) -> float | None:
@@ -93,8 +94,8 @@ class Row:
     """
 
     name: str
-    setting: Setting | None
-    decision: Plan | Split | ExpertMap
+    setting: "Setting | None"
+    decision: "Plan | Split | ExpertMap"
     score: float
     speeds: tuple[Speed, ...] = ()
     memory_mib: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -141,7 +142,7 @@ class PlanReport:
     worth: Mapping[str, float | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     command: str | None = None
-    instance: InstanceEnvelope | None = None
+    instance: "InstanceEnvelope | None" = None
     more: Mapping[str, object] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
     experts: "Planned | None" = None

@@ -20,7 +20,7 @@ from moeopt.planner.placed import executed, load_decision
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.split.instance import Solution as Split
 from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
-from moeopt.sim.costs.runtime import AS_FILE, Priced, priced
+from moeopt.sim.costs.runtime import AS_FILE, RUNTIME_QUANTUM_NS, Priced, priced
 from moeopt.sim.costs.step import StepCosts
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.machine import Machine
@@ -32,9 +32,6 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Assignment, Plan, Times, times_of_step
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Batching, Counts, Trace
-
-RUNTIME_QUANTUM_NS = 10
-"""What a runtime's times are counted in: an expert of Qwen3-30B takes 1,500 ns on a GPU."""
 
 SPLIT_STEPS = 8
 """Steps of whole layers unless it is said how many; one is like another."""

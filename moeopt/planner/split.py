@@ -210,7 +210,6 @@ def plan_split(
     instance = _instance(setting, wish)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
-    parts = 2 * len(gpus) + 1
     result = solve(instance, "labels", **limits.part(1 / 2 if gpus else 1).asked)
     chosen = result.solution
     logger.info("%s: split over %d devices: %s", instance.name, len(instance.devices), result.said)
@@ -222,13 +221,7 @@ def plan_split(
     made = _made(setting, wish, instance, chosen, path, backend)
     goal = Goal(wish.prompt_tokens, wish.reply_tokens)
     best, score = objective(instance, chosen), goal.seconds(made.speeds[0])
-    variants = [
-        (f"without {instance.devices[gpu].name}", _without(instance, gpu))
-        for gpu in (gpus if len(gpus) > 1 else ())
-    ]
-    for of, machine in _larger(setting.used):
-        larger_one = replace(setting, machine=machine, threads=None)
-        variants.append((of, _instance(larger_one, wish)))
+    variants = _variants(setting, wish, instance, gpus)
     defaults, notes, worth = list[Row](), made.notes, dict[str, float | None]()
     interrupted = result.termination == "interrupted"
     try:
@@ -237,13 +230,14 @@ def plan_split(
             if found is None:
                 notes += (f"{name} finds no split that fits",)
                 continue
-            share = objective(instance, found) / best
-            defaults.append(Row(name, setting, found, score * share))
-        for name, changed in () if interrupted else variants:
-            answer = solve(changed, "labels", **limits.part(1 / 2 / parts).asked)
+            ratio = objective(instance, found) / best
+            defaults.append(Row(name, setting, found, score * ratio))
+        for names, changed in () if interrupted else variants:
+            share = limits.part(1 / 2 / len(variants))
+            answer = solve(changed, "labels", **share.asked, verify=False)
             left = answer.solution
             longer = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
-            worth[name] = longer
+            worth |= dict.fromkeys(names, longer)
             if answer.termination == "interrupted":
                 raise KeyboardInterrupt
     except KeyboardInterrupt:  # the plan is there: comparisons are what is left out
@@ -533,11 +527,30 @@ def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:
     return "CPU only" if hosts == homes else "GPU and CPU"
 
 
-def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
-    """Yield the machine with twice the memory of a GPU, and with twice the host's channels."""
-    for number, gpu in enumerate(machine.gpus):
-        more = gpu.with_capacity(2 * gpu.gpu_gib)
-        yield f"gpu{number} with twice the memory", machine.with_devices(more)
+def _variants(
+    setting: Setting, wish: Wish, instance: Instance, gpus: Sequence[int]
+) -> list[tuple[list[str], Instance]]:
+    """Return what else there could be, named: less a GPU, a larger one, twice the host's channels.
+
+    GPUs that are alike, so that it does not matter which of them it is, share one instance.
+    """
+    machine, found = setting.used, list[tuple[list[str], Instance]]()
+    names = [instance.devices[gpu].name for gpu in gpus]
+    groups = list[list[int]]()
+    for gpu in gpus:
+        group = next((one for one in groups if _alike(instance, one[0], gpu)), None)
+        groups.append([gpu]) if group is None else group.append(gpu)
+    for group in groups if len(gpus) > 1 else ():
+        found.append(([f"without {names[gpu]}" for gpu in group], _without(instance, group[0])))
+
+    def with_other(changed: Machine) -> Instance:
+        return _instance(replace(setting, machine=changed, threads=None), wish)
+
+    for group in groups:
+        card = machine.gpus[group[0]]
+        more = machine.with_devices(card.with_capacity(2 * card.gpu_gib))
+        larger = [f"{names[gpu]} with twice the memory" for gpu in group]
+        found.append((larger, with_other(more)))
     twice = []
     for node in machine.nodes:
         memory = node.memory
@@ -545,7 +558,23 @@ def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
         wider = node.with_memory(gb_s=2 * memory.gb_s, measured_gb_s=measured)
         most = node.only("cpu").most_gb_s
         twice.append(wider if most is None else wider.with_part("cpu", most_gb_s=2 * most))
-    yield "the host with twice the channels", machine.with_devices(*twice)
+    channels = with_other(machine.with_devices(*twice))
+    return [*found, (["the host with twice the channels"], channels)]
+
+
+def _alike(instance: Instance, one: int, other: int) -> bool:
+    """Tell whether two GPUs could be exchanged: same memory, times and hops."""
+    turn = list(range(len(instance.devices)))
+    turn[one], turn[other] = other, one
+    for hops in (instance.hop_ns, instance.prompt_hop_ns or ()):
+        if any(row[at] != hops[turn[i]][turn[at]] for i, row in enumerate(hops) for at in turn):
+            return False
+    first, second = instance.devices[one], instance.devices[other]
+    if (first.capacity, first.buffer) != (second.capacity, second.buffer):
+        return False
+    times = ("attention_ns", "experts_ns", "prompt_attention_ns", "prompt_experts_ns")
+    each = (getattr(layer, name) for layer in instance.layers for name in times)
+    return all(row is None or row[one] == row[other] for row in each)
 
 
 def wished(

@@ -14,7 +14,7 @@ COMMAND = "plan --machine rtx4090+ryzen-am5 --model glm-4.5-air --bits Q4_K_M --
 
 
 def test_whole_layers_as_predict_has_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same blocks and speed as `predict`; one line on what counting could bring."""
+    """The same blocks and speed as `predict`; one line on counting."""
     assert run(COMMAND.split()) == 0
     said = capsys.readouterr().out
     model = get_model("glm-4.5-air")
@@ -26,8 +26,7 @@ def test_whole_layers_as_predict_has_them(capsys: pytest.CaptureFixture[str]) ->
     assert found.tokens_per_s == alone.tokens_per_s
     assert found.command == alone.command
     assert said.strip() == str(found)
-    assert said.count("counting which experts are hot") == 1
-    assert found.more["counting"][0] >= found.tokens_per_s * 0.9
+    assert said.count("counting which are hot") == 1
     rows = found.best.decision.resident or ()
     assert [bool(row) for row in rows] == [n >= (alone.n_cpu_moe or 0) for n in model.moe_layers]
 

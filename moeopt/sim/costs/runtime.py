@@ -22,6 +22,10 @@ QUANTA_NS = (5000, 2000, 1000, 500, 200, 100)
 
 FINEST_NS = QUANTA_NS[-1]
 
+RUNTIME_QUANTUM_NS = 10
+"""What a runtime's times are counted in where nothing is decided by them: an expert of Qwen3-30B
+takes 1,500 ns on a GPU."""
+
 LEAST_QUANTA = 5
 """The cheapest expert takes at least so many, if the finest allows: 1.5 us of Qwen3-30B in 4 bits
 on a GPU are 8 of 200 ns. Ten times finer, proofs of residents took ten times as long."""
