@@ -19,6 +19,7 @@ from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.predict import Prediction
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import published_as
 from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
@@ -100,6 +101,9 @@ def predict(
             wanted = replace(wanted, path=str(model))
         model = get_model(model)
     expect("model", model, ModelShape, what="a model, its name or file")
+    if wanted.bits is None and wanted.runtime in WITH_GRAPH and (known := published_as(model)):
+        found = predict(machine, model, flags=flags, options=replace(wanted, bits=known))
+        return replace(found, notes=(*found.notes, _as_published(model, known)))
     owned = machine if wanted.gpus is None else machine.with_gpus(wanted.gpus)
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
@@ -216,10 +220,15 @@ def plan(
     said = [name for name, value in loads.items() if value is not None]
     check_options(owned, asked, more, said)
     chosen = strategy_for(owned, asked, said, strategy)
+    shape = get_model(model)
+    if chosen != "experts" and asked.bits is None and (known := published_as(shape)):
+        again = replace(asked, bits=known)
+        report = plan(owned, shape, options=again, several=more, strategy=chosen)
+        return replace(report, notes=(*report.notes, _as_published(shape, known)))
     if chosen == "layers":  # imported when it is their turn: launchers wait for it
         from .layers import plan_layers
 
-        return plan_layers(owned, get_model(model), asked, more)
+        return plan_layers(owned, shape, asked, more)
     if chosen == "experts":
         from .experts import report_of
         from .planned import plan as plan_one
@@ -229,8 +238,12 @@ def plan(
         return report_of(made)
     from .split import plan_split, wished
 
-    setting, wish = wished(owned, get_model(model), asked, more)
+    setting, wish = wished(owned, shape, asked, more)
     return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
+
+
+def _as_published(model: ModelShape, bits: str) -> str:
+    return f"{model.name}: no bits are asked for: as its files are published, --bits {bits}"
 
 
 def strategy_for(

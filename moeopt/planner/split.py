@@ -472,7 +472,8 @@ def _made(
     )
     try:
         shared = _shared(instance, setting)
-        placing = split_flags(instance, chosen, model.nextn or 0, shared, backend)
+        more = model.nextn or 0
+        placing = split_flags(instance, chosen, more, shared, backend, quoted=True)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = [] if said is None else list(said.placing)
     return SplitPrediction(

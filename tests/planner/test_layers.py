@@ -72,3 +72,20 @@ def test_a_ubatch_that_is_asked_for_is_the_only_one() -> None:
     found = moeopt.plan("rtx4090+epyc-9004", "glm-4.5-air", bits="Q4_K_M", several=asked)
     assert {row.setting.ubatch for row in found.rows} == {1024}
     assert "-m a.gguf" in found.command
+
+
+@pytest.mark.parametrize("machine", ["rtx5090+ryzen-am5", "2xrtx3090+epyc-7002"])
+def test_gpt_oss_is_what_is_published(machine: str) -> None:
+    """Without bits its files are in MXFP4: the same speed and command, and a note."""
+    limit = {"work_limit": 1.0} if "2x" in machine else {}
+    for ask, more in ((moeopt.predict, {}), (moeopt.plan, limit)):
+        unsaid, said = (ask(machine, "gpt-oss-120b", **bits, **more) for bits in ({}, MXFP4))
+        assert unsaid.tokens_per_s == said.tokens_per_s
+        assert unsaid.command == said.command
+        assert "QUANT" not in unsaid.command
+        assert {*unsaid.notes} - {*said.notes} == {
+            "gpt-oss-120b: no bits are asked for: as its files are published, --bits MXFP4"
+        }
+
+
+MXFP4 = {"bits": "MXFP4"}

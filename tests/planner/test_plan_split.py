@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shlex
 from pathlib import Path
 
@@ -13,7 +14,15 @@ from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
 from tests.rooms.planner import Wish, plan_split
-from tests.rooms.sim import Context, NumaMode, Setting, at_bits, get_model, plain_machine
+from tests.rooms.sim import (
+    Context,
+    NumaMode,
+    Setting,
+    at_bits,
+    get_model,
+    patterns,
+    plain_machine,
+)
 from tests.rooms.split import Instance, Solution
 from tests.sim.hardware.machine_data import put
 
@@ -64,11 +73,23 @@ def test_the_flags_say_what_was_planned() -> None:
         for known, more in ((0, 0), (1, 1), (0, 1)):
             if more > known and gpus in solution.attention:
                 continue  # -ngl counts from the end
-            flags = split_flags(instance, solution, known)
-            attention, experts = split_of(flags, layers + more, gpus)
-            assert (attention[:layers], experts[:layers]) == wanted, flags
-            memory = [1.0] * gpus
-            assert whole(read_split_flags(flags, layers, memory, more)) == wanted, flags
+            for quoted in (False, True):
+                flags = split_flags(instance, solution, known, quoted=quoted)
+                attention, experts = split_of(flags, layers + more, gpus)
+                assert (attention[:layers], experts[:layers]) == wanted, flags
+                memory = [1.0] * gpus
+                assert whole(read_split_flags(flags, layers, memory, more)) == wanted, flags
+
+
+def test_one_pattern_finds_its_blocks_and_no_other() -> None:
+    """Sets of up to 130 blocks, by the regular expressions that the runtimes use."""
+    rng = random.Random(2)
+    for most in (9, 31, 61, 130):
+        for _ in range(40):
+            kept = sorted(rng.sample(range(most), rng.randint(1, most)))
+            [pattern] = patterns(kept, "ffn_.+exps", quoted=True)
+            found = [n for n in range(most) if re.search(pattern, f"blk.{n}.ffn_up_exps.weight")]
+            assert found == kept, pattern
 
 
 def test_ik_llama_cpp_shares_out_bytes() -> None:
@@ -193,8 +214,13 @@ def test_every_flag_is_one_of_the_runtimes(
     }
     target = moeopt.export(plan.best.decision, plan.instance, **told)
     flags = parsed(shlex.split(target.text), ik=runtime == "ik_llama.cpp")
-    for name in {"-ngl", "-ts", "-sm", "-ot", "--device"} & set(found):
+    for name in {"-ngl", "-ts", "-sm", "--device"} & set(found):
         assert flags[name] == found[name]
+    placed = (shlex.split(text) for text in (plan.command, target.text))
+    first, second = (
+        split_of(words[words.index("-ngl") : words.index("-fa")], 27, 2) for words in placed
+    )
+    assert first == second
 
 
 def test_a_gpu_that_costs_is_left_out() -> None:

@@ -274,7 +274,8 @@ def _command(setting: Setting, placement: Placement, path: str | None) -> str | 
             return None
         off = ["--n-cpu-moe", str(blocks)] if blocks else []
         if setting.runtime == "ik_llama.cpp":  # which counts otherwise
-            off = override(layer for layer in model.moe_layers if layer < blocks)
+            on_host = (layer for layer in model.moe_layers if layer < blocks)
+            off = override(on_host, quoted=True)
         placing = ["-ngl", "99", *off] if gpus else []
     elif not gpus or model.bits_of("kv") not in (8, 8.5, 16):
         return None
