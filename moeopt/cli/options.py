@@ -161,6 +161,7 @@ def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
         negative=negative or (),
         help=known["help"],
         metavar=known["metavar"],
+        show=not known["rare"],
         group=group(known["group"] or getattr(home, "group", kind.group)),
     )
     return keyword(field.name, of, asked, default)

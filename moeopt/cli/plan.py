@@ -11,7 +11,6 @@ from moeopt.cli.options import (
     OUTPUT,
     Json,
     Model,
-    Where,
     check_picture,
     command,
     flag_of,
@@ -44,7 +43,13 @@ def plan_command(
     counts: Annotated[
         Path | None, Parameter(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
     ] = None,
-    where: Where = None,
+    where: Annotated[
+        list[str] | None,
+        Parameter(
+            show=False,
+            help="Rows of a CSV with further columns, as LABEL=VALUE; repeatable.",
+        ),
+    ] = None,
     workload: Annotated[
         str | None, Parameter(help="Preset or JSON file; with none of the three the model's.")
     ] = None,
@@ -59,28 +64,26 @@ def plan_command(
         bool,
         Parameter(
             "--pareto",
+            show=False,
             help="Tokens/s against loss and against memory as well.",
             group=group("Front"),
         ),
     ] = False,
     points: Annotated[
-        int, Parameter(metavar="N", help="Plans on each front.", group=group("Front"))
+        int, Parameter(show=False, metavar="N", help="Plans on each front.", group=group("Front"))
     ] = POINTS,
     picture: Annotated[
         Path | None,
-        Parameter(metavar="FILE", help="The fronts as .svg, .png or .pdf.", group=group("Front")),
+        Parameter(
+            show=False,
+            metavar="FILE",
+            help="The fronts as .svg, .png or .pdf.",
+            group=group("Front"),
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Plan where a model lies on a machine: its speed at several depths, and the command line.
-
-    With nothing but a machine and a model: which layers' experts the CPU computes, or, on several
-    GPUs or memory nodes, which layers' attention and experts lie where. With a trace, counts or a
-    workload: single experts, cache ways, deferral and bits, decided on one part of the trace and
-    executed on the held-out part, next to what runtimes do by default.
-
-    With --ep-size and counts, and no machine: the experts and copies of each rank, in all layers.
-    """
+    """Print the plan by the strategy that follows from what is given, and write its files."""
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save

@@ -48,22 +48,25 @@ class PlanOptions(ContextOptions):
         "Most steps to decide on, and to hold out; default: 1000 and 500.",
         least=1,
         group="Steps",
+        rare=True,
     )
     decide_steps: int | None = option(
-        None, "Most steps to decide on; default: --steps.", least=1, group="Steps"
+        None, "Most steps to decide on; default: --steps.", least=1, group="Steps", rare=True
     )
     hold_out_steps: int | None = option(
-        None, "Most steps to hold out; default: --steps.", least=1, group="Steps"
+        None, "Most steps to hold out; default: --steps.", least=1, group="Steps", rare=True
     )
     held_out: float | None = option(
         None,
         "Share of a trace that is held out; default: 0.3. Of others steps are drawn anew.",
         group="Steps",
+        rare=True,
     )
     keep_repeats: bool = option(
         False,
         "Do not leave out what a trace reads twice; held-out steps may then be known ones.",
         group="Steps",
+        rare=True,
     )
     reserved_gib: float | None = option(
         None,
@@ -73,7 +76,12 @@ class PlanOptions(ContextOptions):
         group="Memory",
     )
     host_reserved_gib: float | None = option(
-        None, "Host memory that stays free; default: 5 %.", read=gib_of, least=0, group="Memory"
+        None,
+        "Host memory that stays free; default: 5 %.",
+        read=gib_of,
+        least=0,
+        group="Memory",
+        rare=True,
     )
     max_deferred: int = option(
         0,
@@ -92,7 +100,7 @@ class PlanOptions(ContextOptions):
         group="Widths",
     )
     other_bits: float | None = option(
-        None, "Bits per weight of everything but the routed experts.", group="Widths"
+        None, "Bits per weight of everything but the routed experts.", group="Widths", rare=True
     )
     kv_bits: str | None = option(
         None, "Bits of a number in the KV cache, or q8_0 etc.", read=_text, group="Widths"
@@ -101,6 +109,7 @@ class PlanOptions(ContextOptions):
         None,
         "Measured losses of these widths: CSV, npz or JSON; default: by a law.",
         group="Widths",
+        rare=True,
     )
     runtime: str | None = option(
         None,
@@ -120,6 +129,7 @@ class PlanOptions(ContextOptions):
         "Seconds of the limit to decide all at once, with a bound on every plan; default: half;"
         " 0: none.",
         group="Limits",
+        rare=True,
     )
     time_limit_s: float = option(
         60.0, "Seconds for building and solving.", above=0, metavar="S", group="Limits"
@@ -131,8 +141,12 @@ class PlanOptions(ContextOptions):
         metavar="W",
         group="Limits",
     )
-    workers: int = option(1, "Threads; --work-limit needs 1.", least=1, metavar="N", group="Limits")
-    seed: int = option(0, "Seed of everything random.", least=0, metavar="N", group="Limits")
+    workers: int = option(
+        1, "Threads; --work-limit needs 1.", least=1, metavar="N", group="Limits", rare=True
+    )
+    seed: int = option(
+        0, "Seed of everything random.", least=0, metavar="N", group="Limits", rare=True
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError unless the options make sense together."""
@@ -214,10 +228,13 @@ class SeveralOptions(Options):
         group=OVER_DEVICES,
     )
     granularity: str = option(
-        "layer", "Experts by layer, or by tensor: gate, up and down apart.", group=OVER_DEVICES
+        "layer",
+        "Experts by layer, or by tensor: gate, up and down apart.",
+        group=OVER_DEVICES,
+        rare=True,
     )
     backend: str = option(
-        "CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.", group=OVER_DEVICES
+        "CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.", group=OVER_DEVICES, rare=True
     )
 
     @property

@@ -1,6 +1,7 @@
 """Help, examples and completion of every command; the reference on docs/commands.md."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -116,3 +117,15 @@ def test_lists_of_everything_are_json(capsys: Capture) -> None:
     assert run(["list", "--json"]) == 0
     kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
     assert "assumptions" in kinds
+
+
+def test_the_help_of_plan_has_what_is_asked_for_often(capsys: Capture) -> None:
+    """At most 30 options, in groups, with an example; the rare ones are taken all the same."""
+    assert run(["plan", "--help"]) == 0
+    said = capsys.readouterr().out
+    shown = re.findall(r"^  (--[a-z-]+)", said, re.MULTILINE)
+    assert len(shown) <= 30
+    assert {"--machine", "--model", "--counts", "--ep-size", "--out"} <= {*shown}
+    assert "--hold-out-steps" not in shown
+    for heading in ("Limits:", "Whole layers:", "Expert parallelism:", "Output:", "Example:"):
+        assert f"\n{heading}\n" in said
