@@ -198,14 +198,14 @@ COMMANDS = (
     Command(
         *("plan", "plan:plan_command", RUN),
         "Plan where a model lies on a machine: speeds at several depths, and the command line.\n\n"
-        "With a machine and a model alone, the plan says which layers' experts the CPU computes, or,"
-        " on several GPUs or memory nodes, which layers' attention and experts lie where. With a"
-        " trace, counts or a workload it is about single experts, cache ways, deferral and bits,"
+        "With a machine and a model alone, the plan says which layers' experts the CPU computes,"
+        " or, on several GPUs or memory nodes, which layers' attention and experts lie where. With"
+        " a trace, counts or a workload it is about single experts, cache ways, deferral and bits,"
         " decided on one part of the trace and executed on the test part, next to what runtimes do"
         " by default.\n\n"
         "With --ep-size and --counts, and no machine, it is about the experts and copies of each"
-        " rank, in all layers. Multi-token prediction and draft models are not planned. Rare options"
-        " (fronts, which steps, single widths) stand in docs/commands.md.",
+        " rank, in all layers. Multi-token prediction and draft models are not planned. Rare"
+        " options (fronts, which steps, single widths) stand in docs/commands.md.",
         "moeopt plan --machine rtx4090+ryzen-am5 --model qwen3-30b-a3b --bits Q4_K_M",
     ),
     Command(
