@@ -31,7 +31,7 @@ from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
 from moeopt.planner.options import ExecutionOptions, PlanOptions
-from moeopt.planner.planned import Planned
+from moeopt.planner.report import PlanReport
 from moeopt.problems.cache import online as cache_online
 from moeopt.problems.deferral import online as deferral_online
 from moeopt.problems.placement import online as placement_online
@@ -66,7 +66,7 @@ MODELS = {
 
 TYPES = [
     *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
-    *(Simulation, Exported, ExecutionOptions, PlanOptions, Planned),
+    *(Simulation, Exported, ExecutionOptions, PlanOptions, PlanReport),
 ]
 """What public functions take and return, beside instances and solutions."""
 

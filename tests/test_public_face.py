@@ -346,7 +346,7 @@ TRADE = {"machine": "trimoe", "model": "deepseek-v2-lite"}
         (lambda: moeopt.gap("instances"), "paths: must be a list of paths and instances, not str"),
         (lambda: moeopt.gap([small(), 3]), "paths[1]: must be a path or an instance, not int 3"),
         (lambda: moeopt.plan(3, "x", "y"), "machine: must be a machine, the name of one or a path"),
-        (lambda: moeopt.simulate(3, "x", "y", []), "path: must be a path, not int 3"),
+        (lambda: moeopt.simulate(3, "x", "y", []), "plan: must be a plan, a split or a path"),
         (lambda: moeopt.generate("tri_domain", machine=3, model="x"), "machine: must be a machine"),
         (lambda: moeopt.generate("tri_domain", trace="x", **TRADE), "trace: must be a trace, from"),
         (

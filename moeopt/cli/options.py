@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 
 HEADINGS = (
     *("Arguments", "What is given", "Options", "Solving", "Limits", "Memory", "Widths", "Steps"),
-    *("Front", "Several GPUs or nodes", "Assumptions", "Campaign", "Target", "Output"),
+    *(
+        "Front",
+        "Whole layers",
+        "Several GPUs or nodes",
+        "Expert parallelism",
+        "Assumptions",
+        "Campaign",
+    ),
+    *("Target", "Output"),
 )
 """Headings of options in help, in this order."""
 
@@ -153,6 +161,7 @@ def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
         negative=negative or (),
         help=known["help"],
         metavar=known["metavar"],
+        show=not known["rare"],
         group=group(known["group"] or getattr(home, "group", kind.group)),
     )
     return keyword(field.name, of, asked, default)
