@@ -214,6 +214,7 @@ def plan(
     >>> moeopt.plan("rtx4090-7960x", "mixtral-8x7b", bits="Q4_K_M")
     <plan by layers: --n-cpu-moe 8, cache q8_0, ubatch 512, 4 candidates>
     """
+    expect("strategy", strategy, str, NoneType, what="the name of a strategy")
     owned, asked = get_machine(machine), with_given(PlanOptions, options, given)
     more = with_given(SeveralOptions, several, {})
     loads = {"trace": trace, "counts": counts, "workload": workload}

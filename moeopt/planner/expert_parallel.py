@@ -7,6 +7,7 @@ fullest rank.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 
 from moeopt.core.errors import InfeasibleError, InputError, expect
 from moeopt.core.logs import logger_of
@@ -103,6 +104,11 @@ def plan_expert_parallel(
     >>> [row.score for row in (report.best, *report.defaults)]
     [60.0, 70.0, 130.0]
     """
+    expect("ranks", ranks, int, what="a whole number")
+    expect("nodes", nodes, int, what="a whole number")
+    expect("redundant_experts", redundant_experts, int, NoneType, what="a whole number")
+    expect("groups", groups, int, NoneType, what="a whole number")
+    expect("limits", limits, Limits, what="limits")
     known = load_counts(counts) if isinstance(counts, str | Path) else counts
     expect("counts", known, Counts, what="counts or a file")
     shape = None if model is None else get_model(model)
