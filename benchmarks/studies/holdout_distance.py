@@ -185,10 +185,10 @@ def measured(
         ]
         if not made:
             raise SystemExit(f"{traces / setting.folder}: holds no traces")
-        rows = moeopt.gap(made, setting.rules, time_limit_s=time_limit_s, store=store)
-        study = Study.of(rows, store, "")
-    names = {row.key: row.key.method for row in rows}
-    found = excesses(setting.problem, rows, study.instances, names)
+        table = moeopt.gap(made, setting.rules, time_limit_s=time_limit_s, store=store)
+        study = Study.of(table.frame, store, "")
+    solves = study.frame.assign(label=study.frame.method)
+    found = excesses(setting.problem, solves, study.instances, study.optima(solves))
     trace_of = {key: _trace(instance) for key, instance in study.instances.items()}
     result = []
     every = ((decade, *one) for decade, of in found.items() for one in of.items())

@@ -1,10 +1,12 @@
 """The tables that ``moeopt gap`` prints: by instance, by family, by reading, on later loads."""
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from rich import box
 from rich.table import Table
 
@@ -19,12 +21,11 @@ from moeopt.cli.options import (
 from moeopt.cli.report import opened
 from moeopt.core.objective import entries
 from moeopt.core.wording import markdown_table
-from moeopt.study.rows import Row, named
+from moeopt.study.frame import named
 from moeopt.study.table import (
     ALL,
     MEANING,
     OTHER_SAID,
-    Summary,
     by_family,
     percent,
     rank,
@@ -57,7 +58,7 @@ SHORT = {
 """What of the loads a method knew, in a narrow column."""
 
 
-def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
+def print_tables(solves: pd.DataFrame, *, everything: bool = False) -> None:
     """Print what the methods' excess comes to, in few lines.
 
     Parameters
@@ -65,28 +66,27 @@ def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
     everything
         Print before it a row per instance, and a line per family and method.
     """
-    summaries = summarise(rows)
-    problems = list(dict.fromkeys(row.result.problem for row in rows))
-    instances = len({row.key.instance for row in rows})
-    methods = len({s.method for s in summaries})
-    few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and len(problems) == 1
+    found = summarise(solves)
+    instances, methods = solves.instance_hash.nunique(), found.method.nunique()
+    one = solves.problem.nunique() <= 1
+    few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and one
     if few or everything:
-        rich_console(width=table_width(WIDE)).print(_instances(rows))
-    families = len({(s.problem, s.family) for s in summaries})
+        rich_console(width=table_width(WIDE)).print(_instances(solves))
+    families = len(found[["problem", "family"]].drop_duplicates())
     if everything:
-        rich_console(width=table_width(WIDE)).print(_families(summaries))
-    elif families > 1 and len(summaries) > FEW_LINES:
-        summaries = [s for one in standings(rows) for s in (one.defaults, one.others) if s]
-    if not everything:
-        rich_console(width=table_width(WIDTH)).print(_overview(summaries))
-        left_out = [f"{instances} one by one"] * (not few)
-        left_out += [f"{families} families"] * ({s.family for s in summaries} == {ALL})
-        if rows and left_out:
-            more = f"--instances ({', '.join(left_out)})"
-            print_lines([f"More: {more}, --csv FILE (every number), --report DIR (a page)."])
+        rich_console(width=table_width(WIDE)).print(_families(list(found.itertuples())))
+        return
+    if families > 1 and len(found) > FEW_LINES:
+        found = standings(solves)
+    rich_console(width=table_width(WIDTH)).print(_overview(list(found.itertuples())))
+    left_out = [f"{instances} one by one"] * (not few)
+    left_out += [f"{families} families"] * bool((found.family == ALL).all())
+    if len(solves) and left_out:
+        more = f"--instances ({', '.join(left_out)})"
+        print_lines([f"More: {more}, --csv FILE (every number), --report DIR (a page)."])
 
 
-def _overview(summaries: Sequence[Summary]) -> Table:
+def _overview(summaries: Sequence[Any]) -> Table:
     """Return a line per method, the best of each kind of information first."""
     families = by_family(summaries)
     known = ""
@@ -117,43 +117,39 @@ def _overview(summaries: Sequence[Summary]) -> Table:
     return table
 
 
-def _instances(rows: Sequence[Row]) -> Table:
+def _instances(solves: pd.DataFrame) -> Table:
     """Return a row per instance: the proven optimum or the bracket, and every method's excess."""
-    pairs = named(rows)
-    methods = list(dict.fromkeys(label for label, _ in pairs))
-    seeds = {row.key.seed for row in rows}
-    over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    pairs = named(solves)
+    methods = list(dict.fromkeys(pairs.label))
+    seeds = solves.seed.nunique()
+    over = f", median of {seeds} seeds" if seeds > 1 else ""
     title = f"excess over the optimum{over}"
     table = Table("instance", "best known", "bound", *map(rich_text, methods), title=title)
     for column in table.columns:
         column.overflow = "fold"
-    by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for label, row in pairs:
-        cells = by_instance.setdefault((row.family, row.key.instance), {})
-        cells.setdefault(label, []).append(row)
-    for cells in by_instance.values():
-        group = [row for solves in cells.values() for row in solves]
-        known = [row.result.objective for row in group if row.result.objective is not None]
-        known += [row.known.objective for row in group[:1] if row.known is not None]
-        result = group[0].result
-        best = shown(result.problem, min(known, key=entries, default=None))
-        bound = shown(result.problem, group[0].best_bound)
-        texts = [_excess(cells[m]) if m in cells else "" for m in methods]
-        table.add_row(rich_text(result.instance), best, bound, *texts)
+    for _, group in pairs.groupby(["family", "instance_hash"], sort=False):
+        first = group.iloc[0]
+        known = [of for name in ("objective", "optimum") for of in group[name] if of is not None]
+        best = shown(first.problem, min(known, key=entries, default=None))
+        bound = shown(first.problem, first.best_bound)
+        texts = [_excess(group[group.label == method]) for method in methods]
+        table.add_row(rich_text(first.instance), best, bound, *texts)
     return table
 
 
-def _excess(solves: Sequence[Row]) -> str:
-    exact = [row.excess for row in solves if row.excess is not None]
-    if exact:
+def _excess(solves: pd.DataFrame) -> str:
+    if solves.empty:
+        return ""
+    exact = solves.excess.dropna()
+    if len(exact):
         return percent(median(exact))
-    if all(row.failed for row in solves):
+    if solves.failure.notna().all():
         return "failed"
-    limits = [row.excess_at_most for row in solves if row.excess_at_most is not None]
-    return f"<= {percent(median(limits))}" if limits else "-"
+    limits = solves.excess_at_most.dropna()
+    return f"<= {percent(median(limits))}" if len(limits) else "-"
 
 
-def _families(summaries: Sequence[Summary]) -> Table:
+def _families(summaries: Sequence[Any]) -> Table:
     failures = any(s.failed for s in summaries)
     table = Table(
         *("family", "method", "information", "instances", "proven", "samples", "optimal", "median"),
@@ -165,7 +161,7 @@ def _families(summaries: Sequence[Summary]) -> Table:
         for s in group:
             ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
             shares = (percent(s.optimal), percent(s.excess_median), shown_interval(s))
-            seconds = "-" if s.seconds_median is None else f"{s.seconds_median:.4f}"
+            seconds = "-" if isnan(s.seconds_median) else f"{s.seconds_median:.4f}"
             cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
             cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
             name = f"{s.method} *" if s.assumed else s.method
@@ -175,16 +171,16 @@ def _families(summaries: Sequence[Summary]) -> Table:
     return table
 
 
-def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) -> None:
+def print_held_out(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -> None:
     """Print a table for each problem that has instances of observed and of later loads."""
     from moeopt.study.report.heldout import held_out
     from moeopt.study.report.study import Study
 
     with opened(kept) as store:
-        study = Study.of(rows, store, "")
+        study = Study.of(solves, store, "")
     none = True
     for problem, of in study.problems.items():
-        found = held_out(problem, of, study.instances, study.labels)
+        found = held_out(problem, of, study.instances, study.optima(of))
         none = none and not found
         if not found:
             continue

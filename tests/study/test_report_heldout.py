@@ -7,7 +7,7 @@ import pytest
 import moeopt
 from tests.rooms.problems import get_problem
 from tests.rooms.study import HINDSIGHT, OPTIMUM, HeldOutRow, Store, Study, held_out, to_html
-from tests.study.rows_made import made_row, placement
+from tests.study.rows_made import made, made_row, placement
 
 
 def gpu(instance: str, expert: int) -> Any:
@@ -45,8 +45,9 @@ def whole(*instances: Any, **experts: int) -> list[HeldOutRow]:
     names = {method.replace("_", "-"): expert for method, expert in experts.items()}
     rows = [row for instance in instances for row in solves(instance, **names)]
     by_name = {instance.name: instance for instance in instances}
-    labels = {row.key: f"{row.key.method} (hindsight)" for row in rows}
-    return held_out("placement", rows, by_name, labels)
+    study = Study(made(rows))
+    labelled = study.frame.assign(label=study.frame.method + " (hindsight)")
+    return held_out("placement", labelled, by_name, study.optima(labelled))
 
 
 def test_a_decision_is_used_later() -> None:
@@ -193,14 +194,15 @@ def test_generated_twins_are_known(
                 result.method, name, result.objective, 1, problem=problem, solution=result.solution
             )
         )
-    labels = {row.key: row.key.method for row in rows}
-    hindsight, one, by_rule = held_out(problem, rows, instances, labels)
+    study = Study(made(rows))
+    which = study.labelled, instances, study.optima(study.frame)
+    hindsight, one, by_rule = held_out(problem, *which)
     assert (hindsight.method, hindsight.schedule, hindsight.pairs) == (HINDSIGHT, "exact", 1)
     assert (by_rule.method, by_rule.schedule) == (heuristics[problem], "trimoe")
     assert by_rule.later >= one.later
     assert (by_rule.known > one.known) == (problem == "layout")
     assert (one.method, one.schedule, one.pairs) == (heuristics[problem], "exact", 1)
-    assert one.known <= rows[0].result.objective - 1  # scheduled anew, the best there is
+    assert one.known <= rows[0].record.objective - 1  # scheduled anew, the best there is
     assert one.later > 0
 
 
@@ -214,7 +216,7 @@ def test_the_page_has_both_references(problem: str, schedulers: int) -> None:
     with Store() as store:
         rule = get_problem(problem).sample_rule
         rows = moeopt.gap(moeopt.generate_twins(problem, **common), [rule], store=store)
-        page = to_html(Study.of(rows, store, ""))
+        page = to_html(Study.of(rows.frame, store, ""))
     table = page.split("On loads that came later")[1].split("</table>")[0]
     assert "can beat one decision in hindsight" in " ".join(table.split())
     assert f"is counted from {rule} to it" in " ".join(table.split())

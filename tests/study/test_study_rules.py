@@ -16,9 +16,8 @@ from tests.rooms.cli import run
 from tests.rooms.solvers import rules
 from tests.rooms.study import (
     Campaign,
-    Failure,
+    GapTable,
     Part,
-    Row,
     Store,
     attempt,
     make_plan,
@@ -102,7 +101,7 @@ def test_other_processes_and_a_resumed_study_give_the_same(folder: Path, capsys:
     assert run([*asked, "--jobs", "2"]) == 0
     capsys.readouterr()
     with Store("s.db") as store:
-        assert timeless(store.rows()) == timeless(alone)
+        assert timeless(GapTable(store.frame())) == timeless(alone)
         finished = stored(store)
     assert calls() == 4
     assert run([*asked, "--resume", "--markdown"]) == 0
@@ -114,10 +113,10 @@ def test_other_processes_and_a_resumed_study_give_the_same(folder: Path, capsys:
     assert calls() == 6
     with Store("s.db") as store:
         again = stored(store)
-        mine = [row for row in store.rows() if row.key.method == NAME]
+        mine = [row for row in GapTable(store.frame()) if row.method == NAME]
     assert finished.items() <= again.items()
     assert len(again) == len(finished) + 2
-    states = {row.key.source_sha256: row.result.solution for row in mine}
+    states = {row.source_sha256: row.solution for row in mine}
     assert len(states) == len(set(map(str, states.values()))) == 2
 
 
@@ -127,16 +126,16 @@ def settings(*methods: object, rule: str | None = None) -> Any:
     return make_settings(list(methods), [60.0], [0], 1, given)  # type: ignore[arg-type]
 
 
-def rows_of(campaign: Campaign) -> list[Row]:
+def rows_of(campaign: Campaign) -> GapTable:
     """Return a campaign's rows, solved in this process."""
     from tests.rooms.study import run_campaign
 
-    return run_campaign(campaign)
+    return GapTable(run_campaign(campaign))
 
 
 def stored(store: Store) -> dict[object, object]:
     """Return the seconds of every solve, which no second solve would repeat."""
-    return {row.key: (row.result.build_s, row.result.solve_s) for row in store.rows()}
+    return {row.key: (row.build_s, row.solve_s) for row in GapTable(store.frame())}
 
 
 FAULTY = {
@@ -190,10 +189,10 @@ def test_functions_are_methods(folder: Path) -> None:
         return ["cpu"] * len(instance.experts)
 
     rows = moeopt.gap([instance], [all_cpu, lambda instance: None, "threshold"])
-    assert [row.result.status for row in rows] == ["feasible", "failed", "optimal"]
-    assert rows[0].key.method.endswith("all_cpu")
+    assert [row.status for row in rows] == ["feasible", "failed", "optimal"]
+    assert rows[0].method.endswith("all_cpu")
     assert rows[0].excess is not None
-    assert rows[0].key.source_sha256 == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    assert rows[0].source_sha256 == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     with pytest.raises(moeopt.InputError, match="other processes cannot load it"):
         moeopt.gap([instance], [all_cpu], jobs=2)
 
@@ -202,7 +201,7 @@ def test_a_rule_without_a_source_is_not_stored(folder: Path) -> None:
     """Nobody could tell whether it is still the same."""
     scope: dict[str, Any] = {}
     exec("def typed(instance): return ['cpu'] * len(instance.experts)", scope)
-    assert moeopt.gap([random_instance(0)], [scope["typed"]])[0].result.status == "feasible"
+    assert moeopt.gap([random_instance(0)], [scope["typed"]])[0].status == "feasible"
     with pytest.raises(moeopt.InputError, match="typed: has no source file"):
         moeopt.gap([random_instance(0)], [scope["typed"]], store=folder / "s.db")
 
@@ -214,13 +213,13 @@ def test_a_registered_rule_is_a_heuristic_of_its_problem(folder: Path) -> None:
     def all_cpu(instance: Any) -> list[str]:
         return ["cpu"] * len(instance.experts)
 
-    rows = {row.key.method: row for row in moeopt.gap([random_instance(0)])}
-    assert rows["registered"].key.source_sha256
-    assert rows["trimoe"].key.source_sha256 == ""
+    rows = {row.method: row for row in moeopt.gap([random_instance(0)])}
+    assert rows["registered"].source_sha256
+    assert rows["trimoe"].source_sha256 == ""
     source = '\nimport moeopt\n@moeopt.heuristic("tri_domain", "filed")\n' + RULE.lstrip()
     Path("my_rules.py").write_text(source.replace("from pathlib import Path\n\n", "", 1))
     plan = make_plan(Campaign([Part([random_instance(0)], settings(NAME))]))
-    [rule] = plan.rules.values()
+    [rule] = plan.rules
     assert rule.name == "filed"
     assert words_for_others(rule) == f"{folder}/my_rules.py:mine"
 
@@ -266,15 +265,15 @@ def test_a_file_that_changed_meanwhile_is_refused(folder: Path) -> None:
     """Another process must not store an edited rule's result under the old one's key."""
     [job, _] = make_plan(Campaign([Part([random_instance(0)], settings(NAME))])).jobs()
     sent = job.portable()
-    assert not isinstance(attempt(sent), Failure)
+    assert not attempt(sent).failed
     Path("my_rules.py").write_text(RULE + "\n# edited\n")
-    assert not isinstance(attempt(sent), Failure)  # loaded before the edit
+    assert not attempt(sent).failed  # loaded before the edit
     from tests.rooms.study import attempt_module as module
 
     module._loaded.clear()
     ended = attempt(sent)
-    assert isinstance(ended, Failure)
-    assert "is not what it was when the campaign began" in ended.message
+    assert ended.failed
+    assert "is not what it was when the campaign began" in ended.raw_status
 
 
 def test_methods_must_be_names_or_functions() -> None:

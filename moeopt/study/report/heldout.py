@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -15,9 +17,8 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
 from moeopt.study.holdout import Bracket, hindsight_static, share_between
-from moeopt.study.plan import Key
-from moeopt.study.report.study import is_exact
-from moeopt.study.rows import Row, as_known
+from moeopt.study.record import unpacked_solution
+from moeopt.study.report.study import exact_of
 
 OPTIMUM = "the optimum"
 
@@ -94,9 +95,9 @@ class OnTwin(NamedTuple):
 
 def held_out(
     problem: str,
-    rows: Sequence[Row],
+    solves: pd.DataFrame,
     instances: Mapping[str, InstanceEnvelope],
-    labels: Mapping[Key, str],
+    best: pd.DataFrame,
 ) -> list[HeldOutRow]:
     """Return a row for each distance, scheduler and method, the nearest and the best ones first.
 
@@ -109,19 +110,20 @@ def held_out(
     says how far above these the best single decision for all twins of an instance is.
     """
     schedulers = get_problem(problem).schedulers
-    runs = {by: excesses(problem, rows, instances, labels, by) for by in schedulers or (EXACT,)}
-    optima, sample = _optima(rows), _sample_label(problem, rows, labels)
+    which = problem, solves, instances, best
+    runs = {by: excesses(*which, by) for by in schedulers or (EXACT,)}
+    optima, sample = _optima(solves), _sample_label(problem, solves)
     found: list[tuple[int, HeldOutRow]] = []
     for decade, exact in runs[EXACT].items():
         words = distance_in_words(problem, decade)
         by_default = EXACT if schedulers else ""
-        best, hindsight = _hindsight(words, exact, instances, optima, by_default)
+        brackets, hindsight = _hindsight(words, exact, instances, optima, by_default)
         for by in runs:
             same = runs[by].get(decade, {})
             for label, decisions in same.items():
                 name = by if schedulers else ""
                 row = summary(label, words, list(decisions.values()), name)
-                found.append((decade, _with_share(row, decisions, same.get(sample, {}), best)))
+                found.append((decade, _with_share(row, decisions, same.get(sample, {}), brackets)))
         found.append((decade, hindsight))
 
     def order(one: tuple[int, HeldOutRow]) -> tuple[object, ...]:
@@ -138,21 +140,29 @@ Decisions = Mapping[str, Mapping[str, Sequence[OnTwin]]]
 
 def excesses(
     problem: str,
-    rows: Sequence[Row],
+    solves: pd.DataFrame,
     instances: Mapping[str, InstanceEnvelope],
-    labels: Mapping[Key, str],
+    best: pd.DataFrame,
     schedule: str = EXACT,
 ) -> dict[int, Decisions]:
-    """Return by class of distance what every decision costs where it was made and later."""
-    optima = _optima(rows)
+    """Return by class of distance what every decision costs where it was made and later.
+
+    Parameters
+    ----------
+    solves
+        With a column `label`.
+    best
+        An optimal solve of each instance that has one, by content hash.
+    """
+    optima = _optima(solves)
     here = {digest: instances[digest] for digest in optima if digest in instances}
-    decided = _decisions(problem, rows, labels)
+    decided = _decisions(solves, best)
     found: dict[int, dict[str, dict[str, list[OnTwin]]]] = {}
     remade = get_problem(problem).reruns()
 
-    def known_cost(instance: InstanceEnvelope, row: Row) -> Objective | None:
+    def known_cost(instance: InstanceEnvelope, row: Any) -> Objective | None:
         # Where nothing is decided anew the solve has it: executing a trace again is dear.
-        return _cost(instance, row, schedule) if remade else row.result.objective
+        return _cost(instance, row, schedule) if remade else row.objective
 
     for earlier, later, distance in twins(here):
         for label, row in decided.get(earlier, {}).items():
@@ -168,14 +178,15 @@ def excesses(
     return dict(sorted(found.items()))
 
 
-def _optima(rows: Sequence[Row]) -> dict[str, Objective]:
-    return {row.key.instance: row.optimum for row in rows if row.optimum is not None}
+def _optima(solves: pd.DataFrame) -> dict[str, Objective]:
+    proven = solves[solves.optimum.notna()]
+    return dict(zip(proven.instance_hash, proven.optimum, strict=True))
 
 
-def _sample_label(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> str:
+def _sample_label(problem: str, solves: pd.DataFrame) -> str:
     """Return what tables call the problem's sample rule; empty if it is not among the methods."""
-    rule = get_problem(problem).sample_rule
-    return next((_plain(labels[row.key]) for row in rows if row.key.method == rule), "")
+    labels = solves.label[solves.method == get_problem(problem).sample_rule]
+    return "" if labels.empty else _plain(labels.iloc[0])
 
 
 def _plain(label: str) -> str:
@@ -239,22 +250,14 @@ def _with_share(
     return replace(row, share=median(shares) if shares else None)
 
 
-def _decisions(
-    problem: str, rows: Sequence[Row], labels: Mapping[Key, str]
-) -> dict[str, dict[str, Row]]:
+def _decisions(solves: pd.DataFrame, best: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return by instance and label the solves with a solution, one of the optimal ones as such."""
-    found: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        if row.result.solution is None:
-            continue
-        of = found.setdefault(row.key.instance, {})
-        if row.optimal:
-            of.setdefault(OPTIMUM, row)
-        if not is_exact(problem, row.key.method):
-            of[_plain(labels[row.key])] = row
-    for row in rows:
-        if row.known is not None and row.known.objective == row.optimum:
-            found.setdefault(row.key.instance, {}).setdefault(OPTIMUM, as_known(row, row.known))
+    found: dict[str, dict[str, Any]] = {}
+    for row in best.itertuples(index=False):
+        found[row.instance_hash] = {OPTIMUM: row}
+    heuristics = solves[solves.solution.notna() & ~exact_of(solves)]
+    for row in heuristics.itertuples(index=False):
+        found.setdefault(row.instance_hash, {})[_plain(row.label)] = row
     return found
 
 
@@ -273,12 +276,13 @@ def distance_in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
-def _cost(instance: InstanceEnvelope, row: Row, schedule: str) -> Objective | None:
+def _cost(instance: InstanceEnvelope, row: Any, schedule: str) -> Objective | None:
     """Return what a solve's decision costs on an instance; None if it does not fit there."""
-    if row.result.solution is None:
+    solution = unpacked_solution(row.problem, row.solution)
+    if solution is None:
         return None
     try:
-        return executed_on(instance, row.result.solution, schedule).objective
+        return executed_on(instance, solution, schedule).objective
     except InputError:
         return None
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
+from math import isnan
 from statistics import median
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import matplotlib as mpl
@@ -15,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from moeopt.study.table import MEANING, Knew, Summary, percent
+from moeopt.study.table import MEANING, Knew, percent
 
 from .analysis import Curve, Dependence
 from .study import is_exact
@@ -441,29 +443,27 @@ MOST_LINES = 12
 """Of a problem; the published rule and rules of one's own come first."""
 
 
-def lines(summaries: Sequence[Summary], first: Container[str]) -> list[Line]:
+def lines(summaries: Sequence[Any], first: Container[str]) -> list[Line]:
     """Return the rules of one problem, the best first, those that no table can compare left out.
 
     Parameters
     ----------
     summaries
-        Of one problem, over all its families.
+        Rows of `moeopt.study.table.summarise`, of one problem over all its families.
     first
-        Labels of the published rule and of rules of one's own: they are shown in any case.
+        Labels of the published rule and of custom heuristics: they are shown in any case.
     """
     found = sorted(_lines(summaries, first), key=lambda line: (line.median, line.most, line.label))
     kept = sorted(found, key=lambda line: not line.is_published)[:MOST_LINES]
     return [line for line in found if line in kept]
 
 
-def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line]:
+def _lines(summaries: Sequence[Any], first: Container[str]) -> Iterator[Line]:
     for s in summaries:
-        least, middle, most = s.excess_min, s.excess_median, s.excess_max
-        if least is None or middle is None or most is None or s.optimal is None:
+        if isnan(s.excess_median) or is_exact(s.problem, s.method.partition(" ")[0]):
             continue
-        if not is_exact(s.problem, s.method.partition(" ")[0]):
-            name, bracket, said = s.method.partition(" (")
-            label = f"{name} *{bracket}{said}" if s.assumed else s.method
-            published = s.method in first
-            shares = (least, middle, most, s.optimal)
-            yield Line(label, s.kind or "none", *shares, published, s.assumed, s.interval)
+        name, bracket, said = s.method.partition(" (")
+        label = f"{name} *{bracket}{said}" if s.assumed else s.method
+        shares = (s.excess_min, s.excess_median, s.excess_max, s.optimal)
+        known = None if isnan(s.interval_low) else (s.interval_low, s.interval_high)
+        yield Line(label, s.kind or "none", *shares, s.method in first, s.assumed, known)
