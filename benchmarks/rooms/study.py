@@ -7,7 +7,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.attempt": ("Watch", "attempt"),
         "moeopt.study.campaign": ("Campaign", "Part", "instance_files", "make_settings"),
         "moeopt.study.known": ("BEST", "INDEX", "Claim", "Standing", "compared", "standing"),
-        "moeopt.study.pictures": ("save_figure",),
         "moeopt.study.plan": ("Job", "make_plan"),
         "moeopt.study.record": ("SolveRecord",),
         "moeopt.study.tags": ("place",),

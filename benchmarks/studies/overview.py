@@ -7,12 +7,12 @@ python benchmarks/studies/overview.py FILE [--out docs/overview.svg]
 import argparse
 from pathlib import Path
 
+from benchmarks.rooms.problems import save_figure
 from benchmarks.rooms.study import (
     Store,
     Study,
     overview_chart,
     plain_text,
-    save_figure,
     sections,
 )
 

@@ -197,7 +197,7 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the solves with a column `label`; of rules that coincide the first one's alone."""
     second = _coinciding(frame)
     pairs = zip(frame.problem, frame.method, strict=True)
-    kept = [pair not in second for pair in pairs]
+    kept = pd.Series([pair not in second for pair in pairs], frame.index, dtype=bool)
     return frame.assign(label=labels(frame))[kept]
 
 

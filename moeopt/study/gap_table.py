@@ -44,7 +44,7 @@ class GapRow:
 
     def __repr__(self) -> str:
         above = "" if self.excess is None else f", {percent(self.excess)} above the optimum"
-        return f"GapRow({self.instance}, {self.method}: {self.status}{above})"
+        return f"GapRow({_plain(self.instance)}, {_plain(self.method)}: {self.status}{above})"
 
 
 class GapTable(Sequence[GapRow]):
@@ -106,8 +106,8 @@ class GapTable(Sequence[GapRow]):
         >>> table = moeopt.gap("instances/tri_domain/esft-window", ["trimoe", "greedy"])
         >>> table.summary()[["method", "proven", "excess_median"]].round(3).head(2)
            method  proven  excess_median
-        0  trimoe      16          0.157
-        1  greedy      16          0.212
+        0  trimoe      24          0.210
+        1  greedy      24          3.486
         """
         return summarise(self._frame, list(dict.fromkeys([*by, *GROUP[3:]])))
 
@@ -117,8 +117,8 @@ class GapTable(Sequence[GapRow]):
         lines = sorted(found.itertuples(), key=lambda s: (s.problem, s.family, *rank(s)))
         return [
             [
-                f"{s.problem}/{s.family}" if several else s.family,
-                f"{s.method} *" if s.assumed else s.method,
+                _plain(f"{s.problem}/{s.family}" if several else s.family),
+                _plain(f"{s.method} *" if s.assumed else s.method),
                 percent(s.optimal),
                 percent(s.excess_median),
                 shown_interval(s),
@@ -177,6 +177,11 @@ LATEX = {
 }
 
 
+def _plain(text: str) -> str:
+    """Return a text without signs that steer a terminal; a store may hold any."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
 def _latex(text: str) -> str:
     """Return a text as LaTeX prints it."""
-    return "".join(LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)
+    return "".join(LATEX.get(sign, sign) for sign in text)

@@ -29,7 +29,6 @@ __getattr__, __dir__ = lazily(
             "hindsight_static",
         ),
         "moeopt.study.known": ("BEST", "INDEX", "Libraries"),
-        "moeopt.study.pictures as pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
         "moeopt.study.plan": (
             "Job",
             "Jobs",

@@ -11,9 +11,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from moeopt.core.problem import EXACT
+from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
 from moeopt.study.frame import grouped
-from moeopt.study.pictures import draw_gantt
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,

@@ -11,9 +11,9 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import entries
 from moeopt.core.view import Lane
 from moeopt.problems.execute import critical_lanes
+from moeopt.problems.pictures import Panel, joined
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.explain import Binding, bind
-from moeopt.study.pictures import Panel, joined
 from moeopt.study.record import unpacked_solution
 from moeopt.study.report.words import amount
 from moeopt.study.table import percent
