@@ -340,7 +340,7 @@ def test_a_line_of_the_gap_table_is_what_the_command_prints(
     files = sorted(str(file) for file in Path(command[1]).glob("*batch512*"))
     assert run([command[0], *files, *command[2:]]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 4
+    assert len(printed) == 2 + 4
     assert [line for line in printed if line not in table.splitlines()] == []
 
 

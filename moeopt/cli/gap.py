@@ -174,6 +174,7 @@ def campaign_of(paths: Sequence[Path], options: CampaignOptions) -> "Campaign":
     from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
     rules = options.rules or []
+    _refuse_methods(paths)
     files = [path for path in paths if is_campaign(path)]
     if files:
         if len(paths) > 1:
@@ -184,6 +185,18 @@ def campaign_of(paths: Sequence[Path], options: CampaignOptions) -> "Campaign":
         settings = make_settings(**arguments_of(options, make_settings) | {"rules": rules})
         campaign = Campaign([Part(paths, settings)])
     return campaign.proving_again() if options.prove_again else campaign
+
+
+def _refuse_methods(paths: Sequence[Path]) -> None:
+    """Refuse paths that are methods: a shell takes ``--methods a b`` apart at the blank."""
+    from moeopt.problems.registry import PROBLEMS
+    from moeopt.solvers.methods import methods
+
+    lost = [path for path in paths if not path.exists()]
+    for name in (str(path) for path in lost):
+        if any(name in methods(problem) for problem in PROBLEMS):
+            reason = "there is no such file; several methods have commas between them"
+            raise InputError(f"{reason}: --methods ...,{name}", field=name)
 
 
 def _refuse(asked: Mapping[str, object], why: str) -> None:

@@ -7,16 +7,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from rich import box
-from rich.table import Table
 
 from moeopt.cli.options import (
+    fits,
     print_lines,
     print_table,
-    rich_console,
-    rich_text,
     shown,
-    table_width,
 )
 from moeopt.cli.report import opened
 from moeopt.core.objective import entries
@@ -26,6 +22,7 @@ from moeopt.study.table import (
     ALL,
     MEANING,
     OTHER_SAID,
+    bottlenecks_of,
     by_family,
     percent,
     rank,
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 HELD_OUT = (
-    *("method", "scheduled by", "later loads", "train", "test", "95 %", "largest"),
+    *("later loads", "scheduled by", "method", "train", "test", "95 %", "largest"),
     *("of the possible gain", "decisions", "pairs"),
 )
 
@@ -71,14 +68,14 @@ def print_tables(solves: pd.DataFrame, *, everything: bool = False) -> None:
     one = solves.problem.nunique() <= 1
     few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and one
     if few or everything:
-        rich_console(width=table_width(WIDE)).print(_instances(solves))
+        _print_instances(solves, asked=everything)
     families = len(found[["problem", "family"]].drop_duplicates())
     if everything:
-        rich_console(width=table_width(WIDE)).print(_families(list(found.itertuples())))
+        _print_families(list(found.itertuples()))
         return
     if families > 1 and len(found) > FEW_LINES:
         found = standings(solves)
-    rich_console(width=table_width(WIDTH)).print(_overview(list(found.itertuples())))
+    _print_overview(list(found.itertuples()))
     left_out = [f"{instances} one by one"] * (not few)
     left_out += [f"{families} families"] * bool((found.family == ALL).all())
     if len(solves) and left_out:
@@ -86,8 +83,8 @@ def print_tables(solves: pd.DataFrame, *, everything: bool = False) -> None:
         print_lines([f"More: {more}, --csv FILE (every number), --report DIR (a page)."])
 
 
-def _overview(summaries: Sequence[Any]) -> Table:
-    """Return a line per method, the best of each kind of information first."""
+def _print_overview(summaries: Sequence[Any]) -> None:
+    """Print a line per method, the best of each kind of information first."""
     families = by_family(summaries)
     known = ""
     if len(families) == 1:
@@ -99,11 +96,7 @@ def _overview(summaries: Sequence[Any]) -> Table:
         known = f"{instances} instances, {sure}, {cells} independent samples; "
     failures = any(s.failed for s in summaries)
     columns = ["method", "information", "optimal", "median", "95 %", "max", *["failed"] * failures]
-    if len(families) > 1:
-        columns = ["family", "instances", *columns]
-    title = f"{known}excess over the optimum"
-    table = Table(*columns, title=title, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.padding = (0, 1, 0, 0)  # as many columns as a page has, and no name broken
+    rows = []
     for family, group in families.items():
         for s in sorted(group, key=rank):
             name = f"{s.method} *" if s.assumed else s.method
@@ -111,30 +104,51 @@ def _overview(summaries: Sequence[Any]) -> Table:
             row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
             if len(families) > 1:
                 row = [family.removesuffix(f"/{ALL}"), f"{s.proven} of {s.instances}", *row]
-            table.add_row(*map(rich_text, row))
+            rows.append(row)
+    if len(families) > 1:
+        columns = ["family", "proven", *columns]
+    title = f"{known}excess over the optimum"
+    several = len(families) > 1
+    print_table(columns, rows, title, words=2 + 2 * several, headings=2 * several, width=WIDTH)
     if any(s.assumed for s in summaries):
-        table.caption = f"* {OTHER_SAID}"
-    return table
+        print_lines([f"* {OTHER_SAID}"])
 
 
-def _instances(solves: pd.DataFrame) -> Table:
-    """Return a row per instance: the proven optimum or the bracket, and every method's excess."""
+def _print_instances(solves: pd.DataFrame, *, asked: bool) -> None:
+    """Print a row per instance: the proven optimum or the bracket, and every method's excess.
+
+    Where that is wider than the terminal there is a row per instance and method, if it was asked
+    for.
+    """
     pairs = named(solves)
     methods = list(dict.fromkeys(pairs.label))
     seeds = solves.seed.nunique()
-    over = f", median of {seeds} seeds" if seeds > 1 else ""
-    title = f"excess over the optimum{over}"
-    table = Table("instance", "best known", "bound", *map(rich_text, methods), title=title)
-    for column in table.columns:
-        column.overflow = "fold"
+    title = f"excess over the optimum{f', median of {seeds} seeds' * (seeds > 1)}"
+    rows = []
     for _, group in pairs.groupby(["family", "instance_hash"], sort=False):
         first = group.iloc[0]
         known = [of for name in ("objective", "optimum") for of in group[name] if of is not None]
         best = shown(first.problem, min(known, key=entries, default=None))
         bound = shown(first.problem, first.best_bound)
         texts = [_excess(group[group.label == method]) for method in methods]
-        table.add_row(rich_text(first.instance), best, bound, *texts)
-    return table
+        rows.append([first.instance, best, bound, *texts])
+    columns = ["instance", "best known", "bound", *methods]
+    if all(best == bound for _, best, bound, *_ in rows):
+        columns[1:3] = ["optimum"]
+        rows = [[name, best, *texts] for name, best, _, *texts in rows]
+    if fits(columns, rows, WIDE):
+        print_table(columns, rows, title, words=1, width=WIDE)
+        return
+    if not asked:
+        return
+    first = len(columns) - len(methods)
+    long = [
+        [*row[:first], method, text]
+        for row in rows
+        for method, text in zip(methods, row[first:], strict=True)
+    ]
+    heads = [*columns[:first], "method", "excess"]
+    print_table(heads, long, title, words=len(heads) - 1, headings=1, width=WIDE)
 
 
 def _excess(solves: pd.DataFrame) -> str:
@@ -149,26 +163,24 @@ def _excess(solves: pd.DataFrame) -> str:
     return f"<= {percent(median(limits))}" if len(limits) else "-"
 
 
-def _families(summaries: Sequence[Any]) -> Table:
+def _print_families(summaries: Sequence[Any]) -> None:
     failures = any(s.failed for s in summaries)
-    table = Table(
-        *("family", "method", "information", "instances", "proven", "samples", "optimal", "median"),
-        *("95 %", "max", "median s", "bottleneck", *["failed"] * failures),
-        title="excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family",
-    )
-    table.columns[0].overflow = table.columns[1].overflow = "fold"
+    columns = ["family", "method", "information", "instances", "proven", "samples", "optimal"]
+    columns += ["median", "95 %", "max", "median s", "bottleneck", *["failed"] * failures]
+    title = "excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family"
+    rows = []
     for family, group in by_family(summaries).items():
-        for s in group:
-            ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
+        for s in sorted(group, key=rank):
             shares = (percent(s.optimal), percent(s.excess_median), shown_interval(s))
             seconds = "-" if isnan(s.seconds_median) else f"{s.seconds_median:.4f}"
             cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
-            cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
+            cells += [percent(s.excess_max), seconds, bottlenecks_of(s)]
             name = f"{s.method} *" if s.assumed else s.method
-            table.add_row(rich_text(family), rich_text(name), MEANING.get(s.kind, ""), *cells)
+            row = [family, name, MEANING.get(s.kind, ""), *cells, *[str(s.failed)] * failures]
+            rows.append(row)
+    print_table(columns, rows, title, words=3, headings=1, width=WIDE)
     if any(s.assumed for s in summaries):
-        table.caption = f"* {OTHER_SAID}"
-    return table
+        print_lines([f"* {OTHER_SAID}"])
 
 
 def print_held_out(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -> None:
@@ -188,7 +200,7 @@ def print_held_out(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -
         if markdown:
             print("\n".join(["", title, "", *markdown_table(HELD_OUT, map(_cells, found), 3)]))
         else:
-            print_table(HELD_OUT, map(_cells, found), title)
+            print_table(HELD_OUT, map(_cells, found), title, words=3, headings=2)
         for line in _proof(found):
             print(line)
     if none:
@@ -196,10 +208,10 @@ def print_held_out(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -
 
 
 def _cells(one: "HeldOutRow") -> list[str]:
-    interval = "-" if one.interval is None else " to ".join(map(percent, one.interval))
+    interval = "-" if one.interval is None else " to ".join(f"{100 * x:.1f}" for x in one.interval)
     shares = (percent(one.known), percent(one.later), interval, percent(one.later_max))
     counts = (percent(one.share), str(one.decisions), str(one.pairs))
-    return [one.method, one.schedule or "-", one.distance, *shares, *counts]
+    return [one.distance, one.schedule or "-", one.method, *shares, *counts]
 
 
 def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:

@@ -103,7 +103,7 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
         from moeopt.study.assumptions import HEADS, cells
 
         title = "excess over the optimum, one assumption at a time"
-        print_table((*HEADS, "optimal"), map(cells, readings), title)
+        print_table((*HEADS, "optimal"), map(cells, readings), title, words=4, headings=2)
         print_lines(sentences(readings))
     if options.report is not None:
         again = CampaignOptions(

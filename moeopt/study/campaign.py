@@ -7,12 +7,13 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from warnings import warn
 
 from pydantic import AfterValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name, field_error, validated
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, MoeoptWarning
 from moeopt.core.json_files import read_object
 from moeopt.core.untrusted import MAX_TOML_BYTES, check_toml, read_bytes, reading
 from moeopt.core.wording import suggested, unknown
@@ -52,6 +53,7 @@ def load_all(source: Source) -> list[Loaded]:
     """Return all instances that a source holds; the family is the folder, or "-".
 
     Where an instance says that it repeats another family's experiment, so does its family's name.
+    Solutions and other files of a folder are skipped with a warning.
 
     Raises
     ------
@@ -66,7 +68,7 @@ def load_all(source: Source) -> list[Loaded]:
     files = instance_files(path)
     if not files:
         raise InputError("holds no instance files (*.json, *.json.gz)", where=path)
-    return [_with_family(file) for file in files]
+    return [one for one in map(_unless_solution, files) if one is not None]
 
 
 def repeats(instance: InstanceEnvelope) -> str | None:
@@ -77,6 +79,19 @@ def repeats(instance: InstanceEnvelope) -> str | None:
     """
     original = (instance.provenance or {}).get("same_experiment_as")
     return original if isinstance(original, str) else None
+
+
+def _unless_solution(file: Path) -> Loaded | None:
+    """Return the instance of a file in a folder; None, and a warning, for what is a solution."""
+    try:
+        return _with_family(file)
+    except InputError:
+        data = read_object(file)
+        if isinstance(data.get("instance"), str) or "problem" not in data:
+            kind = "a solution" if "instance" in data else "no instance"
+            warn(f"{file}: is {kind}, and skipped", MoeoptWarning, stacklevel=2)
+            return None
+        raise
 
 
 @cache

@@ -5,7 +5,7 @@ the assumptions' defaults and others: `summarise` is the one place that groups s
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import inf, isnan, nan
 from statistics import median
@@ -228,80 +228,53 @@ def _draws(clusters: int) -> NDArray[np.int64]:
 
 
 def to_markdown(summary: pd.DataFrame) -> str:
-    """Return tables, family by method, without times: the same on every machine.
+    """Return a table with a line per family and method, without times: the same on every machine.
 
-    The first give the median with its interval, the largest excess over the optimum and the share
-    of instances solved to the optimum, of those whose optimum is proven, and below each method the
-    information about loads that it decided by; families whose methods knew other things stand in a
-    table of their own. The last counts the bottleneck devices of the schedules. Several problems
-    have tables of their own, under headings, as their methods differ.
+    Within a family the best of each kind of information come first. Median, interval and largest
+    excess are over the optimum, where that is proven. Several problems have tables of their own,
+    under headings, as their methods differ.
     """
     parts = grouped(summary.itertuples(), lambda s: str(s.problem))
     if len(parts) == 1:
-        return _tables(next(iter(parts.values())))
-    return "\n".join(f"### {name}\n\n{_tables(part)}" for name, part in parts.items())
-
-
-def _tables(summaries: Sequence[Any]) -> str:
-    tables = [_pivot(part, _excess_cell, knew=True) for part in _regimes(summaries)]
-    if any(s.bottlenecks for s in summaries):
-        tables += [_pivot(part, _bottleneck_cell) for part in _regimes(summaries)]
-    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.assumed for s in summaries) else ""
-    return "\n".join(tables) + said
+        return _table(next(iter(parts.values())))
+    return "\n".join(f"### {name}\n\n{_table(part)}" for name, part in parts.items())
 
 
 OTHER, OTHER_SAID = "\\*", "instances made under assumptions other than the defaults"
 
-_Line = dict[str, Any]
-"""Method -> summary: one line of a table, in which every method knew one thing."""
+
+def _table(summaries: Sequence[Any]) -> str:
+    failures, ends = (any(getattr(s, of) for s in summaries) for of in ("failed", "bottlenecks"))
+    heads = ["family", "method", "information", "instances", "samples", "median", "95 %", "max"]
+    heads += ["optimal", *["failed"] * failures, *["bottleneck"] * ends]
+    rows = []
+    for of in grouped(summaries, lambda s: s.family).values():
+        for s in sorted(of, key=rank):
+            proven = "" if s.proven == s.instances else f", {s.proven} proven"
+            line = [f"{markdown_text(s.family)}{f' {OTHER}' * s.assumed}", _head(s.method), s.knew]
+            line += [f"{s.instances}{proven}", shown_cells(s)]
+            line += [_whole(s.excess_median), _whole_interval(s)]
+            line += [_whole(s.excess_max), _whole(s.optimal), *[str(s.failed)] * failures]
+            rows.append([*line, *[bottlenecks_of(s)] * ends])
+    lines = markdown_table(heads, rows, 3)
+    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.assumed for s in summaries) else ""
+    return "\n".join(lines) + "\n" + said
 
 
-def _regimes(summaries: Sequence[Any]) -> list[list[_Line]]:
-    """Return lines by tables: within a table a method knew the same kind of thing throughout."""
-    lines: dict[tuple[str, bool, int], _Line] = {}
-    for s in summaries:
-        number = 0
-        while s.method in lines.get((s.family, s.assumed, number), {}):
-            number += 1
-        lines.setdefault((s.family, s.assumed, number), {})[s.method] = s
-    tables: list[tuple[dict[str, Knew], list[_Line]]] = []
-    for line in lines.values():
-        kinds: dict[str, Knew] = {method: s.kind for method, s in line.items() if s.kind}
-        for known, of in tables:
-            if all(known.get(method, kind) == kind for method, kind in kinds.items()):
-                known.update(kinds)
-                of.append(line)
-                break
-        else:
-            tables.append((kinds, [line]))
-    return [of for _, of in tables]
+def _whole(share: float) -> str:
+    """Return a share as whole percent; a dash if unknown."""
+    return "-" if isnan(share) else f"{100 * share:.0f} %"
 
 
-def _pivot(lines: Sequence[_Line], cell: Callable[[Any], str], *, knew: bool = False) -> str:
-    methods = list(dict.fromkeys(method for line in lines for method in line))
-    text = [
-        f"| family | instances | samples | {' | '.join(map(_head, methods))} |",
-        f"|---|---:|---:|{'---|' * len(methods)}",
-    ]
-    said = {m: _words([line[m] for line in lines if m in line]) for m in methods}
-    if knew and any(said.values()):
-        text.append(f"| *information* | | | {' | '.join(said.values())} |")
-    for line in lines:
-        first = next(iter(line.values()))
-        of = list(line.values())
-        count, proven = max(s.instances for s in of), max(s.proven for s in of)
-        shown = f"{count}" if proven == count else f"{count}, {proven} proven"
-        name = markdown_text(first.family) + f" {OTHER}" * first.assumed
-        cells = [cell(line[m]) if m in line else "" for m in methods]
-        counted = shown_cells(max(of, key=lambda s: s.cells))
-        text.append(f"| {name} | {shown} | {counted} | {' | '.join(cells)} |")
-    return "\n".join(text) + "\n"
+def _whole_interval(s: Any) -> str:
+    if isnan(s.interval_low):
+        return "-"
+    return f"{100 * s.interval_low:.0f} to {100 * s.interval_high:.0f}"
 
 
-def _words(summaries: Sequence[Any]) -> str:
-    """Return by which information a method decided, each wording once."""
-    words = [word for s in summaries if s.knew for word in s.knew.split(", or ")]
-    return ", or ".join(dict.fromkeys(words))
+def bottlenecks_of(s: Any) -> str:
+    """Return how many solutions each device is the bottleneck of."""
+    return ", ".join(f"{device} {count}" for device, count in sorted(s.bottlenecks.items()))
 
 
 def standings(frame: pd.DataFrame) -> pd.DataFrame:
@@ -358,21 +331,6 @@ def by_family(summaries: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the summaries of each family; its name has the problem's before it if need be."""
     several = len({s.problem for s in summaries}) > 1
     return grouped(summaries, lambda s: f"{s.problem}/{s.family}" if several else s.family)
-
-
-def _excess_cell(s: Any) -> str:
-    failed = f"{s.failed} failed" if s.failed else ""
-    if isnan(s.excess_median):
-        return failed or "-"
-    ends = f" [{100 * s.interval_low:.0f}, {100 * s.interval_high:.0f}]"
-    within = "" if isnan(s.interval_low) else ends
-    middle, most = f"{100 * s.excess_median:.0f}{within}", f"{100 * s.excess_max:.0f} %"
-    cell = f"{middle} / {most} ({100 * s.optimal:.0f} %)"
-    return f"{cell}, {failed}" if failed else cell
-
-
-def _bottleneck_cell(s: Any) -> str:
-    return ", ".join(f"{device} {count}" for device, count in sorted(s.bottlenecks.items()))
 
 
 def known(value: Any) -> Any:

@@ -16,8 +16,7 @@ def test_few_instances_are_printed_one_by_one(capsys: Capture) -> None:
     print_tables(made(rows), everything=True)
     text = capsys.readouterr().out
     assert "excess by family" in text
-    names = "".join(line.split("│")[1].strip() for line in text.splitlines() if "│" in line)
-    assert name in names
+    assert name in text
     assert "…" not in text
     print_tables(made(rows))
     assert "Left out" not in capsys.readouterr().out

@@ -42,8 +42,16 @@ def test_a_failed_solve_is_a_cell() -> None:
     [summary] = summarise(rows).itertuples()
     assert (summary.failed, summary.instances, summary.excess_max) == (1, 2, 0.5)
     assert summary.seconds_median == 0.5
-    assert to_markdown(summarise(rows)).splitlines()[2].endswith("| 50 / 50 % (0 %), 1 failed |")
-    assert to_markdown(summarise(made([failed]))).splitlines()[2].endswith("| 1 failed |")
+    assert (
+        to_markdown(summarise(rows))
+        .splitlines()[2]
+        .endswith("| `rule` |  | 2 | 1 | 50 % | - | 50 % | 0 % | 1 |")
+    )
+    assert (
+        to_markdown(summarise(made([failed])))
+        .splitlines()[2]
+        .endswith("| 1 | 0 | - | - | - | - | 1 |")
+    )
     assert "b,rule,,failed" in to_csv(rows)
 
 
@@ -123,6 +131,7 @@ def test_families_of_one_name_stay_apart(rows: GapTable) -> None:
     assert headings == ["### tri_domain", "### deferral"]
     first, second = (lines.index(heading) for heading in headings)
     for begin, method, other in ((first, "greedy", "saturate"), (second, "saturate", "greedy")):
-        assert f"`{method}`" in lines[begin + 2]
-        assert f"`{other}`" not in lines[begin + 2]
-        assert lines[begin + 5].startswith("| - |")
+        end = second if begin == first else len(lines)
+        table = lines[begin:end]
+        assert any(line.startswith(f"| - | `{method}` |") for line in table)
+        assert not any(f"`{other}`" in line for line in table)
