@@ -106,8 +106,8 @@ def _numbers(group: tuple[Any, pd.DataFrame]) -> tuple[tuple[Any, ...], dict[str
     known = solves[solves.excess.notna()]
     excesses = known.excess.to_list()
     seconds = solves.seconds[solves.failure.isna()]
-    cells = set(_tag(known, "cell"))
-    low, high = interval(excesses, _tag(known, "cluster")) or (nan, nan)
+    cells = set(tag_of(known, "cell"))
+    low, high = interval(excesses, tag_of(known, "cluster")) or (nan, nan)
     names = Counter(str(f["bottleneck"]) for f in solves.facts if "bottleneck" in f)
     proven = solves.optimum.notna()
     return which, {
@@ -136,7 +136,7 @@ def _numbers(group: tuple[Any, pd.DataFrame]) -> tuple[tuple[Any, ...], dict[str
     }
 
 
-def _tag(solves: pd.DataFrame, name: str) -> list[str]:
+def tag_of(solves: pd.DataFrame, name: str) -> list[str]:
     """Return the cells or clusters of solves; one whose store did not keep it is one of its own."""
     own, column = solves.instance_hash, solves.get(f"tag_{name}")
     found: list[str] = (own if column is None else column.fillna(own)).to_list()

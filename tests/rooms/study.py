@@ -51,7 +51,6 @@ __getattr__, __dir__ = lazily(
             "HeldOutRow",
             "OPTIMUM",
             "held_out",
-            "median_interval",
         ),
         "moeopt.study.report.plots": ("Line", "lines", "plain", "proof_chart", "range_chart"),
         "moeopt.study.report.sections": ("instances_of",),

@@ -1,5 +1,6 @@
 """In-sample against held-out: which instances are twins, and what decisions cost on the later."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,19 +110,28 @@ def test_a_row_for_each_distance() -> None:
     ]  # fmt: skip
 
 
-def test_an_interval_from_six_decisions_on() -> None:
-    """By order statistics, over decisions."""
+def test_an_interval_from_three_traces_on() -> None:
+    """Whole traces are drawn, as in all tables; none for two."""
     later = {1: [0, 1, 1], 2: [1, 1, 1], 3: [0, 0, 1], 4: [0, 2, 2], 5: [1, 1, 2], 6: [2, 2, 2]}
     pairs = [
         placement(f"{layer} at {first}", used, first, layer=layer)
         for layer, then in later.items()
         for first, used in ((0, [0, 0, 1]), (3, then), (6, [0, 0, 1]))
     ]
-    assert [row.interval for row in found(*pairs[: 3 * 5]) if row.distance != "next"] == [None]
-    [further] = (row for row in found(*pairs) if row.distance == "1-9 steps on")
-    assert (further.decisions, further.pairs, further.interval) == (6, 6, (0.0, 0.0))
-    [best, *_] = found(*pairs)
-    assert (best.distance, best.decisions, best.pairs) == ("next", 12, 12)
+
+    def of(traces: int) -> HeldOutRow:
+        rows = [row for one in pairs for row in solves(one)]
+        tagged = [
+            replace(r, tags={"cluster": str(int(r.record.instance[0]) % traces)}) for r in rows
+        ]
+        study = Study(made(tagged))
+        which = {one.name: one for one in pairs}, study.optima(study.frame)
+        found = held_out("placement", study.labelled, *which)
+        [further] = [r for r in found if (r.method, r.distance) == (OPTIMUM, "1-9 steps on")]
+        return further
+
+    assert of(2).interval is None
+    assert (of(3).decisions, of(3).pairs, of(3).interval) == (6, 6, (0.0, 0.0))
 
 
 def test_loads_of_a_trace_that_reads_its_text_twice_are_no_twins() -> None:

@@ -1,5 +1,6 @@
 """Tables of rules: what they knew and how instances were made is never mixed."""
 
+import numpy as np
 import pytest
 
 import moeopt
@@ -79,6 +80,19 @@ def test_the_interval_draws_whole_clusters() -> None:
         pytest.approx(6.1, abs=0.3),
     )
     assert interval([0.3] * 9, list("abcabcabc")) == (0.3, 0.3)
+
+
+@pytest.mark.parametrize("n", [9, 20, 60])
+def test_the_interval_holds_the_median_as_often_as_it_says(n: int) -> None:
+    """Of a skew distribution, in about 95 % of 400 samples, however often a trace was looked at."""
+    rng = np.random.default_rng(n)
+    names = [str(k) for k in range(n)]
+    samples = rng.exponential(size=(400, n))
+    found = [interval(list(sample), names) for sample in samples]
+    inside = [low <= np.log(2) <= high for low, high in filter(None, found)]
+    assert len(inside) == 400
+    assert 0.9 < np.mean(inside) < 0.99
+    assert interval(list(np.repeat(samples[0], 3)), list(np.repeat(names, 3))) == found[0]
 
 
 def test_an_instance_says_its_cell_and_what_is_not_default() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from moeopt.solvers.arguments import Limits
 from moeopt.study.holdout import Bracket, hindsight_static, share_between
 from moeopt.study.record import unpacked_solution
 from moeopt.study.report.study import exact_of
+from moeopt.study.table import interval, tag_of
 
 OPTIMUM = "the optimum"
 
@@ -27,9 +27,6 @@ HINDSIGHT = "one decision in hindsight"
 
 HINDSIGHT_S = 10.0
 """Seconds for the exact method to find and bound it, where there are several later twins."""
-
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class HeldOutRow:
         Median excess on the later loads, over the optimum in hindsight; a decision with several
         later twins counts by their median.
     interval
-        Holds the median with 95 % confidence if decisions are independent, by order statistics;
+        Holds the median with 95 %, as in all tables: whole traces are drawn with replacement;
         None if they are too few. For further layers and stretches of the same traces: what another
         trace brings may lie outside.
     later_max
@@ -113,16 +110,17 @@ def held_out(
     which = problem, solves, instances, best
     runs = {by: excesses(*which, by) for by in schedulers or (EXACT,)}
     optima, sample = _optima(solves), _sample_label(problem, solves)
+    cluster_of = dict(zip(solves.instance_hash, tag_of(solves, "cluster"), strict=True))
     found: list[tuple[int, HeldOutRow]] = []
     for decade, exact in runs[EXACT].items():
         words = distance_in_words(problem, decade)
         by_default = EXACT if schedulers else ""
-        brackets, hindsight = _hindsight(words, exact, instances, optima, by_default)
+        brackets, hindsight = _hindsight(words, exact, instances, optima, cluster_of, by_default)
         for by in runs:
             same = runs[by].get(decade, {})
             for label, decisions in same.items():
                 name = by if schedulers else ""
-                row = summary(label, words, list(decisions.values()), name)
+                row = summary(label, words, decisions, cluster_of, name)
                 found.append((decade, _with_share(row, decisions, same.get(sample, {}), brackets)))
         found.append((decade, hindsight))
 
@@ -199,6 +197,7 @@ def _hindsight(
     of: Decisions,
     instances: Mapping[str, InstanceEnvelope],
     optima: Mapping[str, Objective],
+    cluster_of: Mapping[str, str],
     schedule: str,
 ) -> tuple[dict[str, Bracket], HeldOutRow]:
     """Return the best single decision for the later twins of each instance, and the row of it."""
@@ -208,6 +207,7 @@ def _hindsight(
             twins_of.setdefault(earlier, {}).update(dict.fromkeys(one.twin for one in runs))
     best: dict[str, Bracket] = {}
     above: list[float] = []
+    known_clusters: list[str] = []
     for earlier, later in twins_of.items():
         total = sum(first_key(optima[twin]) for twin in later)
         seen = [decisions[earlier] for decisions in of.values() if earlier in decisions]
@@ -218,7 +218,9 @@ def _hindsight(
         except InputError:  # no instance of several: what is known without it
             found = Bracket(min(known, default=None), total)
         best[earlier] = found
-        above += [found.cost / total - 1] if found.cost is not None and total else []
+        if found.cost is not None and total:
+            above.append(found.cost / total - 1)
+            known_clusters.append(cluster_of[earlier])
     return best, HeldOutRow(
         method=HINDSIGHT,
         distance=words,
@@ -226,7 +228,7 @@ def _hindsight(
         pairs=sum(map(len, twins_of.values())),
         known=None,
         later=median(above) if above else 0.0,
-        interval=median_interval(above),
+        interval=interval(above, known_clusters),
         later_max=max(above, default=0.0),
         schedule=schedule,
         gap=median(bracket.gap or 0.0 for bracket in best.values()),
@@ -288,50 +290,28 @@ def _cost(instance: InstanceEnvelope, row: Any, schedule: str) -> Objective | No
 
 
 def summary(
-    label: str, distance: str, decisions: Sequence[Sequence[OnTwin]], schedule: str = ""
+    label: str,
+    distance: str,
+    decisions: Mapping[str, Sequence[OnTwin]],
+    cluster_of: Mapping[str, str],
+    schedule: str = "",
 ) -> HeldOutRow:
-    """Return the row of some decisions, each with its known and later excess by later twin."""
-    known = [runs[0].known for runs in decisions]
-    every = [[one.later for one in runs] for runs in decisions]
+    """Return the row of some decisions, each with its known and later excess by later twin.
+
+    `cluster_of` has the trace of the instance that was decided on, by its content hash.
+    """
+    known = [runs[0].known for runs in decisions.values()]
+    every = [[one.later for one in runs] for runs in decisions.values()]
+    clusters = [cluster_of[earlier] for earlier in decisions]
     later = [median(of) for of in every]
     return HeldOutRow(
         method=label,
         distance=distance,
         decisions=len(decisions),
-        pairs=sum(map(len, decisions)),
+        pairs=sum(map(len, decisions.values())),
         known=median(known),
         later=median(later),
-        interval=median_interval(later),
+        interval=interval(later, clusters),
         later_max=max(map(max, every)),
         schedule=schedule,
     )
-
-
-def median_interval(
-    values: Sequence[float], confidence: float = CONFIDENCE
-) -> tuple[float, float] | None:
-    """Return an interval that holds the median of what the values were drawn from.
-
-    The narrowest two order statistics, equally far from both ends, that hold it with at least this
-    probability if values are independent; None if the least and the largest value do not, as with
-    five values or fewer at 95 %.
-
-    Notes
-    -----
-    The number of values below the median is binomial with probability 1/2, so that the k-th least
-    and the k-th largest of n values enclose it with probability 1 - 2 P(B(n, 1/2) < k), or more
-    where values tie (David and Nagaraja, "Order Statistics", 3rd ed. 2003, 7.1).
-
-    Examples
-    --------
-    >>> median_interval([5, 1, 4, 2, 3, 6])
-    (1, 6)
-    >>> median_interval(range(20))
-    (5, 14)
-    """
-    ordered, n = sorted(values), len(values)
-    k, below = 0, 1
-    while k < n / 2 and 2 * below / 2**n <= 1 - confidence:  # below / 2**n is P(B(n, 1/2) <= k)
-        k += 1
-        below += comb(n, k)
-    return (ordered[k - 1], ordered[n - k]) if k else None
