@@ -168,7 +168,9 @@ class GapTable(Sequence[GapRow]):
         found = summarise(self._frame.assign(family=ALL))
         own = set(named(self._frame).label[self._frame.source_sha256 != ""])
         panels = {str(p): list(of.itertuples()) for p, of in found.groupby("problem", sort=False)}
-        return overview_chart([(p, chart_lines(of, own)) for p, of in panels.items()], columns=1)
+        return overview_chart(
+            [(p, chart_lines(of, (), own)) for p, of in panels.items()], columns=1
+        )
 
 
 LATEX = {

@@ -290,3 +290,32 @@ def test_methods_must_be_names_or_functions() -> None:
     for call in wrong:
         with pytest.raises(moeopt.InputError, match=r"methods\[0\]: must be a string, not"):
             call()
+
+
+def test_the_report_is_about_ones_own_heuristic(folder: Path) -> None:
+    """Its numbers come first, it has a colour and a marker of its own, and links lead to instances.
+
+    The caption says what the colours mean; without a custom heuristic nothing is said of it.
+    """
+    assert run(["gap", "esft-window", "--methods", "trimoe", "--with", NAME, "--report", "r"]) == 0
+    text = Path("r/index.html").read_text()
+    page = read_html(text)
+    [headline] = [p.text for p in page.all("p") if p.attributes.get("class") == "headline"]
+    table = {row[0].removesuffix(" *"): row for row in tables(page)[0][1:]}
+    mine, trimoe = table[NAME], table["trimoe"]
+    assert headline == (
+        f"{NAME}: median {mine[2]}, worst {mine[4]} above the optimum; "
+        f"trimoe, the published rule: median {trimoe[2]}, worst {trimoe[4]} above the optimum."
+    )
+    assert "red stars are your own heuristics" in page.text
+    assert text.count("#cc3311") > 2
+    shown = [t.text for t in page.all("title")]
+    assert any(words.startswith(f"{NAME} *: median {mine[2]}, from ") for words in shown)
+    ids = {e.attributes.get("id") for e in page.all("tr")}
+    leads = [a.attributes["href"][1:] for a in page.all("a") if a.text == "Its worst instance"]
+    assert leads
+    assert set(leads) <= ids
+    assert run(["gap", "esft-window", "--methods", "trimoe", "--report", "q"]) == 0
+    other = Path("q/index.html").read_text()
+    assert 'class="headline"' not in other
+    assert "red stars" not in other

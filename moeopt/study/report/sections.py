@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -25,6 +25,8 @@ from moeopt.study.report.analysis import (
 )
 from moeopt.study.report.heldout import HeldOutRow, held_out
 from moeopt.study.report.plots import (
+    OWN,
+    SERIES,
     Line,
     dependence_chart,
     inline,
@@ -44,12 +46,16 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Listed:
-    """One instance; `excess` is by the heuristic's label, the worst of its solves that is known."""
+    """One instance; `excess` is by the heuristic's label, the worst of its solves that is known.
+
+    `place` is where links lead to it.
+    """
 
     name: str
     family: str
     is_proven: bool
     excess: dict[str, float] = field(default_factory=dict)
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,10 @@ class Instances:
     methods: Sequence[str]
     rows: Sequence[Listed]
     left_out: int
+
+    def place_of(self, name: str) -> str:
+        """Return where links lead to the first instance of a name; empty if it is not listed."""
+        return next((one.place for one in self.rows if one.name == name), "")
 
 
 def instances_of(problem: str, solves: pd.DataFrame) -> Instances:
@@ -84,7 +94,10 @@ def instances_of(problem: str, solves: pd.DataFrame) -> Instances:
     mine = heuristics.label[heuristics.method == own[0]] if own else heuristics.label[:0]
     label = "" if mine.empty else mine.iloc[0]
     listed = sorted(found, key=lambda one: -one.excess.get(label, -1.0))
-    return Instances(methods, listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS))
+    placed = [
+        replace(one, place=f"{problem}-instance-{at}") for at, one in enumerate(listed[:MOST_ROWS])
+    ]
+    return Instances(methods, placed, max(0, len(listed) - MOST_ROWS))
 
 
 MOST_CURVES = 9
@@ -209,8 +222,8 @@ def _section(
         sorted(overall.itertuples(), key=order),
         {family: sorted(of, key=order) for family, of in families.items()},
         instances_of(problem, solves),
-        lines(list(overall.itertuples()), marked),
-        _profile(solves, marked),
+        lines(list(overall.itertuples()), marked, own),
+        _profile(solves, {name: OWN if name in own else SERIES[0] for name in marked}),
         _proofs(solves),
         list(_closeups(study, takeaway, solves)),
         prices(problem, solves, study.instances),
@@ -273,7 +286,7 @@ def _ranges(problem: str, found: Sequence[Line]) -> Picture:
     )
 
 
-def _profile(solves: pd.DataFrame, marked: Container[str]) -> Picture | None:
+def _profile(solves: pd.DataFrame, marked: Mapping[str, str]) -> Picture | None:
     """Return the heuristics' profiles, or those of all methods where there is no heuristic."""
     problem = solves.problem.iloc[0]
     exact = exact_of(solves)

@@ -104,8 +104,35 @@ def takeaway_of(
     )
 
 
-def opening(found: Sequence[Takeaway], solves: int) -> str:
-    """Return the first paragraph."""
+def headline(study: Study) -> str:
+    """Return one sentence: each custom heuristic's median and worst excess, the published beside.
+
+    Empty where there is no custom heuristic.
+    """
+    said = []
+    for problem, solves in study.problems.items():
+        for name, mine in own_rules(solves).items():
+            own = takeaway_of(problem, solves, name, mine)
+            published = get_problem(problem).published
+            beside = takeaway_of(problem, solves, published, solves[solves.method == published])
+            text = f"{name}: {_numbers(own)}"
+            if beside.middle is not None and name != published:
+                text += f"; {published}, the published rule: {_numbers(beside)}"
+            said.append(text + ".")
+    return " ".join(said[:MOST_HEADLINES])
+
+
+MOST_HEADLINES = 3
+
+
+def _numbers(t: Takeaway) -> str:
+    if t.middle is None:
+        return "nothing that can be compared"
+    return f"median {_some(t.middle)}, worst {_some(t.worst)} above the optimum"
+
+
+def opening(found: Sequence[Takeaway], solves: int, *, brief: bool = False) -> str:
+    """Return the first paragraph; a brief one says nothing of the published rules."""
     if not found:
         return "This study holds no results yet, so there is nothing to take away."
     instances, proven = sum(t.instances for t in found), sum(t.proven for t in found)
@@ -113,6 +140,8 @@ def opening(found: Sequence[Takeaway], solves: int) -> str:
         f"{_count(solves, 'solve')} of {_count(instances, 'instance')} of "
         f"{_count(len(found), 'problem')}. The optimum is proven for {proven:,} of the instances."
     )
+    if brief:
+        return text
     known = [t for t in found if t.middle is not None]
     if not known:
         return f"{text} No heuristic can be compared with a proven optimum here."

@@ -59,7 +59,8 @@ def to_html(study: Study) -> str:
     given = {
         "script": Markup(script()),  # noqa: S704 - a file of the package
         "policy": policy(),
-        "opening": words.opening(found, solves),
+        "headline": words.headline(study),
+        "opening": words.opening(found, solves, brief=bool(words.headline(study))),
         "sections": sections(study),
         "failures": list(listed.itertuples()),
         "more_failures": max(0, len(failures) - MOST_FAILURES),
