@@ -194,7 +194,7 @@ def as_sent(jobs: Sequence[Job]) -> tuple[list[Asked], Packed]:
     packed: Packed = {}
     for job in jobs:
         sent = job.portable()
-        names = [one.name for one in fields(Job) if one.name != "instance"]
+        names = [one.name for one in fields(Job) if one.init and one.name != "instance"]
         asked.append({name: getattr(sent, name) for name in names})
         if job.instance_hash not in packed:
             packed[job.instance_hash] = job.instance.problem, packed_instance(job.instance)

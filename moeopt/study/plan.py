@@ -57,6 +57,9 @@ class Job:
         again; empty for moeopt's methods.
     version
         The version of moeopt that asks.
+    key
+        What the solve is known by: two jobs with the same key ask the same. The version is no part
+        of it.
     """
 
     instance: InstanceEnvelope
@@ -70,13 +73,13 @@ class Job:
     rule: Rule | str | None = None
     source_sha256: str = ""
     version: str = field(default_factory=our_version)
+    key: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def key(self) -> str:
-        """What the solve is known by: two jobs with the same key ask the same."""
+    def __post_init__(self) -> None:
         asked = [self.instance_hash, self.method, self.source_sha256, self.seed, self.time_limit_s]
         asked += [self.work_limit, self.workers, sorted(self.options.items())]
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        object.__setattr__(self, "key", key)
 
     @property
     def asked(self) -> dict[str, Any]:

@@ -95,6 +95,7 @@ def held_out(
     solves: pd.DataFrame,
     instances: Mapping[str, InstanceEnvelope],
     best: pd.DataFrame,
+    limits: Limits | None = None,
 ) -> list[HeldOutRow]:
     """Return a row for each distance, scheduler and method, the nearest and the best ones first.
 
@@ -115,7 +116,9 @@ def held_out(
     for decade, exact in runs[EXACT].items():
         words = distance_in_words(problem, decade)
         by_default = EXACT if schedulers else ""
-        brackets, hindsight = _hindsight(words, exact, instances, optima, cluster_of, by_default)
+        brackets, hindsight = _hindsight(
+            words, exact, instances, optima, cluster_of, by_default, limits or Limits(HINDSIGHT_S)
+        )
         for by in runs:
             same = runs[by].get(decade, {})
             for label, decisions in same.items():
@@ -199,6 +202,7 @@ def _hindsight(
     optima: Mapping[str, Objective],
     cluster_of: Mapping[str, str],
     schedule: str,
+    limits: Limits,
 ) -> tuple[dict[str, Bracket], HeldOutRow]:
     """Return the best single decision for the later twins of each instance, and the row of it."""
     twins_of: dict[str, dict[str, None]] = {}
@@ -214,7 +218,7 @@ def _hindsight(
         known = [sum(one.cost for one in runs) for runs in seen if len(runs) == len(later)]
         windows, own = [instances[twin] for twin in later], Bracket(total, total)
         try:
-            found = hindsight_static(joined(windows), windows, own, known, Limits(HINDSIGHT_S))
+            found = hindsight_static(joined(windows), windows, own, known, limits)
         except InputError:  # no instance of several: what is known without it
             found = Bracket(min(known, default=None), total)
         best[earlier] = found
