@@ -165,7 +165,7 @@ class Watch:
     """Told of everything that happens in a campaign; does nothing, but raises at a failure.
 
     A subclass that overrides `failed` lets the campaign go on after a failure; it goes on after a
-    failure of a rule of one's own in any case.
+    failure of a custom heuristic in any case.
     """
 
     def planned(self, total: int, stored: int) -> None:

@@ -115,7 +115,7 @@ MOST_SOLVES = 1_000_000
 """Of a campaign, half a kilobyte each; also most values that parts have from the top level."""
 
 Choice = str | Callable[[object], object]
-"""A method's name, a rule of one's own as ``FILE.py:function`` or ``package.module:function``, or
+"""A method's name, a custom heuristic as ``FILE.py:function`` or ``package.module:function``, or
 the rule itself: instance -> solution."""
 
 
@@ -143,10 +143,10 @@ class Settings(Frozen):
         Names of methods; "heuristics" stands for all heuristics of a problem, "published" for its
         paper's rule, "exact" for all its exact methods but brute-force. None: every heuristic.
         Method robust is one of an instance that has later twins (`moeopt.problems.twins`) in its
-        part; elsewhere it is named. Rules of one's own stand here as well, as
+        part; elsewhere it is named. Custom heuristics stand here as well, as
         ``FILE.py:function``, ``package.module:function`` or functions.
     rules
-        Rules of one's own that are set beside the methods, whatever these are; key ``with`` of a
+        Custom heuristics that are set beside the methods, whatever these are; key ``with`` of a
         file.
     engine
         MILP engine of method milp; other methods have none.
@@ -211,7 +211,7 @@ class Campaign:
     name: str = ""
 
     def beside(self, rules: Sequence[Choice]) -> "Campaign":
-        """Return the campaign with rules of one's own beside the methods of every part."""
+        """Return the campaign with custom heuristics beside the methods of every part."""
         return self._changed(lambda settings: {"rules": (*settings.rules, *rules)})
 
     def proving_again(self) -> "Campaign":

@@ -149,7 +149,7 @@ def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, Soluti
 
 
 Method = Choice | Rule
-"""A method's name, or a rule of one's own."""
+"""A method's name, or a custom heuristic."""
 
 NONE = "-"
 """The scheduler of problems whose decisions nobody schedules."""

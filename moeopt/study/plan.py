@@ -270,7 +270,7 @@ class _Sources:
 
 
 def _load_rules(settings: Settings) -> dict[Choice, Rule]:
-    """Return the rules of one's own that the settings name; a file is run once."""
+    """Return the custom heuristics that the settings name; a file is run once."""
     asked = [*(settings.methods or ()), *settings.rules]
     rules: dict[Choice, Rule] = {}
     for choice in asked:

@@ -458,7 +458,7 @@ def short(label: str, longest: int) -> str:
 
 
 MOST_LINES = 12
-"""Of a problem; the published rule and rules of one's own come first."""
+"""Of a problem; the published rule and custom heuristics come first."""
 
 
 def lines(summaries: Sequence[Any], first: Container[str], own: Container[str] = ()) -> list[Line]:

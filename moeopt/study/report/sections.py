@@ -105,7 +105,7 @@ HINDSIGHT_WORK = 0.25
 """Units for the best single decision for several later loads: the same page on every machine."""
 
 MOST_CURVES = 9
-"""Small panels of a figure; the published heuristic and rules of one's own come first."""
+"""Small panels of a figure; the published heuristic and custom heuristics come first."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Closeup:
-    """What is known of one heuristic: the published one, or a rule of one's own (`is_rule`).
+    """What is known of one heuristic: the published one, or a custom heuristic (`is_rule`).
 
     `dependence` and `fields` say what its excess depends on, as a figure and in numbers; `cases`
     are where it loses most, each with both schedules.

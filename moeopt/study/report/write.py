@@ -17,8 +17,8 @@ from moeopt.study.table import percent, shown_interval
 
 FILE = "index.html"
 
-NEEDED = ("jinja2", "matplotlib")
-"""The extra `report`."""
+NEEDED = ("matplotlib",)
+"""Packages of the extra `report`."""
 
 MOST_FAILURES = 50
 """So many failures are listed."""
