@@ -30,7 +30,6 @@ import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
-from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online
@@ -47,6 +46,7 @@ from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Verdict
 from moeopt.study.gap_table import GapTable
+from moeopt.systems.plan_run import Simulation
 
 sys.path.append(str(Path(__file__).parents[1]))  # mkdocs adds the folder of a hook, `docs`
 

@@ -36,6 +36,7 @@ gap                                how far heuristics are from the optimum, over
 load_trace, load_counts, save_trace, generate    instances from routing traces
 generate_twins, run_on, holdout    observed and later loads; what decisions cost on the later ones
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
+compare                            the published systems side by side, beside their optimum
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
 get_machine, detect_machine, set_machine    machines: others' and your own
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from moeopt.solvers.run import solve as solve
     from moeopt.study.holdout import holdout as holdout
     from moeopt.study.study import gap as gap
+    from moeopt.systems.compare import compare as compare
 
 _PUBLIC = {
     "moeopt.problems.files": ("load", "load_solution"),
@@ -121,6 +123,7 @@ _PUBLIC = {
     "moeopt.study.holdout": ("holdout",),
     "moeopt.problems.holdout": ("run_on",),
     "moeopt.problems.execute": ("event_graph",),
+    "moeopt.systems.compare": ("compare",),
     "moeopt.planner.simulate": ("simulate",),
     "moeopt.exporters.run": ("export",),
     "moeopt.planner.any_machine": ("plan", "predict"),

@@ -98,7 +98,7 @@ def test_the_doors_commands_run(
     (tmp_path / "instances").symlink_to(root / "instances")
     monkeypatch.chdir(tmp_path)
     commands = [line for block in SHELL.findall(readme)[2:] for line in block.splitlines()]
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         assert run_line(command) == 0, command
     out = capsys.readouterr().out

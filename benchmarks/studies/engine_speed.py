@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rooms.core import compile_all
-from benchmarks.rooms.planner import Simulation
 from benchmarks.rooms.sim import ModelShape, get_model
+from benchmarks.rooms.systems import Simulation
 from moeopt import Plan, get_machine, simulate
 
 TOKENS = 64

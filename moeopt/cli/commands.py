@@ -189,6 +189,15 @@ COMMANDS = (
         "moeopt profile --machine trimoe --model deepseek-v2-lite --tokens 1,64 --out mine.json",
     ),
     Command(
+        *("compare", "compare:compare_command", RUN),
+        "Run the published systems on one machine, model and trace, beside their optimum.\n\n"
+        "A row for each system: prefill, decode latency, tokens per second and busy shares, and"
+        " what its decisions would give at their optimum, with the same information and by an"
+        " oracle. A system that needs a unit which the machine lacks says so.",
+        "moeopt compare --machine trimoe --model deepseek-v2-lite --workload trimoe-skew"
+        " --batch 8 --output 8 --layers 2",
+    ),
+    Command(
         *("predict", "predict:predict_command", RUN),
         "Predict a runtime's decode speed with an 80 % interval and the bottleneck.\n\n"
         "Exit code 3 if the model does not fit: with what is missing and the nearest quantisation"

@@ -11,7 +11,7 @@ from moeopt.core.errors import InputError
 
 KINDS = (
     *("problems", "methods", "assumptions", "machines", "gpus", "hosts", "models"),
-    *("quantisations", "runtimes", "workloads", "instances", "targets"),
+    *("quantisations", "runtimes", "systems", "workloads", "instances", "targets"),
 )
 """What can be listed."""
 
@@ -120,11 +120,19 @@ def _instances(path: Path) -> Iterator[dict[str, object]]:
             yield {"file": str(index.parent / file), **found}
 
 
+def _systems() -> Iterator[dict[str, object]]:
+    from moeopt.systems.registry import named_systems
+
+    for one in named_systems(None):
+        yield {"system": one.name, "paper": one.paper, "needs": " ".join(sorted(one.needs))}
+
+
 OTHERS: dict[str, Callable[[], Iterable[dict[str, object]]]] = {
     "problems": _problems,
     "methods": _methods,
     "assumptions": _assumptions,
     "quantisations": _quantisations,
+    "systems": _systems,
     "targets": _targets,
 }
 """Kinds that are more than names."""

@@ -6,6 +6,7 @@ A subcommand is imported when it is used, so that ``moeopt --help`` answers at o
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -145,6 +146,15 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
         received.append(number)
         raise KeyboardInterrupt
 
+    def lost(unraisable: "sys.UnraisableHookArgs") -> None:
+        """Send a signal again that came where native code drops exceptions, as in a callback."""
+        if received and issubclass(unraisable.exc_type, KeyboardInterrupt):
+            # From another thread: the handler must not run in this hook, which drops them too.
+            threading.Timer(0.01, _send, received[-1:]).start()
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    sys.unraisablehook = lost
     for name in STOPPING:
         number = getattr(signal, name, None)
         if number is None or signal.getsignal(number) is signal.SIG_IGN:  # nohup, or a background
@@ -158,6 +168,14 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     code = run(sys.argv[1:] if argv is None else argv)
     stopped = received and code in (DONE, NO_SOLUTION, INTERRUPTED)
     sys.exit(128 + received[0] if stopped else code)
+
+
+def _send(number: int) -> None:
+    """Send a signal to the main thread, which may sleep."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
 
 
 def log_to_stderr(level: str) -> None:

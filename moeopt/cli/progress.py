@@ -42,3 +42,21 @@ def solving(title: str, problem: str) -> Iterator[Update]:
             bar.update(task, description=f"{rich_text(title)}  {now}")
 
         yield update
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show `title`, how many of all are done, and which one runs, as the function is told."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, name: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with _bar(*columns, TimeElapsedColumn()) as bar:
+        task = bar.add_task(rich_text(title), total=None)
+
+        def update(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=rich_text(f"{title} {name}"))
+
+        yield update

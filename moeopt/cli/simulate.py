@@ -11,10 +11,10 @@ from moeopt.core.units import tokens_of
 from moeopt.planner.options import ExecutionOptions
 
 if TYPE_CHECKING:
-    from moeopt.planner.decode.loads import Loads
     from moeopt.sim.machines.machine import Machine
     from moeopt.sim.models.model_shape import ModelShape
     from moeopt.sim.plan import Plan
+    from moeopt.systems.loads import Loads
 
 DEFAULT_STEPS = 8
 
@@ -77,12 +77,12 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         assert instance is not None  # noqa: S101
         assert solution is not None  # noqa: S101
         return _execute(instance, solution, chrome, as_json)
-    from moeopt.planner.decode.run import summary
     from moeopt.planner.simulate import simulate
     from moeopt.sim.costs.runtime import AS_FILE, priced
     from moeopt.sim.engine.timeline import save_chrome
     from moeopt.sim.models.quantisations import at_bits
     from moeopt.sim.presets import get_machine, get_model
+    from moeopt.systems.plan_run import summary
 
     machine, model = get_machine(options.machine), get_model(options.model)
     runtime = options.runtime
@@ -150,8 +150,8 @@ def _with_model_times(
 
 
 def _plan(options: SimulateOptions) -> "Plan":
-    from moeopt.planner.decode.decide import get_policy
     from moeopt.sim.plan import Plan, load_plan
+    from moeopt.systems.planned import get_policy
 
     if options.plan is not None:
         return load_plan(options.plan)
@@ -163,9 +163,9 @@ def _plan(options: SimulateOptions) -> "Plan":
 
 def _loads(model: "ModelShape", options: SimulateOptions, layers: int | None) -> "Loads":
     import moeopt
-    from moeopt.planner.decode.loads import loads_of_trace, loads_of_workload
     from moeopt.sim.presets import find
     from moeopt.sim.traces.workload import Workload
+    from moeopt.systems.loads import loads_of_trace, loads_of_workload
 
     batch, steps = options.batch, options.steps
     if options.trace is not None:
@@ -178,9 +178,9 @@ def _loads(model: "ModelShape", options: SimulateOptions, layers: int | None) ->
 
 def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool) -> int:
     import moeopt
-    from moeopt.planner.decode.run import path_by_kind, usage_table
     from moeopt.problems.execute import compare
     from moeopt.sim.engine.timeline import save_chrome
+    from moeopt.systems.plan_run import path_by_kind, usage_table
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
     with about(solution):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InfeasibleError, LimitError
-from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.cache.instance import Instance as Caches
 from moeopt.problems.cache.instance import Solution as Ways
@@ -24,6 +23,7 @@ from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.instance import Solution as Residents
 from moeopt.sim.plan import Plan, Times, times_of_step
 from moeopt.sim.traces.trace import Trace
+from moeopt.systems.loads import Loads
 
 from . import bits, residency
 from .budget import least_on_gpu, within_host

@@ -12,7 +12,6 @@ import numpy as np
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import HeuristicError
-from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.joint.check import loss
 from moeopt.problems.joint.heuristics import plain_plans
@@ -22,6 +21,7 @@ from moeopt.sim.plan import Plan, Times
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
+from moeopt.systems.loads import Loads
 
 from .bits import WIDTHS
 from .budget import host_memory, within_host

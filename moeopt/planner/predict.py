@@ -11,9 +11,9 @@ from moeopt.sim.machines.runtimes.command import strategy, uniform_experts
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan, times_of_step
 from moeopt.sim.traces.trace import Trace
+from moeopt.systems.loads import Loads, loads_of_trace
 
 from .budget import least_on_gpu
-from .decode.loads import Loads, loads_of_trace
 from .request import Request
 from .simulate import simulated
 

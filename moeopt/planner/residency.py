@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.planner.decode.costs import cost_table
 from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.placement.bounds import capacity_of
 from moeopt.problems.placement.check import objective
@@ -21,6 +20,7 @@ from moeopt.problems.placement.generate import memory_of
 from moeopt.problems.placement.instance import Instance, Solution, held_of, solution_of
 from moeopt.sim.plan import Times
 from moeopt.sim.traces.trace import Trace
+from moeopt.systems.cost_table import cost_table
 
 from .decision import Decision, decided, made
 from .request import Request

@@ -9,11 +9,6 @@ from numpy.typing import ArrayLike
 from moeopt.core.envelope import validated
 from moeopt.core.errors import InputError
 from moeopt.core.options import takes, with_given
-from moeopt.planner.decode.costs import cost_table
-from moeopt.planner.decode.decide import widths_of
-from moeopt.planner.decode.loads import Loads, loads_of_counts, loads_of_trace
-from moeopt.planner.decode.run import Simulation, simulate_loads
-from moeopt.planner.decode.work import layer_times
 from moeopt.planner.options import ExecutionOptions
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
@@ -24,6 +19,11 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Assignment, Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Batching, Counts, Trace
+from moeopt.systems.cost_table import cost_table
+from moeopt.systems.loads import Loads, loads_of_counts, loads_of_trace
+from moeopt.systems.plan_run import Simulation, simulate_loads
+from moeopt.systems.planned import check_policy, widths_of
+from moeopt.systems.work import layer_times
 
 
 @takes(ExecutionOptions)
@@ -90,6 +90,7 @@ def simulate(
     if not isinstance(plan, Plan):
         plan = Plan() if plan is None else load_plan(plan)
     machine, model, quantum_ns = get_machine(machine), get_model(model), how.quantum_ns
+    check_policy(plan, machine)
     if quantum_ns is None:
         quantum_ns = DEFAULT_QUANTUM_NS if how.runtime is None else FINEST_NS
     costs = step_costs(machine, model)

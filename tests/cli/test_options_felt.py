@@ -424,6 +424,12 @@ BASES |= {
         "trace": f"{ON} {TRACE} --layers 2 --steps 3 --batch 8 --json",
         "solution": "--instance i.json --solution s.json --json",
     },
+    "compare": {
+        "law": f"{ON} {LAW} --layers 2 --batch 4 --prompt 4 --output 4"
+        " --systems trimoe,klotski,ktransformers --exact none --json",
+        "trace": f"{ON} {TRACE} --layers 2 --batch 4 --prompt 4 --output 4"
+        " --systems trimoe,klotski,ktransformers --exact none --json",
+    },
     "certificate make": {"one": "i.json --out c.json"},
     "certificate check": {"one": "i.json c.cert"},
     "certificate model": {"one": "i.json --out m2.json"},
@@ -703,6 +709,30 @@ TABLE |= {
         "--chrome": Row("--chrome x.json", "files"),
         "--json": Row("=" + f"{ON} {LAW} --layers 2 --steps 3 --batch 8"),
     },
+    "compare": {
+        "--machine": Row("--machine mine.json"),
+        "--model": Row("--model n.json"),
+        "--bits": Row("--bits 4"),
+        "--trace": Row("=trace"),
+        "--workload": Row("--workload trimoe-skew"),
+        "--batch": Row("--batch 2"),
+        "--prompt": Row("--prompt 9"),
+        "--output": Row("--output 9"),
+        "--steps": Row("--steps 2"),
+        "--layers": Row("--layers 1"),
+        "--batching": Row("--batching window", "text", "trace"),
+        "--systems": Row("--systems klotski"),
+        "--gpu-expert-gib": Row("--gpu-expert-gib 0.5"),
+        "--kv-cache": Row("--kv-cache host"),
+        "--ubatch": Row("--ubatch 2"),
+        "--exact": Row("--exact sample"),
+        "--seed": Row("--seed 3"),
+        "--plot": Row("--plot x.svg", "files"),
+        "--json": Row(
+            f"={ON} {LAW} --layers 2 --batch 4 --prompt 4 --output 4"
+            " --systems trimoe,klotski,ktransformers --exact none"
+        ),
+    },
     "certificate make": {
         "INSTANCE": Row("=j.json --out c.json"),
         "--out": Row("--out x.json", "files"),
@@ -758,6 +788,7 @@ REFUSED |= {
     " two: --numa mirrored; one: --points 3; one: --picture x.svg; one: --prompt-tokens 9;"
     " one: --backend ROCm; one: --path x.gguf",
     "simulate": "solution: --steps 3; solution: --policy cpu-for-misses",
+    "compare": "trace: --seed 3; law: --prompt 0 --ubatch 9",
     "solve": "one: --engine cbc; one: --futures samples=4",
     "check": "one: --out x.json",
 }

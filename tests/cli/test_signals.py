@@ -200,3 +200,32 @@ def test_every_command_ends_in_order_at_any_moment(
             assert moeopt.check(moeopt.load(file), moeopt.load_solution(best)).valid, moment
         elif command in PROBLEMS:
             assert late or code == 128 + number, (moment, code, out, errors)
+
+
+LOST = """
+import os, signal, threading, time, weakref
+from tests.rooms.cli import main
+
+class Thing:
+    pass
+
+def run(argv):
+    thing = Thing()
+    watched = weakref.ref(thing, lambda _: time.sleep(60))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    del thing
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("heard")
+        return 130
+
+main([], run)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_is_heard_where_python_drops_exceptions() -> None:
+    """In a weak reference's callback, as native code has them: the signal is sent once more."""
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "heard\n", "")

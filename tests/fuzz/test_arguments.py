@@ -29,9 +29,11 @@ def usual() -> dict[str, dict[str, Any]]:
     pair = {"instance": instance, "solution": solution}
     made = {"machine": "trimoe", "model": "deepseek-v2-lite"}
     limit = {"time_limit_s": 1.0}
+    small = {"batch": 2, "prompt": 0, "output": 1, "layers": 1, "systems": ["klotski"]}
     return {
         "calibrate": {"machine": machine, "points": []},
         "check": pair,
+        "compare": {**made, "workload": "trimoe-skew", **small},
         "dedupe_trace": {"trace": None},
         "detect_machine": {"measure": False},
         "event_graph": pair,

@@ -21,7 +21,6 @@ from tests.rooms.planner import (
     drawn_parts,
     hand_over,
     loads_of,
-    loads_of_counts,
     notes,
     page,
     predicted,
@@ -39,6 +38,7 @@ from tests.rooms.sim import (
     get_model,
     routing_trace,
 )
+from tests.rooms.systems import loads_of_counts
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
 SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600, "joint_time_s": 0}

@@ -84,7 +84,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.sim.machines.runtimes.setting": ("Setting",),
         "moeopt.sim.machines.system": (
-            "System",
+            "Probe",
             "cpu_facts",
             "free_bytes",
             "gpu_facts",

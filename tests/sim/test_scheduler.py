@@ -11,9 +11,9 @@ import pytest
 
 import moeopt
 from moeopt import InputError, get_machine, tri_domain
-from tests.rooms.planner import cost_table
 from tests.rooms.problems import table_of
 from tests.rooms.sim import Source, get_model
+from tests.rooms.systems import cost_table
 from tests.rooms.tri_domain import (
     DOMAINS,
     Instance,

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.papers.trimoe.setting import FEW, Loads, Setting
 from benchmarks.papers.trimoe.systems import SYSTEMS, rows
-from benchmarks.rooms.planner import Simulation
+from benchmarks.rooms.systems import Simulation
 from moeopt import Plan, simulate
 
 

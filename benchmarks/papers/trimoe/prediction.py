@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from benchmarks.papers import data
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.trimoe.setting import MODELS
-from benchmarks.rooms.planner import loads_of_trace
 from benchmarks.rooms.sim import ALPHA, HOT, WARM, get_model, load_classes, predict_run, read_trace
+from benchmarks.rooms.systems import loads_of_trace
 
 STORED = Path(__file__).with_name("predictor_accuracy.json")
 

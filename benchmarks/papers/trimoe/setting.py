@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.rooms.planner import loads_of_workload
 from benchmarks.rooms.sim import Machine, ModelShape, Source, Workload, find, get_model
+from benchmarks.rooms.systems import loads_of_workload
 from moeopt import get_machine, set_machine
 
 Loads = NDArray[np.int64]

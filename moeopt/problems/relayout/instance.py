@@ -125,7 +125,8 @@ class Columns:
     """The experts as arrays of shape (experts,); `dimm` is `STRIPED` where the expert is.
 
     What a run on the GPU keeps busy, GPU or PCIe, is as `Expert.gpu_work_ns` and `Expert.pcie_ns`
-    have it.
+    have it. `paths_ns`, of shape (3, experts), has the complete paths to the GPU: of an expert in
+    its memory, of a striped one, of a localized one.
     """
 
     expert: NDArray[np.int64]
@@ -135,6 +136,7 @@ class Columns:
     gpu_hit_ns: NDArray[np.int64]
     gpu_miss_striped_ns: NDArray[np.int64]
     gpu_miss_localized_ns: NDArray[np.int64]
+    paths_ns: NDArray[np.int64]
     pcie_striped_ns: NDArray[np.int64]
     pcie_localized_ns: NDArray[np.int64]
     cpu_striped_ns: NDArray[np.int64]
@@ -310,6 +312,13 @@ class Instance(HostMemory):
             gpu_hit_ns=work(True, True),
             gpu_miss_striped_ns=work(False, True),
             gpu_miss_localized_ns=work(False, False),
+            paths_ns=np.array(
+                [
+                    [e.gpu_hit_ns, e.gpu_miss_striped_ns, e.gpu_miss_localized_ns]
+                    for e in self.experts
+                ],
+                dtype=np.int64,
+            ).T,
             pcie_striped_ns=array(e.pcie_ns(striped=True) for e in self.experts),
             pcie_localized_ns=array(e.pcie_ns(striped=False) for e in self.experts),
             dimm=array(STRIPED if e.dimm is None else e.dimm for e in self.experts),

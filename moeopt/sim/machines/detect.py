@@ -19,7 +19,7 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.system import (
     CpuFacts,
     GpuFacts,
-    System,
+    Probe,
     cpu_facts,
     free_bytes,
     gpu_facts,
@@ -111,7 +111,7 @@ def detect_machine(
     name: str = "",
     measure: bool = True,
     changes: Mapping[str, object] | None = None,
-    system: System | None = None,
+    system: Probe | None = None,
 ) -> Machine:
     """Return the machine that this runs on.
 
@@ -149,7 +149,7 @@ def detect_machine(
     >>> node.memory.gb_s, machine.sources[f"devices.{node.id}.memory.gb_s"]
     (83.2, 'given by the user (moeopt machine detect --set)')
     """
-    expect("system", system, System, NoneType, what="a System")
+    expect("system", system, Probe, NoneType, what="a Probe")
     expect("name", name, str, what="a name")
     expect("changes", changes, Mapping, NoneType, what="a mapping from field paths to values")
     expect("measure", measure, bool, what="True or False")
@@ -220,7 +220,7 @@ def _describe_cpu(
 
 
 def _describe_memory(
-    draft: _Draft, node: str, cpu: CpuFacts | None, system: System, gib: float, nodes: int
+    draft: _Draft, node: str, cpu: CpuFacts | None, system: Probe, gib: float, nodes: int
 ) -> None:
     """Describe a node's memory: an equal share of the DIMMs, and what it holds."""
     memory = memory_facts(system)
@@ -253,7 +253,7 @@ def _describe_memory(
         draft.put(node, "memory.capacity_gib", round(size[0] / GIB, 2), size[1])
 
 
-def _measure_memory(draft: _Draft, nodes: list[str], cpu: CpuFacts, system: System) -> None:
+def _measure_memory(draft: _Draft, nodes: list[str], cpu: CpuFacts, system: Probe) -> None:
     """Measure what all cores read together: each node has its share."""
     threads = available_cores()
     cache = 0 if cpu.virtual else cpu.cache_bytes
@@ -268,7 +268,7 @@ def _measure_memory(draft: _Draft, nodes: list[str], cpu: CpuFacts, system: Syst
             draft.put(node, "memory.gb_s", each, f"{rate.source}{share}; {why}")
 
 
-def _describe_gpus(draft: _Draft, system: System, measure: bool, nodes: list[str]) -> None:
+def _describe_gpus(draft: _Draft, system: Probe, measure: bool, nodes: list[str]) -> None:
     """Describe all GPUs and their links to every node; rates are measured of the first."""
     first = gpu_facts(system)
     rates = measuring.gpu_rates() if measure else None

@@ -1,6 +1,6 @@
 """What the operating system and the vendors' tools say of this machine; every answer may be absent.
 
-Each reader takes a `System`, so that it can be tried on text from other machines.
+Each reader takes a `Probe`, so that it can be tried on text from other machines.
 """
 
 import json
@@ -23,7 +23,7 @@ LANE_GB_S = {1: 0.25, 2: 0.5, 3: 8 * 128 / 130 / 8, 4: 16 * 128 / 130 / 8, 5: 32
 
 
 @dataclass(frozen=True)
-class System:
+class Probe:
     """Where answers come from.
 
     Attributes
@@ -38,9 +38,9 @@ class System:
     run: Callable[[Sequence[str]], str | None]
 
 
-def this_system() -> System:
+def this_system() -> Probe:
     """Return the machine that this runs on."""
-    return System(_read, _run)
+    return Probe(_read, _run)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class CpuFacts:
     source: str
 
 
-def cpu_facts(system: System) -> CpuFacts | None:
+def cpu_facts(system: Probe) -> CpuFacts | None:
     """Return what lscpu says, or else /proc/cpuinfo."""
     text, source = system.run(["lscpu"]), "lscpu"
     if text:
@@ -100,7 +100,7 @@ class MemoryFacts:
     channels_source: str
 
 
-def memory_facts(system: System) -> MemoryFacts | None:
+def memory_facts(system: Probe) -> MemoryFacts | None:
     """Return what dmidecode says, which only root may ask; None if it tells no speed."""
     text = system.run(["dmidecode", "-t", "memory"])
     if not text:
@@ -134,7 +134,7 @@ def _channel(place: str) -> str:
     return f"{socket[1] if socket else 0}/{next(name for name in channel.groups() if name)}"
 
 
-def memory_bytes(system: System) -> tuple[int, str] | None:
+def memory_bytes(system: Probe) -> tuple[int, str] | None:
     """Return how much memory there is for us, and where that stands."""
     total = re.search(r"^MemTotal:\s*(\d+) kB", system.read("/proc/meminfo") or "", re.MULTILINE)
     if total is None:
@@ -146,7 +146,7 @@ def memory_bytes(system: System) -> tuple[int, str] | None:
     return size, source
 
 
-def free_bytes(system: System) -> int:
+def free_bytes(system: Probe) -> int:
     """Return how much memory is free for a measurement; 256 MiB if nobody says."""
     text = system.read("/proc/meminfo") or ""
     free = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
@@ -173,12 +173,12 @@ class GpuFacts:
 NVIDIA = "name,memory.total,pcie.link.gen.max,pcie.link.width.max"
 
 
-def gpu_facts(system: System) -> GpuFacts | None:
+def gpu_facts(system: Probe) -> GpuFacts | None:
     """Return what nvidia-smi says, or else rocm-smi; None without either."""
     return next(iter(nvidia_gpus(system)), None) or _amd(system)
 
 
-def nvidia_gpus(system: System) -> list[GpuFacts]:
+def nvidia_gpus(system: Probe) -> list[GpuFacts]:
     """Return every GPU that nvidia-smi lists."""
     text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv,noheader,nounits"])
     lines = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
@@ -201,7 +201,7 @@ def _link_gb_s(generation: str, width: str) -> float | None:
     return round(lane * lanes, 2) if lane and lanes else None
 
 
-def peers(system: System, count: int) -> list[tuple[int, int]]:
+def peers(system: Probe, count: int) -> list[tuple[int, int]]:
     """Return the pairs of GPUs that read each other's memory, by nvidia-smi."""
     text = system.run(["nvidia-smi", "topo", "-p2p", "r"]) or ""
     found = []
@@ -214,7 +214,7 @@ def peers(system: System, count: int) -> list[tuple[int, int]]:
     return found
 
 
-def memory_nodes(system: System) -> list[tuple[str, int, float]]:
+def memory_nodes(system: Probe) -> list[tuple[str, int, float]]:
     """Return the NUMA nodes with memory and cores: name, logical CPUs, GiB."""
     found = []
     for number in range(64):
@@ -227,7 +227,7 @@ def memory_nodes(system: System) -> list[tuple[str, int, float]]:
     return found
 
 
-def _amd(system: System) -> GpuFacts | None:
+def _amd(system: Probe) -> GpuFacts | None:
     text = system.run(["rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"])
     try:
         cards = json.loads(text or "{}")

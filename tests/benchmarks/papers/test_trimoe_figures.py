@@ -35,7 +35,7 @@ def test_parts_multiply_to_the_product() -> None:
     assert prod(parts) == pytest.approx(speedup("monde", "trimoe", setting))
     other = setting.on(tie_order="gpu")
     split = [speedup(slow, fast, other) for slow, fast in pairwise(ablation.STAGES)]
-    assert split[0] > 1.2 * parts[0]
+    assert split[0] > 1.1 * parts[0]
     assert prod(split) == pytest.approx(prod(parts), rel=0.15)
 
 

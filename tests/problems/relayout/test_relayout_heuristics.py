@@ -157,7 +157,8 @@ def test_heuristics_are_valid_on_larger_instances() -> None:
 
 def test_what_a_task_is_tried_for_is_its_refined_makespan() -> None:
     """Computed without a solution, with every number of migrations, in any order of the rows."""
-    for instance in instances(9)[::4]:
+    newer = [random_instance(seed, kind, 5) for kind in NEWER_KINDS for seed in range(6)]
+    for instance in [*instances(9)[::4], *newer]:
         chosen = benefit_greedy(instance).migrations
         turned = instance.model_copy(update={"experts": instance.experts[::-1]})
         for count in range(len(chosen) + 1):

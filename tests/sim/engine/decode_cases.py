@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from moeopt import Plan
-from tests.rooms.planner import PATHS, CostTable, Loads
+from tests.rooms.systems import PATHS, CostTable, Loads
 
 LAYERS, EXPERTS, DIMMS = 4, 6, 3
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tests.rooms.core import split_name
-from tests.rooms.planner import (
+from tests.rooms.sim import Migration
+from tests.rooms.systems import (
     CPU,
     GPU,
     NOWHERE,
@@ -20,7 +21,6 @@ from tests.rooms.planner import (
     Transfer,
     per_layer,
 )
-from tests.rooms.sim import Migration
 from tests.rooms.tri_domain import DOMAINS, HEURISTICS, STRIPED, Expert, Instance
 
 COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from moeopt import InputError
-from tests.rooms.planner import path_by_kind, simulate_loads, summary, usage_table
-from tests.rooms.planner import policy_widths_of as widths_of
 from tests.rooms.sim import Engine, Resource, Timeline, critical_path, save_chrome
+from tests.rooms.systems import path_by_kind, simulate_loads, summary, usage_table
+from tests.rooms.systems import policy_widths_of as widths_of
 from tests.sim.engine.decode_cases import DIMMS, random_costs, random_loads, random_plan
 
 

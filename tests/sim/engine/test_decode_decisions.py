@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from moeopt import InputError, Plan
-from tests.rooms.planner import (
+from tests.rooms.systems import (
     CostTable,
     Decider,
     Loads,

@@ -7,8 +7,8 @@ import pytest
 
 import moeopt
 from tests.rooms.core import split_name
-from tests.rooms.planner import HEURISTICS, Offer, get_policy, run, simulate_loads
-from tests.rooms.planner import policy_widths_of as widths_of
+from tests.rooms.systems import HEURISTICS, Offer, get_policy, run, simulate_loads
+from tests.rooms.systems import policy_widths_of as widths_of
 from tests.rooms.tri_domain import DOMAINS, STRIPED, Solution, objective
 from tests.sim.engine.decode_cases import (
     DIMMS,
@@ -26,7 +26,7 @@ from tests.sim.engine.reference_decider import SlowDecider, heuristic_policy, la
 def test_sums_and_events_agree(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Layer by layer, resource by resource, on random costs, loads and plans.
 
-    Sums follow decisions by arrays, and events those of loops over experts.
+    The clock follows decisions by arrays, and the event engine those of loops over experts.
     """
     seen = {"deferred": 0, "fetches": 0, "moved": 0, "missed": 0, "late": 0}
     for seed in range(60 * block, 60 * block + 60):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from moeopt import Plan
-from tests.rooms.planner import Loads, simulate_loads
+from tests.rooms.systems import Loads, simulate_loads
 from tests.rooms.tri_domain import HEURISTICS, Expert, Instance, objective
 from tests.sim.engine.decode_cases import (
     DIMMS,

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from moeopt import InputError, Plan, get_machine, save, simulate
-from tests.rooms.planner import loads_of_trace, loads_of_workload
 from tests.rooms.sim import (
     Trace,
     Workload,
@@ -15,6 +14,7 @@ from tests.rooms.sim import (
     get_model,
     step_costs,
 )
+from tests.rooms.systems import loads_of_trace, loads_of_workload
 
 MACHINE, MODEL = get_machine("trimoe"), get_model("deepseek-v2-lite")
 EXPERTS = MODEL.routed_experts

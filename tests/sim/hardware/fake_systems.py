@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tests.rooms.sim import System
+from tests.rooms.sim import Probe
 
 LSCPU = """\
 Architecture:            x86_64
@@ -54,10 +54,10 @@ def dmidecode(places: Sequence[tuple[str, str]], speed: str = "4800 MT/s", empty
 TWELVE = [(f"P0 CHANNEL {letter}", "DIMM 0") for letter in "ABCDEFGHIJKL"]
 
 
-def fake(commands: Mapping[str, str], files: Mapping[str, str] | None = None) -> System:
+def fake(commands: Mapping[str, str], files: Mapping[str, str] | None = None) -> Probe:
     """Return a system on which only these commands and files exist."""
     there = {"/proc/meminfo": MEMINFO} | dict(files or {})
-    return System(there.get, lambda command: commands.get(command[0]))
+    return Probe(there.get, lambda command: commands.get(command[0]))
 
 
 WORKSTATION = fake(

@@ -13,8 +13,8 @@ from tests.refusals import refused
 from tests.rooms.cli import run
 from tests.rooms.sim import (
     GpuRates,
+    Probe,
     Rate,
-    System,
     cpu_facts,
     detect,
     free_bytes,
@@ -59,7 +59,7 @@ def test_a_workstation_is_described_from_what_its_tools_say() -> None:
 
 
 @pytest.mark.parametrize("system", [WORKSTATION, CLOUD])
-def test_every_number_has_its_source(system: System) -> None:
+def test_every_number_has_its_source(system: Probe) -> None:
     """Nothing is in the file without a word on where it is from."""
     machine = detect_machine(system=system)
     for row in machine_rows(machine):

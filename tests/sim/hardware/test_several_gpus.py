@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import moeopt
 from moeopt import detect_machine
-from tests.rooms.sim import Machine, System, describe_fields, machine_rows, plain_machine
+from tests.rooms.sim import Machine, Probe, describe_fields, machine_rows, plain_machine
 from tests.sim.hardware.fake_systems import fake, lscpu
 from tests.sim.hardware.machine_data import put
 
@@ -95,7 +95,7 @@ def test_all_gpus_nodes_and_peers_are_found() -> None:
             return topology if command[1] == "topo" else two
         return plain.run(command)
 
-    machine = detect_machine(measure=False, system=System(plain.read, asked))
+    machine = detect_machine(measure=False, system=Probe(plain.read, asked))
     assert [gpu.only("gpu").name[-4:] for gpu in machine.gpus] == ["3090", "4090"]
     assert [gpu.memory.gb_s for gpu in machine.gpus] == [936.2, 1008.0]
     found = [(node.only("cpu").cores, node.memory.capacity_gib) for node in machine.nodes]

@@ -2,7 +2,7 @@
 
 import re
 
-from moeopt.sim.machines.system import System, cpu_facts, memory_facts
+from moeopt.sim.machines.system import Probe, cpu_facts, memory_facts
 
 from .facts import MOST_DEVICES, Fact, clean
 
@@ -14,7 +14,7 @@ def of_lscpu(text: str) -> list[Fact]:
     if not by_lscpu and not by_proc:
         return []
     seen = text if by_lscpu else None
-    found = cpu_facts(System(lambda _: text, lambda _: seen))
+    found = cpu_facts(Probe(lambda _: text, lambda _: seen))
     if found is None:
         return []
     said = found.source
@@ -30,7 +30,7 @@ def of_dmidecode(text: str) -> list[Fact]:
     """Return the DIMMs of ``dmidecode -t memory``."""
     if "Memory Device" not in text:
         return []
-    found = memory_facts(System(lambda _: None, lambda _: text))
+    found = memory_facts(Probe(lambda _: None, lambda _: text))
     sizes = re.findall(r"^\s*Size: (\d{1,9}) ([MGT])i?B", text, re.MULTILINE)
     gib = sum(int(size) * {"M": 1 / 1024, "G": 1, "T": 1024}[unit] for size, unit in sizes)
     facts = []

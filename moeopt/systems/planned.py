@@ -14,13 +14,14 @@ import numpy as np
 from moeopt.core.assumptions import check_assumed, split_name
 from moeopt.core.errors import InputError
 from moeopt.core.wording import unknown_name
-from moeopt.planner.decode import batched
 from moeopt.problems.cache.online import ABSENT, look_up
 from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.sim.machines.machine import Machine
 from moeopt.sim.plan import Plan
+from moeopt.systems import policies
 
-from .costs import UNAVAILABLE_NS, CostTable
+from .cost_table import UNAVAILABLE_NS, CostTable
 from .loads import Loads
 from .migrations import DIMM_LINK, PCIE, Migrations
 from .work import (
@@ -57,6 +58,23 @@ def get_policy(name: str) -> Policy:
     raise unknown_name("policy", name, policy_names(), "known policies")
 
 
+def check_policy(plan: Plan, machine: Machine) -> None:
+    """Raise InputError if a plan's policy could not do here what it is there for.
+
+    Where all experts are striped none can run on NDP units, and the policies that use those would
+    do what others do without a word.
+    """
+    name, _ = split_name(plan.policy)
+    if not machine.ndp_units:
+        if name in ON_NDP:
+            text = f"{name} runs experts on NDP units, and {machine.name} has none"
+            raise InputError(text, field="policy")
+        return
+    if name in (*ON_NDP, *ON_ALL) and plan.layout is None and not plan.migrations:
+        text = f"{name} runs localized experts on NDP units, and a plan without a layout has none"
+        raise InputError(f"{text} (moeopt compare lays them out)", field="policy")
+
+
 def policy_names() -> list[str]:
     """Return the names of all policies."""
     return [*BUILT_IN, *HEURISTICS]
@@ -79,24 +97,27 @@ def _threshold(offer: Offer) -> Integers:
 
 
 BUILT_IN: dict[str, Policy] = {
-    "gpu-only": batched.klotski,
+    "gpu-only": policies.klotski,
     "cpu-for-misses": _cpu_for_misses,
     "threshold": _threshold,
 }
 """Policies that are no heuristics of tri_domain."""
 
 HEURISTICS: dict[str, Callable[..., Integers]] = {
-    "greedy": batched.greedy,
-    "trimoe": batched.trimoe,
-    "klotski": batched.klotski,
-    "ktransformers": batched.ktransformers,
-    "monde": batched.monde,
-    "fiddler": batched.fiddler,
-    "fiddler-as-coded": batched.fiddler_as_coded,
-    "hybrimoe": batched.hybrimoe,
+    "greedy": policies.greedy,
+    "trimoe": policies.trimoe,
+    "klotski": policies.klotski,
+    "ktransformers": policies.ktransformers,
+    "monde": policies.monde,
+    "fiddler": policies.fiddler,
+    "fiddler-as-coded": policies.fiddler_as_coded,
+    "hybrimoe": policies.hybrimoe,
 }
 """The heuristics of tri_domain by name, with their assumptions as keyword arguments."""
 
+
+ON_NDP, ON_ALL = ("trimoe", "monde"), ("greedy", "threshold")
+"""Policies that are about NDP units, and those that use them beside others."""
 
 DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}
 

@@ -8,10 +8,10 @@ stand in every sum; what is decided for it means nothing.
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.planner.decode.work import CPU, GPU, NDP, NEVER_NS, Integers, Offer
 from moeopt.problems.device_loads import IDLE, refine
 from moeopt.problems.tri_domain.heuristics import best_splits, cheapest_path
 from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.systems.work import CPU, GPU, NDP, NEVER_NS, Integers, Offer
 
 Flags = NDArray[np.bool_]
 

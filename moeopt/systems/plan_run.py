@@ -14,11 +14,13 @@ from moeopt.sim.engine.critical_path import critical_path
 from moeopt.sim.engine.timeline import Timeline, Usage, usage
 from moeopt.sim.plan import Extent, Plan, check_fits
 
-from .clocks import EventClock, SumClock, resources
-from .costs import CostTable
-from .decide import Decider
+from .clock import Begin, Clock
+from .cost_table import CostTable
+from .events import EventClock, resources
 from .loads import Loads
 from .migrations import link_names
+from .plan_work import works
+from .planned import Decider
 from .work import Integers, LayerTimes, StepWork, layer_times
 
 
@@ -217,16 +219,18 @@ def simulate_loads(
     times = times or layer_times(plan, layers)
     links = link_names(plan, dimms)
     decider = Decider(plan, costs, loads, dimms, times)
-    clock: EventClock | SumClock = SumClock(dimms, times)
+    clock, events = Clock(dimms), None
     if timeline:
         _check_size(loads, dimms)
-        clock = EventClock(dimms, times, links)
+        events = EventClock(dimms, times, links)
     tally = _Tally()
     for step in range(steps):
         work = decider.decide(step)
-        tally.add(work, clock.run(work, step))
+        at = _run(clock, work, times, dimms) if events is None else events.run(work, step)
+        tally.add(work, at)
     edges = np.array(tally.edges, dtype=np.int64)
-    kept, makespan, used = _usage(clock, dimms, links)
+    kept = None if events is None else events.timeline()
+    makespan, used = _usage(clock, dimms, links) if kept is None else _usage_of(kept)
     return Simulation(
         plan=plan.name,
         machine="",
@@ -250,15 +254,27 @@ def simulate_loads(
     )
 
 
-def _usage(
-    clock: EventClock | SumClock, dimms: int, links: list[str]
-) -> tuple[Timeline | None, int, list[Usage]]:
-    if isinstance(clock, EventClock):
-        kept = clock.timeline()
-        return kept, kept.makespan_ns, kept.usage()[:-1]
-    makespan, busy = clock.makespan_ns, clock.busy_ns()
+def _run(clock: Clock, work: StepWork, times: LayerTimes, dimms: int) -> list[int]:
+    """Run a step; return the times at which its layers start, and at which it ends."""
+    clock.outside(times.step_ns)
+    starts = []
+    for layer, asked in enumerate(works(work, dimms, times)):
+        starts.append(clock.now_ns)
+        routed, _ = clock.begin(Begin(times.attention_ns[layer] + times.other_ns[layer]))
+        clock.run(routed, asked)
+    return [*starts, clock.now_ns]
+
+
+def _usage(clock: Clock, dimms: int, links: list[str]) -> tuple[int, list[Usage]]:
+    busy = {"GPU": clock.gpu_busy_ns, "CPU": clock.cpu_busy_ns} | clock.link_busy_ns
+    busy |= {f"DIMM {row}": ns for row, ns in enumerate(clock.dimm_busy_ns.tolist())}
     serial = resources(dimms, links)[:-1]
-    return None, makespan, [usage(r, None, busy.get(r.name, 0), makespan) for r in serial]
+    end = clock.end_ns
+    return end, [usage(r, None, busy.get(r.name, 0), end) for r in serial]
+
+
+def _usage_of(timeline: Timeline) -> tuple[int, list[Usage]]:
+    return timeline.makespan_ns, timeline.usage()[:-1]
 
 
 def _check_size(loads: Loads, dimms: int) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.envelope import MAX_NUMBER
-from moeopt.planner.decode.migrations import Transfer
 from moeopt.problems.device_loads import OWN, STRIPED_READS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.plan import EachLayerNs, Plan, Times
+from moeopt.systems.migrations import Transfer
 
 GPU, CPU, NDP = range(3)
 NOWHERE = -1

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.planner.decode.costs import CostTable
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.plan import Migration, Plan
+from moeopt.systems.cost_table import CostTable
 
 PCIE = "PCIe"
 DIMM_LINK = "DIMM-Link"
@@ -17,12 +17,20 @@ DIMM_LINK = "DIMM-Link"
 
 @dataclass(frozen=True)
 class Transfer:
-    """One expert's weights on one link."""
+    """One expert's weights on one link.
+
+    Attributes
+    ----------
+    dimm, read_ns
+        The DIMM that is read or written meanwhile, `STRIPED` for all, and for how long.
+    """
 
     link: str
     duration_ns: int
     kind: str
     expert: int
+    dimm: int = STRIPED
+    read_ns: int = 0
 
 
 def link_names(plan: Plan, dimms: int) -> list[str]:

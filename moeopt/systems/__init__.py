@@ -1,0 +1,1 @@
+"""The published systems, what executes them and plans, and how they compare."""
