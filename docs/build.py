@@ -45,7 +45,7 @@ from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Verdict
-from moeopt.study.rows import Row
+from moeopt.study.gap_table import GapTable
 from moeopt.systems.plan_run import Simulation
 
 sys.path.append(str(Path(__file__).parents[1]))  # mkdocs adds the folder of a hook, `docs`
@@ -65,7 +65,18 @@ MODELS = {
 """Methods that problems share."""
 
 TYPES = [
-    *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
+    *(
+        Verdict,
+        Explanation,
+        Binding,
+        Change,
+        GapTable,
+        Trace,
+        Counts,
+        Workload,
+        Machine,
+        ModelShape,
+    ),
     *(Simulation, Exported, ExecutionOptions, PlanOptions, PlanReport),
 ]
 """What public functions take and return, beside instances and solutions."""
