@@ -251,7 +251,7 @@ class _Sources:
         """Return (family, content hash, instance) of all that a source holds."""
         if isinstance(source, InstanceEnvelope):
             return [self._hashed(one) for one in load_all(source)]
-        path = Path(source).resolve()
+        path = Path(source).absolute()  # resolving would trip over what is no name
         if path not in self._loaded:
             self._loaded[path] = [self._hashed(one) for one in load_all(source)]
         return self._loaded[path]

@@ -53,7 +53,7 @@ def test_what_has_no_value_has_its_reason(name: str, begin: str, text: str) -> N
     """Here T21, which its paper does not define, and C2, which takes prompts."""
     made = fidelity_page([Figure(published()[name], compute(name))])
     [reason] = [line for line in made.splitlines() if line.startswith(begin)]
-    assert reason.partition(" are ")[2].removesuffix(".") in text
+    assert reason.partition(": ")[2].removesuffix(".") in text
 
 
 def test_ceilings_stand_beside_the_published_value() -> None:
