@@ -26,7 +26,10 @@ INSTANCE = random_instance(4, experts=7)
             "x.json: cannot be read: No such file or directory",
         ),
         ({"instance": None}, "instance: must be an instance or its file, not NoneType"),
-        ({"instance": {"problem": "tri_domain"}}, "instance: must be an instance or its file, not dict"),
+        (
+            {"instance": {"problem": "tri_domain"}},
+            "instance: must be an instance or its file, not dict",
+        ),
         ({"method": 5}, "method: must be a method's name or a function, not 5"),
         ({"method": None}, "method: must be a method's name or a function, not null"),
         ({"time_limit_s": "5"}, "time_limit_s: must be a number of seconds, not str '5'"),
