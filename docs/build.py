@@ -31,7 +31,7 @@ from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
 from moeopt.planner.options import ExecutionOptions, PlanOptions
-from moeopt.planner.planned import Planned
+from moeopt.planner.report import PlanReport
 from moeopt.problems.cache import online as cache_online
 from moeopt.problems.deferral import online as deferral_online
 from moeopt.problems.placement import online as placement_online
@@ -45,7 +45,7 @@ from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Verdict
-from moeopt.study.rows import Row
+from moeopt.study.gap_table import GapTable
 from moeopt.systems.plan_run import Simulation
 
 sys.path.append(str(Path(__file__).parents[1]))  # mkdocs adds the folder of a hook, `docs`
@@ -65,8 +65,19 @@ MODELS = {
 """Methods that problems share."""
 
 TYPES = [
-    *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
-    *(Simulation, Exported, ExecutionOptions, PlanOptions, Planned),
+    *(
+        Verdict,
+        Explanation,
+        Binding,
+        Change,
+        GapTable,
+        Trace,
+        Counts,
+        Workload,
+        Machine,
+        ModelShape,
+    ),
+    *(Simulation, Exported, ExecutionOptions, PlanOptions, PlanReport),
 ]
 """What public functions take and return, beside instances and solutions."""
 

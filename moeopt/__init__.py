@@ -37,7 +37,7 @@ load_trace, load_counts, save_trace, generate    instances from routing traces
 generate_twins, run_on, holdout    observed and later loads; what decisions cost on the later ones
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 compare                            the published systems side by side, beside their optimum
-plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
+plan, plan_expert_parallel, load_plan, simulate, export  plans, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
 get_machine, detect_machine, set_machine    machines: others' and your own
 
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from moeopt.exporters.run import export as export
     from moeopt.planner.any_machine import plan as plan
     from moeopt.planner.any_machine import predict as predict
+    from moeopt.planner.expert_parallel import plan_expert_parallel as plan_expert_parallel
     from moeopt.planner.simulate import simulate as simulate
     from moeopt.problems import balance as balance
     from moeopt.problems import bitwidth as bitwidth
@@ -127,6 +128,7 @@ _PUBLIC = {
     "moeopt.planner.simulate": ("simulate",),
     "moeopt.exporters.run": ("export",),
     "moeopt.planner.any_machine": ("plan", "predict"),
+    "moeopt.planner.expert_parallel": ("plan_expert_parallel",),
     "moeopt.sim.presets": ("get_machine",),
     "moeopt.sim.machines.detect": ("detect_machine",),
     "moeopt.sim.machines.edit": ("set_machine",),

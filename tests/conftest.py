@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[1]
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Workers of pytest-xdist are told that their terminal has 80 columns; output that is captured has
+# no terminal.
+os.environ.pop("COLUMNS", None)
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile all kernels before several workers begin; a single process does so as it goes.

@@ -34,11 +34,11 @@ FIGURES: dict[str, str] = {
     "T15": f"{PACKAGE}.trimoe.migration:t15",
     "T16": f"{PACKAGE}.trimoe.skew:t16",
     "T17": f"{PACKAGE}.trimoe.skew:t17",
-    "T18": f"{PACKAGE}.trimoe.speedups:t18",
+    "T18": f"{PACKAGE}.trimoe.end_to_end:t18",
     "T19": f"{PACKAGE}.trimoe.warm:t19",
     "T20": f"{PACKAGE}.trimoe.warm:t20",
     "T21": f"{PACKAGE}.trimoe.migration:t21",
-    "T22": f"{PACKAGE}.trimoe.migration:t22",
+    "T22": f"{PACKAGE}.trimoe.end_to_end:t22",
     "T23": f"{PACKAGE}.trimoe.prediction:t23",
     "T24": f"{PACKAGE}.trimoe.warm:t24",
     **{

@@ -4,11 +4,12 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.study.attempt": ("Failure", "Solved", "Watch", "attempt", "place"),
+        "moeopt.study.attempt": ("Watch", "attempt"),
         "moeopt.study.campaign": ("Campaign", "Part", "instance_files", "make_settings"),
         "moeopt.study.known": ("BEST", "INDEX", "Claim", "Standing", "compared", "standing"),
-        "moeopt.study.pictures": ("save_figure",),
         "moeopt.study.plan": ("Job", "make_plan"),
+        "moeopt.study.record": ("SolveRecord",),
+        "moeopt.study.tags": ("place",),
         "moeopt.study.report.heldout": (
             "HeldOutRow",
             "OPTIMUM",
@@ -19,8 +20,8 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.report.plots": ("overview_chart", "plain_text"),
         "moeopt.study.report.sections": ("sections",),
         "moeopt.study.report.study": ("Study",),
-        "moeopt.study.schema": ("KEY",),
-        "moeopt.study.store": ("SOLVE", "Store"),
+        "moeopt.study.schema": ("SOLVE",),
+        "moeopt.study.store": ("Store",),
         "moeopt.study.study": ("run_campaign",),
         "moeopt.study.table": ("front_markdown", "interval", "standings"),
     }

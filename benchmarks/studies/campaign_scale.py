@@ -10,7 +10,6 @@ library, drawn anew for each, as files in a folder that is made and removed.
 """
 
 import argparse
-import json
 import random
 import sqlite3
 import subprocess
@@ -18,7 +17,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -29,13 +28,11 @@ import psutil
 
 import moeopt
 from benchmarks.rooms.study import (
-    KEY,
     SOLVE,
     Campaign,
-    Failure,
     Job,
     Part,
-    Solved,
+    SolveRecord,
     Store,
     Watch,
     attempt,
@@ -43,7 +40,6 @@ from benchmarks.rooms.study import (
     make_settings,
     run_campaign,
 )
-from moeopt import Result
 
 BASE = Path(__file__).parents[2] / "instances/tri_domain/esft-window"
 FROM = "window-law-layer4-batch256.json"
@@ -97,15 +93,15 @@ class Noted(Watch):
         """Keep when the first solve was handed out."""
         self.first = self.first or perf_counter()
 
-    def solved(self, job: Job, result: Result) -> None:
+    def solved(self, job: Job, record: SolveRecord) -> None:
         """Count."""
         self.solves += 1
-        self.seconds += result.build_s + result.solve_s
+        self.seconds += record.build_s + record.solve_s
         self.last = perf_counter()
 
-    def failed(self, job: Job, failure: Failure) -> None:
+    def failed(self, job: Job, record: SolveRecord) -> None:
         """Go on."""
-        self.failures.append(failure.message)
+        self.failures.append(record.raw_status)
 
 
 @contextmanager
@@ -207,25 +203,26 @@ def cpu_alone(folder: Path, count: int = 200) -> float:
     return (process_time() - begin) / len(jobs)
 
 
-def one_result(folder: Path) -> tuple[Job, Solved]:
+def one_result(folder: Path) -> tuple[Job, SolveRecord]:
     """Return a solve and its result."""
     job = next(make_plan(campaign_of(folder)).jobs())
-    ended = attempt(job)
-    if not isinstance(ended, Solved):
-        sys.exit(ended.message)
-    return job, ended
+    record = attempt(job)
+    if record.failed:
+        sys.exit(record.raw_status)
+    return job, record
 
 
 def measure_store(folder: Path, results: int = 5000) -> Figures:
     """Write results as campaigns do, each in a transaction of its own."""
     campaign = make_plan(campaign_of(folder / "family"))
-    job, ended = one_result(folder / "family")
+    job, record = one_result(folder / "family")
     with Store(folder / "store.db") as store:
         store.enroll(campaign.entries)
         before = (folder / "store.db").stat().st_size
         begin = perf_counter()
         for seed in range(results):
-            store.add(job.key._replace(seed=seed), ended)
+            key = replace(job, seed=seed).key
+            store.add(replace(record, key=key, seed=seed))
         seconds = perf_counter() - begin
     size = ((folder / "store.db").stat().st_size - before) / results
     return [
@@ -241,12 +238,11 @@ def measure_resume(folder: Path, stored: int) -> Figures:
     write_instances(folder / "many", count)
     file, campaign = folder / "many.db", campaign_of(folder / "many", seeds)
     plan = make_plan(campaign)
-    lacking = list(plan.jobs())[-1].key
     with Store(file) as store:
         store.enroll(plan.entries)
-        job, ended = one_result(folder / "many")
-        store.add(job.key._replace(seed=-1), ended)
-    fill(file, lacking.version)
+        _, record = one_result(folder / "many")
+        store.add(record)
+    fill(file, list(plan.jobs())[:-1])
     noted = Noted()
 
     class EnoughError(Exception):
@@ -272,25 +268,15 @@ def measure_resume(folder: Path, stored: int) -> Figures:
     ]
 
 
-def fill(file: Path, version: str) -> None:
-    """Copy the one result to every solve of the campaign but the last, in SQL."""
-    names = KEY.split(", ")
-    key = {name: name for name in names} | {
-        "instance": "i.hash",
-        "method": "m.value",
-        "seed": "s.value",
-        "version": f"'{version}'",
-    }
-    rest = SOLVE.split(", ")
-    values = ", ".join([*(key[name] if key[name] != name else f"r.{name}" for name in names),
-                        *(f"r.{name}" for name in rest)])  # fmt: skip
+def fill(file: Path, jobs: Sequence[Job]) -> None:
+    """Copy the one result to every solve of the campaign that is asked for, in SQL."""
+    own = ("key", "instance", "instance_hash", "method", "seed")
+    values = ", ".join("?" if name in own else name for name in SOLVE.split(", "))
     with sqlite3.connect(file) as connection:
-        connection.execute(
-            f"INSERT INTO solve ({KEY}, {SOLVE}) SELECT {values} "
-            "FROM instance i, json_each(?) m, json_each(?) s, (SELECT * FROM solve WHERE id = 1) r",
-            (json.dumps(METHODS), json.dumps(list(range(SEEDS_RESUMED)))),
+        connection.executemany(
+            f"INSERT OR IGNORE INTO solve ({SOLVE}) SELECT {values} FROM solve WHERE id = 1",
+            ([job.asked[name] for name in SOLVE.split(", ") if name in own] for job in jobs),
         )
-        connection.execute("DELETE FROM solve WHERE id = 1 OR id = (SELECT max(id) FROM solve)")
     connection.close()
 
 

@@ -240,7 +240,7 @@ def _draw(points: Sequence[tuple[str, float | None, list[float], list[float]]], 
     """Draw the excess by memory: the informed rule's curve, and the others as single points."""
     from matplotlib.figure import Figure
 
-    from benchmarks.rooms.study import save_figure
+    from benchmarks.rooms.problems import save_figure
 
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     axes = figure.add_subplot()

@@ -124,7 +124,7 @@ def draw(found: list[Calibration], path: Path) -> None:
     """Draw what intervals cover over what they promise; needs the extra `report`."""
     from matplotlib.figure import Figure
 
-    from benchmarks.rooms.study import save_figure
+    from benchmarks.rooms.problems import save_figure
 
     figure = Figure(figsize=(6, 5), layout="constrained")
     axis = figure.subplots()

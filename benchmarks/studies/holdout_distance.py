@@ -14,10 +14,9 @@ placement  100 steps of one token of DeepSeek-V2-Lite with room for a quarter of
 cache      300 and 400 tokens of the two on that machine, as in instances/cache.
 
 Prints a Markdown row for each problem, model, rule and distance: the median excess over the optimum
-in hindsight where the decision was made and later; the 95 % interval of the latter by order
-statistics over decisions (a trace, a layer, a stretch), which takes these as independent; the
-largest; the least and the largest median of the single traces, since what another trace brings may
-lie outside the interval; decisions and pairs. Only proven optima count. Without ``--full`` fewer
+in hindsight where the decision was made and later; the 95 % interval of the latter, bootstrapped
+over traces; the largest; the least and the largest median of the single traces; decisions and
+pairs. Only proven optima count. Without ``--full`` fewer
 layers and stretches.
 """
 
@@ -185,10 +184,10 @@ def measured(
         ]
         if not made:
             raise SystemExit(f"{traces / setting.folder}: holds no traces")
-        rows = moeopt.gap(made, setting.rules, time_limit_s=time_limit_s, store=store)
-        study = Study.of(rows, store, "")
-    names = {row.key: row.key.method for row in rows}
-    found = excesses(setting.problem, rows, study.instances, names)
+        table = moeopt.gap(made, setting.rules, time_limit_s=time_limit_s, store=store)
+        study = Study.of(table.frame, store, "")
+    solves = study.frame.assign(label=study.frame.method)
+    found = excesses(setting.problem, solves, study.instances, study.optima(solves))
     trace_of = {key: _trace(instance) for key, instance in study.instances.items()}
     result = []
     every = ((decade, *one) for decade, of in found.items() for one in of.items())
@@ -197,7 +196,7 @@ def measured(
         for key, pairs in decisions.items():
             parts.setdefault(trace_of[key], []).append(median(one.later for one in pairs))
         words = distance_in_words(setting.problem, decade)
-        row = summary(rule, words, list(decisions.values()))
+        row = summary(rule, words, decisions, trace_of)
         medians = {name: median(values) for name, values in parts.items()}
         result.append((decade, Measured(setting, row, medians)))
     result.sort(key=lambda one: (one[0], one[1].held_out.method != OPTIMUM, one[1].held_out.later))

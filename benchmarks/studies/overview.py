@@ -7,12 +7,12 @@ python benchmarks/studies/overview.py FILE [--out docs/overview.svg]
 import argparse
 from pathlib import Path
 
+from benchmarks.rooms.problems import save_figure
 from benchmarks.rooms.study import (
     Store,
     Study,
     overview_chart,
     plain_text,
-    save_figure,
     sections,
 )
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/overview.svg"))
     arguments = parser.parse_args()
     with Store(arguments.store, create=False) as store:
-        found = sections(Study.of(store.rows(), store, ""))
+        found = sections(Study.of(store.frame(), store, ""))
     panels = [(section.takeaway.title, section.lines) for section in found if section.lines]
     with plain_text():
         save_figure(overview_chart(panels), arguments.out)

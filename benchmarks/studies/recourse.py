@@ -154,7 +154,7 @@ def draw_curve(found: Sequence[Measured], path: Path) -> None:
     """Write excess against moves per window as a picture; needs the extra `report`."""
     from matplotlib.figure import Figure
 
-    from benchmarks.rooms.study import save_figure
+    from benchmarks.rooms.problems import save_figure
 
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     axis: Any = figure.subplots()

@@ -58,7 +58,7 @@ def by_batch(traces: Path, picture: Path | None) -> None:
 def cell(shares: list[float]) -> str:
     """Return the median, and least and most, as an excess in percent."""
     least, middle, most = (100 * (of(shares) - 1) for of in (min, median, max))
-    return f"{middle:,.0f} [{least:,.0f}, {most:,.0f}] %"
+    return f"{middle:,.0f} [{least:,.0f}, {most:,.0f}] %".replace("[-0,", "[0,")
 
 
 def draw(found: dict[str, dict[int, list[float]]], picture: Path) -> None:
@@ -67,12 +67,17 @@ def draw(found: dict[str, dict[int, list[float]]], picture: Path) -> None:
 
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
-    for name, of in found.items():
+    for number, (name, of) in enumerate(found.items()):
+        if "oracle" in name:
+            continue
         values = [100 * (median(of[batch]) - 1) for batch in BATCHES]
-        axes.plot(BATCHES, values, marker="o", label=name)
+        style = {"marker": "os^vDPX*<>"[number % 10], "color": f"C{number % 10}"}
+        axes.plot(BATCHES, values, label=name, linestyle="-" if number < 6 else "--", **style)
     axes.set_xscale("log", base=2)
     axes.set_xticks(BATCHES, [str(batch) for batch in BATCHES])
     axes.set_yscale("symlog", linthresh=10)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
     axes.set_xlabel("requests decoded together")
     axes.set_ylabel("decode step over the best, %")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)

@@ -20,8 +20,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", type=Path)
     with Store(parser.parse_args().store, create=False) as store:
-        rows = [row for row in store.rows() if row.facts.get("cluster") in TEST]
-    print(front_markdown(standings(rows)), end="")
+        solves = store.frame()
+    print(front_markdown(standings(solves[solves.tag_cluster.isin(TEST)])), end="")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def fit_command(
         (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
         for row in fit.rows
     )
-    print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)
+    print_table(("figure", "real", "synthetic", "error"), rows, title, width=120)
     return 0
 
 

@@ -7,9 +7,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from moeopt.core.objective import Objective
-from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure, Watch
-from moeopt.study.plan import Job, Key
+from moeopt.study.attempt import Watch
+from moeopt.study.plan import Job
+from moeopt.study.record import SolveRecord
 
 from .options import GRAVEST_FIRST, INTERRUPTED, print_error, rich_console, rich_text, warn
 from .progress import known
@@ -62,10 +62,10 @@ class Shown(Watch):
         )
         self.view = Group(self._all, self._each)
         self._bar = self._all.add_task("reading instances", total=None)
-        self._running: dict[Key, tuple[TaskID, str]] = {}
+        self._running: dict[str, tuple[TaskID, str]] = {}
         self._began = monotonic()
         self.total = self.stored = self.ended = 0
-        self.failures: list[Failure] = []
+        self.failures: list[SolveRecord] = []
         self.failing: dict[str, None] = {}
         self.was_interrupted = False
         self.left_out = 0
@@ -90,7 +90,7 @@ class Shown(Watch):
 
     def started(self, job: Job) -> None:
         """Show a line for the solve."""
-        title = rich_text(f"{job.instance.name}  {job.key.method}")
+        title = rich_text(f"{job.instance.name}  {job.method}")
         self._running[job.key] = (self._each.add_task(title), title)
 
     def improved(
@@ -102,16 +102,16 @@ class Shown(Watch):
             now = known(job.instance.problem, objective, bound)
             self._each.update(line, description=f"{title}  {now}")
 
-    def solved(self, job: Job, result: Result) -> None:
+    def solved(self, job: Job, record: SolveRecord) -> None:
         """Count the solve."""
         self._end(job)
 
-    def failed(self, job: Job, failure: Failure) -> None:
+    def failed(self, job: Job, record: SolveRecord) -> None:
         """Say what failed and go on."""
-        self.failures.append(failure)
-        self.failing[job.key.method] = None
+        self.failures.append(record)
+        self.failing[job.method] = None
         self._end(job)
-        print_error(f"{job.instance.name}, method {job.key.method}: {failure.message}")
+        print_error(f"{job.instance.name}, method {job.method}: {record.raw_status}")
 
     def skipped(self, job: Job) -> None:
         """Count the solve that another process made."""

@@ -206,13 +206,15 @@ COMMANDS = (
     ),
     Command(
         *("plan", "plan:plan_command", RUN),
-        "Plan what to keep on the GPU, cache, defer and quantise, for a model on a machine.\n\n"
-        "On a machine with several GPUs or memory nodes, the plan says which layers' attention and"
-        " experts lie where, by the runtime's times alone, without a trace, and prints a command"
-        " line.\n\n"
-        "The plan is decided on one part of the trace; the event engine executes it on the test"
-        " part, next to what runtimes do by default. From counts or a workload, steps are drawn,"
-        " and drawn anew for the test.",
+        "Plan where a model lies on a machine: speeds at several depths, and the command line.\n\n"
+        "With a machine and a model alone, the plan says which layers' experts the CPU computes,"
+        " or, on several GPUs or memory nodes, which layers' attention and experts lie where. With"
+        " a trace, counts or a workload it is about single experts, cache ways, deferral and bits,"
+        " decided on one part of the trace and executed on the test part, next to what runtimes do"
+        " by default.\n\n"
+        "With --ep-size and --counts, and no machine, it is about the experts and copies of each"
+        " rank, in all layers. Multi-token prediction and draft models are not planned. Rare"
+        " options (fronts, which steps, single widths) stand in docs/commands.md.",
         "moeopt plan --machine rtx4090+ryzen-am5 --model qwen3-30b-a3b --bits Q4_K_M",
     ),
     Command(

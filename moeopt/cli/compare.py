@@ -77,7 +77,7 @@ def _print(found: "SystemComparison") -> None:
         *("system", "prefill s", "decode ms", "p99", "tokens/s", "GPU", "CPU", "NDP"),
         *("same information ms", "oracle ms", "achievable ms"),
     )
-    print_table(columns, (_cells(row, o.batch) for row in found.rows), numbers=True)
+    print_table(columns, (_cells(row, o.batch) for row in found.rows))
     lines = []
     if found.best is not None and found.best.mean_ms is not None:
         lines.append(f"fastest decode: {found.best.system}, {found.best.mean_ms:.3f} ms a step")

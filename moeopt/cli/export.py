@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -148,8 +149,12 @@ def _find_instance(solution: "SolutionEnvelope", file: Path) -> "InstanceEnvelop
     folder = file.absolute().parent
     found = [path for path in _json_files(folder) if _holds(path, solution)]
     if not found:
-        files = f"*/{file_stem(solution.instance)}.json*"
-        below = (LIBRARY / solution.problem).glob(files)
+        names = {file_stem(solution.instance), solution.instance}  # library names have a +
+        below = {
+            path
+            for name in names
+            for path in (LIBRARY / solution.problem).glob(f"*/{escape(name)}.json*")
+        }
         found = [path for path in sorted(below) if _holds(path, solution)]
     if not found:
         places = f"neither {folder} nor {LIBRARY / solution.problem} holds it"

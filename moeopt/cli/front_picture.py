@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from moeopt.core.units import GIB
 from moeopt.planner.fronts import Front, Point
-from moeopt.study.pictures import COLOURS, save_figure
+from moeopt.problems.pictures import COLOURS, save_figure
 
 LABELS = {
     "loss": "expected loss, in units of the table",

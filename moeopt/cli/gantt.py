@@ -141,7 +141,7 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
 
 def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
     with drawing(out):
-        from moeopt.study.pictures import Panel, draw_gantt, save_figure
+        from moeopt.problems.pictures import Panel, draw_gantt, save_figure
 
         panels = [Panel(title, drawn.lanes, drawn.caption) for title, drawn in charts]
         save_figure(draw_gantt(panels), out)

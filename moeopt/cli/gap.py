@@ -1,6 +1,5 @@
 """``moeopt gap``: methods against the optimum, as tables, CSV and Parquet."""
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +24,9 @@ from moeopt.core.errors import InputError
 from moeopt.core.options import Options, arguments_of, option
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from moeopt.study.campaign import Campaign
-    from moeopt.study.rows import Row
     from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
@@ -159,7 +159,7 @@ def gap_command(
         elif options.store is not None:
             _refuse(given(options, CampaignOptions), "without paths the store decides that")
             with Store(options.store, create=False) as store:
-                rows, code = store.rows(), 0
+                rows, code = store.frame(), 0
         else:
             raise InputError("PATHS: is missing: instances, a campaign, or --store FILE")
         if options.report is not None:
@@ -174,6 +174,7 @@ def campaign_of(paths: Sequence[Path], options: CampaignOptions) -> "Campaign":
     from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
     rules = options.rules or []
+    _refuse_methods(paths)
     files = [path for path in paths if is_campaign(path)]
     if files:
         if len(paths) > 1:
@@ -184,6 +185,18 @@ def campaign_of(paths: Sequence[Path], options: CampaignOptions) -> "Campaign":
         settings = make_settings(**arguments_of(options, make_settings) | {"rules": rules})
         campaign = Campaign([Part(paths, settings)])
     return campaign.proving_again() if options.prove_again else campaign
+
+
+def _refuse_methods(paths: Sequence[Path]) -> None:
+    """Refuse paths that are methods: a shell takes ``--methods a b`` apart at the blank."""
+    from moeopt.problems.registry import PROBLEMS
+    from moeopt.solvers.methods import methods
+
+    lost = [path for path in paths if not path.exists()]
+    for name in (str(path) for path in lost):
+        if any(name in methods(problem) for problem in PROBLEMS):
+            reason = "there is no such file; several methods have commas between them"
+            raise InputError(f"{reason}: --methods ...,{name}", field=name)
 
 
 def _refuse(asked: Mapping[str, object], why: str) -> None:
@@ -205,7 +218,7 @@ def command_line(name: str, paths: Sequence[Path] | None, options: Options) -> s
 
 def solved(
     campaign: "Campaign", store: "Path | Store", options: CampaignOptions
-) -> tuple[list["Row"], int]:
+) -> tuple["pd.DataFrame", int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
     from moeopt.cli.campaign_progress import showing
     from moeopt.study.pool import oversubscribed
@@ -220,40 +233,31 @@ def solved(
     return rows, shown.exit_code
 
 
-def _write(rows: "Sequence[Row]", options: GapOptions) -> None:
+def _write(solves: "pd.DataFrame", options: GapOptions) -> None:
     from moeopt.study.export import export_csv, export_parquet
 
     if options.csv is not None:
-        export_csv(rows, options.csv)
+        export_csv(solves, options.csv)
     if options.parquet is not None:
-        export_parquet(rows, options.parquet)
+        export_parquet(solves, options.parquet)
 
 
-def nested(record: Mapping[str, object]) -> dict[str, object]:
-    """Return a row of a table with objects where the table has JSON as text."""
-    texts = {"trace", "facts", "options", "versions", "machine"}
-    return {
-        name: json.loads(value) if name in texts and isinstance(value, str) else value
-        for name, value in record.items()
-    }
-
-
-def _print(rows: "Sequence[Row]", kept: "Path | Store", options: GapOptions) -> None:
+def _print(solves: "pd.DataFrame", kept: "Path | Store", options: GapOptions) -> None:
     from moeopt.cli.gap_tables import print_held_out, print_tables
-    from moeopt.study.export import record
+    from moeopt.study.export import records
     from moeopt.study.table import front_markdown, split_by, standings, summarise, to_markdown
 
     if options.as_json:
-        for row in rows:
-            print_json(nested(record(row)))
+        for record in records(solves):
+            print_json(record)
         return
     if options.by is not None:
-        rows = split_by(rows, options.by)
+        solves = split_by(solves, options.by)
     if not options.markdown:
-        print_tables(rows, everything=options.instances)
+        print_tables(solves, everything=options.instances)
     else:
-        if len({row.result.problem for row in rows}) > 1:
-            print(front_markdown(standings(rows)))
-        print(to_markdown(summarise(rows)), end="")
+        if solves.problem.nunique() > 1:
+            print(front_markdown(standings(solves)))
+        print(to_markdown(summarise(solves)), end="")
     if options.held_out:
-        print_held_out(rows, kept, options.markdown)
+        print_held_out(solves, kept, options.markdown)

@@ -1,30 +1,28 @@
 """The tables that ``moeopt gap`` prints: by instance, by family, by reading, on later loads."""
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
+import pandas as pd
 
 from moeopt.cli.options import (
+    fits,
     print_lines,
     print_table,
-    rich_console,
-    rich_text,
     shown,
-    table_width,
 )
 from moeopt.cli.report import opened
 from moeopt.core.objective import entries
 from moeopt.core.wording import markdown_table
-from moeopt.study.rows import Row, named
+from moeopt.study.frame import named
 from moeopt.study.table import (
     ALL,
     MEANING,
     OTHER_SAID,
-    Summary,
+    bottlenecks_of,
     by_family,
     percent,
     rank,
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 HELD_OUT = (
-    *("method", "scheduled by", "later loads", "train", "test", "95 %", "largest"),
+    *("later loads", "scheduled by", "method", "train", "test", "95 %", "largest"),
     *("of the possible gain", "decisions", "pairs"),
 )
 
@@ -57,7 +55,7 @@ SHORT = {
 """What of the loads a method knew, in a narrow column."""
 
 
-def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
+def print_tables(solves: pd.DataFrame, *, everything: bool = False) -> None:
     """Print what the methods' excess comes to, in few lines.
 
     Parameters
@@ -65,29 +63,28 @@ def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
     everything
         Print before it a row per instance, and a line per family and method.
     """
-    summaries = summarise(rows)
-    problems = list(dict.fromkeys(row.result.problem for row in rows))
-    instances = len({row.key.instance for row in rows})
-    methods = len({s.method for s in summaries})
-    few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and len(problems) == 1
+    found = summarise(solves)
+    instances, methods = solves.instance_hash.nunique(), found.method.nunique()
+    one = solves.problem.nunique() <= 1
+    few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and one
     if few or everything:
-        rich_console(width=table_width(WIDE)).print(_instances(rows))
-    families = len({(s.problem, s.family) for s in summaries})
+        _print_instances(solves, asked=everything)
+    families = len(found[["problem", "family"]].drop_duplicates())
     if everything:
-        rich_console(width=table_width(WIDE)).print(_families(summaries))
-    elif families > 1 and len(summaries) > FEW_LINES:
-        summaries = [s for one in standings(rows) for s in (one.defaults, one.others) if s]
-    if not everything:
-        rich_console(width=table_width(WIDTH)).print(_overview(summaries))
-        left_out = [f"{instances} one by one"] * (not few)
-        left_out += [f"{families} families"] * ({s.family for s in summaries} == {ALL})
-        if rows and left_out:
-            more = f"--instances ({', '.join(left_out)})"
-            print_lines([f"More: {more}, --csv FILE (every number), --report DIR (a page)."])
+        _print_families(list(found.itertuples()))
+        return
+    if families > 1 and len(found) > FEW_LINES:
+        found = standings(solves)
+    _print_overview(list(found.itertuples()))
+    left_out = [f"{instances} one by one"] * (not few)
+    left_out += [f"{families} families"] * bool((found.family == ALL).all())
+    if len(solves) and left_out:
+        more = f"--instances ({', '.join(left_out)})"
+        print_lines([f"More: {more}, --csv FILE (every number), --report DIR (a page)."])
 
 
-def _overview(summaries: Sequence[Summary]) -> Table:
-    """Return a line per method, the best of each kind of information first."""
+def _print_overview(summaries: Sequence[Any]) -> None:
+    """Print a line per method, the best of each kind of information first."""
     families = by_family(summaries)
     known = ""
     if len(families) == 1:
@@ -99,11 +96,7 @@ def _overview(summaries: Sequence[Summary]) -> Table:
         known = f"{instances} instances, {sure}, {cells} independent samples; "
     failures = any(s.failed for s in summaries)
     columns = ["method", "information", "optimal", "median", "95 %", "max", *["failed"] * failures]
-    if len(families) > 1:
-        columns = ["family", "instances", *columns]
-    title = f"{known}excess over the optimum"
-    table = Table(*columns, title=title, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.padding = (0, 1, 0, 0)  # as many columns as a page has, and no name broken
+    rows = []
     for family, group in families.items():
         for s in sorted(group, key=rank):
             name = f"{s.method} *" if s.assumed else s.method
@@ -111,80 +104,95 @@ def _overview(summaries: Sequence[Summary]) -> Table:
             row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
             if len(families) > 1:
                 row = [family.removesuffix(f"/{ALL}"), f"{s.proven} of {s.instances}", *row]
-            table.add_row(*map(rich_text, row))
+            rows.append(row)
+    if len(families) > 1:
+        columns = ["family", "proven", *columns]
+    title = f"{known}excess over the optimum"
+    several = len(families) > 1
+    print_table(columns, rows, title, words=2 + 2 * several, headings=2 * several, width=WIDTH)
     if any(s.assumed for s in summaries):
-        table.caption = f"* {OTHER_SAID}"
-    return table
+        print_lines([f"* {OTHER_SAID}"])
 
 
-def _instances(rows: Sequence[Row]) -> Table:
-    """Return a row per instance: the proven optimum or the bracket, and every method's excess."""
-    pairs = named(rows)
-    methods = list(dict.fromkeys(label for label, _ in pairs))
-    seeds = {row.key.seed for row in rows}
-    over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
-    title = f"excess over the optimum{over}"
-    table = Table("instance", "best known", "bound", *map(rich_text, methods), title=title)
-    for column in table.columns:
-        column.overflow = "fold"
-    by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for label, row in pairs:
-        cells = by_instance.setdefault((row.family, row.key.instance), {})
-        cells.setdefault(label, []).append(row)
-    for cells in by_instance.values():
-        group = [row for solves in cells.values() for row in solves]
-        known = [row.result.objective for row in group if row.result.objective is not None]
-        known += [row.known.objective for row in group[:1] if row.known is not None]
-        result = group[0].result
-        best = shown(result.problem, min(known, key=entries, default=None))
-        bound = shown(result.problem, group[0].best_bound)
-        texts = [_excess(cells[m]) if m in cells else "" for m in methods]
-        table.add_row(rich_text(result.instance), best, bound, *texts)
-    return table
+def _print_instances(solves: pd.DataFrame, *, asked: bool) -> None:
+    """Print a row per instance: the proven optimum or the bracket, and every method's excess.
+
+    Where that is wider than the terminal there is a row per instance and method, if it was asked
+    for.
+    """
+    pairs = named(solves)
+    methods = list(dict.fromkeys(pairs.label))
+    seeds = solves.seed.nunique()
+    title = f"excess over the optimum{f', median of {seeds} seeds' * (seeds > 1)}"
+    rows = []
+    for _, group in pairs.groupby(["family", "instance_hash"], sort=False):
+        first = group.iloc[0]
+        known = [of for name in ("objective", "optimum") for of in group[name] if of is not None]
+        best = shown(first.problem, min(known, key=entries, default=None))
+        bound = shown(first.problem, first.best_bound)
+        texts = [_excess(group[group.label == method]) for method in methods]
+        rows.append([first.instance, best, bound, *texts])
+    columns = ["instance", "best known", "bound", *methods]
+    if all(best == bound for _, best, bound, *_ in rows):
+        columns[1:3] = ["optimum"]
+        rows = [[name, best, *texts] for name, best, _, *texts in rows]
+    if fits(columns, rows, WIDE):
+        print_table(columns, rows, title, words=1, width=WIDE)
+        return
+    if not asked:
+        return
+    first = len(columns) - len(methods)
+    long = [
+        [*row[:first], method, text]
+        for row in rows
+        for method, text in zip(methods, row[first:], strict=True)
+    ]
+    heads = [*columns[:first], "method", "excess"]
+    print_table(heads, long, title, words=len(heads) - 1, headings=1, width=WIDE)
 
 
-def _excess(solves: Sequence[Row]) -> str:
-    exact = [row.excess for row in solves if row.excess is not None]
-    if exact:
+def _excess(solves: pd.DataFrame) -> str:
+    if solves.empty:
+        return ""
+    exact = solves.excess.dropna()
+    if len(exact):
         return percent(median(exact))
-    if all(row.failed for row in solves):
+    if solves.failure.notna().all():
         return "failed"
-    limits = [row.excess_at_most for row in solves if row.excess_at_most is not None]
-    return f"<= {percent(median(limits))}" if limits else "-"
+    limits = solves.excess_at_most.dropna()
+    return f"<= {percent(median(limits))}" if len(limits) else "-"
 
 
-def _families(summaries: Sequence[Summary]) -> Table:
+def _print_families(summaries: Sequence[Any]) -> None:
     failures = any(s.failed for s in summaries)
-    table = Table(
-        *("family", "method", "information", "instances", "proven", "samples", "optimal", "median"),
-        *("95 %", "max", "median s", "bottleneck", *["failed"] * failures),
-        title="excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family",
-    )
-    table.columns[0].overflow = table.columns[1].overflow = "fold"
+    columns = ["family", "method", "information", "instances", "proven", "samples", "optimal"]
+    columns += ["median", "95 %", "max", "median s", "bottleneck", *["failed"] * failures]
+    title = "excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family"
+    rows = []
     for family, group in by_family(summaries).items():
-        for s in group:
-            ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
+        for s in sorted(group, key=rank):
             shares = (percent(s.optimal), percent(s.excess_median), shown_interval(s))
-            seconds = "-" if s.seconds_median is None else f"{s.seconds_median:.4f}"
+            seconds = "-" if isnan(s.seconds_median) else f"{s.seconds_median:.4f}"
             cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
-            cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
+            cells += [percent(s.excess_max), seconds, bottlenecks_of(s)]
             name = f"{s.method} *" if s.assumed else s.method
-            table.add_row(rich_text(family), rich_text(name), MEANING.get(s.kind, ""), *cells)
+            row = [family, name, MEANING.get(s.kind, ""), *cells, *[str(s.failed)] * failures]
+            rows.append(row)
+    print_table(columns, rows, title, words=3, headings=1, width=WIDE)
     if any(s.assumed for s in summaries):
-        table.caption = f"* {OTHER_SAID}"
-    return table
+        print_lines([f"* {OTHER_SAID}"])
 
 
-def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) -> None:
+def print_held_out(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -> None:
     """Print a table for each problem that has instances of observed and of later loads."""
     from moeopt.study.report.heldout import held_out
     from moeopt.study.report.study import Study
 
     with opened(kept) as store:
-        study = Study.of(rows, store, "")
+        study = Study.of(solves, store, "")
     none = True
     for problem, of in study.problems.items():
-        found = held_out(problem, of, study.instances, study.labels)
+        found = held_out(problem, of, study.instances, study.optima(of))
         none = none and not found
         if not found:
             continue
@@ -192,7 +200,7 @@ def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) ->
         if markdown:
             print("\n".join(["", title, "", *markdown_table(HELD_OUT, map(_cells, found), 3)]))
         else:
-            print_table(HELD_OUT, map(_cells, found), title)
+            print_table(HELD_OUT, map(_cells, found), title, words=3, headings=2)
         for line in _proof(found):
             print(line)
     if none:
@@ -200,10 +208,10 @@ def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) ->
 
 
 def _cells(one: "HeldOutRow") -> list[str]:
-    interval = "-" if one.interval is None else " to ".join(map(percent, one.interval))
+    interval = "-" if one.interval is None else " to ".join(f"{100 * x:.1f}" for x in one.interval)
     shares = (percent(one.known), percent(one.later), interval, percent(one.later_max))
     counts = (percent(one.share), str(one.decisions), str(one.pairs))
-    return [one.method, one.schedule or "-", one.distance, *shares, *counts]
+    return [one.distance, one.schedule or "-", one.method, *shares, *counts]
 
 
 def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:

@@ -106,11 +106,11 @@ def _print(found: "HeldOut") -> None:
     print_lines(_head(found))
     unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
     columns = (
-        *("method", "scheduled by", "train", "test", unit, "worst batch"),
+        *("scheduled by", "method", "train", "test", unit, "worst batch"),
         *("of the possible gain", "s"),
     )
-    rows = ((r.method, r.schedule, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
-    print_table(columns, rows)
+    rows = ((r.schedule, r.method, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
+    print_table(columns, rows, words=2, headings=1)
     print_lines(_notes(found))
 
 

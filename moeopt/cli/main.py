@@ -268,9 +268,19 @@ def usage_error(app: App, error: CycloptsError, argv: list[str]) -> InputError:
         reason = f"is no command of {command}{meant(rest[0], commands)} ({command} --help)"
         return InputError(reason, field=rest[0], suggestion=suggested(rest[0], commands))
     if error.unused_tokens:
-        reason = f"is one argument too many ({command} --help)"
-        return InputError(reason, field=error.unused_tokens[0])
+        extra = error.unused_tokens[0]
+        reason = f"is one argument too many ({command} --help){_separated(extra, argv)}"
+        return InputError(reason, field=extra)
     return InputError(str(error))
+
+
+def _separated(extra: str, argv: Sequence[str]) -> str:
+    """Return a hint where an argument follows the value of an option that takes several."""
+    at = argv.index(extra) if extra in argv else 0
+    flag, value = argv[at - 2 : at] if at > 1 else ("", "")
+    if not flag.startswith("--") or value.startswith("-"):
+        return ""
+    return f"; several values have commas between them: {flag} {value},{extra}"
 
 
 def _fail(message: str, code: int) -> int:

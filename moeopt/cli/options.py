@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import Field, dataclass, fields
 from functools import partial
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -28,7 +30,15 @@ if TYPE_CHECKING:
 
 HEADINGS = (
     *("Arguments", "What is given", "Options", "Solving", "Limits", "Memory", "Widths", "Steps"),
-    *("Front", "Several GPUs or nodes", "Assumptions", "Campaign", "Target", "Output"),
+    *(
+        "Front",
+        "Whole layers",
+        "Several GPUs or nodes",
+        "Expert parallelism",
+        "Assumptions",
+        "Campaign",
+    ),
+    *("Target", "Output"),
 )
 """Headings of options in help, in this order."""
 
@@ -153,6 +163,7 @@ def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
         negative=negative or (),
         help=known["help"],
         metavar=known["metavar"],
+        show=not known["rare"],
         group=group(known["group"] or getattr(home, "group", kind.group)),
     )
     return keyword(field.name, of, asked, default)
@@ -269,13 +280,12 @@ def rich_console(*, stderr: bool = False, width: int | None = None) -> "Console"
     """
     from rich.console import Console
 
+    class OurConsole(Console):
+        def on_broken_pipe(self) -> None:  # rich's own ends the program with exit code 1
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=getattr(stream, "stream", stream), width=width)
-
-
-def table_width(otherwise: int) -> int | None:
-    """Return how wide a table is: as the terminal, or a number of columns where there is none."""
-    return None if sys.stdout.isatty() else otherwise
+    return OurConsole(file=getattr(stream, "stream", stream), width=width)
 
 
 def rich_text(text: str) -> str:
@@ -292,27 +302,109 @@ def print_table(
     rows: Iterable[Iterable[str]],
     title: str = "",
     *,
+    words: int = 1,
+    headings: int = 0,
     width: int = 200,
-    numbers: bool = False,
 ) -> None:
-    """Print rows of text as a table, as wide as the terminal or at most `width`.
+    """Print rows of text as a table, as wide as the terminal, or as `width` where there is none.
 
-    With `numbers` all columns but the first are right-justified, and the title stands on the left.
+    Neither numbers nor words are broken: heads and words are wrapped at blanks; where that is not
+    enough, columns become headings above parts of the table, and then numbers go to a second table.
+
+    Parameters
+    ----------
+    words
+        How many columns, from the left, hold words; the others hold numbers.
+    headings
+        How many of these, from the left, may become headings.
     """
+    heads, lines = [*columns], [[*map(str, row)] for row in rows]
+    if title:
+        print_lines([title])
+    _print_part(heads, lines, words, headings, _room(width), "")
+
+
+def fits(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Tell whether a table is as narrow as the terminal, or as `width` where there is none."""
+    return _narrowest(columns, rows, 0, 2) <= _room(width)
+
+
+def _room(width: int) -> int:
+    return get_terminal_size((width, 24)).columns
+
+
+def _narrowest(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, between: int
+) -> int:
+    """Return how wide a table is at least, with so many blanks between its columns."""
+    found = -between
+    for at, (head, *cells) in enumerate(zip(heads, *rows, strict=True)):
+        parts = [word for cell in cells for word in (cell.split() if at < words else [cell])]
+        found += max(map(len, [*_unbroken(head).split(" "), *parts])) + between
+    return found
+
+
+ROOMY = 14
+"""Columns that names have beside their longest word, or else another column becomes a heading."""
+
+
+def _unbroken(head: str) -> str:
+    """Return a head of which a number keeps its unit when it is wrapped."""
+    return head.replace(" %", "_%")
+
+
+def _print_part(
+    heads: list[str], rows: list[list[str]], words: int, headings: int, room: int, heading: str
+) -> None:
+    between = next((gap for gap in (2, 1) if _narrowest(heads, rows, words, gap) <= room), 0)
+    names = [row[words - 1] for row in rows] if words else []
+    wraps = max(map(len, names), default=0) - _narrowest([""], [[name] for name in names], 1, 0)
+    crowded = _narrowest(heads, rows, words, 1) + min(wraps, ROOMY) > room
+    if headings and (crowded or not between):
+        parts: dict[str, list[list[str]]] = {}
+        for first, *rest in rows:
+            parts.setdefault(first, []).append(rest)
+        for value, part in parts.items():
+            said = ", ".join(filter(None, [heading, f"{heads[0]}: {value}" if value else ""]))
+            _print_part(heads[1:], part, words - 1, headings - 1, room, said)
+        return
+    middle = words + (len(heads) - words + 1) // 2
+    if not between and middle < len(heads):
+        _print_part(heads[:middle], [row[:middle] for row in rows], words, 0, room, heading)
+        others = [[*row[:words], *row[middle:]] for row in rows]
+        _print_part([*heads[:words], *heads[middle:]], others, words, 0, room, "")
+        return
+    from rich import box
     from rich.table import Table
 
-    side: Literal["left", "center"] = "left" if numbers else "center"
-    table = Table(title=rich_text(title) if title else None, title_justify=side)
-    for place, column in enumerate(columns):
-        table.add_column(rich_text(column), justify="right" if numbers and place else "left")
+    if heading:
+        print_lines(["", heading])
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.padding = (0, max(0, between - 1), 0, 0)  # the box has a blank of its own
+    columns = list(zip(heads, *rows, strict=True))
+    widths = [
+        _narrowest([head], [[cell] for cell in cells], at < words, 0)
+        for at, (head, *cells) in enumerate(columns)
+    ]
+    spare = room - sum(widths) - between * (len(heads) - 1)
+    whole = [max(map(len, column)) - wide for column, wide in zip(columns, widths, strict=True)]
+    for at in [*reversed(range(words)), *range(words, len(heads))]:
+        more = max(0, min(spare, whole[at]))
+        if at < words or more == whole[at]:  # a head of numbers in one line, or else as narrow
+            widths[at] += more
+            spare -= more
+    for at, (head, wide) in enumerate(zip(heads, widths, strict=True)):
+        shown = fill(_unbroken(head), max(wide, 1), break_long_words=False).replace("_%", " %")
+        side: Literal["left", "right"] = "left" if at < words else "right"
+        table.add_column(rich_text(shown), justify=side, width=wide, no_wrap=at >= words)
     for row in rows:
         table.add_row(*map(rich_text, row))
-    rich_console(width=table_width(width)).print(table)
+    rich_console(width=room).print(table)
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines of text beside tables, wrapped as they are."""
-    console = rich_console(width=table_width(200))
+    console = rich_console(width=_room(200))
     for line in lines:
         console.print(rich_text(line), highlight=False)
 

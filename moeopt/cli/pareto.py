@@ -93,7 +93,7 @@ def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None
         if (solution := heuristic(problem)) is not None:
             named[name] = home.objective(problem, solution)
     with drawing(out):
-        from moeopt.study.pictures import draw_front, save_figure
+        from moeopt.problems.pictures import draw_front, save_figure
 
         front = [p.objective for p in points]
         save_figure(draw_front(problem.name, home.minimises(), front, named), out)

@@ -1,6 +1,7 @@
 """``moeopt plan``: what to keep on the GPU, cache, defer and quantise, with predicted latencies."""
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,6 @@ from moeopt.cli.options import (
     OUTPUT,
     Json,
     Model,
-    Where,
     check_picture,
     command,
     flag_of,
@@ -20,12 +20,13 @@ from moeopt.cli.options import (
     warn,
 )
 from moeopt.core.errors import InputError
-from moeopt.planner.options import PlanOptions, SeveralOptions
+from moeopt.core.options import Options
+from moeopt.planner.options import OF_LIMITS, PlanOptions, RankOptions, SeveralOptions
 
 if TYPE_CHECKING:
     from moeopt.planner.fronts import Front
     from moeopt.planner.planned import Planned
-    from moeopt.sim.machines.machine import Machine
+    from moeopt.sim.traces.trace import Counts
 
 POINTS = 6
 """Plans on a front unless it is said how many."""
@@ -36,18 +37,25 @@ Named = Annotated[str, Parameter(help="Preset, GPU+HOST, HOST or file.")]
 @command
 def plan_command(
     *,
-    machine: Named,
     model: Model,
+    machine: Named | None = None,
     trace: Annotated[Path | None, Parameter(help="Routing trace, or counts.")] = None,
     counts: Annotated[
         Path | None, Parameter(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
     ] = None,
-    where: Where = None,
+    where: Annotated[
+        list[str] | None,
+        Parameter(
+            show=False,
+            help="Rows of a CSV with further columns, as LABEL=VALUE; repeatable.",
+        ),
+    ] = None,
     workload: Annotated[
         str | None, Parameter(help="Preset or JSON file; with none of the three the model's.")
     ] = None,
     options: PlanOptions,
     several: SeveralOptions,
+    ranks: RankOptions,
     out: Annotated[Path | None, Parameter(help="Write the plan's file.", group=OUTPUT)] = None,
     export: Annotated[
         Path | None, Parameter(help="Folder for the runtimes' files.", group=OUTPUT)
@@ -56,119 +64,160 @@ def plan_command(
         bool,
         Parameter(
             "--pareto",
+            show=False,
             help="Tokens/s against loss and against memory as well.",
             group=group("Front"),
         ),
     ] = False,
     points: Annotated[
-        int, Parameter(metavar="N", help="Plans on each front.", group=group("Front"))
+        int, Parameter(show=False, metavar="N", help="Plans on each front.", group=group("Front"))
     ] = POINTS,
     picture: Annotated[
         Path | None,
-        Parameter(metavar="FILE", help="The fronts as .svg, .png or .pdf.", group=group("Front")),
+        Parameter(
+            show=False,
+            metavar="FILE",
+            help="The fronts as .svg, .png or .pdf.",
+            group=group("Front"),
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Plan residents, cache ways, deferral and bits for a model on a GPU beside a CPU.
-
-    On a machine with several GPUs or memory nodes: which layers' attention and experts lie where,
-    by the runtime's times alone, without a trace; with a command line that says so.
-
-    Decided on one part of the trace; the event engine executes the plan on the held-out part, next
-    to what runtimes do by default. Of counts or a workload, steps are drawn, and drawn anew.
-    """
+    """Print the plan by the strategy that follows from what is given, and write its files."""
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save
-    from moeopt.planner.any_machine import check_options, has_several, refuse_searches
-    from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+    from moeopt.planner.any_machine import check_options, refuse_layers, strategy_for
+    from moeopt.planner.report import ExpertMap
 
     if out is not None:  # before anything is solved for nothing
         check_file("--out", out)
     if export is not None:
         check_folder("--export", export)
+    if ranks != RankOptions():
+        named: dict[str, object] = {
+            "machine": machine,
+            "trace": trace,
+            "workload": workload,
+            "export": export,
+        }
+        named |= {"pareto": pareto, "picture": picture}
+        _refuse_beside_ranks(named, options, several)
+        return _plan_ranks(model, read_counts(counts, where), ranks, options, out, as_json)
+    if machine is None:
+        needed = "is missing: Preset, GPU+HOST, HOST or file; without one, --ep-size and --counts"
+        raise InputError(needed, field="--machine")
     owned = moeopt.get_machine(machine)
     given: dict[str, object] = {"trace": trace, "counts": counts, "where": where}
     given |= {"workload": workload, "export": export}
     given |= {"pareto": pareto, "picture": picture, "points": points != POINTS}
     said = [name for name, value in given.items() if value]
     check_options(owned, options, several, said, flag_of)
-    if has_several(owned):
-        return _plan_split(owned, model, options, several, out, as_json)
-    _check_front(pareto, points, picture)
-    if not (said or options.for_experts) and options.runtime in (None, *WITH_GRAPH):
-        for name in options.for_limits:
-            raise InputError("has no effect: nothing is searched for", field=flag_of(name))
-        refuse_searches(options, flag_of)
-        return _plan_layers(owned, model, options, out, as_json)
-    from moeopt.planner.fronts import fronts, table
-    from moeopt.planner.hand_over import hand_over
-    from moeopt.planner.page import page
-    from moeopt.planner.planned import plan
-
-    with solving(f"planning {model} on {machine}", "placement"):
-        planned = plan(
+    strategy = strategy_for(owned, options, said, called=flag_of)
+    if strategy == "experts":
+        refuse_layers(several, flag_of)
+        _check_front(pareto, points, picture)
+    problem = "split" if strategy == "devices" else "placement"
+    with solving(f"planning {model} on {machine}", problem):
+        report = moeopt.plan(
             owned,
             model,
             trace,
             counts=read_counts(counts, where),
             workload=workload,
             options=options,
+            several=several,
+            strategy=strategy,
         )
-    if out is not None:
-        save(planned.chosen.plan, out)
-    data, text = planned.to_dict(), page(planned)
-    if pareto:
+    decision = report.best.decision
+    if out is not None and not isinstance(decision, ExpertMap):
+        save(decision, out)
+    data, text = report.to_dict(), str(report)
+    if report.experts is not None and pareto:
+        from moeopt.planner.fronts import fronts, table
+
         with solving(f"fronts of {model} on {machine}", "placement"):
-            found = fronts(planned, points)
+            found = fronts(report.experts, points)
         data |= {"fronts": [front.to_dict() for front in found]}
         text = "\n\n".join([text, *map(table, found)])
         if picture is not None:
-            _save_picture(planned, found, picture)
+            _save_picture(report.experts, found, picture)
     print_json(data) if as_json else print(text)
-    if export is not None:
-        lines = hand_over(planned, export)
+    if report.experts is None:
+        warn(*report.notes)  # of single experts they stand on the page
+    elif export is not None:
+        from moeopt.planner.hand_over import hand_over
+
+        lines = hand_over(report.experts, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
     return 0
 
 
-def _plan_split(
-    machine: "Machine",
+def _refuse_beside_ranks(named: dict[str, object], *options: Options) -> None:
+    """Raise InputError for what a plan of expert parallelism would not feel."""
+    given = {name: value for name, value in named.items() if value}
+    for one in options:
+        for known in fields(one):
+            if known.name not in OF_LIMITS and getattr(one, known.name) != known.default:
+                given[known.name] = getattr(one, known.name)
+    for name in given:
+        raise InputError("has no effect beside --ep-size", field=flag_of(name))
+
+
+def _plan_ranks(
     model: str,
+    counts: "Counts | None",
+    ranks: RankOptions,
     options: PlanOptions,
-    several: SeveralOptions,
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Plan for several GPUs or nodes; `out` gets the solution of problem `split`."""
+    """Print the plan of expert parallelism, and write its map."""
+    import moeopt
     from moeopt.cli.progress import solving
-    from moeopt.core.json_files import save
-    from moeopt.planner.any_machine import plan as plan_any
-    from moeopt.planner.split import SplitPlan, split_page
-
-    with solving(f"planning {model} on {machine.name}", "split"):
-        plan = plan_any(machine, model, options=options, several=several)
-    assert isinstance(plan, SplitPlan)  # noqa: S101
-    if out is not None:
-        save(plan.solution, out)
-    print_json(plan.to_dict()) if as_json else print(split_page(plan))
-    warn(*plan.notes)
-    return 0
-
-
-def _plan_layers(
-    machine: "Machine", model: str, options: PlanOptions, out: Path | None, as_json: bool
-) -> int:
-    """Print the plan that needs no counts."""
-    from moeopt.core.json_files import save
-    from moeopt.planner.layers import page, plan_layers
+    from moeopt.exporters.expert_maps import expert_map, known_map
+    from moeopt.planner.expert_parallel import WORK, slot_map_of
     from moeopt.sim.presets import get_model
+    from moeopt.solvers.arguments import Limits
 
-    found = plan_layers(machine, get_model(model), options)
-    if out is not None:
-        save(found.plan, out)
-    print_json(found.to_dict()) if as_json else print(page(found))
-    warn(*found.chosen.notes)
+    if ranks.ep_size is None:
+        raise InputError("is missing", field="--ep-size")
+    if counts is None:
+        raise InputError("is missing: how often each expert is used", field="--counts")
+    if (ranks.to is None) != (out is None):
+        raise InputError("go together: the runtime, and the file of its map", field="--to, --out")
+    if ranks.to is not None:
+        known_map(ranks.to)
+    shape, limits = get_model(model), WORK
+    if options.work_limit is not None or options.time_limit_s != PlanOptions().time_limit_s:
+        limits = Limits(options.time_limit_s, options.work_limit)
+        if options.work_limit is not None:
+            limits = Limits(work=options.work_limit)
+    try:
+        with solving(f"planning {model} over {ranks.ep_size} ranks", "replication"):
+            report = moeopt.plan_expert_parallel(
+                counts,
+                ranks.ep_size,
+                ranks.redundant_experts,
+                model=shape,
+                nodes=ranks.nodes,
+                groups=ranks.groups,
+                limits=limits,
+            )
+    except InputError as error:
+        called = {"ranks": "--ep-size"} | {one.name: flag_of(one.name) for one in fields(ranks)}
+        if error.field in called:
+            raise InputError(error.reason, field=called[error.field]) from None
+        raise
+    data, lines = report.to_dict(), [str(report)]
+    if ranks.to is not None and out is not None:
+        made = expert_map(slot_map_of(report, shape), ranks.to, shape.model_class)
+        path, _ = made.save(out)
+        flags = None if made.flags is None else made.flags(path)
+        data |= {"map": str(path), "flags": flags}
+        lines += [f"{path}: for {ranks.to}", *([] if flags is None else [f"  {flags}"])]
+        warn(*made.warnings)
+    print_json(data) if as_json else print("\n".join(lines))
     return 0
 
 

@@ -28,7 +28,7 @@ def predict_command(
         Parameter(help="Bits of all weights, or Q4_K_M etc.; several make a table."),
     ] = None,
     options: RunOptions,
-    plan: Annotated[Path | None, Parameter(help="Instead: a plan's residents.")] = None,
+    plan: Annotated[Path | None, Parameter(help="Instead: what a plan has on each device.")] = None,
     counts: Annotated[
         Path | None, Parameter(help="How often each expert is called, for --plan.")
     ] = None,
@@ -47,13 +47,15 @@ def predict_command(
     Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
     """
     import moeopt
-    from moeopt.planner.split import split_page
     from moeopt.sim.machines.runtimes.predict import Prediction
-    from moeopt.sim.plan import load_plan
 
     if counts is not None and plan is None:
         raise InputError("needs --plan", field="--counts")
-    placed, popularity = None if plan is None else load_plan(plan), None
+    placed, popularity = None, None
+    if plan is not None:
+        from moeopt.planner.placed import load_decision
+
+        placed = load_decision(plan)
     if counts is not None:
         from moeopt.sim.traces.files import load_counts
 
@@ -69,6 +71,8 @@ def predict_command(
     elif isinstance(found, Prediction):
         print(page(found, machine[0], model, widths[0]))
     else:
+        from moeopt.planner.split import split_page
+
         print(split_page(found))
     warn(*found.notes)
     return 0
@@ -102,7 +106,7 @@ def _table(
             fitting += 1
             notes |= dict.fromkeys(found.notes if flags is not None else ())
             blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
-            within = f"{found.low:g} to {found.high:g}"
+            within = found.speeds[0].within
             more = f" {found.prompt_tokens_per_s:9g}" if prompts else ""
             data = found.to_dict()
             text = f"{found.tokens_per_s:9g} {within:>17}{more} {blocks:>7}  {found.bottleneck}"
@@ -116,6 +120,7 @@ def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str
     """Return a prediction for people."""
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
     from moeopt.sim.machines.runtimes.predict import WORDS
+    from moeopt.sim.machines.runtimes.speeds import speeds_in_words
 
     runtime, context = found.setting.runtime, found.setting.context
     shown = found.n_cpu_moe is not None and runtime in WITH_GRAPH
@@ -123,13 +128,9 @@ def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str
     width = "" if bits is None else f" at {bits}"
     lines = [
         f"{model}{width} on {machine}, {runtime}{where}, {context.in_words()}:",
-        f"  {found.tokens_per_s:g} tokens/s (80 %: {found.low:g} to {found.high:g})",
-        f"  {found.expect}",
+        *speeds_in_words(found.speeds),
+        f"  {found.expect}; prompts by rates alone: not fitted",
     ]
-    if found.prompt_tokens_per_s is not None:
-        lines.append(
-            f"  prompt: {found.prompt_tokens_per_s:g} tokens/s, by rates alone: not fitted"
-        )
     lines.append(f"  bottleneck: {WORDS[found.bottleneck]}")
     for part, ms in sorted(found.parts_ms.items(), key=lambda item: -item[1]):
         if ms:

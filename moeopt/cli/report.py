@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,8 @@ from moeopt.core.errors import InputError
 from .options import Json, command, print_json
 
 if TYPE_CHECKING:
-    from moeopt.study.rows import Row
+    import pandas as pd
+
     from moeopt.study.store import Store
 
 
@@ -35,27 +36,27 @@ def report_command(
 
     with Store(store, create=False, read_only=not is_writable(store)) as kept:
         command = shlex.join(["moeopt", "report", str(store), "--out", str(out)])
-        rows = kept.rows()
-        write_report(rows, kept, out, command)
+        solves = kept.frame()
+        write_report(solves, kept, out, command)
     if as_json:
         files = [str(path) for name in ("index.html", "gap.csv") if (path := out / name).exists()]
-        print_json({"store": str(store), "solves": len(rows), "files": files})
+        print_json({"store": str(store), "solves": len(solves), "files": files})
     return 0
 
 
 def write_report(
-    rows: "Sequence[Row]",
+    solves: "pd.DataFrame",
     kept: "Path | Store",
     folder: Path,
     command: str,
     assumed: "Mapping[tuple[str, str], str] | None" = None,
 ) -> None:
-    """Write a report on rows into a folder, which is made if need be.
+    """Write a report on solves into a folder, which is made if need be.
 
     Parameters
     ----------
     kept
-        The store that the rows come from.
+        The store that the solves come from.
     command
         What makes the report again, which it names.
     assumed
@@ -77,7 +78,7 @@ def write_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}", field="--report") from None
-    write_bytes(to_csv(rows).encode(), folder / "gap.csv")
+    write_bytes(to_csv(solves).encode(), folder / "gap.csv")
     if absent := missing():
         print(
             f"moeopt: note: {folder / FILE} needs {' and '.join(absent)}: "
@@ -86,7 +87,7 @@ def write_report(
         )
         return
     with opened(kept) as store:
-        write_html(rows, store, folder, command, assumed)
+        write_html(solves, store, folder, command, assumed)
 
 
 def opened(kept: "Path | Store") -> "AbstractContextManager[Store]":

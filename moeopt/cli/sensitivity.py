@@ -103,7 +103,7 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
         from moeopt.study.assumptions import HEADS, cells
 
         title = "excess over the optimum, one assumption at a time"
-        print_table((*HEADS, "optimal"), map(cells, readings), title)
+        print_table((*HEADS, "optimal"), map(cells, readings), title, words=4, headings=2)
         print_lines(sentences(readings))
     if options.report is not None:
         again = CampaignOptions(
@@ -113,14 +113,16 @@ def _one_at_a_time(paths: Sequence[Path], options: SensitivityOptions, kept: "Pa
             resume=True,
             jobs=options.jobs,
         )
-        rows, _ = solved(campaign_of(paths, again), kept, again)
+        solves, _ = solved(campaign_of(paths, again), kept, again)
         line = command_line("sensitivity", paths, options)
-        write_report(rows, kept, options.report, line, spans(readings))
+        write_report(solves, kept, options.report, line, spans(readings))
     return watch.exit_code
 
 
 def _record(reading: "Reading") -> dict[str, object]:
     """Return a row of the table for JSON."""
+    from moeopt.study.table import known
+
     found = reading.summary
     return {
         "problem": found.problem,
@@ -131,9 +133,9 @@ def _record(reading: "Reading") -> dict[str, object]:
         "instances": found.instances,
         "skipped": reading.skipped,
         "proven": found.proven,
-        "excess_median": found.excess_median,
-        "excess_max": found.excess_max,
-        "optimal": found.optimal,
+        "excess_median": known(found.excess_median),
+        "excess_max": known(found.excess_max),
+        "optimal": known(found.optimal),
     }
 
 
@@ -158,10 +160,12 @@ def _jointly(
     if options.csv is not None:
         write_bytes(joint_to_csv(found).encode(), options.csv)
     if options.as_json:
+        from moeopt.study.table import known
+
         for one in found:
             summary = one.summary
             record = {"problem": summary.problem, "method": summary.method, "values": one.values}
-            more = {"excess_median": summary.excess_median, "excess_max": summary.excess_max}
+            more = {name: known(getattr(summary, name)) for name in ("excess_median", "excess_max")}
             print_json({**record, **more})
     else:
         print("\n".join(joint_sentences(found, size)))

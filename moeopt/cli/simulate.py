@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from moeopt.cli.options import DONE, MISMATCH, Json, command, print_json, shown, warn
 from moeopt.core.errors import InputError, about
 from moeopt.core.options import option
-from moeopt.core.units import tokens_of
 from moeopt.planner.options import ExecutionOptions
 
 if TYPE_CHECKING:
+    from moeopt.problems.split.instance import Solution
     from moeopt.sim.machines.machine import Machine
     from moeopt.sim.models.model_shape import ModelShape
     from moeopt.sim.plan import Plan
@@ -30,11 +30,6 @@ class SimulateOptions(ExecutionOptions):
     workload: str | None = option(None, "Preset or JSON file.")
     plan: Path | None = option(None, "Plan file.")
     policy: str | None = option(None, "Without a plan: how to choose.")
-    context: int | None = option(
-        None,
-        "Attention etc. by the cost model, with so many tokens in the KV cache.",
-        read=tokens_of,
-    )
     seed: int = option(0, "Seed of everything random.", metavar="N")
     instance: Path | None = option(None, "Instead: an instance...")
     solution: Path | None = option(None, "...and its solution.")
@@ -60,7 +55,7 @@ class SimulateOptions(ExecutionOptions):
             return
         if self.machine is None or self.model is None:
             raise InputError("--machine, --model: are missing")
-        if (self.trace is None) == (self.workload is None):
+        if self.trace is not None and self.workload is not None:
             raise InputError("--trace, --workload: exactly one of the two must be given")
         if self.plan is not None and self.policy is not None:
             raise InputError("--plan, --policy: at most one of the two may be given")
@@ -77,39 +72,47 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         assert instance is not None  # noqa: S101
         assert solution is not None  # noqa: S101
         return _execute(instance, solution, chrome, as_json)
-    from moeopt.planner.simulate import simulate
-    from moeopt.sim.costs.runtime import AS_FILE, priced
+    from moeopt.planner.simulate import simulate, timed_as_asked
     from moeopt.sim.engine.timeline import save_chrome
     from moeopt.sim.models.quantisations import at_bits
+    from moeopt.sim.plan import Plan
     from moeopt.sim.presets import get_machine, get_model
     from moeopt.systems.plan_run import summary
 
     machine, model = get_machine(options.machine), get_model(options.model)
-    runtime = options.runtime
-    if machine.taken_as_one is not None:
-        warn(machine.taken_as_one)
     model = model if options.bits is None else at_bits(model, options.bits)
     plan, layers = _plan(options), options.layers
+    whole = not isinstance(plan, Plan)
+    if whole != (options.trace is None and options.workload is None):
+        said = "exactly one of the two must be given"
+        if whole:
+            said = f"not with {options.plan}, whole layers: all tokens are alike"
+        raise InputError(f"--trace, --workload: {said}")
+    if machine.taken_as_one is not None and not whole:
+        warn(machine.taken_as_one)
     if instance is not None and solution is not None:
         plan = _widths(instance, solution, machine, model, layers)
         layers = len(plan.bits or ())
-    loads = _loads(model, options, layers)
-    if options.context is not None:
-        plan = _with_model_times(plan, machine, model, options)
+    loads = None if whole else _loads(model, options, layers)
+    of_loads = () if whole else ("steps", "layers", "batch")  # which they have already
+    asked = ExecutionOptions(
+        **{
+            one.name: getattr(options, one.name)
+            for one in fields(ExecutionOptions)
+            if one.name not in of_loads
+        }
+    )
     found = simulate(
         plan,
         machine,
         model,
         loads,
         timeline=chrome is not None,
-        attention_ns=options.attention_ns,
-        other_ns=options.other_ns,
-        runtime=runtime,
-        quantum_ns=options.quantum_ns,
+        options=asked,
     )
     if chrome is not None and found.timeline is not None:
         save_chrome(found.timeline, chrome, f"{found.model} on {found.machine}: {found.plan}")
-    expect = priced(machine, model, runtime or AS_FILE).expect
+    expect = timed_as_asked(machine, model, asked)[0].expect
     if as_json:
         print_json(found.to_dict() | {"expect": expect})
     else:
@@ -134,27 +137,13 @@ def _widths(
         return plan_of_widths(problem, decision, machine, model, layers)
 
 
-def _with_model_times(
-    plan: "Plan", machine: "Machine", model: "ModelShape", options: SimulateOptions
-) -> "Plan":
-    from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS
-    from moeopt.sim.costs.runtime import FINEST_NS, priced
-    from moeopt.sim.costs.step import step_costs
-    from moeopt.sim.plan import times_of_step
-
-    costs, quantum_ns = step_costs(machine, model), DEFAULT_QUANTUM_NS
-    if options.runtime is not None:
-        costs, quantum_ns = priced(machine, model, options.runtime).costs(model), FINEST_NS
-    times = times_of_step(costs, options.batch, options.context or 0, quantum_ns)
-    return plan.model_copy(update={"times": times})
-
-
-def _plan(options: SimulateOptions) -> "Plan":
-    from moeopt.sim.plan import Plan, load_plan
+def _plan(options: SimulateOptions) -> "Plan | Solution":
+    from moeopt.planner.placed import load_decision
+    from moeopt.sim.plan import Plan
     from moeopt.systems.planned import get_policy
 
     if options.plan is not None:
-        return load_plan(options.plan)
+        return load_decision(options.plan)
     if options.policy is None:
         return Plan()
     get_policy(options.policy)  # a name from a user's keyboard: an error before all else

@@ -1,6 +1,7 @@
 """``moeopt trace``: convert and dedupe routing traces, say what is in them."""
 
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -17,7 +18,6 @@ from .options import (
     print_table,
     rich_console,
     rich_text,
-    table_width,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def info_command(
         again = None if repeats is None else repeats.to_dict()
         print_json(sizes | {"layer": layer, "repeats": again} | summary.to_dict())
         return 0
-    console = rich_console(width=table_width(120))
+    console = rich_console(width=get_terminal_size((120, 24)).columns)
     listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
     console.print(rich_text(f"{sizes['name']}: {listed}"), highlight=False, soft_wrap=True)
     if repeats is not None:
@@ -130,7 +130,7 @@ def _print_figures(summary: "Summary") -> None:
         covered = f"accesses covered by the hottest 25 % of the experts, {name}"
         rows.append([covered, _number(value), "", ""])
     columns = ("statistic", "mean", "least", "most")
-    print_table(columns, rows, "Mean and range over the layers", width=120, numbers=True)
+    print_table(columns, rows, "Mean and range over the layers", width=120)
 
 
 def _print_hits(summary: "Summary") -> None:
@@ -145,7 +145,7 @@ def _print_hits(summary: "Summary") -> None:
         rows.append([str(capacity), *map(_number, row)])
     title = "Hit rates per access by experts cached in each layer; any, all: per token, LRU"
     columns = ("cached", *(policy.replace("_", " ") for policy in POLICIES), "any", "all")
-    print_table(columns, rows, title, width=120, numbers=True)
+    print_table(columns, rows, title, width=120)
 
 
 def _number(value: float | None) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import numpy as np
 from pydantic import (
@@ -26,6 +26,9 @@ from moeopt.core.arrays import Table, as_argument
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import JsonObject
 from moeopt.core.wording import input_error, kind_of, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_BITS, MAX_WIDTHS = 64, 16
 """Widest expert, and most widths of a table of losses."""
@@ -233,6 +236,35 @@ class InstanceEnvelope(Data):
     name: Name = ""
     provenance: JsonObject | None = None
     quantum_ns: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)] | None = None
+
+    def to_frame(self, table: str | None = None) -> "pd.DataFrame":
+        """Return a list of the instance's data as a pandas frame, a row per item.
+
+        Short lists of an item are columns with a number behind, long ones have a row per entry, of
+        number ``entry``; lists in lists have columns ``axis_0``, ``axis_1``, ... for the way to
+        each row.
+
+        Parameters
+        ----------
+        table
+            The field; by default the one with the most entries, such as ``experts``.
+
+        Raises
+        ------
+        InputError
+            If the instance has no such list.
+
+        Examples
+        --------
+        >>> import moeopt
+        >>> folder = "instances/tri_domain/esft-window"
+        >>> frame = moeopt.load(f"{folder}/window-law-layer4-batch256.json").to_frame()
+        >>> len(frame), int(frame.tokens.max())
+        (64, 59)
+        """
+        from moeopt.core.frames import to_frame
+
+        return to_frame(self, table)
 
     @classmethod
     def from_arrays(cls, **given: object) -> Self:

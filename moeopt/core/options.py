@@ -26,6 +26,7 @@ def option(
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
+    rare: bool = False,
     **shown: str,
 ) -> T:
     """Return a field of a class of options.
@@ -38,11 +39,14 @@ def option(
         Makes a value of what was given, from the field's name and it: text from a command line.
     least, above, most
         The range of a number: at least, above, at most.
+    rare
+        Whether a command's help leaves it to the reference page.
     shown
         ``flag`` and ``metavar`` on the command line, if not made of the name; ``group``, the
         heading in the command's help, if not the class's.
     """
     known = {"help": help, "read": read, "least": least, "above": above, "most": most}
+    known["rare"] = rare
     names = {name: shown.get(name) for name in ("flag", "metavar", "group")}
     return field(default=default, metadata=known | names)
 

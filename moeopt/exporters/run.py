@@ -6,19 +6,20 @@ from importlib.metadata import version
 from pathlib import Path
 from types import NoneType
 
-from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.exporters.exported import Exported, Job, OptionValue
 from moeopt.exporters.plans import checked_objective, shape_of
 from moeopt.exporters.target import Target
 from moeopt.exporters.targets import get_target
+from moeopt.problems.files import InstanceLike, as_instance
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.solvers import arguments
 
 
 def export(
-    source: SolutionEnvelope | InstanceEnvelope,
-    instance: InstanceEnvelope | None = None,
+    source: SolutionEnvelope | InstanceLike,
+    instance: InstanceLike | None = None,
     *,
     to: str,
     model: ModelShape | str | Path | None = None,
@@ -31,7 +32,7 @@ def export(
     Parameters
     ----------
     source
-        A solution, or an instance for targets that hold no plan.
+        A solution; or an instance, or its file, for targets that hold no plan.
     instance
         The solution's instance.
     to
@@ -72,10 +73,12 @@ def export(
     """
     limits = arguments.limits(time_limit_s, work_limit)
     solution = source if isinstance(source, SolutionEnvelope) else None
-    if isinstance(source, InstanceEnvelope):
-        instance = source
-    if instance is None:
+    if solution is None:
+        instance = as_instance(source, "source")
+    elif instance is None:
         raise InputError("is missing", field="instance")
+    else:
+        instance = as_instance(instance)
     expect("to", to, str, what="the name of a target")
     expect("options", options, Mapping, NoneType, what="a mapping from options to values")
     target = get_target(to, instance.problem)

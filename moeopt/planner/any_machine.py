@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType
+from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
@@ -18,16 +19,19 @@ from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.predict import Prediction
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import published_as
+from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
 from .asked import predict_asked
-from .options import PlanOptions, SeveralOptions
-from .planned import Planned
-from .planned import plan as plan_one
-from .request import Routing
-from .split import SplitPlan, plan_split, predict_wanted, wished
+from .options import OF_LAYERS, PlanOptions, SeveralOptions
+from .report import PlanReport, Strategy
+
+if TYPE_CHECKING:
+    from .request import Routing
+    from .split import SplitPrediction
 
 
 def has_several(machine: Machine) -> bool:
@@ -43,7 +47,7 @@ def predict(
     flags: str | Sequence[str] | None = None,
     options: PredictOptions | None = None,
     **given: object,
-) -> Prediction | SplitPlan:
+) -> "Prediction | SplitPrediction":
     """Predict the decode speed of a runtime on a machine, one sequence at a time.
 
     Parameters
@@ -60,7 +64,7 @@ def predict(
 
     Returns
     -------
-    Prediction or SplitPlan
+    Prediction or SplitPrediction
         With an 80 % interval from points that were held out of the fit. With several GPUs or memory
         nodes, or by flags, what lies where as well; both have `tokens_per_s`, `low`, `high`,
         `prompt_tokens_per_s`, `n_cpu_moe`, `bottleneck`, `command`, `notes` and `to_dict`.
@@ -97,16 +101,25 @@ def predict(
             wanted = replace(wanted, path=str(model))
         model = get_model(model)
     expect("model", model, ModelShape, what="a model, its name or file")
+    if wanted.bits is None and wanted.runtime in WITH_GRAPH and (known := published_as(model)):
+        found = predict(machine, model, flags=flags, options=replace(wanted, bits=known))
+        return replace(found, notes=(*found.notes, _as_published(model, known)))
     owned = machine if wanted.gpus is None else machine.with_gpus(wanted.gpus)
     by_experts = wanted.plan is not None or wanted.gpu_experts is not None
     if by_experts and flags is not None:
         raise InputError("not with --plan or --gpu-experts", field="--flags")
+    if not isinstance(wanted.plan, Plan | None):  # whole layers over several devices
+        from .split import predict_wanted
+
+        return predict_wanted(owned, model, wanted, None)
     if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
         return predict_asked(owned, model, wanted)
     expect("flags", flags, str, list, tuple, NoneType, what="text or words")
     words = _words(flags) if isinstance(flags, str) else flags
     for word in words or ():
         expect("flags", word, str, what="text or words")
+    from .split import predict_wanted
+
     return predict_wanted(owned, model, wanted, words)
 
 
@@ -122,22 +135,28 @@ def _words(flags: str) -> list[str]:
 def plan(
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
-    trace: Routing | str | Path | None = None,
+    trace: "Routing | str | Path | None" = None,
     *,
     counts: Counts | str | Path | None = None,
     workload: Workload | str | Path | None = None,
     options: PlanOptions | None = None,
     several: SeveralOptions | None = None,
+    strategy: Strategy | None = None,
     **given: object,
-) -> Planned | SplitPlan:
-    """Decide residents, cache ways, deferral and bits, and predict what they are worth.
+) -> PlanReport:
+    """Plan where a model lies on a machine, and predict how fast it runs.
 
-    The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
-    on the kept part of the trace; `candidates` says how they are combined. What comes of it is
-    executed by the event engine on held-out steps, next to what runtimes do by default.
+    By one of three strategies, which follows from what is given:
 
-    On a machine with several GPUs or memory nodes: which layers' attention and experts lie where,
-    by the runtime's times alone, without a trace.
+    - ``devices``, on a machine with several GPUs or memory nodes: which layers' attention and
+      experts lie where, by the runtime's times alone, without a trace;
+    - ``layers``, where nothing is known of the routing: how many layers' experts the CPU computes,
+      the KV cache's type and the ubatch, of llama.cpp;
+    - ``experts``, with a trace, counts or a workload: residents, cache ways, deferral and bits of
+      single experts. The decisions are those of the problems placement, cache, deferral and
+      bitwidth, solved exactly on the kept part of the trace; `candidates` says how they are
+      combined. What comes of it is executed by the event engine on held-out steps, next to what
+      runtimes do by default.
 
     Parameters
     ----------
@@ -150,21 +169,24 @@ def plan(
         are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
     workload
         A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
-        drawn; with none of the three the model's default one. Its experts are made up, and so would
-        be their order: caches are left out.
+        drawn. Its experts are made up, and so would be their order: caches are left out.
     options
-        What else may be said; `moeopt.planner.options.PlanOptions` explains every field.
+        What else may be said; `moeopt.planner.options.PlanOptions` explains every field. One of
+        single experts, such as `batch`, asks for that strategy.
     several
         What may be said of several GPUs or memory nodes; `moeopt.planner.options.SeveralOptions`.
+    strategy
+        In place of the one that follows; ``experts`` without any routing takes the model's default
+        workload.
     **given
         Fields of `options` by keyword, in its place or changing some of them.
 
     Returns
     -------
-    Planned or SplitPlan
-        `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
-        latencies in ns on the steps decided on and on held-out ones. With several GPUs or memory
-        nodes, what lies where, its tokens/s, and the command that runs it.
+    PlanReport
+        Candidates, the best by the goal first, with speeds at several depths; what the runtimes do
+        by themselves; what other memories would bring; the command that runs it. Of single experts,
+        `experts` has all decisions, executed on the steps decided on and on held-out ones.
 
     Raises
     ------
@@ -186,19 +208,81 @@ def plan(
     >>> from moeopt.sim.traces.workload import Workload
     >>> workload = find("workloads", Workload, "hdmoe-mixtral")
     >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
-    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
-    >>> len(planned.chosen.plan.resident)  # one entry per layer
+    >>> report = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
+    >>> len(report.best.decision.resident)  # one entry per layer
     32
+    >>> moeopt.plan("rtx4090-7960x", "mixtral-8x7b", bits="Q4_K_M")
+    <plan by layers: --n-cpu-moe 8, cache q8_0, ubatch 512, 4 candidates>
     """
+    expect("strategy", strategy, str, NoneType, what="the name of a strategy")
     owned, asked = get_machine(machine), with_given(PlanOptions, options, given)
     more = with_given(SeveralOptions, several, {})
     loads = {"trace": trace, "counts": counts, "workload": workload}
     said = [name for name, value in loads.items() if value is not None]
     check_options(owned, asked, more, said)
-    if not has_several(owned):
-        return plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
-    setting, wish = wished(owned, get_model(model), asked, more)
+    chosen = strategy_for(owned, asked, said, strategy)
+    shape = get_model(model)
+    if chosen != "experts" and asked.bits is None and (known := published_as(shape)):
+        again = replace(asked, bits=known)
+        report = plan(owned, shape, options=again, several=more, strategy=chosen)
+        return replace(report, notes=(*report.notes, _as_published(shape, known)))
+    if chosen == "layers":  # imported when it is their turn: launchers wait for it
+        from .layers import plan_layers
+
+        return plan_layers(owned, shape, asked, more)
+    if chosen == "experts":
+        from .experts import report_of
+        from .planned import plan as plan_one
+
+        refuse_layers(more)
+        made = plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
+        return report_of(made)
+    from .split import plan_split, wished
+
+    setting, wish = wished(owned, shape, asked, more)
     return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
+
+
+def _as_published(model: ModelShape, bits: str) -> str:
+    return f"{model.name}: no bits are asked for: as its files are published, --bits {bits}"
+
+
+def strategy_for(
+    machine: Machine,
+    options: PlanOptions,
+    said: Sequence[str] = (),
+    asked: Strategy | None = None,
+    called: Callable[[str], str] = str,
+) -> Strategy:
+    """Return how a plan is made, from what is given.
+
+    Parameters
+    ----------
+    said
+        What was given that is of single experts, such as a trace.
+    asked
+        The strategy that is asked for.
+    called
+        How an option is called, from its name here.
+
+    Raises
+    ------
+    InputError
+        If the strategy asked for does not go with the machine, or an option changes nothing.
+    """
+    several, single = has_several(machine), bool(said or options.for_experts)
+    found: Strategy = "devices" if several else "experts"
+    if not (several or single) and options.runtime in (None, *WITH_GRAPH):
+        found = "layers" if asked is None else asked
+    if asked not in (None, found):
+        what = "several GPUs or nodes" if several else "one GPU and one node"
+        more = f" and {', '.join([*said, *options.for_experts])}" if single else ""
+        raise InputError(f"must be {found} for {what}{more}, not {asked!r:.40}", field="strategy")
+    if found == "layers":
+        for name in options.for_limits:
+            raise InputError("has no effect: nothing is searched for", field=called(name))
+        refuse_searches(options, called)
+    return found
 
 
 def check_options(
@@ -224,9 +308,16 @@ def check_options(
         refuse_searches(options, called)
         return
     for one in fields(several):
-        if getattr(several, one.name) != one.default:
+        if one.name not in OF_LAYERS and getattr(several, one.name) != one.default:
             reason = f"needs several GPUs or nodes; {machine.name} has one each"
             raise InputError(reason, field=called(one.name))
+
+
+def refuse_layers(several: SeveralOptions, called: Callable[[str], str] = str) -> None:
+    """Raise InputError for what a plan of single experts would not feel."""
+    for one in fields(several):
+        if getattr(several, one.name) != one.default:
+            raise InputError("has no effect on plans of single experts", field=called(one.name))
 
 
 def refuse_searches(options: PlanOptions, called: Callable[[str], str] = str) -> None:

@@ -13,6 +13,7 @@ from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower
+from moeopt.sim.plan import Plan
 
 
 def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) -> Prediction:
@@ -65,7 +66,7 @@ def _placement(setting: Setting, options: PredictOptions) -> Placement | None:
     """Return where the options have the experts; None: as the runtime fits them."""
     if options.gpu_experts is not None:
         return Placement.of_number(setting, options.gpu_experts)
-    if options.plan is not None:
+    if isinstance(options.plan, Plan):
         return Placement.of_plan(setting, options.plan)
     return None if options.n_cpu_moe is None else Placement.of_blocks(setting, options.n_cpu_moe)
 
@@ -75,7 +76,7 @@ def _assumed(options: PredictOptions) -> tuple[str, ...]:
     equally = "experts are taken to be called equally often"
     if options.gpu_experts is not None:
         return (equally,)
-    ways = 0 if options.plan is None else sum(options.plan.cache_ways or ())
+    ways = sum(options.plan.cache_ways) if isinstance(options.plan, Plan) else 0
     alike = options.plan is not None and options.popularity is None
     notes: tuple[str, ...] = (equally,) if alike else ()
     if ways:

@@ -5,30 +5,30 @@ decide are the layers on the CPU, which follow from memory, and what of the memo
 buffers take. That is a handful of settings, each priced as `moeopt.predict` prices it.
 """
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.logs import logger_of
+from moeopt.core.units import MIB
+from moeopt.sim.costs.runtime import RUNTIME_QUANTUM_NS, priced
 from moeopt.sim.costs.threads import threaded
-from moeopt.sim.costs.token import decode_us
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
-from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, four_digits, predict
+from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, predict
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
+from moeopt.sim.machines.runtimes.speeds import speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
-from moeopt.sim.plan import Plan
-from moeopt.sim.presets import find, names
-from moeopt.sim.traces.synthetic import routing_trace
-from moeopt.sim.traces.workload import Workload
+from moeopt.sim.plan import Plan, Times, times_of_step
 
 from .asked import nearest
-from .options import PlanOptions
-from .request import ORDERLESS
+from .goal import Goal
+from .options import PlanOptions, SeveralOptions, depth_of
+from .report import PlanReport, Row
 
 logger = logger_of(__name__)
 
@@ -38,64 +38,21 @@ CACHES: tuple[KvType, ...] = ("f16", "q8_0")
 UBATCHES = (UBATCH, 2048)
 """Larger ones read prompts faster and take memory from experts."""
 
-DRAWN, DRAWN_LAYERS = 1024, 4
-"""Tokens and layers that are drawn of a law to see what its hottest experts get."""
 
-
-@dataclass(frozen=True)
-class LayerPlan:
-    """The settings that fit, and which is taken.
-
-    Attributes
-    ----------
-    settings
-        Predictions; the first is the one taken: the fastest with the cache of most bits and the
-        ubatch of least memory.
-    counting
-        Least and most tokens/s, by known laws of popularity, if single experts were placed by
-        counts in the memory that whole layers have now; None where all experts are on the GPU.
-    laws
-        Whose laws they are.
-    """
-
-    machine: str
-    model: ModelShape
-    settings: tuple[Prediction, ...]
-    counting: tuple[float, float] | None
-    laws: tuple[str, ...]
-
-    @property
-    def chosen(self) -> Prediction:
-        """The prediction of the setting that is taken."""
-        return self.settings[0]
-
-    @property
-    def plan(self) -> Plan:
-        """The residents, as a plan file has them."""
-        blocks, every = self.chosen.n_cpu_moe or 0, tuple(range(self.model.routed_experts))
-        rows = tuple(() if layer < blocks else every for layer in self.model.moe_layers)
-        return Plan(name="layers", resident=rows)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as JSON values."""
-        return {
-            "machine": self.machine,
-            "model": self.model.name,
-            "settings": [
-                {"kv_bits": one.setting.shape.kv_widths[0], "ubatch": one.setting.ubatch}
-                | one.to_dict()
-                for one in self.settings
-            ],
-            "counting": self.counting,
-            "laws": list(self.laws),
-            "plan": self.plan.model_dump(mode="json"),
-        }
-
-
-def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> LayerPlan:
+def plan_layers(
+    machine: Machine, model: ModelShape, options: PlanOptions, request: SeveralOptions
+) -> PlanReport:
     """Plan whole layers for llama.cpp or ik_llama.cpp, from memory alone.
 
-    Of the options bits, kv_bits, context and runtime count.
+    The type of the cache, unless one is asked for, and the ubatch are those with which the request
+    takes the least time; of equal ones those that read prompts fastest.
+
+    Parameters
+    ----------
+    options
+        Of which bits, kv_bits, context, depth and runtime count.
+    request
+        Of which prompt_tokens, reply_tokens, ubatch and path count.
 
     Raises
     ------
@@ -109,14 +66,16 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
         raise InputError(f"without counts plans are for {', '.join(WITH_GRAPH)}", field="runtime")
     sized = model if bits is None else at_bits(model, bits)
     asked = None if options.kv_bits is None else kv_type_of(options.kv_bits, name)
-    numa = get_runtime(name).numa
-    setting = threaded(Setting(machine, sized, name, options.cache, numa=numa))
+    numa, goal = get_runtime(name).numa, request.goal
+    context = Context(depth_of(options, goal), options.context)
+    setting = threaded(Setting(machine, sized, name, context, numa=numa))
+    ubatches = UBATCHES if request.ubatch is None else (request.ubatch,)
     found, missing = list[Prediction](), ""
     for kind in CACHES if asked is None else (asked,):
-        for ubatch in UBATCHES:
+        for ubatch in ubatches:
             setting = replace(setting, kv=(kind, kind), ubatch=ubatch)
             try:
-                found.append(predict(setting, prompt=8192))
+                found.append(predict(setting, prompt=goal.prompt or None, path=request.path))
             except InfeasibleError as error:
                 missing = str(error)
     logger.info("plan for %s on %s: %d settings fit", sized.name, machine.name, len(found))
@@ -126,64 +85,77 @@ def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> La
             check_fits(replace(setting, model=at_bits(model, width)), None)
 
         raise InfeasibleError(f"{missing}; {nearest(model, bits, name, with_bits)}")
-    counting: tuple[float, float] | None = None
-    laws: tuple[str, ...] = ()
-    if found[0].n_cpu_moe and machine.gpus:
-        counting, laws = _counting(machine, sized, found[0])
-    return LayerPlan(machine.name, sized, tuple(found), counting, laws)
+    rows = [(_row(one, goal), one) for one in found]
+    rows.sort(key=lambda pair: (pair[0].score, -(pair[1].prompt_tokens_per_s or 0.0)))
+    taken = rows[0][1]
+    notes = taken.notes
+    if asked is None and taken.setting.kv != ("f16", "f16"):
+        notes += ("the KV cache is in q8_0, which costs little; --kv-bits f16 keeps all bits",)
+    best = rows[0][0]
+    assert isinstance(best.decision, Plan)  # noqa: S101
+    first = ("tokens_per_s", "low", "high", "prompt_tokens_per_s", "n_cpu_moe", "bottleneck")
+    report = PlanReport(
+        "layers",
+        goal,
+        tuple(row for row, _ in rows),
+        notes=notes,
+        command=taken.command,
+        more={name: getattr(taken, name) for name in first}
+        | {
+            "machine": machine.name,
+            "model": sized.name,
+            "certainty": taken.certainty,
+            "plan": best.decision.model_dump(mode="json"),
+        },
+    )
+    lines = _lines(report, [one for _, one in rows])
+    return replace(report, lines=tuple(lines))
 
 
-def _counting(
-    machine: Machine, model: ModelShape, taken: Prediction
-) -> tuple[tuple[float, float], tuple[str, ...]]:
-    """Return least and most tokens/s of ktransformers by known laws, and their names.
-
-    The share of experts on the GPU stays; each layer has as many, the hottest ones.
-    """
-    off = sum(layer < (taken.n_cpu_moe or 0) for layer in model.moe_layers)
-    share = 1.0 - off / len(model.moe_layers)
-    speeds, laws = list[float](), list[str]()
-    kt = "ktransformers"
-    setting = Setting(machine, model, kt, taken.setting.context, numa=get_runtime(kt).numa)
-    for name in names("workloads"):
-        law = find("workloads", Workload, name)
-        law = law.model_copy(update=ORDERLESS)
-        made = routing_trace(law, model.routed_experts, model.top_k, DRAWN_LAYERS, DRAWN, 0)
-        seen, later = made.step_counts(DRAWN // 2, experts=model.routed_experts).counts
-        kept = round(share * model.routed_experts)
-        hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
-        calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
-        spent_us = decode_us(setting, (calls,) * len(model.moe_layers))
-        speeds.append(four_digits(1e6 / spent_us))
-        laws.append(name)
-    return (min(speeds), max(speeds)), tuple(laws)
+def _row(one: Prediction, goal: Goal) -> Row:
+    """Return a prediction as a candidate, with its residents and times as a plan file has them."""
+    setting, blocks = one.setting, one.n_cpu_moe or 0
+    machine, model, depth, times = setting.machine, setting.shape, setting.context.depth, Times()
+    every = tuple(range(model.routed_experts))
+    if machine.gpus and machine.nodes:
+        costs = priced(machine, model, setting.runtime, depth).costs(model)
+        times = times_of_step(costs, 1, depth, RUNTIME_QUANTUM_NS)
+    resident = tuple(() if layer < blocks else every for layer in model.moe_layers)
+    plan = Plan(name="layers", resident=resident, times=times)
+    kept = {use.name: {part: n / MIB for part, n in use.parts.items()} for use in one.uses}
+    kind = "own" if setting.kv is None else setting.kv[0]
+    name = f"--n-cpu-moe {blocks}, cache {kind}, ubatch {setting.ubatch}"
+    tight = any(use.missing for use in one.uses)
+    return Row(name, setting, plan, goal.seconds(one.speeds[0]), one.speeds, kept, not tight)
 
 
-def page(found: LayerPlan) -> str:
-    """Return a plan of whole layers for people."""
-    taken = found.chosen
-    lines = [
-        f"{found.model.name} on {found.machine}, {taken.setting.runtime},"
-        f" {taken.setting.context.in_words()}: no counts, so whole layers",
-        "  KV bits ubatch on CPU  tokens/s            80 %  prompt/s",
-    ]
-    for one in found.settings:
+def _lines(report: PlanReport, found: Sequence[Prediction]) -> Iterator[str]:
+    """Yield the page: the candidates, and of the first one speeds, memory and command."""
+    taken = found[0]
+    setting = taken.setting
+    yield (
+        f"{setting.model.name} on {setting.machine.name}, {setting.runtime},"
+        f" {setting.context.in_words()}: no counts, so whole layers"
+    )
+    yield f"the best first, for {report.goal.in_words()}:"
+    yield "  KV bits ubatch on CPU  tokens/s              80 %  prompt/s"
+    for one in found:
         bits, ubatch = one.setting.shape.kv_widths[0], one.setting.ubatch
-        within = f"{one.low:g} to {one.high:g}"
-        lines.append(
-            f"  {bits:7g} {ubatch:6} {one.n_cpu_moe or 0:6} {one.tokens_per_s:9g} {within:>15}"
-            f" {one.prompt_tokens_per_s or 0:9g}"
+        speed, off = one.speeds[0], one.n_cpu_moe or 0
+        yield (
+            f"  {bits:7g} {ubatch:6} {off:6} {speed.decode:9g} {speed.within:>17}"
+            f" {speed.prompt or 0:9g}"
         )
-    lines += [f"  {taken.expect}", *(f"  {use}" for use in taken.memory.values())]
-    lines.append(f"  {taken.command}")
-    if found.counting is not None:
-        low, high = found.counting
-        most = max(0.0, high / taken.tokens_per_s - 1.0)
-        least = max(0.0, low / taken.tokens_per_s - 1.0)
-        lines.append(
-            f"counting which experts are hot could bring {100 * least:+.0f} to {100 * most:+.0f} %"
-            f" by known laws ({', '.join(found.laws)}), in a runtime that places single experts"
-            " (ktransformers): llama-imatrix -m MODEL.gguf -f TEXT -o counts.gguf, then"
+    yield "the first one:"
+    yield from speeds_in_words(taken.speeds)
+    yield f"  {taken.expect}; prompts by rates alone: not fitted"
+    for use in taken.memory.values():
+        yield f"  {use}"
+    if taken.command is not None:
+        yield f"  {taken.command}"
+    if taken.n_cpu_moe and setting.machine.gpus:
+        yield (
+            "a runtime that places single experts (ktransformers) gains by counting which are hot:"
+            " llama-imatrix -m MODEL.gguf -f TEXT -o counts.gguf, then"
             " moeopt plan ... --counts counts.gguf"
         )
-    return "\n".join(lines)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, tokens_of, whole_of
-from moeopt.sim.machines.runtimes.context import ContextOptions
+from moeopt.sim.machines.runtimes.context import DEPTH, ContextOptions
+
+from .goal import Goal
 
 if TYPE_CHECKING:
     from moeopt.solvers.arguments import Asked
@@ -25,6 +27,9 @@ HELD_OUT = 500
 def _text(_: str, value: str | float) -> str:
     return str(value)
 
+
+OVER_DEVICES = "Several GPUs or nodes"
+"""Heading of options that only such machines have."""
 
 OF_LIMITS = ("time_limit_s", "work_limit")
 """Options that nothing feels where there is nothing to search for."""
@@ -43,22 +48,25 @@ class PlanOptions(ContextOptions):
         "Most steps to decide on, and to hold out; default: 1000 and 500.",
         least=1,
         group="Steps",
+        rare=True,
     )
     decide_steps: int | None = option(
-        None, "Most steps to decide on; default: --steps.", least=1, group="Steps"
+        None, "Most steps to decide on; default: --steps.", least=1, group="Steps", rare=True
     )
     hold_out_steps: int | None = option(
-        None, "Most steps to hold out; default: --steps.", least=1, group="Steps"
+        None, "Most steps to hold out; default: --steps.", least=1, group="Steps", rare=True
     )
     held_out: float | None = option(
         None,
         "Share of a trace that is held out; default: 0.3. Of others steps are drawn anew.",
         group="Steps",
+        rare=True,
     )
     keep_repeats: bool = option(
         False,
         "Do not leave out what a trace reads twice; held-out steps may then be known ones.",
         group="Steps",
+        rare=True,
     )
     reserved_gib: float | None = option(
         None,
@@ -68,7 +76,12 @@ class PlanOptions(ContextOptions):
         group="Memory",
     )
     host_reserved_gib: float | None = option(
-        None, "Host memory that stays free; default: 5 %.", read=gib_of, least=0, group="Memory"
+        None,
+        "Host memory that stays free; default: 5 %.",
+        read=gib_of,
+        least=0,
+        group="Memory",
+        rare=True,
     )
     max_deferred: int = option(
         0,
@@ -87,7 +100,7 @@ class PlanOptions(ContextOptions):
         group="Widths",
     )
     other_bits: float | None = option(
-        None, "Bits per weight of everything but the routed experts.", group="Widths"
+        None, "Bits per weight of everything but the routed experts.", group="Widths", rare=True
     )
     kv_bits: str | None = option(
         None, "Bits of a number in the KV cache, or q8_0 etc.", read=_text, group="Widths"
@@ -96,6 +109,7 @@ class PlanOptions(ContextOptions):
         None,
         "Measured losses of these widths: CSV, npz or JSON; default: by a law.",
         group="Widths",
+        rare=True,
     )
     runtime: str | None = option(
         None,
@@ -115,6 +129,7 @@ class PlanOptions(ContextOptions):
         "Seconds of the limit to decide all at once, with a bound on every plan; default: half;"
         " 0: none.",
         group="Limits",
+        rare=True,
     )
     time_limit_s: float = option(
         60.0, "Seconds for building and solving.", above=0, metavar="S", group="Limits"
@@ -126,8 +141,12 @@ class PlanOptions(ContextOptions):
         metavar="W",
         group="Limits",
     )
-    workers: int = option(1, "Threads; --work-limit needs 1.", least=1, metavar="N", group="Limits")
-    seed: int = option(0, "Seed of everything random.", least=0, metavar="N", group="Limits")
+    workers: int = option(
+        1, "Threads; --work-limit needs 1.", least=1, metavar="N", group="Limits", rare=True
+    )
+    seed: int = option(
+        0, "Seed of everything random.", least=0, metavar="N", group="Limits", rare=True
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError unless the options make sense together."""
@@ -190,20 +209,71 @@ class PlanOptions(ContextOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralOptions(Options):
-    """Options of ``moeopt plan`` that only machines with several GPUs or memory nodes have."""
+    """Options of ``moeopt plan`` for whole layers, on one device or over several."""
 
-    group = "Several GPUs or nodes"
+    group = "Whole layers"
 
     prompt_tokens: int = option(0, "Tokens of a prompt, beside the reply.", read=tokens_of)
     reply_tokens: int = option(500, "Tokens of a reply.", read=tokens_of)
-    ubatch: int = option(512, "Tokens of a prompt computed together.", read=tokens_of)
+    ubatch: int | None = option(
+        None,
+        "Tokens of a prompt computed together; default: 512, on one GPU or none the best.",
+        read=tokens_of,
+        least=1,
+    )
+    path: str | None = option(None, "The model's file, for the command.")
     numa: str = option(
         "interleaved",
         "How memory is spread: interleaved, first-touch, nodes, mirrored or isolate.",
+        group=OVER_DEVICES,
     )
-    granularity: str = option("layer", "Experts by layer, or by tensor: gate, up and down apart.")
-    backend: str = option("CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.")
-    path: str | None = option(None, "The model's file, for the command.")
+    granularity: str = option(
+        "layer",
+        "Experts by layer, or by tensor: gate, up and down apart.",
+        group=OVER_DEVICES,
+        rare=True,
+    )
+    backend: str = option(
+        "CUDA", "What GPUs are called: CUDA, ROCm, Vulkan, MTL.", group=OVER_DEVICES, rare=True
+    )
+
+    @property
+    def goal(self) -> Goal:
+        """What a plan is to be the best for."""
+        return Goal(self.prompt_tokens, self.reply_tokens)
+
+
+OF_LAYERS = ("prompt_tokens", "reply_tokens", "ubatch", "path")
+"""Options of whole layers that those on one device have as well."""
+
+
+def depth_of(options: PlanOptions, goal: Goal) -> int:
+    """Return how many tokens are in the cache: as asked for, or else halfway through a reply."""
+    if options.depth is not None or not goal.prompt:
+        return options.cache.depth
+    return min(options.context, goal.prompt + goal.reply // 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankOptions(Options):
+    """Options of ``moeopt plan`` for expert parallelism, which needs counts and no machine."""
+
+    group = "Expert parallelism"
+
+    ep_size: int | None = option(
+        None, "Ranks over which a layer's experts are spread, from --counts.", least=1, most=4096
+    )
+    redundant_experts: int | None = option(
+        None,
+        "Copies in each layer; default: the fewest that divide evenly over the ranks.",
+        least=0,
+        most=2**16,
+    )
+    nodes: int = option(1, "Nodes of equally many ranks.", least=1, most=4096)
+    groups: int | None = option(
+        None, "Groups of experts, each of which stays in one node.", least=1, most=4096
+    )
+    to: str | None = option(None, "Whose map goes into --out: sglang, vllm-ascend or tensorrt-llm.")
 
 
 def _each_layer(name: str, value: str | int | Sequence[int]) -> int | Sequence[int]:
@@ -227,9 +297,18 @@ class ExecutionOptions(Options):
     other_ns: int | Sequence[int] | None = option(
         None, "In place of the plan's: one number, or one per layer.", read=_each_layer
     )
+    depth: int | None = option(
+        None,
+        "Attention etc. by the cost model, so many tokens in the KV cache; default: as the plan"
+        f" says, else by a runtime's times at {DEPTH}.",
+        read=tokens_of,
+    )
+    kv_bits: str | None = option(None, "KV cache: bits, or q8_0 etc.", read=_text)
     runtime: str | None = option(
-        None, "Times of a runtime: moeopt list runtimes; default: the machine file's own."
+        None,
+        "Whose times: moeopt list runtimes, or machine; default: calibrated, the machine file's,"
+        " llama.cpp.",
     )
     quantum_ns: int | None = option(
-        None, "Costs of experts are multiples of this; default: 5000, with a runtime 100."
+        None, "Costs of experts are multiples of this; default: 5000, with a runtime 10."
     )

@@ -232,7 +232,7 @@ def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanO
     width = None if asked.quality_loss is not None else asked.bits
     cache = None if asked.kv_bits is None else kv_bits_of(asked.kv_bits)
     model = model_at(shape, width, asked.average_bits, asked.other_bits, cache)
-    timed = priced(machine, model, asked.runtime)
+    timed = priced(machine, model, asked.runtime, asked.cache.depth)
     room, host = asked.reserved_gib, asked.host_reserved_gib
     known = vars(asked) | {
         "reserved_gib": _reserved_gib(timed, model) if room is None else room,

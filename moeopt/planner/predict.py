@@ -24,6 +24,9 @@ Rows = tuple[tuple[int, ...], ...]
 LLAMA_CPP = "llama.cpp"
 KTRANSFORMERS = "ktransformers"
 
+BLOCKS = "blocks"
+"""The strategy of llama.cpp, which moves the experts of whole blocks."""
+
 COUNTED = "frequency"
 """The strategy of KTransformers that decides by counting alone."""
 
@@ -40,11 +43,14 @@ class Default:
         Who does so.
     flags
         How it is told to.
+    strategy
+        How it chooses: by blocks, by numbers of experts, or by counting (`COUNTED`).
     """
 
     plan: Plan
     runtime: str
     flags: str
+    strategy: str = ""
 
 
 def defaults(whole: Placement, common: Plan, model: ModelShape, counts: Ints) -> Iterator[Default]:
@@ -75,28 +81,28 @@ def defaults(whole: Placement, common: Plan, model: ModelShape, counts: Ints) ->
     """
     alike = Plan(times=common.times, bits=common.bits)
     needed = least_on_gpu(whole)
-    for name, runtime, flags, rows in _settings(whole, model, counts):
+    for name, runtime, flags, how, rows in _settings(whole, model, counts):
         held = sum(int(whole.sizes[layer, list(row)].sum()) for layer, row in enumerate(rows))
         if held >= needed:
             plan = alike.model_copy(update={"name": f"{runtime} {name}", "resident": rows})
-            yield Default(plan, runtime, flags)
+            yield Default(plan, runtime, flags, how)
 
 
 def _settings(
     whole: Placement, model: ModelShape, counts: Ints
-) -> Iterator[tuple[str, str, str, Rows]]:
-    """Yield each setting's name, its runtime, its flags and its residents."""
-    yield "--cpu-moe", LLAMA_CPP, "-ngl 999 --cpu-moe", ((),) * whole.layers
+) -> Iterator[tuple[str, str, str, str, Rows]]:
+    """Yield each setting's name, its runtime, its flags, how it chooses, and its residents."""
+    yield "--cpu-moe", LLAMA_CPP, "-ngl 999 --cpu-moe", BLOCKS, ((),) * whole.layers
     blocks, rows = _last_layers(whole, model)
     setting = f"--n-cpu-moe {blocks}"
-    yield setting, LLAMA_CPP, f"-ngl 999 {setting}", rows
+    yield setting, LLAMA_CPP, f"-ngl 999 {setting}", BLOCKS, rows
     each, rows = _equal_counts(whole)
     flags = " ".join(uniform_experts(each))
-    yield f"uniform, {each} per layer", KTRANSFORMERS, flags, rows
+    yield f"uniform, {each} per layer", KTRANSFORMERS, flags, "uniform", rows
     rows = _most_chosen(whole, counts)
     held = sum(map(len, rows))
     flags = " ".join(strategy(COUNTED, "COUNTS.pt", (held, whole.sizes.size)))
-    yield f"{COUNTED}, {held} experts", KTRANSFORMERS, flags, rows
+    yield f"{COUNTED}, {held} experts", KTRANSFORMERS, flags, COUNTED, rows
 
 
 def _last_layers(whole: Placement, model: ModelShape) -> tuple[int, Rows]:

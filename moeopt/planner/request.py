@@ -264,7 +264,7 @@ class Request(PlanOptions):
         """Return the request by the times of another runtime; the same where there are none."""
         if self.by_file is None or self.runtime in (None, runtime):
             return self
-        timed = priced(self.by_file, self.model, runtime)
+        timed = priced(self.by_file, self.model, runtime, self.cache.depth)
         return replace(
             self,
             machine=timed.machine,

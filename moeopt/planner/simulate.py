@@ -3,20 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 
 from numpy.typing import ArrayLike
 
 from moeopt.core.envelope import validated
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, expect
 from moeopt.core.options import takes, with_given
 from moeopt.planner.options import ExecutionOptions
+from moeopt.planner.placed import executed, load_decision
 from moeopt.problems.bitwidth.instance import Instance, Solution
+from moeopt.problems.split.instance import Solution as Split
 from moeopt.sim.costs.quanta import DEFAULT_QUANTUM_NS, NS_PER_S, to_quanta
-from moeopt.sim.costs.runtime import FINEST_NS, priced
-from moeopt.sim.costs.step import StepCosts, step_costs
+from moeopt.sim.costs.runtime import AS_FILE, RUNTIME_QUANTUM_NS, Priced, priced
+from moeopt.sim.costs.step import StepCosts
+from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.context import DEPTH, Context
+from moeopt.sim.machines.runtimes.kv_types import kv_bits_of, kv_type_of
+from moeopt.sim.machines.runtimes.profile import get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.plan import Assignment, Plan, Times, load_plan
+from moeopt.sim.plan import Assignment, Plan, Times, times_of_step
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Batching, Counts, Trace
 from moeopt.systems.cost_table import cost_table
@@ -25,13 +33,16 @@ from moeopt.systems.plan_run import Simulation, simulate_loads
 from moeopt.systems.planned import check_policy, widths_of
 from moeopt.systems.work import layer_times
 
+SPLIT_STEPS = 8
+"""Steps of whole layers unless it is said how many; one is like another."""
+
 
 @takes(ExecutionOptions)
 def simulate(
-    plan: Plan | str | Path | None,
+    plan: Plan | Split | str | Path | None,
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
-    loads: Trace | Loads | Counts | ArrayLike,
+    loads: Trace | Loads | Counts | ArrayLike | None = None,
     steps: int | None = None,
     *,
     batching: Batching = "window",
@@ -50,11 +61,13 @@ def simulate(
     Parameters
     ----------
     plan
-        What is decided: a `Plan`, a plan file, or None for the default plan.
+        What is decided: a `Plan`, a plan file, or None for the default plan. Or a solution of
+        problem `split`, or its file: whole layers over several devices.
     machine, model
         Objects, names of presets (``moeopt list machines``) or JSON files.
     loads
-        A routing trace, or token counts of shape (steps, layers, experts).
+        A routing trace, or token counts of shape (steps, layers, experts); None for whole layers,
+        for which every token is alike.
     steps
         As in the options.
     batching
@@ -87,18 +100,68 @@ def simulate(
     """
     given |= {} if steps is None else {"steps": steps}
     how = with_given(ExecutionOptions, options, given)
-    if not isinstance(plan, Plan):
-        plan = Plan() if plan is None else load_plan(plan)
-    machine, model, quantum_ns = get_machine(machine), get_model(model), how.quantum_ns
-    check_policy(plan, machine)
+    expect("plan", plan, Plan, Split, str, Path, NoneType, what="a plan, a split or a path")
+    if isinstance(plan, str | Path):
+        plan = load_decision(plan)
+    if isinstance(plan, Split):
+        return _of_split(
+            plan, get_machine(machine), get_model(model), loads, how, timeline=timeline
+        )
+    if loads is None:
+        raise InputError("are missing: a trace, or counts of tokens", field="loads")
+    plan = Plan() if plan is None else plan
+    timed, model = timed_as_asked(get_machine(machine), get_model(model), how)
+    check_policy(plan, timed.machine)
+    costs, quantum_ns = timed.costs(model), how.quantum_ns
     if quantum_ns is None:
-        quantum_ns = DEFAULT_QUANTUM_NS if how.runtime is None else FINEST_NS
-    costs = step_costs(machine, model)
-    if how.runtime is not None:
-        costs = priced(machine, model, how.runtime).costs(model)
+        quantum_ns = DEFAULT_QUANTUM_NS if timed.runtime is None else RUNTIME_QUANTUM_NS
     came = _loads(loads, model, how, batching)
+    if how.depth is not None or (timed.runtime is not None and plan.times == Times()):
+        batch = max(int(came.tokens.max(initial=0)), 1)
+        times = times_of_step(costs, batch, _depth(how), quantum_ns)
+        plan = plan.model_copy(update={"times": times})
     plan = _with_times(plan, attention_ns=how.attention_ns, other_ns=how.other_ns)
     return simulated(plan, costs, came, quantum_ns, timeline=timeline)
+
+
+def _of_split(
+    split: Split,
+    machine: Machine,
+    model: ModelShape,
+    loads: object,
+    how: ExecutionOptions,
+    *,
+    timeline: bool,
+) -> Simulation:
+    """Return what single tokens take of whole layers over several devices."""
+    unfelt = {name: getattr(how, name) for name in ("layers", "attention_ns", "other_ns")}
+    unfelt |= {"loads": loads, "quantum_ns": how.quantum_ns}
+    for name, value in unfelt.items():
+        if value is not None:
+            raise InputError("has no effect on whole layers: all tokens are alike", field=name)
+    name = how.runtime or "llama.cpp"
+    kind = None if how.kv_bits is None else kv_type_of(how.kv_bits, name)
+    context, numa = Context.at(_depth(how)), get_runtime(name).numa
+    kv = None if kind is None else (kind, kind)
+    setting = threaded(Setting(machine, model, name, context, kv=kv, numa=numa))
+    steps = SPLIT_STEPS if how.steps is None else how.steps
+    return executed(setting, split, steps, timeline=timeline)
+
+
+def timed_as_asked(
+    machine: Machine, model: ModelShape, how: ExecutionOptions
+) -> tuple[Priced, ModelShape]:
+    """Return a machine with the times that options ask for, and the model with its cache."""
+    runtime = how.runtime
+    if runtime is None and (machine.having("ndp") or not (machine.gpus and machine.nodes)):
+        runtime = AS_FILE  # a runtime's times are of a GPU beside a CPU, and of nothing else
+    if how.kv_bits is not None:
+        model = model.with_kv_bits(kv_bits_of(how.kv_bits))
+    return priced(machine, model, runtime, _depth(how)), model
+
+
+def _depth(how: ExecutionOptions) -> int:
+    return DEPTH if how.depth is None else how.depth
 
 
 def simulated(

@@ -1,9 +1,10 @@
-"""Plans and predictions for several GPUs or memory nodes: problem `split`, and a command line."""
+"""Plans and predictions over several GPUs or memory nodes: problem `split`, and a command line."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 from typing import TypeVar, cast
 
 from moeopt.core.envelope import validated
@@ -22,7 +23,7 @@ from moeopt.exporters.targets.llama_cpp import (
 )
 from moeopt.problems.generate import generate
 from moeopt.problems.split import PROBLEM
-from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
+from moeopt.problems.split.check import objective, used_bytes, violations
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.costs.threads import threaded
@@ -34,10 +35,9 @@ from moeopt.sim.machines.runtimes.flags import CommandLine, Told, read_line, tol
 from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of, kv_width
 from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unstated
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.predict import four_digits
 from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
-from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
+from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
+from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict, speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
@@ -45,13 +45,17 @@ from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
 from .asked import nearest
-from .options import PlanOptions, SeveralOptions
+from .goal import Goal
+from .options import PlanOptions, SeveralOptions, depth_of
+from .placed import check_rows, split_speeds
+from .report import Bracket, PlanReport, Row
 
 logger = logger_of(__name__)
 
-S = 1e9
-
 N = TypeVar("N", bound=int | None)
+
+PARTS = ("attention", "experts", "buffers")
+"""What lies in a device's memory."""
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -79,8 +83,8 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class SplitPlan:
-    """What lies where, how fast that is predicted to be, and what else there is.
+class SplitPrediction:
+    """What lies where on which device, and how fast that is predicted to be.
 
     Attributes
     ----------
@@ -88,16 +92,9 @@ class SplitPlan:
         As the runtime is started.
     instance, solution
         Of problem `split`.
-    tokens_per_s, low, high, prompt_tokens_per_s
-        Decoding one sequence, with an 80 % interval, and reading a prompt; None without a prompt.
-    gap
-        How far the plan is from the proven bound at most, as a share; None without a bound.
-    others
-        Rule -> by how much longer it takes, as a share; None where it finds no split.
-    without
-        GPU -> by how much longer the best split without it takes, as a share; None if nothing fits.
-    larger
-        What the machine could have more of -> by how much longer the best split then takes.
+    speeds
+        Decoding one sequence, with an 80 % interval, and reading a prompt: at the depth asked for,
+        and at others.
     command
         What runs it.
     """
@@ -105,16 +102,29 @@ class SplitPlan:
     setting: Setting
     instance: Instance
     solution: Solution
-    tokens_per_s: float
-    low: float
-    high: float
-    prompt_tokens_per_s: float | None
-    gap: float | None
-    others: dict[str, float | None]
-    without: dict[str, float | None]
-    larger: dict[str, float]
+    speeds: tuple[Speed, ...]
     command: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Decoded tokens per second."""
+        return self.speeds[0].decode
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the 80 % interval."""
+        return self.speeds[0].low
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the 80 % interval."""
+        return self.speeds[0].high
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """At which a prompt is read."""
+        return self.speeds[0].prompt
 
     @property
     def n_cpu_moe(self) -> int:
@@ -124,15 +134,18 @@ class SplitPlan:
         homes = zip(layers, self.solution.experts, strict=True)
         return len({layer for layer, home in homes if home >= 0 and hosts[home]})
 
-    def taken_bytes(self) -> list[int]:
-        """Return what each device's memory goes to, buffers included, in bytes."""
-        taken = {*self.solution.attention, *self.solution.experts}
-        return [
-            used + device.buffer * (number in taken)
-            for number, (device, used) in enumerate(
-                zip(self.instance.devices, used_bytes(self.instance, self.solution), strict=True)
-            )
-        ]
+    def memory_mib(self) -> dict[str, dict[str, float]]:
+        """Return what each device's memory goes to, in MiB."""
+        found = {device.name: dict.fromkeys(PARTS, 0.0) for device in self.instance.devices}
+        names, solution = list(found), self.solution
+        rows = zip(self.instance.layers, solution.attention, solution.experts, strict=True)
+        for layer, at, home in rows:
+            for part, device in (("attention", at), ("experts", home)):
+                if device >= 0:
+                    found[names[device]][part] += getattr(layer, f"{part}_bytes") / MIB
+        for number in {*solution.attention, *solution.experts} - {-1}:
+            found[names[number]]["buffers"] += self.instance.devices[number].buffer / MIB
+        return found
 
     @property
     def bottleneck(self) -> str:
@@ -147,22 +160,19 @@ class SplitPlan:
         return max(names, key=lambda name: spent[name])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the plan as JSON values."""
-        apart, context = ("setting", "instance", "solution", "notes"), self.setting.context
-        prompt = self.prompt_tokens_per_s
-        speed = Speed(context.depth, self.tokens_per_s, self.low, self.high, prompt)
-        named = {name: value for name, value in vars(self).items() if name not in apart}
-        used = zip(self.instance.devices, self.taken_bytes(), strict=True)
-        return (
-            named
-            | speeds_as_dict(context, speed)
-            | {
-                "memory_mib": {device.name: -(-size // MIB) for device, size in used},
-                "attention": list(self.solution.attention),
-                "experts": list(self.solution.experts),
-                "devices": [device.model_dump() for device in self.instance.devices],
-            }
-        )
+        """Return the prediction as JSON values."""
+        used = {at: ceil(sum(parts.values())) for at, parts in self.memory_mib().items()}
+        spoken = speeds_as_dict(self.setting.context, self.speeds)
+        return self.facts() | spoken | {"memory_mib": used, "command": self.command}
+
+    def facts(self) -> dict[str, object]:
+        """Return as JSON values what `split` tells beside speeds and memory."""
+        first = ("tokens_per_s", "low", "high", "prompt_tokens_per_s", "n_cpu_moe", "bottleneck")
+        return {name: getattr(self, name) for name in first} | {
+            "attention": list(self.solution.attention),
+            "experts": list(self.solution.experts),
+            "devices": [device.model_dump() for device in self.instance.devices],
+        }
 
 
 def plan_split(
@@ -173,7 +183,7 @@ def plan_split(
     work_limit: float | None = None,
     path: str | None = None,
     backend: str = CUDA,
-) -> SplitPlan:
+) -> PlanReport:
     """Return the best split of a model's layers over a machine's devices.
 
     Parameters
@@ -200,7 +210,6 @@ def plan_split(
     instance = _instance(setting, wish)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
-    parts = 2 * len(gpus) + 1
     result = solve(instance, "labels", **limits.part(1 / 2 if gpus else 1).asked)
     chosen = result.solution
     logger.info("%s: split over %d devices: %s", instance.name, len(instance.devices), result.said)
@@ -209,43 +218,47 @@ def plan_split(
             raise LimitError(f"{instance.name}: no split was found within the limit")
         hint = _nearest(setting, wish, None)
         raise InfeasibleError(f"{_no_room(instance)}; {hint}")
-    best = objective(instance, chosen)
-    others: dict[str, float | None] = {}
-    variants = [
-        ("without", instance.devices[gpu].name, _without(instance, gpu))
-        for gpu in (gpus if len(gpus) > 1 else ())
-    ]
-    for of, machine in _larger(setting.used):
-        larger_one = replace(setting, machine=machine, threads=None)
-        variants.append(("larger", of, _instance(larger_one, wish)))
-    compared: dict[str, dict[str, float | None]] = {"without": {}, "larger": {}}
+    made = _made(setting, wish, instance, chosen, path, backend)
+    goal = Goal(wish.prompt_tokens, wish.reply_tokens)
+    best, score = objective(instance, chosen), goal.seconds(made.speeds[0])
+    variants = _variants(setting, wish, instance, gpus)
+    defaults, notes, worth = list[Row](), made.notes, dict[str, float | None]()
     interrupted = result.termination == "interrupted"
     try:
         for name, rule in PROBLEM.functions().items():
             found = rule(instance)
-            others[name] = None if found is None else objective(instance, found) / best - 1
-        for kind, name, changed in () if interrupted else variants:
-            answer = solve(changed, "labels", **limits.part(1 / 2 / parts).asked)
+            if found is None:
+                notes += (f"{name} finds no split that fits",)
+                continue
+            ratio = objective(instance, found) / best
+            defaults.append(Row(name, setting, found, score * ratio))
+        for names, changed in () if interrupted else variants:
+            share = limits.part(1 / 2 / len(variants))
+            answer = solve(changed, "labels", **share.asked, verify=False)
             left = answer.solution
-            better = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
-            compared[kind][name] = better
+            longer = objective(changed, left) / best - 1 if isinstance(left, Solution) else None
+            worth |= dict.fromkeys(names, longer)
             if answer.termination == "interrupted":
                 raise KeyboardInterrupt
     except KeyboardInterrupt:  # the plan is there: comparisons are what is left out
         interrupted = True
-    larger = {name: less for name, less in compared["larger"].items() if less is not None}
-    logger.info(
-        "%s: beside it %d heuristics, %d machines less a GPU, %d larger",
-        instance.name,
-        len(others),
-        len(compared["without"]),
-        len(larger),
+    logger.info("%s: beside it %d rules, %d machines", instance.name, len(defaults), len(worth))
+    notes += (CUT_SHORT,) if interrupted else ()
+    bound = result.bound if isinstance(result.bound, int) else None
+    row = Row("plan", setting, chosen, score, made.speeds, made.memory_mib())
+    report = PlanReport(
+        "devices",
+        goal,
+        (row,),
+        Bracket(best, bound, "ns", result.proof),
+        tuple(defaults),
+        worth,
+        notes,
+        made.command,
+        instance,
+        made.facts(),
     )
-    made = _made(setting, wish, instance, chosen, path, backend)
-    gap = (best - result.bound) / best if isinstance(result.bound, int) else None
-    notes = made.notes + ((CUT_SHORT,) if interrupted else ())
-    without = compared["without"]
-    return replace(made, gap=gap, others=others, without=without, larger=larger, notes=notes)
+    return replace(report, lines=tuple(_lines(made, report)))
 
 
 def predict_split(
@@ -254,7 +267,8 @@ def predict_split(
     words: Sequence[str] | None = None,
     path: str | None = None,
     said: Told | None = None,
-) -> SplitPlan:
+    split: Solution | None = None,
+) -> SplitPrediction:
     """Predict what a command line does on a machine with several GPUs or nodes.
 
     Parameters
@@ -264,6 +278,8 @@ def predict_split(
         them itself (``--fit``).
     said
         What they say beside that, which the setting has: for the command.
+    split
+        In place of `words`.
 
     Raises
     ------
@@ -272,11 +288,17 @@ def predict_split(
     InfeasibleError
         If a device has too little memory: MiB by device.
     """
-    model, instance = setting.model, _instance(setting, wish)
+    model = setting.model
+    if split is not None and -1 in split.attention:
+        wish = replace(wish, granularity="tensor")
+    instance = _instance(setting, wish)
     gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
-    used = list(range(len(gpus))) if words is None else None
+    used = list(range(len(gpus))) if words is None and split is None else None
     notes: tuple[str, ...] = ()
-    if words is not None:
+    if split is not None:
+        check_rows(model, len(instance.devices), split)
+        found = split.model_copy(update={"instance": instance.name})
+    elif words is not None:
         memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
         shared = _shared(instance, setting)
         at, own = read_split_flags(words, model.layers, memory, model.nextn or 0, shared)
@@ -319,8 +341,8 @@ def _shared(instance: Instance, setting: Setting) -> Shared | None:
 
 def predict_wanted(
     machine: Machine, model: ModelShape | str, wanted: PredictOptions, words: Sequence[str] | None
-) -> SplitPlan:
-    """Predict by the options of ``moeopt predict``, and what `words` say beside them.
+) -> SplitPrediction:
+    """Predict by the options of ``moeopt predict``, and what `words` or a split say beside them.
 
     Raises
     ------
@@ -363,10 +385,13 @@ def predict_wanted(
     wish = Wish(shape, bits, wanted.prompt or 0)
     _options(setting, wish)
     setting = threaded(setting)
+    split = wanted.plan if isinstance(wanted.plan, Solution) else None
     try:
-        return predict_split(setting, wish, words, path, said)
+        return predict_split(setting, wish, words, path, said, split)
     except InfeasibleError as error:
         reason = str(error)
+    if split is not None:
+        raise InfeasibleError(reason)
     raise InfeasibleError(f"{reason}; {_nearest(setting, wish, words, said)}")
 
 
@@ -437,50 +462,30 @@ def _made(
     path: str | None,
     backend: str,
     said: Told | None = None,
-) -> SplitPlan:
+) -> SplitPrediction:
     """Return speeds and command line of a split; placed as was `said` where it has to be."""
-    token_ns, _ = times_ns(instance, chosen)
     machine, model = setting.machine, setting.shape
-    prompt = _prompt_speed(setting, wish, chosen) if instance.prompt_weight else None
     certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
     within = profile.interval(certainty, _kind(machine, instance, chosen))
-    speed = S / token_ns
+    speeds = split_speeds(
+        setting, chosen.attention, chosen.experts, within.factor, wish.prompt_tokens or None
+    )
     try:
         shared = _shared(instance, setting)
-        placing = split_flags(instance, chosen, model.nextn or 0, shared, backend)
+        more = model.nextn or 0
+        placing = split_flags(instance, chosen, more, shared, backend, quoted=True)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = [] if said is None else list(said.placing)
-    return SplitPlan(
+    return SplitPrediction(
         setting=setting,
         instance=instance,
         solution=chosen,
-        tokens_per_s=four_digits(speed),
-        low=four_digits(speed / within.factor),
-        high=four_digits(speed * within.factor),
-        prompt_tokens_per_s=None if prompt is None else four_digits(prompt),
-        gap=None,
-        others={},
-        without={},
-        larger={},
+        speeds=speeds,
         command=command_line(model, placing, running(setting, said), path) if placing else "",
         notes=not_read(model.quantisation, setting.runtime)
         + _unstated(machine, instance, chosen)
         + _no_flag(setting),
     )
-
-
-def _prompt_speed(setting: Setting, wish: Wish, chosen: Solution) -> float:
-    """Return the tokens/s at which a prompt is read, as `moeopt.predict` has it for one GPU.
-
-    In ubatches of which none is longer than the prompt, and over the prompt's own context: what the
-    cache holds when a token is decoded, which the instance is about, is another number.
-    """
-    prompt = wish.prompt_tokens
-    tokens = min(prompt, setting.ubatch)
-    context = Context(prompt, max(prompt, setting.context.allocated))
-    reading = replace(setting, context=context, ubatch=tokens)
-    read = _instance(reading, replace(wish, prompt_tokens=tokens))
-    return tokens * S / times_ns(read, chosen)[1]
 
 
 def _no_flag(setting: Setting) -> tuple[str, ...]:
@@ -523,11 +528,30 @@ def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:
     return "CPU only" if hosts == homes else "GPU and CPU"
 
 
-def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
-    """Yield the machine with twice the memory of a GPU, and with twice the host's channels."""
-    for number, gpu in enumerate(machine.gpus):
-        more = gpu.with_capacity(2 * gpu.gpu_gib)
-        yield f"gpu{number} with twice the memory", machine.with_devices(more)
+def _variants(
+    setting: Setting, wish: Wish, instance: Instance, gpus: Sequence[int]
+) -> list[tuple[list[str], Instance]]:
+    """Return what else there could be, named: less a GPU, a larger one, twice the host's channels.
+
+    GPUs that are alike, so that it does not matter which of them it is, share one instance.
+    """
+    machine, found = setting.used, list[tuple[list[str], Instance]]()
+    names = [instance.devices[gpu].name for gpu in gpus]
+    groups = list[list[int]]()
+    for gpu in gpus:
+        group = next((one for one in groups if _alike(instance, one[0], gpu)), None)
+        groups.append([gpu]) if group is None else group.append(gpu)
+    for group in groups if len(gpus) > 1 else ():
+        found.append(([f"without {names[gpu]}" for gpu in group], _without(instance, group[0])))
+
+    def with_other(changed: Machine) -> Instance:
+        return _instance(replace(setting, machine=changed, threads=None), wish)
+
+    for group in groups:
+        card = machine.gpus[group[0]]
+        more = machine.with_devices(card.with_capacity(2 * card.gpu_gib))
+        larger = [f"{names[gpu]} with twice the memory" for gpu in group]
+        found.append((larger, with_other(more)))
     twice = []
     for node in machine.nodes:
         memory = node.memory
@@ -535,7 +559,23 @@ def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
         wider = node.with_memory(gb_s=2 * memory.gb_s, measured_gb_s=measured)
         most = node.only("cpu").most_gb_s
         twice.append(wider if most is None else wider.with_part("cpu", most_gb_s=2 * most))
-    yield "the host with twice the channels", machine.with_devices(*twice)
+    channels = with_other(machine.with_devices(*twice))
+    return [*found, (["the host with twice the channels"], channels)]
+
+
+def _alike(instance: Instance, one: int, other: int) -> bool:
+    """Tell whether two GPUs could be exchanged: same memory, times and hops."""
+    turn = list(range(len(instance.devices)))
+    turn[one], turn[other] = other, one
+    for hops in (instance.hop_ns, instance.prompt_hop_ns or ()):
+        if any(row[at] != hops[turn[i]][turn[at]] for i, row in enumerate(hops) for at in turn):
+            return False
+    first, second = instance.devices[one], instance.devices[other]
+    if (first.capacity, first.buffer) != (second.capacity, second.buffer):
+        return False
+    times = ("attention_ns", "experts_ns", "prompt_attention_ns", "prompt_experts_ns")
+    each = (getattr(layer, name) for layer in instance.layers for name in times)
+    return all(row is None or row[one] == row[other] for row in each)
 
 
 def wished(
@@ -548,9 +588,9 @@ def wished(
         machine,
         model if options.bits is None else at_bits(model, options.bits),
         runtime,
-        Context(_depth(options, several), options.cache.allocated),
+        Context(depth_of(options, several.goal), options.cache.allocated),
         kv=(kind, kind),
-        ubatch=several.ubatch,
+        ubatch=several.ubatch or UBATCH,
         numa=cast(NumaMode, several.numa),  # `_options` refuses others
     )
     wish = Wish(
@@ -560,56 +600,45 @@ def wished(
     return setting, wish
 
 
-def _depth(options: PlanOptions, several: SeveralOptions) -> int:
-    """Return how many tokens are in the cache: as asked for, or else halfway through a reply."""
-    if options.depth is not None or not several.prompt_tokens:
-        return options.cache.depth
-    return min(options.context, several.prompt_tokens + several.reply_tokens // 2)
+def split_page(found: SplitPrediction) -> str:
+    """Return a prediction as text."""
+    return "\n".join(_lines(found))
 
 
-def split_page(plan: SplitPlan) -> str:
-    """Return the plan as text."""
-    return "\n".join(_lines(plan))
-
-
-def _lines(plan: SplitPlan) -> Iterator[str]:
-    instance, solution = plan.instance, plan.solution
+def _lines(found: SplitPrediction, report: PlanReport | None = None) -> Iterator[str]:
+    """Yield the lines of a prediction, or of the plan of which it is the best row."""
+    instance, solution = found.instance, found.solution
     of = "tensors" if instance.by_tensor else "layers"
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
-    yield plan.setting.context.in_words()
+    yield found.setting.context.in_words()
     yield ""
-    speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
-    if plan.prompt_tokens_per_s is not None:
-        speed += f"; prompt: {plan.prompt_tokens_per_s:g} tokens/s"
-    yield f"{speed} (predicted; decoding 80 %: {plan.low:g} to {plan.high:g})"
-    if plan.gap is not None:
-        proven = (
-            "the best split for these times" if plan.gap == 0 else f"at most {plan.gap:.2%} off"
-        )
+    yield "predicted, with an 80 % interval; prompts by rates alone, not fitted:"
+    yield from speeds_in_words(found.speeds)
+    gap = None if report is None or report.proof is None else report.proof.gap
+    if gap is not None:
+        proven = "the best split for these times" if gap == 0 else f"at most {gap:.2%} off"
         yield f"proven: {proven}"
     yield ""
     yield f"{'device':10} {'attention':>10} {'experts':>8} {'MiB used':>10} {'of':>8}"
-    for number, (device, used) in enumerate(zip(instance.devices, plan.taken_bytes(), strict=True)):
+    used = found.memory_mib().values()
+    for number, (device, parts) in enumerate(zip(instance.devices, used, strict=True)):
         attention, experts = solution.attention.count(number), solution.experts.count(number)
-        mib = used // MIB
-        total = device.capacity // MIB
+        mib, total = ceil(sum(parts.values())), device.capacity // MIB
         yield f"{device.name:10} {attention:10} {experts:8} {mib:10,} {total:8,}"
     yield ""
-    of = "request" if instance.prompt_weight else "token"
-    if plan.others:
+    if report is not None and report.defaults:
+        of = f"request, {report.goal.in_words()}," if report.goal.prompt else "decoded token"
         yield f"time of a {of} against this plan's:"
-    for name, excess in plan.others.items():
-        yield f"  {name}: {'finds no split that fits' if excess is None else f'{excess:+.1%}'}"
-    for name, excess in plan.without.items():
-        if excess is None:
-            yield f"  without {name}: does not fit"
-        else:
-            yield f"  without {name}: {excess:+.1%}{', leave it out' * (excess <= 0)}"
-    for what, excess in plan.larger.items():
-        yield f"  {what}: {excess:+.1%}"
-    if plan.others:
+        for row in report.defaults:
+            yield f"  {row.name}: {row.score / report.best.score - 1:+.1%}"
+        for name, excess in report.worth.items():
+            if excess is None:
+                yield f"  {name}: does not fit"
+            else:
+                out = ", leave it out" * (name.startswith("without") and excess <= 0)
+                yield f"  {name}: {excess:+.1%}{out}"
         yield ""
-    yield plan.command
+    yield found.command
 
 
 def _instance(setting: Setting, wish: Wish) -> Instance:

@@ -124,7 +124,7 @@ def verdict(comparisons: Sequence[Comparison], runtime: str | None = None) -> Ve
     away = min((one for one in every if one not in theirs), key=_mean_ms, default=None)
     brings = None if away is None else gain(away, mine)
     best = min(theirs, key=_mean_ms)
-    counted = [one for one in theirs if one.plan.name.split()[1].startswith(COUNTED)]
+    counted = [one for one in theirs if one.default and one.default.strategy == COUNTED]
     others = [one for one in theirs if one not in counted]
     counting = deciding = None
     if counted and others:

@@ -17,6 +17,7 @@ from moeopt.sim.engine.core import Executed
 from moeopt.sim.engine.critical_path import Links, critical_path, links, slack_ns
 from moeopt.sim.engine.timeline import Timeline
 
+from .files import InstanceLike, SolutionLike, as_instance, as_solution
 from .registry import get_problem
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ START, END = "start", "end"
 """The two nodes that are no tasks: before and after everything."""
 
 
-def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.DiGraph":
+def event_graph(instance: InstanceLike, solution: SolutionLike) -> "nx.DiGraph":
     """Return what runs where and when, and what waits for what, as an acyclic graph.
 
     The solution is executed by the event engine. Nodes are its tasks, numbered from 0, and between
@@ -147,7 +148,7 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
     Parameters
     ----------
     instance, solution
-        The solution must be valid for the instance.
+        Or their files. The solution must be valid for the instance.
 
     Returns
     -------
@@ -183,6 +184,7 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
     """
     import networkx as nx
 
+    instance, solution = as_instance(instance), as_solution(solution)
     checked(instance, solution)
     executed = execute(instance, solution)
     tasks, path, known = tasks_of(executed)

@@ -19,6 +19,37 @@ LONG = 1024
 """From so many items on a list is given up while it is checked."""
 
 
+InstanceLike = InstanceEnvelope | str | Path
+"""An instance, or its file."""
+
+SolutionLike = SolutionEnvelope | str | Path
+"""A solution, or its file."""
+
+
+def as_instance(value: object, field: str = "instance") -> InstanceEnvelope:
+    """Return an instance, read from its file if need be.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the file cannot be used.
+    """
+    if isinstance(value, str | Path):
+        return load(value)
+    expect(field, value, InstanceEnvelope, what="an instance or its file")
+    assert isinstance(value, InstanceEnvelope)  # noqa: S101 - it is by now
+    return value
+
+
+def as_solution(value: object, field: str = "solution") -> SolutionEnvelope:
+    """Return a solution, read from its file if need be; errors as in `as_instance`."""
+    if isinstance(value, str | Path):
+        return load_solution(value)
+    expect(field, value, SolutionEnvelope, what="a solution or its file")
+    assert isinstance(value, SolutionEnvelope)  # noqa: S101 - it is by now
+    return value
+
+
 def load(path: str | Path) -> InstanceEnvelope:
     """Read an instance from a ``.json`` or ``.json.gz`` file.
 

@@ -22,6 +22,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.source import ANY_MACHINE, Source, check_felt
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
+from moeopt.sim.traces.files import as_counts, as_trace
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 
@@ -34,9 +35,9 @@ def generate(
     *,
     machine: Machine | str | Path | None = None,
     model: ModelShape | str | Path,
-    trace: Trace | None = None,
+    trace: Trace | str | Path | None = None,
     workload: Workload | str | Path | None = None,
-    counts: Counts | None = None,
+    counts: Counts | str | Path | None = None,
     seed: int = 0,
     quantum_ns: int | None = None,
     name: str | None = None,
@@ -53,10 +54,10 @@ def generate(
         Objects, names of presets (``moeopt list machines``) or JSON files. bitwidth and replication
         need no machine: one that is given stands in the provenance and changes nothing else.
     trace
-        A routing trace from `moeopt.load_trace`; either this, `workload` or `counts`.
+        A routing trace from `moeopt.load_trace`, or its file; either this, `workload` or `counts`.
     counts
-        Tokens per expert from `moeopt.load_counts`, for placement: its steps are drawn from them,
-        which its provenance says. Other problems need what counts do not tell.
+        Tokens per expert from `moeopt.load_counts`, or their file, for placement: its steps are
+        drawn from them, which its provenance says. Other problems need what counts do not tell.
     seed
         Chooses the decode step of a real trace, or draws the synthetic one.
     quantum_ns
@@ -88,7 +89,8 @@ def generate(
     (16, 'deepseek-v2')
     """
     quantum = _quantum(problem, quantum_ns)
-    parts = _machine(problem, machine), get_model(model), trace, _workload(workload), counts
+    routing = as_trace(trace), _workload(workload), as_counts(counts)
+    parts = _machine(problem, machine), get_model(model), *routing
     named = machine is not None
     return generate_from(problem, Source(*parts, seed, quantum, name, notes, named), options)
 
@@ -104,7 +106,7 @@ def generate_twins(
     later: int | None = None,
     machine: Machine | str | Path | None = None,
     model: ModelShape | str | Path,
-    trace: Trace | None = None,
+    trace: Trace | str | Path | None = None,
     workload: Workload | str | Path | None = None,
     seed: int = 0,
     quantum_ns: int | None = None,
@@ -154,7 +156,7 @@ def generate_twins(
     if holdout is None:
         raise InputError(f"generate {problem}: a decision is made anew for all loads")
     quantum = _quantum(problem, quantum_ns)
-    parts = _machine(problem, machine), get_model(model), trace, _workload(workload)
+    parts = _machine(problem, machine), get_model(model), as_trace(trace), _workload(workload)
     named = machine is not None
     source = _checked(problem, Source(*parts, None, seed, quantum, name, notes, named))
     following = source if name is None else replace(source, name=f"{name}-later")
@@ -253,7 +255,7 @@ def _checked(problem: str, source: Source) -> Source:
     if source.seed < 0:
         raise InputError(f"must not be negative, not {source.seed}", field="seed")
     if source.trace is not None:
-        expect("trace", source.trace, Trace, what="a trace, from moeopt.load_trace")
+        expect("trace", source.trace, Trace, what="a trace or its file")
     check_needs(problem, source.machine)
     taken_as_one = source.machine.taken_as_one
     if taken_as_one is not None and problem not in ("split", "replication"):
@@ -268,7 +270,7 @@ def _checked(problem: str, source: Source) -> Source:
                 )
     if source.counts is None:
         return source
-    expect("counts", source.counts, Counts, what="counts, from moeopt.load_counts")
+    expect("counts", source.counts, Counts, what="counts or their file")
     if not get_problem(problem).from_counts:
         raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
     if source.trace is not None or source.workload is not None:

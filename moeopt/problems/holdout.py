@@ -8,12 +8,11 @@ from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.objective import Objective
 from moeopt.core.problem import EXACT, Run, Schedule
 from moeopt.core.wording import shown
+from moeopt.problems.files import InstanceLike, SolutionLike, as_instance, as_solution
 from moeopt.problems.registry import PROBLEMS, get_problem
 
 
-def run_on(
-    instance: InstanceEnvelope, decision: SolutionEnvelope, schedule: Schedule = EXACT
-) -> Objective:
+def run_on(instance: InstanceLike, decision: SolutionLike, schedule: Schedule = EXACT) -> Objective:
     """Return what a decision costs on the loads of `instance`.
 
     Parameters
@@ -54,6 +53,7 @@ def run_on(
     >>> moeopt.run_on(next_window, decision), moeopt.run_on(next_window, decision, "trimoe")
     (3717120, 5028216)
     """
+    instance, decision = as_instance(instance), as_solution(decision, "decision")
     run = executed_on(instance, decision, schedule)
     if run.unproven:
         warn(f"{instance.name}: {run.unproven_in_words}", MoeoptWarning, stacklevel=2)
@@ -63,8 +63,8 @@ def run_on(
 def executed_on(instance: InstanceEnvelope, decision: SolutionEnvelope, schedule: Schedule) -> Run:
     """Return what `run_on` does, and how much of it is proven."""
     schedule_name(schedule)
-    expect("instance", instance, InstanceEnvelope, what="an instance")
-    expect("decision", decision, SolutionEnvelope, what="a solution")
+    expect("instance", instance, InstanceEnvelope, what="an instance or its file")
+    expect("decision", decision, SolutionEnvelope, what="a solution or its file")
     if instance.problem != decision.problem:
         raise InputError(
             f"must be for {instance.problem}, not {decision.problem}", field="decision"

@@ -281,10 +281,11 @@ def times_of_step(
     """
     cost, model = costs.layer(tokens, context, quantum_ns), costs.model
     dense_layers = model.layers - len(model.moe_layers)
-    fixed = costs.step_ns(quantum_ns)
+    fixed, beside = costs.step_ns(quantum_ns), costs.overheads.beside
     return Times(
         attention_ns=(cost.attention_ns,),
-        shared_ns=(cost.shared_ns,),
+        other_ns=(0 if beside else cost.shared_ns,),
+        shared_ns=(cost.shared_ns if beside else 0,),
         to_host_ns=(cost.sync_ns,),
         to_gpu_ns=(cost.sync_ns,),
         step_ns=dense_layers * (cost.attention_ns + cost.dense_ns) + cost.head_ns + fixed,

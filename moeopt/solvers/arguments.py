@@ -4,26 +4,16 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
 from types import NoneType
 from typing import TypedDict
 
 from moeopt.core.clock import SolvingClock, by_work, solving_clock
-from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.wording import unknown_name
 from moeopt.solvers.backends import ENGINES
 
 MAX_SEED = 2**31 - 1
 MAX_WORKERS = 1024
-
-
-def an_instance(value: object) -> InstanceEnvelope:
-    """Return the argument `instance` if it is one."""
-    hint = " (moeopt.load reads a file)" if isinstance(value, str | Path) else ""
-    expect("instance", value, InstanceEnvelope, what=f"an instance{hint}")
-    assert isinstance(value, InstanceEnvelope)  # noqa: S101 - it is by now
-    return value
 
 
 DEFAULT_TIME_LIMIT_S = 60.0

@@ -7,6 +7,7 @@ from moeopt.core.clock import spend
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.problems.execute import checked, execute, on_path, tasks_of
+from moeopt.problems.files import InstanceLike, SolutionLike, as_instance, as_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline
@@ -101,9 +102,9 @@ class Explanation:
 
 
 def explain(
-    instance: InstanceEnvelope,
+    instance: InstanceLike,
     method: str = "cp-sat",
-    solution: SolutionEnvelope | None = None,
+    solution: SolutionLike | None = None,
     *,
     time_limit_s: float | None = None,
     work_limit: float | None = None,
@@ -155,8 +156,9 @@ def explain(
     >>> explanation.binding.objective, sum(explanation.binding.devices.values())
     (3965000, 3965000)
     """
-    instance = arguments.an_instance(instance)
+    instance = as_instance(instance)
     if solution is not None:
+        solution = as_solution(solution)
         checked(instance, solution)
     limits = arguments.limits(time_limit_s, work_limit, workers)
     with limits.clock():

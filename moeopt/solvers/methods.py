@@ -1,11 +1,14 @@
 """The methods of each problem, found from its modules without importing solvers."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from moeopt.core.assumptions import assumed_name, check_assumed, split_name
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST, Engine, ExactMethod
 from moeopt.core.wording import shown, unknown_name
+from moeopt.problems.files import InstanceLike, as_instance
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT as EXACT
 from moeopt.solvers.rules import AUTO, Function, Rule, get_rule, own_names, rule_names, rule_of
@@ -117,13 +120,13 @@ def method_kind(problem: AnyProblem, name: str) -> str:
     return found.kind if found else "heuristic"
 
 
-def methods(problem: str) -> list[str]:
+def methods(problem: InstanceLike) -> list[str]:
     """Return the names of the methods that a problem can be solved with.
 
     Parameters
     ----------
     problem
-        The problem's name, e.g. ``"tri_domain"``.
+        The problem's name, e.g. ``"tri_domain"``; or an instance of it, or the instance's file.
 
     Returns
     -------
@@ -142,6 +145,8 @@ def methods(problem: str) -> list[str]:
     >>> moeopt.methods("cache")[:3]
     ['auto', 'uniform-ways', 'best-uniform']
     """
+    if isinstance(problem, InstanceEnvelope | Path) or str(problem).endswith((".json", ".gz")):
+        problem = as_instance(problem).problem
     home = get_problem(problem)
     own = problem_methods(home)
     users = [name for name in rule_names(problem) if name not in own_names(home)]

@@ -2,14 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope, check_pair
+from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject
+from moeopt.core.lazy import installed
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.core.problem import Violation
+from moeopt.problems.files import InstanceLike, SolutionLike, as_instance, as_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.evidence import Evidence, Proof
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
 Termination = Literal["completed", "time_limit", "work_limit", "interrupted"]
@@ -56,6 +62,8 @@ class Result:
         The solver's own word, and what came of its claims.
     evidence
         The claims that were made beside, and which of them do not stand.
+    solved
+        The instance itself, for `plot`; None in results that another process has made.
     versions
         Versions of the software that took part.
     compile_s
@@ -89,6 +97,7 @@ class Result:
     work: float | None = None
     proof: Proof | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    solved: InstanceEnvelope | None = field(default=None, repr=False, compare=False)
 
     @property
     def said(self) -> str:
@@ -121,9 +130,39 @@ class Result:
             f"{known}, {seconds})"
         )
 
+    def plot(self) -> "Figure":
+        """Return the solution's schedule as a Gantt chart, a matplotlib figure.
+
+        Raises
+        ------
+        InputError
+            If there is no solution, the problem's solutions are no schedules, or matplotlib is not
+            installed.
+
+        Examples
+        --------
+        >>> import moeopt
+        >>> folder = "instances/tri_domain/esft-window"
+        >>> result = moeopt.solve(f"{folder}/window-law-layer4-batch256.json")
+        >>> result.plot().savefig("schedule.svg")  # doctest: +SKIP
+        """
+        if self.solution is None or self.solved is None:
+            raise InputError("plot: the result has no solution, or no instance")
+        if not installed("matplotlib"):
+            raise InputError("plot: needs matplotlib, the extra 'report'")
+        from moeopt.problems.execute import critical_lanes
+        from moeopt.problems.pictures import Panel, draw_gantt
+
+        drawn = critical_lanes(self.solved, self.solution)
+        if drawn is None:
+            raise InputError(f"plot: solutions of {self.problem} are no schedules")
+        title = f"{self.method} on {self.instance}: {with_unit(self.problem, self.objective)}"
+        return draw_gantt([Panel(title, drawn.lanes, drawn.caption)])
+
     def to_dict(self) -> JsonObject:
         """Return the fields, and `gap`, as JSON types."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        names = [field.name for field in fields(self) if field.name != "solved"]
+        data = {name: getattr(self, name) for name in names}
         data["evidence"] = [asdict(claim) for claim in self.evidence.claims]
         data["gap"] = self.gap
         data["solution"] = None if self.solution is None else self.solution.model_dump(mode="json")
@@ -186,13 +225,13 @@ class Verdict:
         return not self.violations
 
 
-def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
+def check(instance: InstanceLike, solution: SolutionLike) -> Verdict:
     """Check a solution: which constraints it violates, or what it costs.
 
     Parameters
     ----------
     instance, solution
-        From `moeopt.load` and `moeopt.load_solution`, from a result, or made in code.
+        Files, or from `moeopt.load` and `moeopt.load_solution`, from a result, or made in code.
 
     Returns
     -------
@@ -215,6 +254,7 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     >>> moeopt.check(instance, best)
     Verdict(objective=3965000, violations=[])
     """
+    instance, solution = as_instance(instance), as_solution(solution)
     check_pair(instance, solution)
     problem = get_problem(instance.problem)
     violations = problem.violations(instance, solution)

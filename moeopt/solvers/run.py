@@ -7,12 +7,12 @@ from importlib.metadata import version
 from platform import python_version
 
 from moeopt.core.clock import TimeLimitError
-from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import ContradictionError, InputError, expect
 from moeopt.core.futures import Futures
 from moeopt.core.logs import logger_of, one_line
 from moeopt.core.objective import Objective
 from moeopt.core.problem import Violation
+from moeopt.problems.files import InstanceLike, as_instance
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.backends.own import is_brief
@@ -39,7 +39,7 @@ THE_MEAN = Futures()
 
 
 def solve(
-    instance: InstanceEnvelope,
+    instance: InstanceLike,
     method: str | Rule | Function = AUTO,
     *,
     time_limit_s: float | None = None,
@@ -136,7 +136,7 @@ def solve(
     limits = arguments.limits(time_limit_s, work_limit, workers)
     with limits.clock():
         end = Deadline(limits.first)
-        instance = arguments.an_instance(instance)
+        instance = as_instance(instance)
         left_out = arguments.constraint_ids(without)
         problem = get_problem(instance.problem)
         is_auto = isinstance(method, str) and method == AUTO
@@ -309,6 +309,7 @@ def _result(task: Task, outcome: Outcome) -> Result:
         work=task.end.work,
         proof=outcome.proof,
         evidence=Evidence(tuple(outcome.claims)),
+        solved=task.instance,
     )
 
 

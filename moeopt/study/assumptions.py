@@ -10,9 +10,12 @@ trace where the folder with the traces is given.
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isnan, prod
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from moeopt.core.assumptions import Assumption, assumed_name
 from moeopt.core.envelope import InstanceEnvelope
@@ -28,13 +31,14 @@ from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.readers.checked import MAX_FILE_BYTES
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
-from moeopt.study.attempt import NO_LOADS, Watch
+from moeopt.study.attempt import Watch
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
+from moeopt.study.frame import K, grouped, labelled
 from moeopt.study.plan import content_hash
-from moeopt.study.rows import K, Row, grouped, labelled
 from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
-from moeopt.study.table import Summary, percent, shown_interval, summarise
+from moeopt.study.table import known, percent, shown_interval, summarise
+from moeopt.study.tags import NO_LOADS
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,14 @@ class Reading:
     """One method under one value of one assumption; everything else at its default.
 
     `skipped` of the instances could not be made again under this value; `method` is the heuristic,
-    without assumptions.
+    without assumptions, and `summary` a row of `moeopt.study.table.summarise`.
     """
 
     assumption: Assumption
     value: str
     skipped: int
     method: str
-    summary: Summary
+    summary: Any
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,8 @@ class Running:
 
     def solved(
         self, parts: Iterable[tuple[Sequence[InstanceEnvelope], Iterable[str]]]
-    ) -> dict[str, list[Row]]:
-        """Return the rows of instances with their methods and the optimum, by content hash."""
+    ) -> pd.DataFrame:
+        """Return the solves of instances by their methods, and of the optimum."""
         campaign = []
         for instances, methods in parts:
             settings = make_settings(
@@ -98,14 +102,13 @@ class Running:
                 workers=1,
             )
             campaign.append(Part(list(instances), settings))
-        rows = run_campaign(
+        return run_campaign(
             Campaign(campaign),
             store=self.store,
             resume=self.resume,
             jobs=self.jobs,
             watch=self.watch,
         )
-        return grouped(rows, lambda row: row.key.instance)
 
 
 def sensitivity(
@@ -145,11 +148,11 @@ def sensitivity(
     ]
     if not groups:
         raise InputError(f"{', '.join(instances)}: no assumptions are listed")
-    by_hash = running.solved((group.instances, group.methods) for group in groups)
+    solves = running.solved((group.instances, group.methods) for group in groups)
     return [
         Reading(group.assumption, group.value, group.skipped, method, summary)
         for group in groups
-        for method, summary in _summaries(group.instances, group.methods, by_hash)
+        for method, summary in _summaries(group.instances, group.methods, solves)
     ]
 
 
@@ -285,7 +288,7 @@ class Joint:
     values: Mapping[str, str]
     skipped: int
     method: str
-    summary: Summary
+    summary: Any
 
     @property
     def said(self) -> str:
@@ -342,12 +345,12 @@ def jointly(
             own = {s.name: v for s, v in point if method in s.methods and v != s.default}
             called[assumed_name(method, own)] = method
         groups.append((point, made, called))
-    by_hash = running.solved((made, called) for _, made, called in groups if made)
+    solves = running.solved((made, called) for _, made, called in groups if made)
     found = []
     for point, made, called in groups:
         values = {s.name: value for s, value in point if value != s.default}
         skipped = len(instances) - len(made)
-        found += [Joint(values, skipped, *one) for one in _summaries(made, called, by_hash)]
+        found += [Joint(values, skipped, *one) for one in _summaries(made, called, solves)]
     return found, size
 
 
@@ -368,16 +371,19 @@ def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
     lines = []
     points = len({tuple(one.values.items()) for one in found})
     for method, of in grouped(found, lambda one: one.method).items():
-        known = [(m, one) for one in of if (m := one.summary.excess_median) is not None]
-        if not known:
+        medians_of = [(m, one) for one in of if not isnan(m := one.summary.excess_median)]
+        if not medians_of:
             continue
-        medians = [percent(m) for m in sorted(m for m, _ in known)]
+        medians = [percent(m) for m in sorted(m for m, _ in medians_of)]
         lines.append(
             f"- {labelled(of[0].summary.problem, method)}: median excess {medians[0]} to "
             f"{medians[-1]} over {points} of {size:,} points; half of them up to "
             f"{medians[len(medians) // 2]}."
         )
-        ends = {"best": min(known, key=itemgetter(0))[1], "worst": max(known, key=itemgetter(0))[1]}
+        ends = {
+            "best": min(medians_of, key=itemgetter(0))[1],
+            "worst": max(medians_of, key=itemgetter(0))[1],
+        }
         for end, one in ends.items():
             said = one.said or "the defaults"
             lines.append(f"  - {end}: {said} ({one.summary.proven} instances)")
@@ -391,23 +397,22 @@ def joint_to_csv(found: Sequence[Joint]) -> str:
     ]
     for one in found:
         s = one.summary
-        numbers = [one.skipped, s.proven, s.excess_median, s.excess_max]
+        numbers = [one.skipped, s.proven, known(s.excess_median), known(s.excess_max)]
         lines.append([one.method, *numbers, one.said])
     return csv_text(lines)
 
 
 def _summaries(
-    instances: Sequence[InstanceEnvelope],
-    methods: Mapping[str, str],
-    by_hash: Mapping[str, Sequence[Row]],
-) -> Iterator[tuple[str, Summary]]:
+    instances: Sequence[InstanceEnvelope], methods: Mapping[str, str], solves: pd.DataFrame
+) -> Iterator[tuple[str, Any]]:
     """Yield each method's name and its numbers, by what it knew."""
-    hashes = dict.fromkeys(content_hash(instance) for instance in instances)
-    rows = [row for digest in hashes for row in by_hash.get(digest, ())]
+    hashes = {content_hash(instance) for instance in instances}
+    here = solves[solves.instance_hash.isin(hashes)]
     for called, method in methods.items():
-        mine = [row for row in rows if row.key.method == called]
-        for summary in summarise(mine, by_assumption=False):
-            yield method, summary
+        mine = here[here.method == called]
+        if not mine.empty:
+            for summary in summarise(mine, ("problem", "family", "method", "kind")).itertuples():
+                yield method, summary
 
 
 def _ranges(
@@ -416,7 +421,7 @@ def _ranges(
     """Return the least and the greatest median excess that is known of each key's readings."""
     found = {}
     for which, of in grouped(readings, key).items():
-        medians = [r.summary.excess_median for r in of if r.summary.excess_median is not None]
+        medians = [r.summary.excess_median for r in of if not isnan(r.summary.excess_median)]
         if medians:
             found[which] = min(medians), max(medians)
     return found
@@ -498,7 +503,7 @@ def to_csv(readings: Sequence[Reading]) -> str:
     ]
     for r in readings:
         default = int(r.value == r.assumption.default)
-        values = [getattr(r.summary, name) for name in names]
+        values = [known(getattr(r.summary, name)) for name in names]
         head = [r.summary.problem, r.assumption.name, r.value, default, r.method, r.skipped]
         lines.append([*head, *values])
     return csv_text(lines)

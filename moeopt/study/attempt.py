@@ -1,190 +1,92 @@
-"""One solve of a campaign, wherever it runs: a result with its facts, or what went wrong.
+"""One solve of a campaign, wherever it runs, and who is told of it."""
 
-Solves are handed out here or to an executor, and whoever watches is told how it goes on.
-
-What an instance's provenance says of it as evidence: whose loads, and which readings.
-
-Two instances from one layer of one trace are two looks at one thing, however their batches are cut.
-So tables count *cells* beside instances: a layer of a trace, or a draw of a law (model, seed and
-layer), or a machine and a model where no loads take part. Intervals are bootstrapped over
-*clusters*: traces, and cells of laws. Provenance is untrusted: what is not understood makes an
-instance a cell of its own.
-"""
-
-import json
 import os
 import platform
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Literal, Protocol
+from typing import Protocol
 
 from moeopt.core.assumptions import split_name
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import (
-    ContradictionError,
-    HeuristicError,
-    InputError,
-    LimitError,
-    MoeoptError,
-)
+from moeopt.core.errors import ContradictionError, HeuristicError, InputError
+from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.result import Result, failed_result
+from moeopt.solvers.result import Result
 from moeopt.solvers.rules import Rule, load_rule
 from moeopt.solvers.run import solve
 from moeopt.solvers.task import Progress
 
-from .campaign import repeats
-from .plan import Job, Key, version
-
-DEFAULTS = ""
-"""What `origin` says of an instance that is made under every assumption's default."""
-
-NO_LOADS = "none: "
-"""How the name of a trace begins that is none."""
-
-LAW = "workload "
-"""How the name of a trace begins that is drawn by a law, and that of its cells."""
-
-
-def origin(instance: InstanceEnvelope) -> dict[str, str]:
-    """Return ``cell``, ``cluster`` and ``settled``; ``repeats`` where it repeats another one.
-
-    ``settled`` are the assumptions of instances that are not at their default, ``name=value``.
-    ``batch`` is there where the instance has one: rules change places over it.
-    """
-    provenance = instance.provenance or {}
-    options = provenance.get("options")
-    options = options if isinstance(options, Mapping) else {}
-    cell, cluster = place(instance.name, provenance)
-    original = repeats(instance)
-    again = {} if original is None else {"repeats": original}
-    assumed = _assumed(instance.problem, options)
-    batch = options.get("batch")
-    sizes = {"batch": str(batch)} if isinstance(batch, int) else {}
-    return {"cell": cell, "cluster": cluster, "settled": assumed} | sizes | again
-
-
-def place(instance: str, provenance: Mapping[str, object]) -> tuple[str, str]:
-    """Return the cell and the cluster of an instance, by its name and its provenance."""
-    options = provenance.get("options")
-    options = options if isinstance(options, Mapping) else {}
-    model = provenance.get("same_experiment_as", provenance.get("model"))
-    trace = provenance.get("trace")
-    if not isinstance(model, str):
-        return instance, instance
-    name = trace.get("name") if isinstance(trace, Mapping) else None
-    layer = options.get("layer")
-    where = f" layer {layer}" if isinstance(layer, int) else ""
-    if not isinstance(trace, Mapping) or not isinstance(name, str) or name.startswith(NO_LOADS):
-        cell = f"{model} on {provenance.get('machine')}"
-        return cell, cell
-    if "workload" in trace:
-        cell = f"{name} {model} seed {provenance.get('seed')}{where}"
-        return cell, cell
-    return f"{name}{where}", name
-
-
-def _assumed(problem: str, options: Mapping[str, object]) -> str:
-    if not options:
-        return DEFAULTS
-    readings = [one for one in get_problem(problem).assumptions() if not one.is_setting]
-    values = {one.name: one.not_default(options) for one in readings}
-    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
-
-
-Facts = dict[str, str | int]
+from .plan import Job, our_version
+from .record import FailureKind, SolveRecord, packed_solution
 
 _ONE_AT_A_TIME = Lock()
 """Dask may run several tasks in one process; the clock wants the process for itself."""
 
 
-@dataclass(frozen=True)
-class Solved:
-    """A result, and what else is kept of the solve.
-
-    Attributes
-    ----------
-    facts
-        What the problem's view says about the solution, e.g. the bottleneck; of a heuristic, which
-        information it decided by, `knew`; and the instance's `moeopt.study.attempt.origin`.
-    machine
-        Processor, cores and system of the machine that solved it: times mean little without.
-    """
-
-    result: Result
-    facts: Facts = field(default_factory=dict)
-    machine: dict[str, str | int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a solve has no result.
-
-    `kind` is "input" (an option or a size that the method refuses), "rule" (a rule of one's own
-    that raises, or returns no solution of the instance), "mismatch" (a bug in a model), "crash"
-    (any other exception; `detail` has the traceback) or "died" (the process ended).
-    """
-
-    kind: Literal["input", "rule", "mismatch", "crash", "died"]
-    message: str
-    detail: str = ""
-
-    def error(self) -> MoeoptError:
-        """Return the error that stands for it."""
-        kinds: dict[str, type[MoeoptError]] = {
-            "input": InputError,
-            "rule": HeuristicError,
-            "mismatch": ContradictionError,
-            "crash": ContradictionError,
-            "died": LimitError,
-        }
-        return kinds[self.kind](self.message)
-
-
-Ended = Solved | Failure
-"""How a solve ends."""
-
-
-def failed_solve(problem: str, instance: str, key: Key, failure: Failure) -> Solved:
-    """Return what stands for a failure among results: nothing but its status and its reason."""
-    known = (problem, instance), key.method, key.seed, key.workers
-    return Solved(failed_result(*known, failure.message))
-
-
-def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
-    """Make one solve; errors are returned, so that the campaign can go on."""
-    key = job.key
-    if key.version != version():  # a worker of a cluster has its own installation
-        return Failure("input", f"the worker has moeopt {version()}, the campaign {key.version}")
+def attempt(job: Job, on_progress: Progress | None = None) -> SolveRecord:
+    """Make one solve; what goes wrong is returned as well, so that the campaign can go on."""
+    if job.version != our_version():  # a worker of a cluster has its own installation
+        said = f"the worker has moeopt {our_version()}, the campaign {job.version}"
+        return failed(job, "input", said)
     try:
         rule = _rule(job)
         with _ONE_AT_A_TIME:
             result = solve(
                 job.instance,
-                key.method if rule is None else rule,
-                time_limit_s=key.time_limit_s or None,
-                seed=key.seed,
-                workers=key.workers,
+                job.method if rule is None else rule,
+                time_limit_s=job.time_limit_s,
+                work_limit=job.work_limit,
+                seed=job.seed,
+                workers=job.workers,
                 on_progress=on_progress,
-                **json.loads(key.options),
+                **job.options,  # type: ignore[arg-type]
             )
-        result = replace(result, method=key.method)
-        return Solved(result, _facts(job, result), machine())
+        return record_of(job, result)
     except HeuristicError as error:
         return _of_heuristic(job, error)
     except InputError as error:
-        return Failure("input", str(error))
+        return failed(job, "input", str(error))
     except ContradictionError as error:
-        return Failure("mismatch", str(error))
+        return failed(job, "mismatch", str(error))
     except Exception as error:  # a bug in one method must not end a campaign of hours
-        return _crash(error)
+        return _crash(job, error)
+
+
+def failed(job: Job, kind: FailureKind, message: str, detail: str = "") -> SolveRecord:
+    """Return the record of a solve without a result."""
+    said = {"failure": kind, "raw_status": message, "detail": detail, "finished": now()}
+    return SolveRecord(**job.asked, status="failed", **said)  # type: ignore[arg-type]
+
+
+def record_of(job: Job, result: Result) -> SolveRecord:
+    """Return the record of a result."""
+    same = {name: getattr(result, name) for name in RESULTS}
+    return SolveRecord(
+        **job.asked,
+        **same,
+        solution=packed_solution(result.solution),
+        facts=_facts(job, result),
+        machine=machine(),
+        finished=now(),
+    )
+
+
+RESULTS = (
+    *("engine", "status", "termination", "raw_status", "objective", "bound", "proof"),
+    *("build_s", "solve_s", "compile_s", "work", "violations", "trace", "versions"),
+)
+"""The fields that a record takes from a result as they are."""
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _rule(job: Job) -> Rule | None:
@@ -197,7 +99,7 @@ def _rule(job: Job) -> Rule | None:
     """
     if not isinstance(job.rule, str):
         return job.rule
-    expected = job.key.source_sha256
+    expected = job.source_sha256
     rule = _loaded.get(job.rule)
     if rule is None or rule.source_sha256 != expected:
         rule = _loaded[job.rule] = load_rule(job.rule)
@@ -210,29 +112,28 @@ _loaded: dict[str, Rule] = {}
 """The rules that this process has loaded for others."""
 
 
-def _facts(job: Job, result: Result) -> Facts:
+def _facts(job: Job, result: Result) -> JsonObject:
     if result.solution is None:
         return {}
     problem = get_problem(result.problem)
-    facts: Facts = dict(problem.facts(job.instance, result.solution))
-    facts |= origin(job.instance)
-    if (knew := problem.information(result.method, job.instance)) is not None:
+    facts: JsonObject = dict(problem.facts(job.instance, result.solution))
+    if (knew := problem.information(job.method, job.instance)) is not None:
         facts["knew"] = knew
     return facts
 
 
-def _of_heuristic(job: Job, error: HeuristicError) -> Failure:
+def _of_heuristic(job: Job, error: HeuristicError) -> SolveRecord:
     """Return a heuristic's failure; that one of the problem's own raises is a bug of ours."""
-    known = get_problem(job.instance.problem).known_heuristic(split_name(job.key.method)[0])
+    known = get_problem(job.instance.problem).known_heuristic(split_name(job.method)[0])
     cause = error.__cause__
     if job.rule is not None or known is None or cause is None:
-        return Failure("rule", error.reason)
-    return _crash(cause)
+        return failed(job, "rule", error.reason)
+    return _crash(job, cause)
 
 
-def _crash(error: BaseException) -> Failure:
+def _crash(job: Job, error: BaseException) -> SolveRecord:
     text = f"{type(error).__name__}: {error}"
-    return Failure("crash", text, "".join(traceback.format_exception(error)))
+    return failed(job, "crash", text, "".join(traceback.format_exception(error)))
 
 
 @cache
@@ -264,7 +165,7 @@ class Watch:
     """Told of everything that happens in a campaign; does nothing, but raises at a failure.
 
     A subclass that overrides `failed` lets the campaign go on after a failure; it goes on after a
-    failure of a rule of one's own in any case.
+    failure of a custom heuristic in any case.
     """
 
     def planned(self, total: int, stored: int) -> None:
@@ -281,13 +182,13 @@ class Watch:
     ) -> None:
         """Take a running solve's incumbent and bound."""
 
-    def solved(self, job: Job, result: Result) -> None:
+    def solved(self, job: Job, record: SolveRecord) -> None:
         """Take a result; it is in the store."""
 
-    def failed(self, job: Job, failure: Failure) -> None:
+    def failed(self, job: Job, record: SolveRecord) -> None:
         """Take a solve without a result."""
-        if failure.kind != "rule":
-            raise failure.error()
+        if record.failure != "rule":
+            raise record.error()
 
     def skipped(self, job: Job) -> None:
         """Take note of a solve that another process has stored meanwhile."""
@@ -319,13 +220,13 @@ class NowAndThen:
                 self._send(seconds, objective, bound)
 
 
-def attempt_telling(job: Job, send: Progress) -> Ended:
+def attempt_telling(job: Job, send: Progress) -> SolveRecord:
     """Make one solve; news of it go out now and then, and never after its end."""
     news = NowAndThen(send)
-    ended = attempt(job, news)
+    record = attempt(job, news)
     with news.sending:
         news.over = True
-    return ended
+    return record
 
 
 class Executor(Protocol):
@@ -338,7 +239,7 @@ class Executor(Protocol):
     def submit(self, job: Job) -> None:
         """Start a solve; only while fewer than `slots` are running."""
 
-    def completed(self) -> tuple[Job, Ended]:
+    def completed(self) -> tuple[Job, SolveRecord]:
         """Wait for one of the running solves and return it."""
 
     def close(self) -> None:
@@ -358,7 +259,7 @@ class Here:
         """Note the job: it is solved when its result is asked for."""
         self._job = job
 
-    def completed(self) -> tuple[Job, Ended]:
+    def completed(self) -> tuple[Job, SolveRecord]:
         """Solve the job."""
         job, self._job = self._job, None
         if job is None:
@@ -373,7 +274,7 @@ def execute(
     executor: Executor,
     jobs: Iterable[Job],
     on_start: Callable[[Job], None],
-    on_end: Callable[[Job, Ended], None],
+    on_end: Callable[[Job, SolveRecord], None],
 ) -> None:
     """Make all solves, as many at once as the executor can, and tell of each start and end.
 

@@ -7,12 +7,13 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from warnings import warn
 
 from pydantic import AfterValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name, field_error, validated
-from moeopt.core.errors import InputError
+from moeopt.core.errors import InputError, MoeoptWarning
 from moeopt.core.json_files import read_object
 from moeopt.core.untrusted import MAX_TOML_BYTES, check_toml, read_bytes, reading
 from moeopt.core.wording import suggested, unknown
@@ -52,6 +53,7 @@ def load_all(source: Source) -> list[Loaded]:
     """Return all instances that a source holds; the family is the folder, or "-".
 
     Where an instance says that it repeats another family's experiment, so does its family's name.
+    Solutions and other files of a folder are skipped with a warning.
 
     Raises
     ------
@@ -66,7 +68,7 @@ def load_all(source: Source) -> list[Loaded]:
     files = instance_files(path)
     if not files:
         raise InputError("holds no instance files (*.json, *.json.gz)", where=path)
-    return [_with_family(file) for file in files]
+    return [one for one in map(_unless_solution, files) if one is not None]
 
 
 def repeats(instance: InstanceEnvelope) -> str | None:
@@ -77,6 +79,19 @@ def repeats(instance: InstanceEnvelope) -> str | None:
     """
     original = (instance.provenance or {}).get("same_experiment_as")
     return original if isinstance(original, str) else None
+
+
+def _unless_solution(file: Path) -> Loaded | None:
+    """Return the instance of a file in a folder; None, and a warning, for what is a solution."""
+    try:
+        return _with_family(file)
+    except InputError:
+        data = read_object(file)
+        if isinstance(data.get("instance"), str) or "problem" not in data:
+            kind = "a solution" if "instance" in data else "no instance"
+            warn(f"{file}: is {kind}, and skipped", MoeoptWarning, stacklevel=2)
+            return None
+        raise
 
 
 @cache
@@ -100,7 +115,7 @@ MOST_SOLVES = 1_000_000
 """Of a campaign, half a kilobyte each; also most values that parts have from the top level."""
 
 Choice = str | Callable[[object], object]
-"""A method's name, a rule of one's own as ``FILE.py:function`` or ``package.module:function``, or
+"""A method's name, a custom heuristic as ``FILE.py:function`` or ``package.module:function``, or
 the rule itself: instance -> solution."""
 
 
@@ -128,10 +143,10 @@ class Settings(Frozen):
         Names of methods; "heuristics" stands for all heuristics of a problem, "published" for its
         paper's rule, "exact" for all its exact methods but brute-force. None: every heuristic.
         Method robust is one of an instance that has later twins (`moeopt.problems.twins`) in its
-        part; elsewhere it is named. Rules of one's own stand here as well, as
+        part; elsewhere it is named. Custom heuristics stand here as well, as
         ``FILE.py:function``, ``package.module:function`` or functions.
     rules
-        Rules of one's own that are set beside the methods, whatever these are; key ``with`` of a
+        Custom heuristics that are set beside the methods, whatever these are; key ``with`` of a
         file.
     engine
         MILP engine of method milp; other methods have none.
@@ -196,7 +211,7 @@ class Campaign:
     name: str = ""
 
     def beside(self, rules: Sequence[Choice]) -> "Campaign":
-        """Return the campaign with rules of one's own beside the methods of every part."""
+        """Return the campaign with custom heuristics beside the methods of every part."""
         return self._changed(lambda settings: {"rules": (*settings.rules, *rules)})
 
     def proving_again(self) -> "Campaign":

@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import fields
 from importlib import import_module
 from itertools import count
 from math import inf
@@ -19,8 +20,9 @@ from moeopt.core.errors import InputError
 from moeopt.core.objective import of_json
 from moeopt.core.untrusted import LONGEST_PLACE
 from moeopt.core.wording import shortened
-from moeopt.study.attempt import Ended, Failure, News, Watch, attempt_telling
-from moeopt.study.plan import Job, Key
+from moeopt.study.attempt import News, Watch, attempt_telling, failed
+from moeopt.study.plan import Job
+from moeopt.study.record import SolveRecord
 from moeopt.study.store import packed_instance, unpacked_instance
 
 REACH_S = 10
@@ -79,7 +81,7 @@ class Cluster:
         self._running: dict[int, tuple[list[Job], Any]] = {}
         self._waiting: deque[Job] = deque()
         self._alone: deque[Job] = deque()
-        self._ended: deque[tuple[Job, Ended]] = deque()
+        self._ended: deque[tuple[Job, SolveRecord]] = deque()
         self._size = 1
         self._workers, self._asked_at = 1, -inf
         self._numbers = count()
@@ -102,7 +104,7 @@ class Cluster:
         if len(self._waiting) >= self._size:
             self._send()
 
-    def completed(self) -> tuple[Job, Ended]:
+    def completed(self) -> tuple[Job, SolveRecord]:
         """Wait for a result."""
         while not self._ended:
             self._send()
@@ -150,12 +152,12 @@ class Cluster:
         """Take the results of a task, or what became of it."""
         jobs, future = self._running.pop(number)
         try:
-            ended: list[Ended] = future.result()
+            ended: list[SolveRecord] = future.result()
         except CancelledError as error:  # a lost scheduler
-            self._ended.extend((job, _died(error)) for job in jobs)
+            self._ended.extend((job, _died(job, error)) for job in jobs)
         except Exception as error:  # a dead worker
             if len(jobs) == 1:
-                self._ended.append((jobs[0], _died(error)))
+                self._ended.append((jobs[0], _died(jobs[0], error)))
             else:
                 self._alone.extend(jobs)
         else:
@@ -172,12 +174,12 @@ class Cluster:
         self._inbox.put((number, at, (seconds, of_json(objective), of_json(bound))))
 
 
-def _died(error: BaseException) -> Failure:
-    return Failure("died", f"{type(error).__name__}: {error}")
+def _died(job: Job, error: BaseException) -> SolveRecord:
+    return failed(job, "died", f"{type(error).__name__}: {error}")
 
 
-Asked = tuple[tuple[Any, ...], str | None]
-"""A solve as it is sent: its key as a plain tuple, and the words for its rule."""
+Asked = dict[str, Any]
+"""A solve as it is sent: its fields as plain data, without the instance."""
 
 Packed = dict[str, tuple[str, bytes]]
 """Content hash -> problem and compressed JSON."""
@@ -191,24 +193,27 @@ def as_sent(jobs: Sequence[Job]) -> tuple[list[Asked], Packed]:
     asked: list[Asked] = []
     packed: Packed = {}
     for job in jobs:
-        rule = job.portable().rule
-        asked.append((tuple(job.key), rule if isinstance(rule, str) else None))
-        if job.key.instance not in packed:
-            packed[job.key.instance] = job.instance.problem, packed_instance(job.instance)
+        sent = job.portable()
+        names = [one.name for one in fields(Job) if one.init and one.name != "instance"]
+        asked.append({name: getattr(sent, name) for name in names})
+        if job.instance_hash not in packed:
+            packed[job.instance_hash] = job.instance.problem, packed_instance(job.instance)
     return asked, packed
 
 
 def received(asked: Sequence[Asked], packed: Packed) -> Iterator[Job]:
     """Yield the solves again."""
     last: tuple[str, InstanceEnvelope] | None = None
-    for values, rule in asked:
-        key = Key(*values)
-        if last is None or last[0] != key.instance:
-            last = key.instance, unpacked_instance(*packed[key.instance])
-        yield Job(key, last[1], rule)
+    for values in asked:
+        digest = values["instance_hash"]
+        if last is None or last[0] != digest:
+            last = digest, unpacked_instance(*packed[digest])
+        yield Job(last[1], **values)
 
 
-def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: str) -> list[Ended]:
+def attempt_several(
+    asked: Sequence[Asked], packed: Packed, number: int, topic: str
+) -> list[SolveRecord]:
     """Make solves on a worker, one after the other, until they have taken `BATCH_S`.
 
     Returns
@@ -219,7 +224,7 @@ def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: 
     """
     worker: Any = import_module("distributed").get_worker()
     until = monotonic() + BATCH_S
-    ended: list[Ended] = []
+    ended: list[SolveRecord] = []
     for at, job in enumerate(received(asked, packed)):
         if ended and monotonic() > until:
             break

@@ -1,15 +1,19 @@
 """Every number of a study as CSV or Parquet."""
 
 import json
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import write_bytes
-from moeopt.core.objective import Objective, entries
+from moeopt.core.objective import relative
 from moeopt.core.wording import csv_text
-from moeopt.study.rows import Row, differing
+from moeopt.study.frame import differing
+from moeopt.study.record import entries_or_none
+from moeopt.study.table import facts_of
 
 SHORT_COLUMNS = (
     "problem",
@@ -42,7 +46,7 @@ COLUMNS = {
     "seed": "int64",
     "time_limit_s": "float64",
     "workers": "int64",
-    "options": "string",
+    "options": "json",
     "version": "string",
     "engine": "string",
     "status": "string",
@@ -61,29 +65,29 @@ COLUMNS = {
     "compile_s": "float64",
     "work_limit": "float64",
     "work": "float64",
-    "trace": "string",
-    "facts": "string",
-    "versions": "string",
-    "machine": "string",
+    "trace": "json",
+    "facts": "json",
+    "versions": "json",
+    "machine": "json",
     "source_sha256": "string",
 }
 """Column -> type. An objective is a list of integers, with one entry where it is a single number.
 
-`options`, `trace`, `facts`, `versions` and `machine` are JSON.
+"json" is an object in JSON, and its text in tables.
 """
 
 
-def export_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as CSV; unknown is an empty cell, an objective's entries stand between blanks."""
-    records = (
-        [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()]
-        for record in map(record, rows)
-    )
-    write_bytes(csv_text([list(COLUMNS), *records]).encode(), path)
+def export_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write solves as CSV; unknown is empty, an objective's entries stand between blanks."""
+    lines = [
+        [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in one.values()]
+        for one in flat(frame)
+    ]
+    write_bytes(csv_text([list(COLUMNS), *lines]).encode(), path)
 
 
-def export_parquet(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as Parquet; unknown is null.
+def export_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """Write solves as Parquet; unknown is null.
 
     Raises
     ------
@@ -94,53 +98,55 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
         pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError:
         raise InputError("Parquet needs pyarrow, the extra 'parquet'", where=path) from None
-    types = {"objective": pa.list_(pa.int64())}
+    types = {"objective": pa.list_(pa.int64()), "json": pa.string()}
     types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     sink = pa.BufferOutputStream()
-    parquet.write_table(pa.Table.from_pylist([record(row) for row in rows], schema), sink)
+    parquet.write_table(pa.Table.from_pylist(flat(frame), schema), sink)
     write_bytes(sink.getvalue().to_pybytes(), path)
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return every row as CSV with full precision; unknown is an empty cell.
+def to_csv(frame: pd.DataFrame) -> str:
+    """Return every solve as CSV with full precision; unknown is an empty cell.
 
-    After the columns above come those of the key that differ between rows, such as the time limit,
-    and the facts.
+    After the columns above come those of the question that differ between solves, such as the time
+    limit, and the facts.
     """
-    asked = differing(rows)
-    extra = sorted({name for row in rows for name in row.facts})
+    asked = differing(frame)
+    facts = facts_of(frame)
+    extra = sorted({name for of in facts for name in of})
     lines: list[list[object]] = [[*SHORT_COLUMNS, *asked, *extra]]
-    for row in rows:
-        names = ("family", "optimum", "excess", "excess_at_most")
-        own = {name: getattr(row, name) for name in names}
-        cells = [own[name] if name in own else getattr(row.result, name) for name in SHORT_COLUMNS]
-        cells += [getattr(row.key, name) for name in asked]
-        lines.append([*cells, *(row.facts.get(name) for name in extra)])
+    for row, of in zip(frame.to_dict("records"), facts, strict=True):
+        cells = [_blank(row[name]) for name in (*SHORT_COLUMNS, *asked)]
+        lines.append([*cells, *(of.get(name) for name in extra)])
     return csv_text(lines)
 
 
-def record(row: Row) -> dict[str, object]:
-    """Return a row as values of JSON, by `COLUMNS`."""
-    key, result = row.key._asdict(), row.result
-    computed = {
-        "family": row.family,
-        "instance_hash": row.key.instance,
-        "instance": result.instance,
-        "objective": _entries(result.objective),
-        "bound": _entries(result.bound),
-        "optimum": _entries(row.optimum),
-        "best_bound": _entries(row.best_bound),
-        "excess": row.excess,
-        "excess_at_most": row.excess_at_most,
-        "trace": json.dumps(result.trace),
-        "facts": json.dumps(row.facts),
-        "versions": json.dumps(result.versions),
-        "machine": json.dumps(row.machine),
-    }
-    known = key | computed
-    return {name: known[name] if name in known else getattr(result, name) for name in COLUMNS}
+def _blank(value: Any) -> Any:
+    return None if value != value else value
 
 
-def _entries(objective: Objective | None) -> list[int] | None:
-    return None if objective is None else list(entries(objective))
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return solves as values of JSON, by `COLUMNS`; `facts` has an instance's tags as well."""
+    found = []
+    for row, facts in zip(frame.to_dict("records"), facts_of(frame), strict=True):
+        own: dict[str, Any] = {"facts": facts}
+        known, bound = row["objective"], row["bound"]
+        own["gap"] = None if known is None or bound is None else relative(known, bound, known)
+        values = row | own
+        for name, kind in COLUMNS.items():
+            value = values[name]
+            own[name] = entries_or_none(value) if kind == "objective" else _blank(value)
+        found.append({name: own[name] for name in COLUMNS})
+    return found
+
+
+def flat(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return solves as values of a table: objects as JSON."""
+    return [
+        {
+            name: json.dumps(value) if COLUMNS[name] == "json" else value
+            for name, value in one.items()
+        }
+        for one in records(frame)
+    ]

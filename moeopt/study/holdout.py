@@ -5,6 +5,7 @@ What was possible has two references, each with its proven bracket.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from time import perf_counter
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
@@ -13,6 +14,7 @@ from moeopt.core.futures import Futures
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import first_key
 from moeopt.core.problem import EXACT, HINDSIGHT, ROBUST, Schedule
+from moeopt.problems.files import InstanceLike, as_instance
 from moeopt.problems.holdout import executed_on, joined, schedule_name
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import check_later, forecast_saw_later
@@ -147,7 +149,7 @@ def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, Soluti
 
 
 Method = Choice | Rule
-"""A method's name, or a rule of one's own."""
+"""A method's name, or a custom heuristic."""
 
 NONE = "-"
 """The scheduler of problems whose decisions nobody schedules."""
@@ -262,8 +264,8 @@ class HeldOut:
 
 
 def holdout(
-    observed: InstanceEnvelope,
-    later: InstanceEnvelope | Sequence[InstanceEnvelope],
+    observed: InstanceLike,
+    later: InstanceLike | Sequence[InstanceLike],
     methods: Sequence[Choice] | None = None,
     *,
     beside: Sequence[Choice] = (),
@@ -329,7 +331,7 @@ def holdout(
     >>> [(row.method, f"{row.excess:.1%}") for row in found.rows], found.hindsight.proven
     ([('lpt', '14.3%'), ('bound-and-pack', '18.3%')], True)
     """
-    observed = arguments.an_instance(observed)
+    observed = as_instance(observed, "observed")
     instances = _instances(later)
     problem = observed.problem
     distance = check_later(observed, instances) if arguments.flag("check", check) else 0
@@ -374,15 +376,13 @@ def holdout(
     )
 
 
-def _instances(later: InstanceEnvelope | Sequence[InstanceEnvelope]) -> list[InstanceEnvelope]:
-    if isinstance(later, InstanceEnvelope):
-        return [later]
+def _instances(later: InstanceLike | Sequence[InstanceLike]) -> list[InstanceEnvelope]:
+    if isinstance(later, InstanceEnvelope | str | Path):
+        return [as_instance(later)]
     expect("later", later, list, tuple, what="an instance or a list of them")
-    for number, one in enumerate(later):
-        expect(f"later[{number}]", one, InstanceEnvelope, what="an instance")
     if not later:
         raise InputError("must be one instance at least", field="later")
-    return list(later)
+    return [as_instance(one, f"later[{number}]") for number, one in enumerate(later)]
 
 
 def _schedules(problem: str, given: Schedule | Sequence[Schedule]) -> list[Schedule]:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version as version_of
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -21,6 +21,7 @@ from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
 from moeopt.study.campaign import MOST_SOLVES, Campaign, Choice, Loaded, Settings, Source, load_all
 from moeopt.study.known import Known, Libraries
+from moeopt.study.tags import tags_of
 
 GROUPS = ("heuristics", "published", "exact")
 """Names that stand for several methods of a problem."""
@@ -29,47 +30,67 @@ NO_SOURCE = "unknown"
 """Stands for the hash of a rule's source file where there is none, as in an interactive session."""
 
 
-class Key(NamedTuple):
-    """What a solve is known by: two solves with the same key ask the same.
-
-    Attributes
-    ----------
-    instance
-        The instance's content hash.
-    time_limit_s
-        Seconds; 0 for a solve that is limited by work alone.
-    options
-        What else `moeopt.solve` is called with, as JSON: engine, warm_start, work_limit.
-    version
-        The version of moeopt.
-    source_sha256
-        SHA-256 of the file that a rule of one's own stands in, so that an edited rule is solved
-        again; empty for moeopt's methods.
-    """
-
-    instance: str
-    method: str
-    seed: int
-    time_limit_s: float
-    workers: int
-    options: str
-    version: str
-    source_sha256: str = ""
+@cache
+def our_version() -> str:
+    """Return moeopt's version; reading it takes longer than some solves."""
+    return version_of("moeopt")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Job:
     """One solve to be made.
 
     Attributes
     ----------
+    instance, instance_hash
+        What is solved, and the SHA-256 of its content.
+    method
+        The method's name; that of `rule` where it is a custom heuristic.
+    seed, time_limit_s, work_limit, workers
+        As in `moeopt.solve`; None where there is no such limit.
+    options
+        What else `moeopt.solve` is called with: engine, warm_start.
     rule
-        A rule of one's own; for another process the words that `load_rule` makes it of there.
+        A custom heuristic; for another process the words that `load_rule` makes it of there.
+    source_sha256
+        SHA-256 of the file that the custom heuristic stands in, so that an edited one is solved
+        again; empty for moeopt's methods.
+    version
+        The version of moeopt that asks.
+    key
+        What the solve is known by: two jobs with the same key ask the same. The version is no part
+        of it.
     """
 
-    key: Key
     instance: InstanceEnvelope
+    instance_hash: str
+    method: str
+    seed: int = 0
+    time_limit_s: float | None = None
+    work_limit: float | None = None
+    workers: int = 1
+    options: Mapping[str, str | bool] = field(default_factory=dict)
     rule: Rule | str | None = None
+    source_sha256: str = ""
+    version: str = field(default_factory=our_version)
+    key: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        asked = [self.instance_hash, self.method, self.source_sha256, self.seed, self.time_limit_s]
+        asked += [self.work_limit, self.workers, sorted(self.options.items())]
+        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        object.__setattr__(self, "key", key)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What a record repeats of the question."""
+        return {
+            "key": self.key,
+            "problem": self.instance.problem,
+            "instance": self.instance.name,
+            **{name: getattr(self, name) for name in ASKED},
+            "options": dict(self.options),
+        }
 
     def portable(self) -> "Job":
         """Return the job as another process can take it.
@@ -77,11 +98,17 @@ class Job:
         Raises
         ------
         InputError
-            If its rule is a function that other processes cannot load.
+            If its custom heuristic is a function that other processes cannot load.
         """
         if not isinstance(self.rule, Rule):
             return self
         return replace(self, rule=words_for_others(self.rule))
+
+
+ASKED = (
+    *("instance_hash", "method", "seed", "time_limit_s", "work_limit", "workers"),
+    *("source_sha256", "version"),
+)
 
 
 def words_for_others(rule: Rule) -> str:
@@ -107,23 +134,28 @@ def words_for_others(rule: Rule) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One instance of one family, the keys of its solves in order, and what its library knows."""
+    """One instance of one family with its jobs in order, what its library knows, and its tags."""
 
     family: str
-    content_hash: str
+    instance_hash: str
     instance: InstanceEnvelope
-    keys: Sequence[Key]
+    jobs: Sequence[Job]
     known: Known | None = None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What is said of every solve of the instance: whose loads, under which assumptions."""
+        return tags_of(self.instance)
 
 
 @dataclass(frozen=True)
-class Solves:
+class Jobs:
     """What a campaign comes to. An instance that stands in several families is solved once.
 
     Attributes
     ----------
     rules
-        (method, hash of the source file) -> rule, of the methods that are rules of one's own.
+        The custom heuristics among the methods.
     spared
         Solves by exact methods that are left out: their instances' optima are proven already.
     doubts
@@ -131,29 +163,21 @@ class Solves:
     """
 
     entries: Sequence[Entry]
-    rules: Mapping[tuple[str, str], Rule] = field(default_factory=dict)
+    rules: Sequence[Rule] = ()
     spared: int = 0
     doubts: Sequence[str] = ()
 
     def jobs(self) -> Iterator[Job]:
         """Yield every solve once, in order."""
-        return (self.job(entry, key) for entry, keys in self.solves() for key in keys)
-
-    def job(self, entry: Entry, key: Key) -> Job:
-        """Return one of an entry's solves."""
-        return Job(key, entry.instance, self.rules.get((key.method, key.source_sha256)))
-
-    def solves(self) -> Iterator[tuple[Entry, list[Key]]]:
-        """Yield entries in order, each with the keys that no earlier one has."""
-        families = Counter(entry.content_hash for entry in self.entries)
-        seen: dict[str, set[Key]] = {}
+        families = Counter(entry.instance_hash for entry in self.entries)
+        seen: set[str] = set()
         for entry in self.entries:
-            if families[entry.content_hash] == 1:
-                yield entry, list(entry.keys)
-                continue
-            before = seen.setdefault(entry.content_hash, set())
-            yield entry, [key for key in entry.keys if key not in before]
-            before.update(entry.keys)
+            for job in entry.jobs:
+                if families[entry.instance_hash] > 1:
+                    if job.key in seen:
+                        continue
+                    seen.add(job.key)
+                yield job
 
 
 def content_hash(instance: InstanceEnvelope) -> str:
@@ -167,13 +191,7 @@ def canonical(instance: InstanceEnvelope) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-@cache
-def version() -> str:
-    """Return moeopt's version; reading it takes longer than some solves."""
-    return version_of("moeopt")
-
-
-def make_plan(campaign: Campaign) -> Solves:
+def make_plan(campaign: Campaign) -> Jobs:
     """Load a campaign's instances and write out its solves, before anything is solved.
 
     Raises
@@ -182,9 +200,9 @@ def make_plan(campaign: Campaign) -> Solves:
         If a file cannot be used, a method is unknown for an instance's problem, or a rule cannot be
         loaded or is for none of the problems.
     """
-    found: dict[tuple[str, str], tuple[InstanceEnvelope, dict[Key, None]]] = {}
+    found: dict[tuple[str, str], tuple[InstanceEnvelope, dict[str, Job]]] = {}
     rules: dict[tuple[str, str], Rule] = {}
-    spared: set[Key] = set()
+    spared: set[str] = set()
     solves = 0
     sources = _Sources()
     for part in campaign.parts:
@@ -193,31 +211,31 @@ def make_plan(campaign: Campaign) -> Solves:
         problems = {instance.problem for _, _, instance in loaded}
         observed = {earlier for earlier, _, _ in twins({digest: one for _, digest, one in loaded})}
         for family, digest, instance in loaded:
-            _, keys = found.setdefault((family, digest), (instance, {}))
+            _, jobs = found.setdefault((family, digest), (instance, {}))
             known = None if part.settings.prove_again else sources.known.get(digest)
             chosen = list(_chosen(instance, part.settings, own, digest in observed, known))
             solves += len(chosen) * part.settings.times
             if solves > MOST_SOLVES:
                 raise InputError(f"asks for more than {MOST_SOLVES:,} solves", field="campaign")
-            for key, one in _solves(digest, part.settings, chosen):
-                if one.spared:
-                    spared.add(key)
+            for job, is_spared in _jobs(instance, digest, part.settings, chosen):
+                if is_spared:
+                    spared.add(job.key)
                     continue
-                keys[key] = None
-                if one.rule is not None:
-                    first = rules.setdefault((key.method, key.source_sha256), one.rule)
+                if isinstance(job.rule, Rule):
+                    first = rules.setdefault((job.method, job.source_sha256), job.rule)
                     if first.spec is None:  # registered in this process, and loaded from a file
-                        rules[key.method, key.source_sha256] = one.rule
+                        rules[job.method, job.source_sha256] = job.rule
+                jobs.setdefault(job.key, job)
         for rule in own.values():
             if rule.problem is not None and rule.problem not in problems:
                 raise InputError(f"{rule.name}: a rule for {rule.problem}, of which there is none")
     entries = [
-        Entry(*where, instance, list(keys), sources.known.get(where[1]))
-        for where, (instance, keys) in found.items()
+        Entry(*where, instance, list(jobs.values()), sources.known.get(where[1]))
+        for where, (instance, jobs) in found.items()
     ]
-    for entry in entries:
-        spared.difference_update(entry.keys)  # another part asks to prove again
-    return Solves(entries, rules, len(spared), sources.doubts)
+    for _, jobs in found.values():
+        spared.difference_update(jobs)  # another part asks to prove again
+    return Jobs(entries, list(rules.values()), len(spared), sources.doubts)
 
 
 class _Sources:
@@ -233,7 +251,7 @@ class _Sources:
         """Return (family, content hash, instance) of all that a source holds."""
         if isinstance(source, InstanceEnvelope):
             return [self._hashed(one) for one in load_all(source)]
-        path = Path(source).resolve()
+        path = Path(source).absolute()  # resolving would trip over what is no name
         if path not in self._loaded:
             self._loaded[path] = [self._hashed(one) for one in load_all(source)]
         return self._loaded[path]
@@ -252,7 +270,7 @@ class _Sources:
 
 
 def _load_rules(settings: Settings) -> dict[Choice, Rule]:
-    """Return the rules of one's own that the settings name; a file is run once."""
+    """Return the custom heuristics that the settings name; a file is run once."""
     asked = [*(settings.methods or ()), *settings.rules]
     rules: dict[Choice, Rule] = {}
     for choice in asked:
@@ -264,24 +282,24 @@ def _load_rules(settings: Settings) -> dict[Choice, Rule]:
 
 
 class _Chosen(NamedTuple):
-    """A method that is meant, and whether it is left out since it would prove what is known."""
+    """A selected method, and whether it is skipped because the optimum is known."""
 
     name: str
-    options: str
+    options: Mapping[str, str | bool]
     rule: Rule | None
     spared: bool
 
 
-def _solves(
-    digest: str, settings: Settings, chosen: Sequence[_Chosen]
-) -> Iterator[tuple[Key, _Chosen]]:
+def _jobs(
+    instance: InstanceEnvelope, digest: str, settings: Settings, chosen: Sequence[_Chosen]
+) -> Iterator[tuple[Job, bool]]:
     for (seconds, work), seed, one in product(settings.limits, settings.seeds, chosen):
         source = "" if one.rule is None else one.rule.source_sha256 or NO_SOURCE
-        options = one.options
-        if work is not None:
-            options = json.dumps(json.loads(options) | {"work_limit": work}, sort_keys=True)
-        asked = (one.name, seed, seconds or 0.0, settings.workers, options, version(), source)
-        yield Key(digest, *asked), one
+        limits = seconds, work, settings.workers
+        yield (
+            Job(instance, digest, one.name, seed, *limits, one.options, one.rule, source),
+            one.spared,
+        )
 
 
 def _chosen(
@@ -335,11 +353,11 @@ def _chosen(
         yield _Chosen(exact[0].name, _options(exact[0], settings), None, bracket)
 
 
-def _options(method: Method, settings: Settings) -> str:
+def _options(method: Method, settings: Settings) -> Mapping[str, str | bool]:
     """Return what the method takes notice of, so that the rest does not make a solve another."""
     options: dict[str, str | bool] = {}
     if settings.engine is not None and method.backend == "milp":
         options["engine"] = settings.engine
     if not settings.warm_start and method.warm_starts:
         options["warm_start"] = False
-    return json.dumps(options, sort_keys=True)
+    return options

@@ -6,26 +6,27 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from typing import Any
 
 from moeopt.core.cores import available_cores
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.solvers.rules import Rule
-from moeopt.study.attempt import Ended, Failure, News, Solved, Watch, attempt_telling
-from moeopt.study.plan import Job, Key
+from moeopt.study.attempt import News, Watch, attempt_telling, failed
+from moeopt.study.plan import Job
+from moeopt.study.record import SolveRecord
 
 Ready = None
 """The first message: the process is up."""
 
-Message = Ended | News | None
+Message = SolveRecord | News | None
 
-Asked = tuple[Key, Rule | str | None, InstanceEnvelope | None]
-"""A solve as it is sent: without its instance if that is the one that the process had last."""
+Asked = tuple[Job, InstanceEnvelope | None]
+"""A solve as it is sent, and its instance unless that is the one that the process had last."""
 
 
 def serve(connection: "Connection[Message, Asked]") -> None:
@@ -42,13 +43,13 @@ def serve(connection: "Connection[Message, Asked]") -> None:
     instance = None
     while True:
         try:
-            key, rule, other = connection.recv()
+            sent, other = connection.recv()
         except EOFError:
             return
         instance = other or instance
         if instance is None:
             raise ValueError("the first solve came without its instance")
-        job = Job(key, instance, rule)
+        job = replace(sent, instance=instance)
         try:
             connection.send(attempt_telling(job, lambda *news: connection.send(news)))
         except OSError:  # nobody listens any more
@@ -61,6 +62,9 @@ def _end_with_parent() -> None:
         parent.join()
         os._exit(1)
 
+
+NO_INSTANCE: Any = None
+"""Stands in a job that is sent for the instance that the process has already."""
 
 STOP_S = 1.0
 
@@ -119,13 +123,14 @@ class Pool:
         worker.job = job
         try:
             same = worker.has is job.instance
-            worker.connection.send((sent.key, sent.rule, None if same else sent.instance))
+            bare = replace(sent, instance=NO_INSTANCE)
+            worker.connection.send((bare, None if same else sent.instance))
             worker.has = job.instance
         except OSError:  # it died while it was idle
             self._replace(number)
             self.submit(job)
 
-    def completed(self) -> tuple[Job, Ended]:
+    def completed(self) -> tuple[Job, SolveRecord]:
         """Wait for a result, or for the death of a process that has a job."""
         while True:
             for number, message in self._messages():
@@ -135,8 +140,8 @@ class Pool:
                     code = self._replace(number)
                     if job is not None:
                         self._next()
-                        return job, Failure("died", _how(code))
-                elif job is not None and isinstance(message, Solved | Failure):
+                        return job, failed(job, "died", _how(code))
+                elif job is not None and isinstance(message, SolveRecord):
                     worker.job = None
                     self._note(message)
                     self._next()
@@ -161,10 +166,10 @@ class Pool:
         if self._waiting:
             self.submit(self._waiting.popleft())
 
-    def _note(self, ended: Ended) -> None:
+    def _note(self, record: SolveRecord) -> None:
         """Learn how long solves take."""
-        if isinstance(ended, Solved):
-            seconds = ended.result.build_s + ended.result.solve_s + (ended.result.compile_s or 0)
+        if not record.failed:
+            seconds = record.build_s + record.solve_s + (record.compile_s or 0)
             known = self._mean_s if self._mean_s < inf else seconds
             self._mean_s = known + (seconds - known) / 8
 

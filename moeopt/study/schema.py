@@ -11,10 +11,12 @@ from time import monotonic, sleep
 from moeopt.core.errors import StoreError
 from moeopt.core.wording import shortened, shown
 
+from .record import columns
+
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """A store of another version is refused."""
 
 BUSY_S = 60.0
@@ -22,18 +24,10 @@ BUSY_S = 60.0
 
 MEMORY = ":memory:"
 
-KEY = "instance, method, seed, time_limit_s, workers, options, version, source_sha256"
-"""The columns of `moeopt.study.plan.Key`, in its order."""
+SOLVE = ", ".join(columns())
+"""The columns of a solve: the fields of `moeopt.study.record.SolveRecord`."""
 
-_KEY_COLUMNS = """
-    instance TEXT NOT NULL REFERENCES instance (hash),
-    method TEXT NOT NULL,
-    seed INTEGER NOT NULL,
-    time_limit_s REAL NOT NULL,
-    workers INTEGER NOT NULL,
-    options TEXT NOT NULL,
-    version TEXT NOT NULL,
-    source_sha256 TEXT NOT NULL DEFAULT ''"""
+_FIELDS = ",\n    ".join(f"{name} {kind}" for name, kind in columns().items())
 
 TABLES = f"""
 CREATE TABLE instance (
@@ -45,49 +39,22 @@ CREATE TABLE instance (
 CREATE TABLE member (
     instance TEXT NOT NULL REFERENCES instance (hash),
     family TEXT NOT NULL,
+    tags TEXT NOT NULL,      -- whose loads, under which assumptions
     PRIMARY KEY (instance, family)
 );
-CREATE TABLE solve (
+CREATE TABLE solve (        -- a row per solve; what failed has status "failed"
     id INTEGER PRIMARY KEY,
-    {_KEY_COLUMNS},
-    status TEXT NOT NULL,
-    termination TEXT NOT NULL,
-    objective TEXT,          -- JSON: an integer, or a list if lexicographic
-    bound TEXT,
-    build_s REAL NOT NULL,
-    solve_s REAL NOT NULL,
-    compile_s REAL,
-    engine TEXT,
-    raw_status TEXT NOT NULL,
-    solution BLOB,           -- JSON, gzip
-    violations TEXT NOT NULL,
-    trace TEXT NOT NULL,     -- JSON: [[seconds, objective, bound], ...]
-    versions TEXT NOT NULL,
-    facts TEXT NOT NULL,
-    machine TEXT NOT NULL,
-    finished TEXT NOT NULL,  -- UTC
-    proof TEXT,              -- certificate, own, confirmed or single
-    work REAL,               -- units, where work was limited
-    UNIQUE ({KEY})
+    {_FIELDS},
+    UNIQUE (key)
 );
-CREATE TABLE failure (
-    id INTEGER PRIMARY KEY,
-    {_KEY_COLUMNS},
-    kind TEXT NOT NULL,      -- input, rule, mismatch, crash or died
-    message TEXT NOT NULL,
-    detail TEXT NOT NULL,
-    finished TEXT NOT NULL,
-    UNIQUE ({KEY})
-);
-CREATE TABLE known (         -- what libraries know
+CREATE TABLE known (        -- what libraries know
     instance TEXT PRIMARY KEY REFERENCES instance (hash),
-    method TEXT NOT NULL,    -- that proved the bound
-    objective TEXT NOT NULL, -- JSON, as in solve
+    method TEXT NOT NULL,   -- that proved the bound
+    objective TEXT NOT NULL, -- JSON
     bound TEXT,
-    solution BLOB NOT NULL   -- JSON, gzip
+    solution TEXT NOT NULL
 );
--- of what is still to be solved, which is hardly anything
-CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
+CREATE INDEX of_instance ON solve (instance_hash);
 """
 
 

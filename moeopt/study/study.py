@@ -5,6 +5,8 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from types import NoneType
 
+import pandas as pd
+
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.logs import logger_of
@@ -12,12 +14,12 @@ from moeopt.core.signals import signals_wait
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.arguments import MAX_WORKERS, a_function, integer
 from moeopt.solvers.methods import method_kind
-from moeopt.study.attempt import Ended, Executor, Failure, Here, Watch, execute
+from moeopt.study.attempt import Executor, Here, Watch, execute
 from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
-from moeopt.study.campaign import instance_files as instance_files
-from moeopt.study.plan import Job, Solves, make_plan, words_for_others
-from moeopt.study.rows import Row as Row  # these two are imported from here as well
-from moeopt.study.rows import compare
+from moeopt.study.frame import bracket_of, frame_of
+from moeopt.study.gap_table import GapTable
+from moeopt.study.plan import Job, Jobs, make_plan, words_for_others
+from moeopt.study.record import SolveRecord
 from moeopt.study.schema import MEMORY
 from moeopt.study.store import Store
 
@@ -25,7 +27,7 @@ logger = logger_of(__name__)
 
 
 def gap(
-    paths: Iterable[Source],
+    paths: Source | Iterable[Source],
     methods: Sequence[Choice] | None = None,
     *,
     time_limit_s: float | None = None,
@@ -39,13 +41,13 @@ def gap(
     executor: str | None = None,
     watch: Watch | None = None,
     prove_again: bool = False,
-) -> list[Row]:
+) -> GapTable:
     """Run methods on instances and say how far each is above the optimum.
 
     Parameters
     ----------
     paths
-        Instance files, folders to search for them, or instances.
+        An instance file, a folder to search for them, an instance, or a list of these.
     methods
         Names of methods; by default every heuristic of the problem. "heuristics" and "exact" stand
         for all of a kind (without brute-force), "published" for the rule of the problem's paper. A
@@ -66,30 +68,32 @@ def gap(
 
     Returns
     -------
-    list of Row
-        Instance by instance in the order given, methods in the order given. An instance that is
-        given twice in one family gets its rows once. After Ctrl-C: what was solved so far.
+    GapTable
+        A row for each solve, instance by instance and method by method in the order given. It can
+        be iterated and indexed; `GapTable.to_frame` gives a pandas frame. An instance that is given
+        twice in one family gets its rows once. After Ctrl-C: what was solved so far.
 
     Raises
     ------
     InputError
         If a file or method cannot be used, or a folder holds no instance.
     MoeoptError
-        If a solve fails and `watch` does not let the campaign go on. A rule of one's own that fails
-        is a row with the status "failed" instead; `result.raw_status` says why.
+        If a solve fails and `watch` does not let the campaign go on. A custom heuristic that
+        fails is a row with the status "failed" instead; `raw_status` says why.
 
     Examples
     --------
     >>> import moeopt
-    >>> [row] = moeopt.gap(
-    ...     ["instances/tri_domain/esft-window/window-law-layer4-batch256.json"],
+    >>> table = moeopt.gap(
+    ...     "instances/tri_domain/esft-window/window-law-layer4-batch256.json",
     ...     methods=["trimoe", "threshold"],
-    ... )[:1]
-    >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
+    ... )
+    >>> print(f"{table[0].method}: {table[0].excess:.0%} above the optimum")
     trimoe: 33% above the optimum
     """
-    if isinstance(paths, str) or not isinstance(paths, Iterable):
-        expect("paths", paths, list, what="a list of paths and instances")
+    if isinstance(paths, str | Path | InstanceEnvelope):
+        paths = [paths]
+    expect("paths", paths, Iterable, what="a path, an instance or a list of them")
     sources = list(paths)
     for number, source in enumerate(sources):
         what = "a path or an instance"
@@ -102,7 +106,7 @@ def gap(
         workers=workers,
         prove_again=prove_again,
     )
-    return run_campaign(
+    frame = run_campaign(
         Campaign([Part(sources, settings)]),
         on_start=on_start,
         store=store,
@@ -111,6 +115,7 @@ def gap(
         executor=executor,
         watch=watch,
     )
+    return GapTable(frame)
 
 
 def run_campaign(
@@ -122,7 +127,7 @@ def run_campaign(
     jobs: int = 1,
     executor: str | None = None,
     watch: Watch | None = None,
-) -> list[Row]:
+) -> pd.DataFrame:
     """Make all solves of a campaign and return a row for each.
 
     Parameters
@@ -142,8 +147,9 @@ def run_campaign(
 
     Returns
     -------
-    list of Row
-        Instance by instance, as in `gap`. Optimum and bound come from all results that the store
+    pandas.DataFrame
+        Instance by instance, as in `gap`, with the columns of `moeopt.study.frame`. Optimum and
+        bound come from all results that the store
         has for the instance, and from its library.
 
     Raises
@@ -174,7 +180,7 @@ def run_campaign(
         results.enroll(plan.entries)
         watch.planned(run.total, run.done)
         watch.spared(plan.spared, plan.doubts)
-        for rule in plan.rules.values():
+        for rule in plan.rules:
             if jobs != 1 or executor is not None:
                 words_for_others(rule)
             if store is not None and rule.source_sha256 is None:
@@ -188,16 +194,18 @@ def run_campaign(
                     execute(place, run.not_stored(todo), run.start, run.end)
         except KeyboardInterrupt:
             watch.interrupted()
-        return _rows(plan, results)
+        return _frame(plan, results)
 
 
-def _still_to_do(plan: Solves, store: Store) -> tuple[int, list[Job]]:
+def _still_to_do(plan: Jobs, store: Store) -> tuple[int, list[Job]]:
     """Return how many solves there are, and those that the store does not have."""
     total, todo = 0, []
-    for entry, keys in plan.solves():
-        done = store.done(entry.content_hash)
-        total += len(keys)
-        todo += [plan.job(entry, key) for key in keys if key not in done]
+    hashes = {entry.instance_hash for entry in plan.entries}
+    done = {digest: store.done(digest) for digest in hashes}
+    for job in plan.jobs():
+        total += 1
+        if job.key not in done[job.instance_hash]:
+            todo.append(job)
     return total, todo
 
 
@@ -207,8 +215,8 @@ def _longest_first(job: Job) -> tuple[bool, float]:
     Else they stay in order: those of an instance go to the same process one after the other.
     """
     problem = get_problem(job.instance.problem)
-    exact = job.rule is None and method_kind(problem, job.key.method) == "exact"
-    return not exact, -job.key.time_limit_s
+    exact = job.rule is None and method_kind(problem, job.method) == "exact"
+    return not exact, -(job.time_limit_s or 0.0)
 
 
 class _Run:
@@ -240,35 +248,27 @@ class _Run:
     def start(self, job: Job) -> None:
         """Tell that a solve starts."""
         if self._on_start:
-            self._on_start(self.done, self.total, job.instance.name, job.key.method)
+            self._on_start(self.done, self.total, job.instance.name, job.method)
         self._watch.started(job)
 
-    def end(self, job: Job, ended: Ended) -> None:
+    def end(self, job: Job, record: SolveRecord) -> None:
         """Keep a result or a failure and tell of it; Ctrl-C waits until both are done."""
         with signals_wait():
-            self._store.add(job.key, ended)
-            self._tell(job, ended)
+            self._store.add(record)
+            self._tell(job, record)
 
-    def _tell(self, job: Job, ended: Ended) -> None:
+    def _tell(self, job: Job, record: SolveRecord) -> None:
         self.done += 1
-        self._log(job, ended)
-        if isinstance(ended, Failure):
-            self._watch.failed(job, ended)
+        what = self.done, self.total, job.instance.name, job.method
+        if record.failed:
+            logger.info("%d of %d: %s, %s: failed: %s", *what, record.raw_status)
+            self._watch.failed(job, record)
             return
-        self._watch.solved(job, ended.result)
-        if ended.result.termination == "interrupted":
+        said = record.status, record.objective, record.bound, record.build_s + record.solve_s
+        logger.info("%d of %d: %s, %s: %s, objective %s, bound %s, %.3f s", *what, *said)
+        self._watch.solved(job, record)
+        if record.termination == "interrupted":
             raise KeyboardInterrupt
-
-    def _log(self, job: Job, ended: Ended) -> None:
-        """Write how a solve ended to the log."""
-        if isinstance(ended, Failure):
-            said = f"failed: {ended.message}"
-        else:
-            r = ended.result
-            seconds = r.build_s + r.solve_s
-            said = f"{r.said}, objective {r.objective}, bound {r.bound}, {seconds:.3f} s"
-        cell = self.done, self.total, job.instance.name, job.key.method
-        logger.info("%d of %d: %s, %s: %s", *cell, said)
 
 
 def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Executor:
@@ -284,15 +284,17 @@ def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Exec
     return Pool(min(jobs, solves), watch)
 
 
-def _rows(plan: Solves, store: Store) -> list[Row]:
-    solved = {digest: store.ended(digest) for digest in {e.content_hash for e in plan.entries}}
-    return [
-        row
+def _frame(plan: Jobs, store: Store) -> pd.DataFrame:
+    """Return the campaign's solves against the best that the store and libraries know."""
+    solved = {digest: store.records(digest) for digest in {e.instance_hash for e in plan.entries}}
+    brackets = {
+        digest: bracket_of(records, store.known(digest)) for digest, records in solved.items()
+    }
+    by_key = {record.key: record for records in solved.values() for record in records}
+    rows = [
+        (entry.family, entry.tags, by_key[job.key])
         for entry in plan.entries
-        for row in compare(
-            entry.family,
-            solved[entry.content_hash],
-            entry.keys,
-            store.known(entry.content_hash),
-        )
+        for job in entry.jobs
+        if job.key in by_key
     ]
+    return frame_of(rows, brackets)

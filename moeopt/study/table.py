@@ -4,19 +4,21 @@ A number is never over rules that knew different things of the loads, nor over i
 the assumptions' defaults and others: `summarise` is the one place that groups solves.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
+from math import inf, isnan, nan
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.core.wording import markdown_code, markdown_table, markdown_text, unknown_name
-from moeopt.study.attempt import LAW
-from moeopt.study.rows import Row, each_once, grouped, named
+from moeopt.study.frame import TAG, each_once, grouped, named
+from moeopt.study.tags import LAW
 
 Knew = Literal["", "none", "before", "step", "hindsight"]
 """By which information about loads a rule decided; empty for exact methods and users' rules."""
@@ -39,101 +41,151 @@ DRAWS, TAIL = 1000, 25
 """Of a bootstrap, and how many of them lie outside its interval on either side: 95 %."""
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Excess over the proven optimum of one method on one family; None where nothing is proven.
+GROUP = ("problem", "family", "method", "kind", "assumed")
+"""What solves are grouped by: `method` as tables call it, `kind` of information, and whether the
+instances are made under assumptions other than the defaults."""
 
-    `method` says the time limit as well where the study has several. `proven` counts the
-    instances with a proven optimum, `single` those that one engine alone closed, `cells` those
-    proven ones that are independent (`moeopt.study.attempt`), `laws` those cells that are draws
-    of a law; `optimal` is the share of the solves of those that reach it; `interval` holds the
-    median with 95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the
-    bottleneck devices of its solutions. `failed` counts the solves that have no result;
-    `seconds_median` is of the others. `knew` says in words by which information about loads the
-    method decided, and `kind` which kind that is. `assumed` says whether the instances are made
-    under assumptions other than the defaults.
-    """
+SUMMARY = (
+    *GROUP,
+    *("instances", "proven", "single", "cells", "laws", "optimal", "excess_min", "excess_median"),
+    *("interval_low", "interval_high", "excess_p95", "excess_max", "seconds_median", "failed"),
+    *("knew", "bottlenecks"),
+)
+"""Columns of `summarise`.
 
-    problem: str
-    family: str
-    method: str
-    instances: int
-    proven: int
-    optimal: float | None
-    excess_min: float | None
-    excess_median: float | None
-    excess_p95: float | None
-    excess_max: float | None
-    seconds_median: float | None
-    bottlenecks: dict[str, int]
-    failed: int = 0
-    knew: str = ""
-    kind: Knew = ""
-    assumed: bool = False
-    cells: int = 0
-    laws: int = 0
-    interval: tuple[float, float] | None = None
-    single: int = 0
+`instances` counts all, `proven` those with a proven optimum, `single` those that one engine alone
+closed, `cells` those proven ones that are independent (`moeopt.study.tags`), `laws` those cells
+that are draws of a law; `optimal` is the share of the solves that reach a proven optimum. The
+interval holds the median excess with 95 %, bootstrapped over traces and cells of laws. `failed`
+counts the solves that have no result; `seconds_median` is of the others. `knew` says in words by
+which information about loads the method decided; `bottlenecks` counts the bottleneck devices of its
+solutions. Unknown is NaN.
+"""
 
 
-def rank(s: Summary) -> tuple[int, bool, float]:
-    """Return by what methods are sorted: by the kind of information, then by the median."""
-    return ["", *MEANING].index(s.kind), s.excess_median is None, s.excess_median or 0.0
-
-
-def summarise(rows: Iterable[Row], *, by_assumption: bool = True) -> list[Summary]:
-    """Return one summary per family, method, kind of information and assumption.
+def summarise(frame: pd.DataFrame, by: Sequence[str] = GROUP) -> pd.DataFrame:
+    """Return the excess over the proven optimum, a row for each group of solves.
 
     Parameters
     ----------
-    by_assumption
-        False where the caller has one reading of everything in each group.
+    frame
+        Solves, as `moeopt.study.frame.frame_of` returns them.
+    by
+        Columns that make the groups, of the frame or of `GROUP`.
 
     Returns
     -------
-    list of Summary
-        In order of first appearance.
+    pandas.DataFrame
+        Columns `by`, then those of `SUMMARY` that are not among `by`, groups in order of first
+        appearance.
     """
-    groups: dict[tuple[str, str, str, Knew, bool], list[Row]] = {}
-    found = list(rows)
-    made = {row.key.instance: row.facts["settled"] for row in found if "settled" in row.facts}
-    for label, row in named(found):
-        assumed = by_assumption and bool(made.get(row.key.instance))
-        kind = kind_of(str(row.facts.get("knew", "")))
-        which = (row.result.problem, row.family, label, kind, assumed)
-        groups.setdefault(which, []).append(row)
+    solves = named(frame)
+    knew = solves.facts.map(lambda facts: str(facts.get("knew", "")))
+    settled = solves.get("tag_settled", pd.Series("", index=solves.index))
+    solves = solves.assign(
+        method=solves.label, knew=knew, kind=knew.map(kind_of), assumed=settled.fillna("") != ""
+    )
     # a solve that failed knew nothing that could be said: it counts where its method's others do
-    for several in grouped(groups, lambda which: which[:3]).values():
-        told = [which for which in several if any(not row.failed for row in groups[which])]
-        for which in [one for one in several if one not in told] if told else []:
-            groups[told[0]] += groups.pop(which)
-    return [_summary(which, group) for which, group in groups.items()]
+    told = solves[solves.failure.isna()]
+    same = [name for name in by if name not in ("kind", "assumed")]
+    if len(told) < len(solves) and len(same) < len(by):
+        regime = told.drop_duplicates(same).set_index(same)[["kind", "assumed"]]
+        for at in solves.index[solves.failure.notna()]:
+            which = tuple(solves.loc[at, same]) if len(same) > 1 else solves.loc[at, same[0]]
+            if which in regime.index:
+                solves.loc[at, ["kind", "assumed"]] = regime.loc[which].to_list()
+    groups = solves.groupby(list(by), sort=False, dropna=False)
+    rest = [name for name in SUMMARY if name not in by]
+    rows = [(*which, *(found[name] for name in rest)) for which, found in map(_numbers, groups)]
+    return pd.DataFrame(rows, columns=[*by, *rest])
 
 
-def split_by(rows: Iterable[Row], fact: str) -> list[Row]:
-    """Return the rows with a family for each value of one of their facts, such as the batch.
+def _numbers(group: tuple[Any, pd.DataFrame]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the statistics of a group of solves."""
+    which, solves = group
+    known = solves[solves.excess.notna()]
+    excesses = known.excess.to_list()
+    seconds = solves.seconds[solves.failure.isna()]
+    cells = set(tag_of(known, "cell"))
+    low, high = interval(excesses, tag_of(known, "cluster")) or (nan, nan)
+    names = Counter(str(f["bottleneck"]) for f in solves.facts if "bottleneck" in f)
+    proven = solves.optimum.notna()
+    return which, {
+        **dict.fromkeys(SUMMARY, nan),
+        "instances": solves.instance_hash.nunique(),
+        "proven": solves.instance_hash[proven].nunique(),
+        "single": solves.instance_hash[solves.single].nunique(),
+        "cells": len(cells),
+        "laws": sum(cell.startswith(LAW) for cell in cells),
+        "optimal": solves.optimal.sum() / len(excesses) if excesses else nan,
+        "excess_min": min(excesses, default=nan),
+        "excess_median": median(excesses) if excesses else nan,
+        "interval_low": low,
+        "interval_high": high,
+        "excess_p95": float(np.quantile(excesses, 0.95)) if excesses else nan,
+        "excess_max": max(excesses, default=nan),
+        "seconds_median": median(seconds) if len(seconds) else nan,
+        "failed": int(solves.failure.notna().sum()),
+        "knew": ", or ".join(filter(None, dict.fromkeys(solves.knew))),
+        "bottlenecks": dict(names),
+        "kind": next((kind for kind in solves.kind if kind), ""),
+        "method": solves.method.iloc[0],
+        "problem": solves.problem.iloc[0],
+        "family": solves.family.iloc[0],
+        "assumed": bool(solves.assumed.iloc[0]),
+    }
+
+
+def tag_of(solves: pd.DataFrame, name: str) -> list[str]:
+    """Return the cells or clusters of solves; one whose store did not keep it is one of its own."""
+    own, column = solves.instance_hash, solves.get(f"tag_{name}")
+    found: list[str] = (own if column is None else column.fillna(own)).to_list()
+    return found
+
+
+def rank(s: Any) -> tuple[int, float]:
+    """Return by what methods are sorted: by the kind of information, then by the median."""
+    return ["", *MEANING].index(s.kind), inf if isnan(s.excess_median) else s.excess_median
+
+
+def split_by(frame: pd.DataFrame, fact: str) -> pd.DataFrame:
+    """Return the solves with a family for each value of a tag or fact, such as the batch.
 
     In the order of the values within a family; what has no such fact stays as it is, at the end.
 
     Raises
     ------
     InputError
-        If no row has such a fact.
+        If no solve has such a fact.
     """
-    found = list(rows)
-    known = sorted({name for row in found for name in row.facts})
-    if found and fact not in known:
+    facts = facts_of(frame)
+    known = sorted({name for of in facts for name in of})
+    if len(frame) and fact not in known:
         raise unknown_name("--by", fact, known, "facts of these rows")
-    order = {family: number for number, family in enumerate(dict.fromkeys(r.family for r in found))}
+    order = {family: number for number, family in enumerate(dict.fromkeys(frame.family))}
+    values = [str(of.get(fact, "")) for of in facts]
 
-    def place(row: Row) -> tuple[int, float, str]:
-        value = str(row.facts.get(fact, ""))
-        return order[row.family], float(value) if value.isdigit() else float("inf"), value
+    def place(at: int) -> tuple[int, float, str]:
+        value = values[at]
+        number = float(value) if value.isdigit() else inf
+        return order[frame.family.iloc[at]], number, value
 
-    return [
-        replace(row, family=f"{row.family}, {fact} {row.facts[fact]}") if fact in row.facts else row
-        for row in sorted(found, key=place)
+    families = [
+        f"{family}, {fact} {of[fact]}" if fact in of else family
+        for family, of in zip(frame.family, facts, strict=True)
     ]
+    return frame.assign(family=families).iloc[sorted(range(len(frame)), key=place)]
+
+
+def facts_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return what is known of each solve beside its numbers: facts, and tags of its instance."""
+    tags = [name for name in frame.columns if name.startswith(TAG)]
+    columns = [frame[name] for name in tags]
+    found = []
+    for at, facts in enumerate(frame.facts):
+        own = {name.removeprefix(TAG): of.iloc[at] for name, of in zip(tags, columns, strict=True)}
+        found.append(dict(facts) | {name: of for name, of in own.items() if isinstance(of, str)})
+    return found
 
 
 def kind_of(words: str) -> Knew:
@@ -148,46 +200,6 @@ def kind_of(words: str) -> Knew:
     if words == NOTHING:
         return "none"
     return "step" if words == THIS_STEP else "before"
-
-
-def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> Summary:
-    problem, family, method, kind, assumed = which
-    known = [row for row in group if row.excess is not None]
-    excesses = [row.excess for row in known if row.excess is not None]
-    seconds = [row.seconds for row in group if not row.failed]
-    bottlenecks: dict[str, int] = {}
-    for row in group:
-        if "bottleneck" in row.facts:
-            device = str(row.facts["bottleneck"])
-            bottlenecks[device] = bottlenecks.get(device, 0) + 1
-    cells = {_of(row, "cell") for row in known}
-    return Summary(
-        problem=problem,
-        family=family,
-        method=method,
-        instances=len({row.key.instance for row in group}),
-        proven=len({row.key.instance for row in group if row.optimum is not None}),
-        optimal=sum(row.optimal for row in group) / len(excesses) if excesses else None,
-        excess_min=min(excesses, default=None),
-        excess_median=median(excesses) if excesses else None,
-        excess_p95=float(np.quantile(excesses, 0.95)) if excesses else None,
-        excess_max=max(excesses, default=None),
-        seconds_median=median(seconds) if seconds else None,
-        bottlenecks=bottlenecks,
-        failed=len(group) - len(seconds),
-        knew=", or ".join(dict.fromkeys(str(r.facts["knew"]) for r in group if "knew" in r.facts)),
-        kind=kind,
-        assumed=assumed,
-        cells=len(cells),
-        laws=sum(cell.startswith(LAW) for cell in cells),
-        interval=interval(excesses, [_of(row, "cluster") for row in known]),
-        single=len({row.key.instance for row in group if row.single}),
-    )
-
-
-def _of(row: Row, fact: str) -> str:
-    """Return a row's cell or cluster; one whose store did not keep it is one of its own."""
-    return str(row.facts.get(fact, row.key.instance))
 
 
 def interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float] | None:
@@ -215,151 +227,98 @@ def _draws(clusters: int) -> NDArray[np.int64]:
     return np.stack([np.bincount(row, minlength=clusters) for row in picks])
 
 
-def to_markdown(summaries: Sequence[Summary]) -> str:
-    """Return tables, family by method, without times: the same on every machine.
+def to_markdown(summary: pd.DataFrame) -> str:
+    """Return a table with a line per family and method, without times: the same on every machine.
 
-    The first give the median with its interval, the largest excess over the optimum and the share
-    of instances solved to the optimum, of those whose optimum is proven, and below each method the
-    information about loads that it decided by; families whose methods knew other things stand in a
-    table of their own. The last counts the bottleneck devices of the schedules. Several problems
-    have tables of their own, under headings, as their methods differ.
+    Within a family the best of each kind of information come first. Median, interval and largest
+    excess are over the optimum, where that is proven. Several problems have tables of their own,
+    under headings, as their methods differ.
     """
-    parts = grouped(summaries, lambda s: s.problem)
+    parts = grouped(summary.itertuples(), lambda s: str(s.problem))
     if len(parts) == 1:
-        return _tables(summaries)
-    return "\n".join(f"### {name}\n\n{_tables(part)}" for name, part in parts.items())
-
-
-def _tables(summaries: Sequence[Summary]) -> str:
-    tables = [_pivot(part, _excess_cell, knew=True) for part in _regimes(summaries)]
-    if any(s.bottlenecks for s in summaries):
-        tables += [_pivot(part, _bottleneck_cell) for part in _regimes(summaries)]
-    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.assumed for s in summaries) else ""
-    return "\n".join(tables) + said
+        return _table(next(iter(parts.values())))
+    return "\n".join(f"### {name}\n\n{_table(part)}" for name, part in parts.items())
 
 
 OTHER, OTHER_SAID = "\\*", "instances made under assumptions other than the defaults"
 
-_Line = dict[str, Summary]
-"""Method -> summary: one line of a table, in which every method knew one thing."""
+
+def _table(summaries: Sequence[Any]) -> str:
+    failures, ends = (any(getattr(s, of) for s in summaries) for of in ("failed", "bottlenecks"))
+    heads = ["family", "method", "information", "instances", "samples", "median", "95 %", "max"]
+    heads += ["optimal", *["failed"] * failures, *["bottleneck"] * ends]
+    rows = []
+    for of in grouped(summaries, lambda s: s.family).values():
+        for s in sorted(of, key=rank):
+            proven = "" if s.proven == s.instances else f", {s.proven} proven"
+            line = [f"{markdown_text(s.family)}{f' {OTHER}' * s.assumed}", _head(s.method), s.knew]
+            line += [f"{s.instances}{proven}", shown_cells(s)]
+            line += [_whole(s.excess_median), _whole_interval(s)]
+            line += [_whole(s.excess_max), _whole(s.optimal), *[str(s.failed)] * failures]
+            rows.append([*line, *[bottlenecks_of(s)] * ends])
+    lines = markdown_table(heads, rows, 3)
+    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.assumed for s in summaries) else ""
+    return "\n".join(lines) + "\n" + said
 
 
-def _regimes(summaries: Sequence[Summary]) -> list[list[_Line]]:
-    """Return lines by tables: within a table a method knew the same kind of thing throughout."""
-    lines: dict[tuple[str, bool, int], _Line] = {}
-    for s in summaries:
-        number = 0
-        while s.method in lines.get((s.family, s.assumed, number), {}):
-            number += 1
-        lines.setdefault((s.family, s.assumed, number), {})[s.method] = s
-    tables: list[tuple[dict[str, Knew], list[_Line]]] = []
-    for line in lines.values():
-        kinds: dict[str, Knew] = {method: s.kind for method, s in line.items() if s.kind}
-        for known, of in tables:
-            if all(known.get(method, kind) == kind for method, kind in kinds.items()):
-                known.update(kinds)
-                of.append(line)
-                break
-        else:
-            tables.append((kinds, [line]))
-    return [of for _, of in tables]
+def _whole(share: float) -> str:
+    """Return a share as whole percent; a dash if unknown."""
+    return "-" if isnan(share) else f"{100 * share:.0f} %"
 
 
-def _pivot(lines: Sequence[_Line], cell: Callable[[Summary], str], *, knew: bool = False) -> str:
-    methods = list(dict.fromkeys(method for line in lines for method in line))
-    text = [
-        f"| family | instances | samples | {' | '.join(map(_head, methods))} |",
-        f"|---|---:|---:|{'---|' * len(methods)}",
-    ]
-    said = {m: _words([line[m] for line in lines if m in line]) for m in methods}
-    if knew and any(said.values()):
-        text.append(f"| *information* | | | {' | '.join(said.values())} |")
-    for line in lines:
-        first = next(iter(line.values()))
-        of = list(line.values())
-        count, proven = max(s.instances for s in of), max(s.proven for s in of)
-        shown = f"{count}" if proven == count else f"{count}, {proven} proven"
-        name = markdown_text(first.family) + f" {OTHER}" * first.assumed
-        cells = [cell(line[m]) if m in line else "" for m in methods]
-        counted = shown_cells(max(of, key=lambda s: s.cells))
-        text.append(f"| {name} | {shown} | {counted} | {' | '.join(cells)} |")
-    return "\n".join(text) + "\n"
+def _whole_interval(s: Any) -> str:
+    if isnan(s.interval_low):
+        return "-"
+    return f"{100 * s.interval_low:.0f} to {100 * s.interval_high:.0f}"
 
 
-def _words(summaries: Sequence[Summary]) -> str:
-    """Return by which information a method decided, each wording once."""
-    words = [word for s in summaries if s.knew for word in s.knew.split(", or ")]
-    return ", or ".join(dict.fromkeys(words))
+def bottlenecks_of(s: Any) -> str:
+    """Return how many solutions each device is the bottleneck of."""
+    return ", ".join(f"{device} {count}" for device, count in sorted(s.bottlenecks.items()))
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A rule on all instances of its problem, of one kind of information.
-
-    `defaults` are its numbers on instances made under every assumption's default, `others` those on
-    the others; None where there is none.
-    """
-
-    problem: str
-    method: str
-    kind: Knew
-    defaults: Summary | None
-    others: Summary | None
+def standings(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return each method over all families: each solve once, repeated experiments left out."""
+    return summarise(each_once(frame).assign(family=ALL))
 
 
-def standings(rows: Iterable[Row]) -> list[Standing]:
-    """Return every method's standings, each solve once, repeated experiments left out."""
-    once = each_once(rows, lambda row: "repeats" in row.facts)
-    found: dict[tuple[str, str, Knew], list[Summary | None]] = {}
-    for s in summarise(as_one_family(row for of in once.values() for row in of)):
-        found.setdefault((s.problem, s.method, s.kind), [None, None])[s.assumed] = s
-    return [Standing(*which, *pair) for which, pair in found.items()]
-
-
-def as_one_family(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows as if they were of one family."""
-    return [replace(row, family=ALL) for row in rows]
-
-
-def front_markdown(found: Sequence[Standing]) -> str:
+def front_markdown(found: pd.DataFrame) -> str:
     """Return a table with a line per rule and kind of information: defaults, and the others beside.
 
-    Only methods whose information is stated: rules of the problems.
+    Only methods whose information is stated: rules of the problems. `found` is from `standings`.
     """
     numbers = ("samples", "median", "95 %", "max")
     heads = ("problem", "rule", "information", "proven", *numbers, "optimal")
-    rows = [
-        [
-            *(f"`{one.problem}`", _head(one.method), MEANING[one.kind]),
-            *_standing(one.defaults),
-            *_standing(one.others)[:-1],
-        ]
-        for one in found
-        if one.kind
-    ]
+    rows = []
+    stated = [s for s in found.itertuples() if s.kind]
+    for which, of in grouped(stated, lambda s: (s.problem, s.method, s.kind)).items():
+        problem, method, kind = which
+        by = {s.assumed: _standing(s) for s in of}
+        missing = ["-"] * 6
+        line = [f"`{problem}`", _head(method), MEANING[kind], *by.get(False, missing)]
+        rows.append([*line, *by.get(True, missing)[:-1]])
     lines = markdown_table((*heads, "other assumptions: proven", *numbers), rows, 3)
     return "\n".join(lines) + "\n"
 
 
-def _standing(s: Summary | None) -> list[str]:
-    if s is None or s.excess_median is None:
+def _standing(s: Any) -> list[str]:
+    if isnan(s.excess_median):
         return ["-"] * 6
     proven = str(s.proven) if s.proven == s.instances else f"{s.proven} of {s.instances}"
     middle, most = percent(s.excess_median), percent(s.excess_max)
     return [proven, shown_cells(s), middle, shown_interval(s), most, percent(s.optimal)]
 
 
-def shown_cells(s: Summary) -> str:
+def shown_cells(s: Any) -> str:
     """Return how many cells there are, and how many of them are draws of a law."""
     return f"{s.cells}, {s.laws} law" if s.laws else str(s.cells)
 
 
-def shown_interval(s: Summary) -> str:
+def shown_interval(s: Any) -> str:
     """Return the interval in words; a dash where there are too few traces and cells."""
-    if s.interval is None:
+    if isnan(s.interval_low):
         return "-"
-    low, high = (f"{100 * end:.1f}" for end in s.interval)
-    return f"{low} to {high}"
+    return f"{100 * s.interval_low:.1f} to {100 * s.interval_high:.1f}"
 
 
 def _head(label: str) -> str:
@@ -368,27 +327,17 @@ def _head(label: str) -> str:
     return f"{markdown_code(name)}{bracket}{markdown_text(said)}"
 
 
-def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+def by_family(summaries: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the summaries of each family; its name has the problem's before it if need be."""
     several = len({s.problem for s in summaries}) > 1
     return grouped(summaries, lambda s: f"{s.problem}/{s.family}" if several else s.family)
 
 
-def _excess_cell(s: Summary) -> str:
-    failed = f"{s.failed} failed" if s.failed else ""
-    if s.excess_median is None or s.excess_max is None or s.optimal is None:
-        return failed or "-"
-    ends = [f"{100 * end:.0f}" for end in s.interval or ()]
-    within = f" [{', '.join(ends)}]" if ends else ""
-    middle, most = f"{100 * s.excess_median:.0f}{within}", f"{100 * s.excess_max:.0f} %"
-    cell = f"{middle} / {most} ({100 * s.optimal:.0f} %)"
-    return f"{cell}, {failed}" if failed else cell
-
-
-def _bottleneck_cell(s: Summary) -> str:
-    return ", ".join(f"{device} {count}" for device, count in sorted(s.bottlenecks.items()))
+def known(value: Any) -> Any:
+    """Return a number of a summary; None for one that is unknown."""
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def percent(share: float | None) -> str:
     """Return a share as a percentage with one decimal, or a dash if unknown."""
-    return "-" if share is None else f"{100 * share:.1f} %"
+    return "-" if share is None or isnan(share) else f"{100 * share:.1f} %"

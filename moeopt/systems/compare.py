@@ -149,6 +149,18 @@ class Compared:
         return None if self.run is None else float(np.mean(self.run.step_ns)) / 1e6
 
     @property
+    def prefill_s(self) -> float | None:
+        """All prompts together, in s; None without prompts."""
+        ns = None if self.run is None else self.run.prefill_ns
+        return None if ns is None else ns / 1e9
+
+    def end_to_end_s(self, output: int) -> float | None:
+        """Return prompts and a reply of so many tokens, in s."""
+        return (
+            None if self.mean_ms is None else (self.prefill_s or 0.0) + output * self.mean_ms / 1e3
+        )
+
+    @property
     def experts_ms(self) -> float:
         """What of the mean latency routed and shared experts take, in ms."""
         return 0.0 if self.run is None else float(self.run.experts_ns.sum(axis=1).mean()) / 1e6
@@ -531,9 +543,8 @@ def _row(row: Compared, how: CompareOptions) -> dict[str, object]:
     run = row.run
     if run is None or row.mean_ms is None:
         return made
-    prefill = None if run.prefill_ns is None else run.prefill_ns / 1e9
     made |= {
-        "prefill_s": prefill,
+        "prefill_s": row.prefill_s,
         "decode_ms": {
             "median": row.decode_ms,
             "p99": float(np.quantile(run.step_ns, 0.99)) / 1e6,
@@ -541,7 +552,7 @@ def _row(row: Compared, how: CompareOptions) -> dict[str, object]:
             "first": int(run.step_ns[0]) / 1e6,
         },
         "tokens_per_s": how.batch * 1e3 / row.mean_ms,
-        "end_to_end_s": (prefill or 0.0) + how.output * row.mean_ms / 1e3,
+        "end_to_end_s": row.end_to_end_s(how.output),
         "busy": run.busy,
         "gpu_expert_bytes": run.gpu_bytes,
     }

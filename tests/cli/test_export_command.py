@@ -208,6 +208,9 @@ def test_the_committed_plans_find_their_instances(
     file = next(entry["solution"] for name, entry in best.items() if name.startswith("esft/"))
     out, _ = output(capsys, f"instances/replication/{file}", "--to", "sglang")
     assert list(json.loads(out)) == ["physical_to_logical_map"]
+    split = "instances/split/solutions/mix/2xrtx3090+epyc-7002-glm-4.5-air-ubatch512.json"
+    out, _ = output(capsys, split, "--to", "llama.cpp")
+    assert out.startswith("-ngl 999 -sm layer -ts ")
 
 
 WITH_MODEL = "plan.json --model model.json --to"

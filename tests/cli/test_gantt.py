@@ -11,7 +11,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused_command
 from tests.rooms.cli import draw, in_ms, run
 from tests.rooms.core import Bar, Lane
-from tests.rooms.study import pictures
+from tests.rooms.problems import pictures
 from tests.rooms.tri_domain import facts, lanes, loads, trimoe
 
 INSTANCE = random_instance(5)

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from tests.rooms.cli import WIDTH, Shown, print_tables
-from tests.study.rows_made import made_row
+from tests.study.rows_made import made, made_row
 
 Capture = pytest.CaptureFixture[str]
 
@@ -13,13 +13,12 @@ def test_few_instances_are_printed_one_by_one(capsys: Capture) -> None:
     """Each with its name, whole however long."""
     name = "own-" + "very-long-" * 12 + "family"
     rows = [made_row("trimoe", "a", 12, 10, family=name), made_row("greedy", "b", 15, 10)]
-    print_tables(rows, everything=True)
+    print_tables(made(rows), everything=True)
     text = capsys.readouterr().out
     assert "excess by family" in text
-    names = "".join(line.split("│")[1].strip() for line in text.splitlines() if "│" in line)
-    assert name in names
+    assert name in text
     assert "…" not in text
-    print_tables(rows)
+    print_tables(made(rows))
     assert "Left out" not in capsys.readouterr().out
 
 
@@ -31,7 +30,7 @@ def test_many_families_become_one_line_per_method(capsys: Capture) -> None:
         for method, cost in (("trimoe", 12), ("greedy", 15))
     ]
     rows.append(made_row("trimoe", "i0", 12, 10, family="again"))
-    print_tables(rows)
+    print_tables(made(rows))
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 15
     assert max(map(len, lines)) <= WIDTH

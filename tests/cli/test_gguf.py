@@ -13,7 +13,7 @@ from tests.sim.gguf_models import SMALL, SMALL_TENSORS
 
 GENERATE = "generate placement --machine rtx4090-7960x --workload hdmoe-mixtral --steps 4 --model"
 
-SIMULATE = "simulate --machine rtx4090-7960x --workload hdmoe-mixtral --json --context 100 --model"
+SIMULATE = "simulate --machine rtx4090-7960x --workload hdmoe-mixtral --json --depth 100 --model"
 
 
 @pytest.fixture

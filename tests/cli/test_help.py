@@ -1,6 +1,7 @@
 """Help, examples and completion of every command; the reference on docs/commands.md."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
         "qwen3-30b-a3b,4.5,llama.cpp,48,512,30\nqwen3-30b-a3b,4.5,llama.cpp,40,512,34\n"
     )
+    rows = [f"{layer},{e},{20 + e}" for layer in range(1, 27) for e in range(64)]
+    (folder / "counts.csv").write_text("\n".join(["layer,expert,count", *rows]) + "\n")
     (folder / "lscpu.txt").write_text(
         "Model name: AMD EPYC 9355 32-Core Processor\nCore(s) per socket: 32\nSocket(s): 1\n"
     )
@@ -114,3 +117,15 @@ def test_lists_of_everything_are_json(capsys: Capture) -> None:
     assert run(["list", "--json"]) == 0
     kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
     assert "assumptions" in kinds
+
+
+def test_the_help_of_plan_has_what_is_asked_for_often(capsys: Capture) -> None:
+    """At most 30 options, in groups, with an example; the rare ones are taken all the same."""
+    assert run(["plan", "--help"]) == 0
+    said = capsys.readouterr().out
+    shown = re.findall(r"^  (--[a-z-]+)", said, re.MULTILINE)
+    assert len(shown) <= 30
+    assert {"--machine", "--model", "--counts", "--ep-size", "--out"} <= {*shown}
+    assert "--hold-out-steps" not in shown
+    for heading in ("Limits:", "Whole layers:", "Expert parallelism:", "Output:", "Example:"):
+        assert f"\n{heading}\n" in said

@@ -16,6 +16,7 @@ ON_TWO = "2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M --context 8k"
 RUNS = [
     *((name, line.removeprefix("moeopt ")) for name, line in LINES.items() if name not in WITHOUT),
     ("plan", f"plan --machine {ON_TWO}"),
+    ("plan", "plan --model deepseek-v2-lite --ep-size 8 --counts counts.csv --work-limit 1"),
     ("predict", f"predict --machine {ON_TWO}"),
     ("predict", f"predict --machine rtx3090+ryzen-am5 --machine {ON_ONE}"),
     ("simulate", "simulate --machine trimoe --model deepseek-v2-lite --workload trimoe-skew"

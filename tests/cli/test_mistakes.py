@@ -22,7 +22,7 @@ MISTAKES = {
     f"{TWO_GPUS} --trace t.npz": "--trace: needs one GPU and one node; 2xrtx3090+epyc-7002",
     f"{TWO_GPUS} --reserved-gib 3": "--reserved-gib: needs one GPU and one node",
     f"{TWO_GPUS} --pareto": "--pareto: needs one GPU and one node",
-    f"{ONE_GPU} --ubatch 256": "--ubatch: needs several GPUs or nodes",
+    f"{ONE_GPU} --backend ROCm": "--backend: needs several GPUs or nodes",
     f"{ONE_GPU} --loss-table l.json": "loss_table: needs average_bits",
     f"{ONE_GPU} --points 3": "--points: needs --pareto",
     # names

@@ -80,11 +80,11 @@ def test_a_full_disk_loses_no_result(file: str, tmp_path: Path, capsys: Capture)
     said = lines(capsys)[-1]
     assert said.startswith(f"moeopt: error: {store}: the store cannot be used: ")
     with Store(store) as kept:
-        before = {row.key for row in kept.rows()}
+        before = set(kept.frame().key)
     assert len(before) >= 1
     assert run(gap) == 0
     with Store(store) as kept:
-        assert before < {row.key for row in kept.rows()}
+        assert before < set(kept.frame().key)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -129,7 +129,7 @@ def test_a_store_behind_a_link(file: str, tmp_path: Path, capsys: Capture) -> No
     assert run([*gap, str(link)]) == 0
     assert link.is_symlink()
     with Store(tmp_path / "real.db", create=False) as store:
-        assert len(store.rows()) == 2
+        assert len(store.frame()) == 2
     capsys.readouterr()
     assert run([*gap, str(loop)]) == 2
     assert len(lines(capsys)) == 1
@@ -171,4 +171,4 @@ def test_a_worker_that_memory_ends(file: str, tmp_path: Path, capsys: Capture) -
         [(key, failure)] = kept.failures()
         assert key.method.endswith(":killed")
         assert failure.kind == "died"
-        assert sum(row.result.objective is not None for row in kept.rows()) == 3
+        assert kept.frame().objective.notna().sum() == 3

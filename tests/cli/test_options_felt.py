@@ -336,6 +336,7 @@ TWO = "--machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M --json"
 NODES = "--machine rtx4090+2xepyc-9004 --model glm-4.5-air --bits Q4_K_M --json"
 ALONE = "--machine epyc-7002 --model qwen3-30b-a3b --bits Q4_K_M --json"
 SMALL = f"--machine small.json {LITE} --steps 4 --work-limit 1 --joint-time 0 --json"
+RANKS = f"{LITE} {COUNTS} --where domain=a --ep-size 8 --redundant-experts 8 --work-limit 1 --json"
 LIBRARY = ROOT / "instances"
 PROVEN = "balance/decode/decode-deepseek-moe-16b-edge-gpu-ndp-4-slices1.json"
 
@@ -411,6 +412,8 @@ BASES |= {
         "timed": f"{SMALL} {LAW}".replace("--work-limit 1", "--time-limit 20"),
         "joint": f"{SMALL} {LAW}".replace("--joint-time 0", "--joint-time 20"),
         "front": f"{SMALL} {LAW} --pareto --points 2",
+        "ranks": RANKS,
+        "groups": f"{RANKS} --nodes 2 --groups 16",
     },
     "export": {
         "lp": "i.json --to lp",
@@ -423,6 +426,7 @@ BASES |= {
         "law": f"{ON} {LAW} --layers 2 --steps 3 --batch 8 --json",
         "trace": f"{ON} {TRACE} --layers 2 --steps 3 --batch 8 --json",
         "solution": "--instance i.json --solution s.json --json",
+        "deep": f"{ON} {LAW} --layers 2 --steps 3 --batch 8 --depth 4000 --json",
     },
     "compare": {
         "law": f"{ON} {LAW} --layers 2 --batch 4 --prompt 4 --output 4"
@@ -659,6 +663,11 @@ TABLE |= {
         "--granularity": Row("--granularity tensor", "tokens_per_s", "two"),
         "--backend": Row("--backend ROCm", "command", "tensor"),
         "--path": Row("--path x.gguf", "command", "two"),
+        "--ep-size": Row("--ep-size 4", "tokens_on_fullest_rank", "ranks"),
+        "--redundant-experts": Row("--redundant-experts 16", "tokens_on_fullest_rank", "ranks"),
+        "--nodes": Row("--nodes 2", "tokens_on_fullest_rank", "ranks"),
+        "--groups": Row("--groups 4", "tokens_on_fullest_rank", "groups"),
+        "--to": Row("--to sglang --out x.json", "files", "ranks"),
         "--out": Row("--out x.json", "files", "two"),
         "--export": Row("--export e", "files"),
         "--pareto": Row("--pareto --points 2"),
@@ -702,7 +711,8 @@ TABLE |= {
         "--workload": Row("--workload trimoe-skew"),
         "--plan": Row("--plan short.plan.json"),
         "--policy": Row("--policy cpu-for-misses --plan plan.json", "code"),
-        "--context": Row("--context 4000"),
+        "--depth": Row("--depth 4000"),
+        "--kv-bits": Row("--kv-bits q8_0", "text", "deep"),
         "--seed": Row("--seed 3"),
         "--instance": Row("--instance j.json", "code", "solution"),
         "--solution": Row("--solution o.json", "measured", "solution"),
@@ -783,7 +793,7 @@ REFUSED |= {
     "sensitivity": "points: --markdown; points: --report r; one: --resume",
     "predict": "alone: --n-cpu-moe 40; one: --counts d.csv",
     "plan": "layers: --seed 3; layers: --workers 2; layers: --joint-time 1; layers: --time-limit 9;"
-    " layers: --work-limit 9; layers: --ubatch 2048; layers: --numa mirrored; two: --seed 3;"
+    " layers: --work-limit 9; layers: --numa mirrored; one: --ubatch 2048; two: --seed 3;"
     " two: --workers 2; two: --joint-time 1; two: --batch 2; two: --workload olmoe-1b-7b;"
     " two: --numa mirrored; one: --points 3; one: --picture x.svg; one: --prompt-tokens 9;"
     " one: --backend ROCm; one: --path x.gguf",
@@ -852,7 +862,7 @@ def _prepare() -> None:
     )
     write(
         "small.json",
-        moeopt.set_machine(moeopt.get_machine("rtx4090-7960x"), {"gpu.capacity_gib": 6}),
+        moeopt.set_machine(moeopt.get_machine("rtx4090-7960x"), {"gpu.capacity_gib": 4.5}),
     )
     law = {"model": "m.json", "machine": "trimoe", "workload": "olmoe-1b-7b"}
     write("g.json", moeopt.generate("tri_domain", batch=8, **law))

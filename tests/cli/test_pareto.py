@@ -12,7 +12,7 @@ from tests.problems.bitwidth.bitwidth_random_instances import random_instance as
 from tests.problems.deferral.random_schedules import random_instance
 from tests.problems.tri_domain.random_instances import random_instance as tri_domain
 from tests.rooms.cli import run
-from tests.rooms.study import pictures
+from tests.rooms.problems import pictures
 
 INSTANCE = random_instance(3, layers=4)
 

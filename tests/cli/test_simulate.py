@@ -129,7 +129,7 @@ def test_a_context_adds_what_is_not_routed_experts(capsys: pytest.CaptureFixture
     command = ["--machine", "ktransformers-a100", "--model", "deepseek-v3"]
     command += ["--workload", "trimoe-skew", "--steps", "1", "--json"]
     rates = []
-    for more in ([], ["--context", "0"]):
+    for more in ([], ["--depth", "0"]):
         assert run(*command, *more) == 0
         rates.append(json.loads(capsys.readouterr().out)["tokens_per_s"])
     assert rates[0] > rates[1] == pytest.approx(5.87, rel=0.05)

@@ -52,7 +52,6 @@ TWO_SUMMARIES = {
     "sim/traces/readers/runtimes.py",
     "sim/traces/trace.py",
     "solvers/verification.py",
-    "study/attempt.py",
     "study/holdout.py",
 }
 """Modules whose docstring has a second first line: most are two modules in one file.
@@ -105,7 +104,6 @@ SHARED_NAMES = {
     "Steps",
     "Stopped",
     "Stretch",
-    "Summary",
     "Task",
     "Trace",
     "Usage",

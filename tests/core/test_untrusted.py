@@ -134,9 +134,13 @@ def test_rows_of_a_store_are_data_from_strangers(blob: Any) -> None:
     """Whatever a cell holds: one line."""
     with pytest.raises(InputError, match="instance"):
         unpacked_instance("cache", blob)
-    if blob is not None:
-        with pytest.raises(InputError, match="solution"):
-            unpacked_solution("cache", blob)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 9**5, "[[]]" * 9**6, '{"a": 1}', "7"])
+def test_solutions_of_a_store_are_data_from_strangers(text: str) -> None:
+    """Whatever a cell holds: one line."""
+    with pytest.raises(InputError, match=r".+: .+"):
+        unpacked_solution("cache", text)
 
 
 def test_what_a_missing_key_is_taken_for_is_cut() -> None:

@@ -64,7 +64,8 @@ def split_of(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], l
         attention.append(devices[next(p for p, end in enumerate(ends) if part < end * offloaded)])
     experts = ["CPU"] * layers if every else attention[:]
     for moved in filter(None, given.get("-ot", "").split(",")):
-        found = re.fullmatch(r"blk\.(\d+)\.ffn_\.\+exps=(CPU|CUDA\d+)", moved)
-        assert found is not None
-        experts[int(found[1])] = found[2]
+        pattern, _, where = moved.rpartition("=")
+        for layer in range(layers):
+            if re.search(pattern, f"blk.{layer}.ffn_up_exps.weight"):
+                experts[layer] = where
     return attention, experts

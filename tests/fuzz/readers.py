@@ -33,7 +33,7 @@ from tests.rooms.sim import (
     get_model,
     load_loss_table,
 )
-from tests.rooms.study import Libraries, Store, assume, read_campaign
+from tests.rooms.study import Libraries, Store, assume, read_campaign, unpacked_solution
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,10 +116,11 @@ def _store() -> bytes:
 def _read_store(path: Path) -> Any:
     with Store(path, create=False) as store:
         try:
-            rows = store.rows()
+            solves = store.frame()
         except ContradictionError as error:  # numbers that contradict each other: exit code 5
             raise InputError(str(error)) from None
-        return rows, [store.instance(one.content_hash) for one in store.instances()]
+        solutions = [unpacked_solution(r.problem, r.solution) for r in store.records()]
+        return solves, solutions, [store.instance(o.instance_hash) for o in store.members()]
 
 
 @cache

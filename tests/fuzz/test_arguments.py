@@ -53,6 +53,7 @@ def usual() -> dict[str, dict[str, Any]]:
         "load_trace": {"path": FILE},
         "methods": {"problem": "tri_domain"},
         "plan": {"machine": "rtx4090-7960x", "model": "mixtral-8x7b", "trace": FILE, **limit},
+        "plan_expert_parallel": {"counts": FILE, "ranks": 4},
         "predict": {"machine": "rtx4090+epyc-9004", "model": "glm-4.5-air", "bits": 4},
         "read_measurements": {"path": "nothing.csv"},
         "run_on": {"instance": instance, "decision": solution},

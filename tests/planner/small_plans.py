@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-import moeopt
 from moeopt import get_machine
-from tests.rooms.planner import Planned, Request
+from tests.rooms.planner import Planned, Request, plan_experts
 from tests.rooms.sim import Machine, ModelShape, Trace, get_model
 
 GIB = 2**30
@@ -70,7 +69,7 @@ def planned_for(**options: Any) -> Planned:
     machine = options.pop("machine", machine_of())
     model = options.pop("model", MODEL)
     trace = options.pop("trace", trace_of(MODEL, 120))
-    return moeopt.plan(machine, model, trace, **common | options)
+    return plan_experts(machine, model, trace, **common | options)
 
 
 @cache

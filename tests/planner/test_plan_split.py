@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shlex
 from pathlib import Path
 
@@ -12,8 +13,16 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
-from tests.rooms.planner import Wish, plan_split, split_page
-from tests.rooms.sim import Context, NumaMode, Setting, at_bits, get_model, plain_machine
+from tests.rooms.planner import Wish, plan_split
+from tests.rooms.sim import (
+    Context,
+    NumaMode,
+    Setting,
+    at_bits,
+    get_model,
+    patterns,
+    plain_machine,
+)
 from tests.rooms.split import Instance, Solution
 from tests.sim.hardware.machine_data import put
 
@@ -64,11 +73,23 @@ def test_the_flags_say_what_was_planned() -> None:
         for known, more in ((0, 0), (1, 1), (0, 1)):
             if more > known and gpus in solution.attention:
                 continue  # -ngl counts from the end
-            flags = split_flags(instance, solution, known)
-            attention, experts = split_of(flags, layers + more, gpus)
-            assert (attention[:layers], experts[:layers]) == wanted, flags
-            memory = [1.0] * gpus
-            assert whole(read_split_flags(flags, layers, memory, more)) == wanted, flags
+            for quoted in (False, True):
+                flags = split_flags(instance, solution, known, quoted=quoted)
+                attention, experts = split_of(flags, layers + more, gpus)
+                assert (attention[:layers], experts[:layers]) == wanted, flags
+                memory = [1.0] * gpus
+                assert whole(read_split_flags(flags, layers, memory, more)) == wanted, flags
+
+
+def test_one_pattern_finds_its_blocks_and_no_other() -> None:
+    """Sets of up to 130 blocks, by the regular expressions that the runtimes use."""
+    rng = random.Random(2)
+    for most in (9, 31, 61, 130):
+        for _ in range(40):
+            kept = sorted(rng.sample(range(most), rng.randint(1, most)))
+            [pattern] = patterns(kept, "ffn_.+exps", quoted=True)
+            found = [n for n in range(most) if re.search(pattern, f"blk.{n}.ffn_up_exps.weight")]
+            assert found == kept, pattern
 
 
 def test_ik_llama_cpp_shares_out_bytes() -> None:
@@ -156,8 +177,8 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
     for flag, value in {"-c": "32768", "-ctk": "q8_0", "-ub": "512"}.items():
         assert words[words.index(flag) + 1] == value
     assert plan["prompt_tokens_per_s"] > plan["tokens_per_s"] > 10
-    assert all(excess is None or excess >= 0 for excess in plan["others"].values())
-    assert set(plan["without"]) == {"gpu0", "gpu1"}
+    assert all(row["score"] >= plan["rows"][0]["score"] for row in plan["defaults"])
+    assert {"without gpu0", "without gpu1"} <= {*plan["worth"]}
     assert parsed(words[1:])["-sm"] == "layer"
     attention, experts = split_of(words[3 : words.index("-c")], 46, 2)
     names = ["CUDA0", "CUDA1", "CPU"]
@@ -191,10 +212,15 @@ def test_every_flag_is_one_of_the_runtimes(
         "model": "deepseek-v2-lite",
         "options": {"context": 8192, "ubatch": 4096},
     }
-    target = moeopt.export(plan.solution, plan.instance, **told)
+    target = moeopt.export(plan.best.decision, plan.instance, **told)
     flags = parsed(shlex.split(target.text), ik=runtime == "ik_llama.cpp")
-    for name in {"-ngl", "-ts", "-sm", "-ot", "--device"} & set(found):
+    for name in {"-ngl", "-ts", "-sm", "--device"} & set(found):
         assert flags[name] == found[name]
+    placed = (shlex.split(text) for text in (plan.command, target.text))
+    first, second = (
+        split_of(words[words.index("-ngl") : words.index("-fa")], 27, 2) for words in placed
+    )
+    assert first == second
 
 
 def test_a_gpu_that_costs_is_left_out() -> None:
@@ -203,9 +229,9 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     model = get_model("qwen3-30b-a3b")
     setting = Setting(machine, at_bits(model, "Q4_K_M"), context=Context(0, 8192))
     plan = plan_split(setting, Wish(model, "Q4_K_M"))
-    assert 1 not in (*plan.solution.attention, *plan.solution.experts)
-    assert plan.without["gpu1"] == 0
-    assert "without gpu1: +0.0%, leave it out" in split_page(plan)
+    assert 1 not in (*plan.best.decision.attention, *plan.best.decision.experts)
+    assert plan.worth["without gpu1"] == 0
+    assert "without gpu1: +0.0%, leave it out" in str(plan)
     assert "--device CUDA0" in plan.command
 
 

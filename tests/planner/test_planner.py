@@ -23,6 +23,7 @@ from tests.rooms.planner import (
     known_steps,
     loads_of,
     page,
+    plan_experts,
 )
 from tests.rooms.sim import Trace, Workload, find, get_model, routing_trace
 
@@ -36,7 +37,7 @@ def planned_for(r: Request) -> Planned:
     """Return the plan of a request."""
     made_here = ("expect", "by_file", "overheads")
     given = {one.name: getattr(r, one.name) for one in fields(r) if one.name not in made_here}
-    return moeopt.plan(**given)
+    return plan_experts(**given)
 
 
 def request(tokens: int = 60, **changes: object) -> Request:
@@ -109,7 +110,7 @@ def test_no_slower_than_the_decisions_in_turn_or_any_default() -> None:
 def test_nothing_deferred_unless_asked_for() -> None:
     """Deferral changes the model's output: by default there is none."""
     asked = request()
-    planned = moeopt.plan(
+    planned = plan_experts(
         asked.machine,
         asked.model,
         asked.trace,

@@ -49,11 +49,16 @@ def test_predictions_by_flags(capsys: pytest.CaptureFixture[str]) -> None:
         assert (found.tokens_per_s, found.command) == (printed["tokens_per_s"], printed["command"])
 
 
-@pytest.mark.parametrize("machine", ["2xrtx3090+epyc-7002", "rtx4090+2xepyc-9004"])
+@pytest.mark.parametrize(
+    "machine", ["2xrtx3090+epyc-7002", "rtx4090+2xepyc-9004", "rtx3090+epyc-7002"]
+)
 def test_plans(machine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of several GPUs or nodes: the split, its numbers and the command."""
-    asked = {"bits": "Q4_K_M", "context": 8192, "work_limit": 2.0}
-    words = ["--bits", "Q4_K_M", "--context", "8k", "--work-limit", "2", "--prompt-tokens", "2000"]
+    """Of one GPU, of several, or of nodes: all numbers and the command."""
+    asked = {"bits": "Q4_K_M", "context": 8192}
+    words = ["--bits", "Q4_K_M", "--context", "8k", "--prompt-tokens", "2000"]
+    if "2x" in machine:
+        asked["work_limit"] = 2.0
+        words += ["--work-limit", "2"]
     assert run(["plan", "--machine", machine, "--model", "glm-4.5-air", *words, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     del printed["schema_version"]
@@ -70,8 +75,13 @@ def test_plans(machine: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("2xrtx3090+epyc-7002", {"seed": 1}, "seed: has no effect on whole layers"),
         (
             "rtx3090+epyc-7002",
-            {"several": SeveralOptions(ubatch=1024)},
-            "ubatch: needs several GPUs or nodes",
+            {"several": SeveralOptions(granularity="tensor")},
+            "granularity: needs several GPUs or nodes",
+        ),
+        (
+            "rtx3090+epyc-7002",
+            {"several": SeveralOptions(ubatch=1024), "workload": "olmoe-1b-7b"},
+            "ubatch: has no effect on plans of single experts",
         ),
     ],
 )

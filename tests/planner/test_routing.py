@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import moeopt
 from moeopt import InputError, Plan, get_machine
 from tests.interop.test_imatrix import imatrix
 from tests.refusals import refused_command
@@ -23,6 +22,7 @@ from tests.rooms.planner import (
     loads_of,
     notes,
     page,
+    plan_experts,
     predicted,
     routing_of,
 )
@@ -69,13 +69,13 @@ def counted() -> Counts:
 @cache
 def small() -> Planned:
     """Return the plan of the counts."""
-    return moeopt.plan(MACHINE, MODEL, counts=counted(), **SMALL)  # type: ignore[arg-type]
+    return plan_experts(MACHINE, MODEL, counts=counted(), **SMALL)  # type: ignore[arg-type]
 
 
 @cache
 def by_default() -> Planned:
     """Return the plan for which nothing is known of the routing."""
-    return moeopt.plan(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
+    return plan_experts(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_a_batch_says_that_its_tokens_share_no_experts() -> None:
 def test_what_needs_a_trace_is_refused(changes: dict[str, object], reason: str) -> None:
     """Not left out in silence."""
     with pytest.raises(InputError, match=reason):
-        moeopt.plan(MACHINE, MODEL, counts=counted(), **changes)  # type: ignore[arg-type]
+        plan_experts(MACHINE, MODEL, counts=counted(), **changes)  # type: ignore[arg-type]
 
 
 def test_only_one_source_is_taken() -> None:

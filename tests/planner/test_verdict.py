@@ -27,7 +27,10 @@ def comparison(name: str, step_ms: np.ndarray[tuple[int, ...], np.dtype[np.float
     mean = float(step_ms.mean())
     held_out = Predicted(len(step_ns), mean, mean, mean, 1000 / mean, mean, step_ns=step_ns)
     plan = Plan(name=name)
-    default = None if name == "plan" else Default(plan, name.split()[0], f"--flags-of {name}")
+    default = None
+    if name != "plan":
+        runtime, strategy = name.replace(",", "").split()[:2]
+        default = Default(plan, runtime, f"--flags-of {name}", strategy)
     return Comparison(plan, planned().comparisons[0].kept, held_out, default=default)
 
 

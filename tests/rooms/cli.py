@@ -21,7 +21,7 @@ __getattr__, __dir__ = lazily(
             "usage_error",
         ),
         "moeopt.cli.holdout": ("HoldoutOptions",),
-        "moeopt.cli.options": ("SolvingOptions", "in_ms"),
+        "moeopt.cli.options": ("SolvingOptions", "in_ms", "print_table"),
         "moeopt.cli.sensitivity": ("SensitivityOptions",),
         "moeopt.cli.solve": ("SolveOptions",),
         "moeopt.cli.reference": ("with_reference",),

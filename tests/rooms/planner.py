@@ -11,10 +11,10 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.fronts": ("Front", "Point", "_by_width", "_front", "fronts", "table"),
         "moeopt.planner.hand_over": ("hand_over",),
         "moeopt.planner.jointly": ("total_ms",),
-        "moeopt.planner.layers": ("page as layers_page", "plan_layers"),
+        "moeopt.planner.layers": ("plan_layers",),
         "moeopt.planner.options": ("ExecutionOptions", "PlanOptions", "SeveralOptions"),
         "moeopt.planner.page": ("page",),
-        "moeopt.planner.planned as planned": ("Planned",),
+        "moeopt.planner.planned as planned": ("Planned", "plan as plan_experts"),
         "moeopt.planner.predict as predict": (
             "Comparison",
             "Default",
@@ -34,7 +34,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
-        "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted", "split_page"),
+        "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted"),
         "moeopt.planner.verdict": ("Verdict", "gain", "student_t", "verdict"),
     }
 )

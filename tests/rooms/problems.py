@@ -17,6 +17,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.execute": ("compare", "critical_lanes", "execute"),
         "moeopt.problems.holdout": ("joined",),
+        "moeopt.problems.pictures as pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
         "moeopt.problems.registry": ("AnyProblem", "PROBLEMS", "get_problem"),
         "moeopt.problems.twins": ("check_later", "family_of", "forecast_saw_later"),
     }

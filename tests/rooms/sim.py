@@ -63,7 +63,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.sim.machines.rows": ("absent_fields", "machine_rows"),
         "moeopt.sim.machines.runtimes.calibrated": ("CalibratedRuntime",),
-        "moeopt.sim.machines.runtimes.command": ("override", "ratio_of"),
+        "moeopt.sim.machines.runtimes.command": ("override", "patterns", "ratio_of"),
         "moeopt.sim.machines.runtimes.measurements as measurements": ("Measurement",),
         "moeopt.sim.machines.runtimes.context": ("Context",),
         "moeopt.sim.machines.runtimes.flags": ("DATA as FLAGS", "VALUES", "read_line"),

@@ -5,13 +5,10 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.study.attempt as attempt_module": (
-            "Ended",
-            "Failure",
-            "Solved",
             "Watch",
             "attempt",
             "execute",
-            "origin",
+            "failed",
         ),
         "moeopt.study.campaign": (
             "Campaign",
@@ -32,13 +29,9 @@ __getattr__, __dir__ = lazily(
             "hindsight_static",
         ),
         "moeopt.study.known": ("BEST", "INDEX", "Libraries"),
-        "moeopt.study.pictures as pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
         "moeopt.study.plan": (
-            "Entry",
             "Job",
-            "Key",
-            "Solves",
-            "content_hash",
+            "Jobs",
             "make_plan",
             "words_for_others",
         ),
@@ -58,7 +51,6 @@ __getattr__, __dir__ = lazily(
             "HeldOutRow",
             "OPTIMUM",
             "held_out",
-            "median_interval",
         ),
         "moeopt.study.report.plots": ("Line", "lines", "plain", "proof_chart", "range_chart"),
         "moeopt.study.report.sections": ("instances_of",),
@@ -73,7 +65,10 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.study.report.worst": ("NAMED", "differences", "worst_cases"),
         "moeopt.study.report.write as write": ("to_html", "write_report"),
-        "moeopt.study.rows": ("Row", "labels"),
+        "moeopt.study.frame": ("Bracket as FrameBracket", "frame_of", "labels"),
+        "moeopt.study.gap_table": ("GapRow", "GapTable"),
+        "moeopt.study.record": ("SolveRecord", "packed_solution", "unpacked_solution"),
+        "moeopt.study.tags": ("tags_of",),
         "moeopt.study.schema": ("SCHEMA_VERSION",),
         "moeopt.study.assumptions as assumptions": (
             "Running",
@@ -85,10 +80,10 @@ __getattr__, __dir__ = lazily(
             "to_csv as assumptions_to_csv",
             "to_markdown as assumptions_to_markdown",
         ),
-        "moeopt.study.store": ("Store", "unpacked_instance", "unpacked_solution"),
+        "moeopt.study.store": ("Store", "unpacked_instance"),
         "moeopt.study.study": ("run_campaign",),
         "moeopt.study.table": (
-            "as_one_family",
+            "ALL",
             "front_markdown",
             "interval",
             "kind_of",

@@ -19,14 +19,17 @@ INSTANCE = random_instance(4, experts=7)
     [
         (
             {"instance": "x.json"},
-            "instance: must be an instance (moeopt.load reads a file)",
+            "x.json: cannot be read: No such file or directory",
         ),
         (
             {"instance": Path("x.json")},
-            "instance: must be an instance (moeopt.load reads a file)",
+            "x.json: cannot be read: No such file or directory",
         ),
-        ({"instance": None}, "instance: must be an instance, not NoneType"),
-        ({"instance": {"problem": "tri_domain"}}, "instance: must be an instance, not dict"),
+        ({"instance": None}, "instance: must be an instance or its file, not NoneType"),
+        (
+            {"instance": {"problem": "tri_domain"}},
+            "instance: must be an instance or its file, not dict",
+        ),
         ({"method": 5}, "method: must be a method's name or a function, not 5"),
         ({"method": None}, "method: must be a method's name or a function, not null"),
         ({"time_limit_s": "5"}, "time_limit_s: must be a number of seconds, not str '5'"),
@@ -83,20 +86,20 @@ def test_there_are_no_other_arguments() -> None:
 
 
 @pytest.mark.parametrize("name", ["check", "explain", "event_graph"])
-def test_files_are_loaded_first(name: str) -> None:
-    """As `solve` says."""
+def test_files_are_read(name: str) -> None:
+    """The instance's first."""
     arguments = ("x.json",) if name == "explain" else ("x.json", "y.json")
-    with pytest.raises(moeopt.InputError, match=r"^instance: must be an instance"):
+    with pytest.raises(moeopt.InputError, match=r"^x\.json: cannot be read"):
         getattr(moeopt, name)(*arguments)
 
 
-def test_a_file_is_no_solution() -> None:
-    """Nor for the graph, nor to be explained."""
+def test_a_solution_may_be_a_file() -> None:
+    """For the graph as well, and to be explained."""
     wrong: Any = "y.json"
     for function in (moeopt.event_graph, moeopt.check):
-        with pytest.raises(moeopt.InputError, match=r"^solution: must be a solution, not str"):
+        with pytest.raises(moeopt.InputError, match=r"^y\.json: cannot be read"):
             function(INSTANCE, wrong)
-    with pytest.raises(moeopt.InputError, match=r"^solution: must be a solution, not str"):
+    with pytest.raises(moeopt.InputError, match=r"^y\.json: cannot be read"):
         moeopt.explain(INSTANCE, solution=wrong)
 
 

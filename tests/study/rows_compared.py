@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from tests.rooms.study import Row
+from tests.rooms.study import GapRow
 
 
-def timeless(rows: Iterable[Row]) -> list[tuple[object, ...]]:
+def timeless(rows: Iterable[GapRow]) -> list[tuple[object, ...]]:
     """Return key, family, status, objective, bound, optimum and facts of each row, sorted."""
     return sorted(
         (
-            *(row.key, row.family, row.result.status, row.result.termination),
-            *(row.result.objective, row.result.bound, row.optimum, sorted(row.facts.items())),
+            *(row.key, row.family, row.status, row.termination),
+            *(row.objective, row.bound, row.optimum, sorted(row.facts.items())),
         )
         for row in rows
     )

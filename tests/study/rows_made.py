@@ -1,12 +1,22 @@
-"""Rows of a study that never ran, and small loads: what is computed from them is known by hand."""
+"""Solves that never ran, and small loads: what is computed from them is known by hand."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moeopt import Result
 from tests.rooms.core import Objective, SolutionEnvelope
 from tests.rooms.problems import get_problem
-from tests.rooms.study import Key, Row
+from tests.rooms.study import FrameBracket, SolveRecord, frame_of, packed_solution
+
+
+@dataclass(frozen=True)
+class Made:
+    """A solve of a family, its instance's tags, and the optimum that is known."""
+
+    family: str
+    record: SolveRecord
+    optimum: Objective | None
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def made_row(
@@ -17,39 +27,37 @@ def made_row(
     *,
     problem: str = "tri_domain",
     family: str = "made",
-    solve_s: float = 0.5,
     solution: SolutionEnvelope | None = None,
     proves: bool = False,
-    **key: Any,
-) -> Row:
-    """Return a row; `instance` is its name and its content hash."""
-    result = Result(
+    tags: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Made:
+    """Return a solve; `instance` is its name and its content hash, `more` fields of its record."""
+    asked: dict[str, Any] = {
+        "instance_hash": instance,
+        "method": method,
+        "time_limit_s": 60.0,
+        "version": "0",
+    }
+    found = {"solve_s": 0.5, "versions": {"moeopt": "0"}, "machine": {"cores": 2}}
+    named = asked | {name: more[name] for name in ("seed", "time_limit_s") if name in more}
+    record = SolveRecord(
+        key=f"{problem} {sorted(named.items())}",
         problem=problem,
         instance=instance,
-        method=method,
-        engine=None,
-        seed=0,
-        workers=1,
         status="optimal" if proves else "unknown" if objective is None else "feasible",
-        termination="completed",
         objective=objective,
         bound=optimum if proves else None,
-        solution=solution,
-        violations=[],
-        build_s=0.0,
-        solve_s=solve_s,
-        trace=[],
-        raw_status="",
-        versions={"moeopt": "0"},
+        solution=packed_solution(solution),
+        **asked,
     )
-    asked = Key(instance, method, 0, 60.0, 1, "{}", "0")._replace(**key)
-    return Row(family, asked, result, optimum, optimum, {}, {"cores": 2})
+    return Made(family, replace(record, **(found | more)), optimum, tags or {})
 
 
-def renamed(row: Row, method: str) -> Row:
-    """Return a row as if another method had made it."""
-    result = replace(row.result, method=method)
-    return replace(row, key=row.key._replace(method=method), result=result)
+def made(rows: Sequence[Made]) -> Any:
+    """Return solves as a campaign's frame."""
+    brackets = {row.record.instance_hash: FrameBracket(row.optimum, row.optimum) for row in rows}
+    return frame_of([(row.family, row.tags, row.record) for row in rows], brackets)
 
 
 BASE: dict[str, Any] = {

@@ -64,14 +64,15 @@ def test_a_plan_is_the_product(folder: Path) -> None:
         random_instance(1).name,
     ]
     heuristics = moeopt.methods("tri_domain")[1:].index("threshold")  # the first one is auto
-    assert [len(entry.keys) for entry in plan.entries] == [4, 4 + 2 * (heuristics + 1)]
-    assert sum(len(entry.keys) for entry in plan.entries) == len(list(plan.jobs()))
-    asked = [key[1:6] for key in plan.entries[0].keys]
-    milp = json.dumps({"engine": "cbc", "warm_start": False})
+    assert [len(entry.jobs) for entry in plan.entries] == [4, 4 + 2 * (heuristics + 1)]
+    assert sum(len(entry.jobs) for entry in plan.entries) == len(list(plan.jobs()))
+    jobs = plan.entries[0].jobs
+    asked = [(job.method, job.seed, job.time_limit_s, job.workers, job.options) for job in jobs]
+    milp = {"engine": "cbc", "warm_start": False}
     assert asked == [
         (method, seed, 60.0, 1, options)
         for seed in (0, 1)
-        for method, options in (("greedy", "{}"), ("milp", milp))
+        for method, options in (("greedy", {}), ("milp", milp))
     ]
 
 
@@ -95,14 +96,14 @@ def test_one_instance_in_two_families_is_solved_once(folder: Path) -> None:
         read_campaign(write(folder, 'campaign = "x"\ninstances = ["family", "other"]'))
     )
     assert [entry.family for entry in plan.entries] == ["family", "family", "other"]
-    rows = sum(len(entry.keys) for entry in plan.entries)
+    rows = sum(len(entry.jobs) for entry in plan.entries)
     assert rows == 3 * len(list(plan.jobs())) / 2
 
 
 def test_exact_means_all_but_brute_force(folder: Path) -> None:
     """So that "exact" can be said of instances of any size."""
     path = write(folder, 'campaign = "x"\ninstances = ["family"]\nmethods = ["exact"]')
-    names = {key.method for key in make_plan(read_campaign(path)).entries[0].keys}
+    names = {job.method for job in make_plan(read_campaign(path)).entries[0].jobs}
     assert names == {"threshold", "cp-sat", "milp"}
 
 
@@ -157,7 +158,7 @@ def test_what_decides_for_later_loads_is_run_where_they_are(tmp_path: Path) -> N
     def run_robust(*methods: str) -> list[str]:
         settings = make_settings(methods or None, [1.0], [0], 1)
         plan = make_plan(Campaign([Part([*pair, other], settings)]))
-        return [e.instance.name for e in plan.entries if any(k.method == "robust" for k in e.keys)]
+        return [e.instance.name for e in plan.entries if any(j.method == "robust" for j in e.jobs)]
 
     assert run_robust() == run_robust("heuristics") == [pair[0].name]
     assert run_robust("robust") == [pair[0].name, pair[1].name, other.name]

@@ -18,12 +18,12 @@ from tests.rooms.study import (
     Asked,
     Campaign,
     Cluster,
-    Ended,
-    Failure,
+    GapTable,
     Job,
     Packed,
     Part,
     Settings,
+    SolveRecord,
     Store,
     Watch,
     attempt,
@@ -68,9 +68,10 @@ def test_dask_gives_what_this_process_gives(cluster: str, tmp_path: Path) -> Non
     moeopt.gap(INSTANCES, methods, store=files[0])
     moeopt.gap(INSTANCES, methods, executor=cluster, store=files[1])
     with Store(files[0]) as here, Store(files[1]) as sent:
-        assert timeless(here.rows()) == timeless(sent.rows())
-        assert len(sent.rows()) > 40
-        mine = [row.result.status for row in sent.rows() if row.key.method == "rules.py:cpu"]
+        assert timeless(GapTable(here.frame())) == timeless(GapTable(sent.frame()))
+        solves = sent.frame()
+    assert len(solves) > 40
+    mine = list(solves.status[solves.method == "rules.py:cpu"])
     assert sorted(mine) == ["failed"] * 2 + ["feasible"] * 4
 
 
@@ -119,7 +120,7 @@ def test_incumbents_come_while_a_worker_solves(cluster: str) -> None:
     names = {of.name for of in searched}
     for _ in range(100):
         rows = moeopt.gap(searched, ["cp-sat"], executor=cluster, watch=listener)
-        found = {row.result.instance: row.result.objective for row in rows}
+        found = {row.instance: row.objective for row in rows}
         if {name for name, _, _ in listener.heard} == names:
             break
     assert {name for name, _, _ in listener.heard} == names
@@ -215,9 +216,9 @@ def test_tasks_of_many_solves_lose_and_double_none(monkeypatch: pytest.MonkeyPat
     place = Cluster("dask://here:1", Watch())
     settings = Settings(methods=("greedy", "brute-force"))
     jobs = list(make_plan(Campaign([Part(instances, settings)])).jobs())
-    ended: list[tuple[Job, Ended]] = []
+    ended: list[tuple[Job, SolveRecord]] = []
     execute(place, jobs, lambda job: None, lambda *end: ended.append(end))
     assert sorted(job.key for job, _ in ended) == sorted(job.key for job in jobs)
-    failed = {job.instance.name for job, end in ended if isinstance(end, Failure)}
+    failed = {job.instance.name for job, end in ended if end.failed}
     assert failed == {instances[7].name}
     assert 5 < max(client.tasks) <= 2 * 5

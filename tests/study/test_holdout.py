@@ -141,7 +141,7 @@ def test_both_schedulers() -> None:
     ("arguments", "reason"),
     [
         (([],), "later: must be one instance at least"),
-        (("next.json",), "later: must be an instance or a list of them"),
+        (("next.json",), "next.json: cannot be read: No such file"),
         (([NEXT, 3],), "later[1]: must be an instance"),
         ((NEXT, "price-and-swap"), "methods: must be a list of names, not one"),
         ((NEXT, ["dream"]), "method: 'dream' is unknown for placement"),

@@ -12,7 +12,7 @@ import pytest
 
 import moeopt
 from tests.problems.tri_domain.random_instances import random_instance
-from tests.rooms.study import Store
+from tests.rooms.study import GapTable, Store
 from tests.study.rows_compared import timeless
 from tests.study.test_cluster import cluster as cluster
 
@@ -92,7 +92,7 @@ def raw(store: Path) -> set[tuple[object, ...]]:
     connection = sqlite3.connect(store)
     try:
         [(count,)] = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'solve'")
-        query = "SELECT id, instance, method, status, objective, solve_s, finished FROM solve"
+        query = "SELECT key, method, status, objective_0, solve_s, finished FROM solve"
         return set(connection.execute(query)) if count else set()
     finally:
         connection.close()
@@ -130,8 +130,8 @@ def kill_and_resume(campaign: Path, folder: Path, kills: int, jobs: int | str) -
     assert before <= raw(file)
     assert table == finish(start(campaign, folder / "whole.db", jobs))
     with Store(file) as resumed, Store(folder / "whole.db") as whole:
-        assert timeless(resumed.rows()) == timeless(whole.rows())
-        assert len(whole.rows()) == SOLVES
+        assert timeless(GapTable(resumed.frame())) == timeless(GapTable(whole.frame()))
+        assert len(whole.frame()) == SOLVES
 
 
 def test_killed_and_resumed_is_as_if_never_killed(campaign: Path, tmp_path: Path) -> None:
@@ -197,5 +197,5 @@ def test_two_campaigns_on_one_store(campaign: Path, tmp_path: Path) -> None:
     assert first == second
     assert len(raw(file)) == SOLVES
     with Store(file) as store:
-        rows = store.rows()
-    assert len({row.key for row in rows}) == len(rows) == SOLVES
+        solves = store.frame()
+    assert solves.key.nunique() == len(solves) == SOLVES

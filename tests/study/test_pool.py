@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 
@@ -18,13 +19,12 @@ from tests.rooms.core import Objective, available_cores
 from tests.rooms.solvers import IN_PROCESS
 from tests.rooms.study import (
     Campaign,
-    Ended,
-    Failure,
+    GapTable,
     Job,
     Part,
     Pool,
     Settings,
-    Solved,
+    SolveRecord,
     Store,
     Watch,
     execute,
@@ -55,7 +55,7 @@ def test_a_pool_gives_the_same_results(tmp_path: Path) -> None:
     assert [row.key for row in pooled] == [row.key for row in alone]
     assert timeless(pooled) == timeless(alone)
     with Store(tmp_path / "results.db") as store:
-        assert timeless(store.rows()) == timeless(alone)
+        assert timeless(GapTable(store.frame())) == timeless(alone)
 
 
 class Killer(Watch):
@@ -81,7 +81,7 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
     [hopeless] = jobs_of(partition(), methods=("cp-sat",), time_limit_s=600)
     easy = jobs_of(*INSTANCES, methods=("brute-force",))
     watch = Killer(hopeless.instance.name)
-    ended: dict[str, Ended] = {}
+    ended: dict[str, SolveRecord] = {}
     watch.pool = Pool(2, watch)
     execute(
         watch.pool,
@@ -91,9 +91,9 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
     )
     watch.pool.close()
     assert watch.killed == [hopeless]
-    failure = ended.pop("partition")
-    assert failure == Failure("died", "the worker process was killed by signal 9")
-    assert [isinstance(end, Solved) for end in ended.values()] == [True] * len(easy)
+    died = ended.pop("partition")
+    assert (died.failure, died.raw_status) == ("died", "the worker process was killed by signal 9")
+    assert [end.failed for end in ended.values()] == [False] * len(easy)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_an_idle_workers_death_is_not_a_solves_death(single: Pool) -> None:
     single._workers[0].process.kill()
     single._workers[0].process.join()
     single.submit(job)
-    assert isinstance(single.completed()[1], Solved)
+    assert not single.completed()[1].failed
 
 
 def leave(instance: object) -> None:
@@ -137,9 +137,11 @@ def test_a_process_that_leaves_is_reported(single: Pool) -> None:
     """As one that is killed."""
     [job] = jobs_of(INSTANCES[0], methods=("brute-force",))
     single.submit(mischief("leave"))
-    assert single.completed()[1] == Failure("died", "the worker process ended with exit code 3")
+    died = single.completed()[1]
+    assert died.failure == "died"
+    assert died.raw_status == "the worker process ended with exit code 3"
     single.submit(job)
-    assert isinstance(single.completed()[1], Solved)
+    assert not single.completed()[1].failed
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -152,8 +154,8 @@ def test_ctrl_c_does_not_reach_the_processes() -> None:
     pids = [one.process.pid for one in pool._workers]
     for job in jobs_of(*INSTANCES[:2], methods=("brute-force",)):
         pool.submit(job)
-    assert isinstance(pool.completed()[1], Solved)
-    assert isinstance(pool.completed()[1], Solved)
+    assert not pool.completed()[1].failed
+    assert not pool.completed()[1].failed
     assert [one.process.pid for one in pool._workers] == pids
     pool.close()
 
@@ -192,19 +194,19 @@ def test_a_solve_that_fails_raises_or_is_reported(tmp_path: Path) -> None:
     class Patient(Watch):
         heard: list[str] = []  # noqa: RUF012 - of this test only
 
-        def failed(self, job: Job, failure: Failure) -> None:
-            self.heard.append(failure.kind)
+        def failed(self, job: Job, record: SolveRecord) -> None:
+            self.heard.append(str(record.failure))
 
     file = tmp_path / "results.db"
     rows = moeopt.gap([big], ["brute-force", "greedy"], store=file, watch=Patient())
-    assert [(row.key.method, row.result.status) for row in rows] == [
+    assert [(row.method, row.status) for row in rows] == [
         ("brute-force", "failed"),
         ("greedy", "feasible"),
     ]
     assert Patient.heard == ["input"]
     with Store(file) as store:
-        [(key, failure)] = store.failures()
-    assert (key.method, failure.kind) == ("brute-force", "input")
+        [found] = [one for one in store.records() if one.failed]
+    assert (found.method, found.failure) == ("brute-force", "input")
 
 
 def test_a_bug_in_a_method_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +218,7 @@ def test_a_bug_in_a_method_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(attempt, "solve", broken)
     failure = attempt.attempt(jobs_of(INSTANCES[0], methods=("brute-force",))[0])
-    assert isinstance(failure, Failure)
-    assert (failure.kind, failure.message) == ("crash", "ZeroDivisionError: of integers")
+    assert (failure.failure, failure.raw_status) == ("crash", "ZeroDivisionError: of integers")
     assert "in broken" in failure.detail
     assert failure.error().exit_code == 5
 
@@ -227,9 +228,9 @@ def test_a_worker_of_another_version_is_refused() -> None:
     from tests.rooms.study import attempt
 
     job = jobs_of(INSTANCES[0], methods=("brute-force",))[0]
-    other = attempt(Job(job.key._replace(version="99.0"), job.instance))
-    assert isinstance(other, Failure)
-    assert "the campaign 99.0" in other.message
+    other = attempt(replace(job, version="99.0"))
+    assert other.failed
+    assert "the campaign 99.0" in other.raw_status
 
 
 UNGUARDED = """
@@ -301,6 +302,6 @@ def test_quick_solves_are_taken_in_advance_and_none_is_lost(single: Pool) -> Non
     single.submit(mischief("leave"))
     single.submit(jobs[2])
     ends = [single.completed(), single.completed()]
-    assert isinstance(ends[0][1], Failure)
+    assert ends[0][1].failed
     assert ends[1][0] is jobs[2]
-    assert isinstance(ends[1][1], Solved)
+    assert not ends[1][1].failed

@@ -5,21 +5,22 @@ import re
 from base64 import b64encode
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-import moeopt
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.study import (
-    Entry,
-    Failure,
-    Key,
-    Row,
+    ALL,
+    Campaign,
+    Part,
     Store,
     Study,
-    as_one_family,
-    content_hash,
+    failed,
+    make_plan,
+    make_settings,
     percent,
+    run_campaign,
     shown_interval,
     summarise,
     to_html,
@@ -27,7 +28,7 @@ from tests.rooms.study import (
     write_report,
 )
 from tests.study.html_read import Element, read_html, tables
-from tests.study.rows_made import made_row, renamed
+from tests.study.rows_made import made, made_row
 
 EVIL = "<script>alert(1)</script>"
 COMMAND = "moeopt gap --store 'a & b.db' --report out"
@@ -45,9 +46,11 @@ def study() -> Study:
         for seed in range(6)
     ]
     with Store() as store:
-        rows = moeopt.gap(schedules, METHODS, store=store, time_limit_s=120)
-        rows += moeopt.gap([random_deferral(s) for s in range(4)], store=store, time_limit_s=120)
-        return Study.of(rows, store, COMMAND)
+        parts = [
+            Part(schedules, make_settings(METHODS, [120.0])),
+            Part([random_deferral(s) for s in range(4)], make_settings(None, [120.0])),
+        ]
+        return Study.of(run_campaign(Campaign(parts), store=store), store, COMMAND)
 
 
 @pytest.fixture(scope="module")
@@ -67,25 +70,28 @@ def test_the_tables_hold_the_summaries_numbers(study: Study, page: Element) -> N
     excess = [table for table in tables(page) if table[0][:2] == ["method", "information"]]
     found = [row for table in excess for row in table[1:]]
     expected = []
-    for problem, rows in study.problems.items():
-        of = [row for row in study.rows if row.result.problem == problem]
-        for summary in summarise(as_one_family(rows)) + summarise(of):
+    for problem, solves in study.problems.items():
+        of = study.frame[study.frame.problem == problem]
+        both = [summarise(solves.assign(family=ALL)), summarise(of)]
+        for summary in [one for found_ in both for one in found_.itertuples()]:
             middle, within = percent(summary.excess_median), shown_interval(summary)
             shares = (summary.excess_max, summary.optimal, summary.excess_min, summary.excess_p95)
             counts = [str(n) for n in (summary.proven, summary.instances, summary.cells)]
             start = [summary.method, summary.knew, middle, within]
             expected.append([*start, *map(percent, shares), *counts])
     assert sorted(row[:-1] for row in found) == sorted(expected)
-    assert any(row.excess for row in study.rows)
+    assert (study.frame.excess > 0).any()
 
 
 def test_the_opening_says_what_to_take_away(study: Study, page: Element) -> None:
     """Instances, proofs, and each problem's published heuristic with its median and worst."""
     [opening] = [p for p in page.all("p") if p.attributes.get("class") == "opening"]
-    solves = len({row.key for row in study.rows})
+    solves = study.frame.key.nunique()
     assert opening.text.startswith(f"{solves} solves of 10 instances of 2 problems. The optimum")
     trimoe = next(
-        s for s in summarise(study.rows) if (s.problem, s.method) == ("tri_domain", "trimoe")
+        s
+        for s in summarise(study.frame).itertuples()
+        if (s.problem, s.method) == ("tri_domain", "trimoe")
     )
     rule = "the rule of TriMoE (information: current loads)"
     item = next(p.text for p in page.all("p") if rule in p.text)
@@ -182,18 +188,19 @@ def test_the_same_study_gives_the_same_page(study: Study, text: str) -> None:
 
 def test_names_are_text(study: Study) -> None:
     """Instances, families, methods, provenance, failures, machines: none becomes an element."""
-    rows, instances = [], {}
-    for row in study.rows:
-        if row.result.problem == "tri_domain":
-            instance = study.instances[row.key.instance]
-            instances[row.key.instance] = instance.model_copy(
-                update={"name": EVIL, "provenance": {"options": {"batch": EVIL, EVIL: EVIL}}}
-            )
-            named = row.result.__class__(**{**vars(row.result), "instance": EVIL})
-            evil = Row(EVIL, row.key, named, row.optimum, row.best_bound, {}, {EVIL: EVIL})
-            rows += [evil, *([renamed(evil, f"{EVIL} $x_$ \x07")] if row.excess else [])]
-    failures = [(rows[0].key._replace(method=EVIL), Failure("crash", f"{EVIL} \x1b"))]
-    text = to_html(Study(rows, instances, failures, EVIL))
+    solves = study.frame[study.frame.problem == "tri_domain"]
+    said = {"provenance": {"options": {"batch": EVIL, EVIL: EVIL}}, "name": EVIL}
+    instances = {
+        digest: study.instances[digest].model_copy(update=said) for digest in solves.instance_hash
+    }
+    tags = {name: EVIL for name in solves.columns if name.startswith("tag_")}
+    evil = solves.assign(family=EVIL, instance=EVIL, **tags)
+    evil = evil.assign(facts=[{"knew": EVIL, "bottleneck": EVIL}] * len(evil))
+    evil = evil.assign(machine=[{EVIL: EVIL}] * len(evil), versions=[{EVIL: EVIL}] * len(evil))
+    other = evil[evil.excess > 0].assign(method=f"{EVIL} $x_$ \x07")
+    dead = evil[:1].assign(method=EVIL, failure="crash", raw_status=f"{EVIL} \x1b", key="dead")
+    everything = pd.concat([evil, other, dead], ignore_index=True)
+    text = to_html(Study(everything, instances, {}, EVIL))
     page = read_html(text)
     [script] = page.all("script")
     assert "alert" not in script.text
@@ -205,7 +212,7 @@ def test_names_are_text(study: Study) -> None:
 
 def test_an_empty_study_says_so() -> None:
     """No rows: a page with a sentence, and no figure."""
-    page = read_html(to_html(Study([])))
+    page = read_html(to_html(Study(made([]))))
     assert "holds no results yet" in page.text
     assert not page.all("figure")
 
@@ -213,7 +220,7 @@ def test_an_empty_study_says_so() -> None:
 def test_rows_without_solution_or_optimum_are_shown() -> None:
     """Dashes where nothing is known; no figure is drawn from nothing."""
     rows = [made_row("trimoe", "open", 7, None), made_row("greedy", "open", None, None)]
-    page = read_html(to_html(Study(rows)))
+    page = read_html(to_html(Study(made(rows))))
     assert "trimoe, the rule of TriMoE, has no result that can be compared" in page.text
     assert "0 of 1 optimum proven" in page.text
     assert tables(page)[0][1][:5] == ["trimoe", "", "-", "-", "-"]
@@ -227,9 +234,9 @@ def test_an_instance_of_two_families_counts_once() -> None:
         made_row("trimoe", "b", 15, 10),
         made_row("trimoe", "b", 15, 10, family="another"),
     ]
-    overall, made, another, _ = tables(read_html(to_html(Study(rows))))
+    overall, first, another, _ = tables(read_html(to_html(Study(made(rows)))))
     assert overall[1][:6] == ["trimoe", "", "25.0 %", "-", "50.0 %", "50.0 %"]
-    assert made[1] == overall[1]
+    assert first[1] == overall[1]
     assert another[1][:6] == ["trimoe", "", "50.0 %", "-", "50.0 %", "0.0 %"]
 
 
@@ -241,7 +248,7 @@ def test_the_published_heuristic_is_always_in_the_picture() -> None:
         for limit in (5.0, 60.0)
         for method, cost in [("trimoe", 90), *((f"better{n}", 11 + n) for n in range(9))]
     ]
-    ranges, profile = read_html(to_html(Study(rows))).all("svg")
+    ranges, profile = read_html(to_html(Study(made(rows)))).all("svg")
     for limit in (5, 60):
         assert f"trimoe {limit} s: median 800.0 %" in ranges.all("desc")[0].text
     [description] = profile.all("desc")
@@ -258,7 +265,7 @@ def test_an_optimum_of_nothing_is_drawn() -> None:
         made_row("greedy", "zero", 5, 0),
         made_row("threshold", "zero", 0, 0, proves=True),
     ]
-    page = read_html(to_html(Study(rows)))
+    page = read_html(to_html(Study(made(rows))))
     assert len(page.all("svg")) == 3
     assert "loses most" not in page.text
 
@@ -266,12 +273,11 @@ def test_an_optimum_of_nothing_is_drawn() -> None:
 def test_failures_are_listed(tmp_path: Path) -> None:
     """Those of the store, with the instance's name; a store of failures alone makes a page."""
     instance = random_instance(1)
-    digest = content_hash(instance)
+    plan = make_plan(Campaign([Part([instance], make_settings(["milp"]))]))
     with Store() as store:
-        store.enroll([Entry("family", digest, instance, [])])
-        key = Key(digest, "milp", 0, 60.0, 1, "{}", "0")
-        store.add(key, Failure("input", "too large for this method"))
-        write_report(store.rows(), store, tmp_path, COMMAND)
+        store.enroll(plan.entries)
+        store.add(failed(next(plan.jobs()), "input", "too large for this method"))
+        write_report(store.frame(), store, tmp_path, COMMAND)
     page = read_html((tmp_path / "index.html").read_text())
     overall, *_, table = tables(page)
     assert overall[1] == ["milp", "", *["-"] * 6, "0", "1", "0", "1", "-"]

@@ -49,7 +49,7 @@ def test_a_browser_shows_every_figure_at_a_phones_width(tmp_path: Path) -> None:
     with Store() as store:
         schedules = [random_instance(s, "heavy contention", experts=8) for s in range(5)]
         rows = moeopt.gap(schedules, ["greedy", "trimoe", "threshold"], store=store)
-        page = write_report(rows, store, tmp_path, "moeopt gap " + "x" * 300)
+        page = write_report(rows.frame, store, tmp_path, "moeopt gap " + "x" * 300)
     figures = len(read_html(page.read_text()).all("figure"))
     frame = tmp_path / "frame.html"
     inside = '<iframe src="index.html" width="360" height="780" style="border:0"></iframe>'

@@ -1,5 +1,6 @@
 """In-sample against held-out: which instances are twins, and what decisions cost on the later."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import moeopt
 from tests.rooms.problems import get_problem
 from tests.rooms.study import HINDSIGHT, OPTIMUM, HeldOutRow, Store, Study, held_out, to_html
-from tests.study.rows_made import made_row, placement
+from tests.study.rows_made import made, made_row, placement
 
 
 def gpu(instance: str, expert: int) -> Any:
@@ -45,8 +46,9 @@ def whole(*instances: Any, **experts: int) -> list[HeldOutRow]:
     names = {method.replace("_", "-"): expert for method, expert in experts.items()}
     rows = [row for instance in instances for row in solves(instance, **names)]
     by_name = {instance.name: instance for instance in instances}
-    labels = {row.key: f"{row.key.method} (hindsight)" for row in rows}
-    return held_out("placement", rows, by_name, labels)
+    study = Study(made(rows))
+    labelled = study.frame.assign(label=study.frame.method + " (hindsight)")
+    return held_out("placement", labelled, by_name, study.optima(labelled))
 
 
 def test_a_decision_is_used_later() -> None:
@@ -108,19 +110,28 @@ def test_a_row_for_each_distance() -> None:
     ]  # fmt: skip
 
 
-def test_an_interval_from_six_decisions_on() -> None:
-    """By order statistics, over decisions."""
+def test_an_interval_from_three_traces_on() -> None:
+    """Whole traces are drawn, as in all tables; none for two."""
     later = {1: [0, 1, 1], 2: [1, 1, 1], 3: [0, 0, 1], 4: [0, 2, 2], 5: [1, 1, 2], 6: [2, 2, 2]}
     pairs = [
         placement(f"{layer} at {first}", used, first, layer=layer)
         for layer, then in later.items()
         for first, used in ((0, [0, 0, 1]), (3, then), (6, [0, 0, 1]))
     ]
-    assert [row.interval for row in found(*pairs[: 3 * 5]) if row.distance != "next"] == [None]
-    [further] = (row for row in found(*pairs) if row.distance == "1-9 steps on")
-    assert (further.decisions, further.pairs, further.interval) == (6, 6, (0.0, 0.0))
-    [best, *_] = found(*pairs)
-    assert (best.distance, best.decisions, best.pairs) == ("next", 12, 12)
+
+    def of(traces: int) -> HeldOutRow:
+        rows = [row for one in pairs for row in solves(one)]
+        tagged = [
+            replace(r, tags={"cluster": str(int(r.record.instance[0]) % traces)}) for r in rows
+        ]
+        study = Study(made(tagged))
+        which = {one.name: one for one in pairs}, study.optima(study.frame)
+        found = held_out("placement", study.labelled, *which)
+        [further] = [r for r in found if (r.method, r.distance) == (OPTIMUM, "1-9 steps on")]
+        return further
+
+    assert of(2).interval is None
+    assert (of(3).decisions, of(3).pairs, of(3).interval) == (6, 6, (0.0, 0.0))
 
 
 def test_loads_of_a_trace_that_reads_its_text_twice_are_no_twins() -> None:
@@ -193,14 +204,15 @@ def test_generated_twins_are_known(
                 result.method, name, result.objective, 1, problem=problem, solution=result.solution
             )
         )
-    labels = {row.key: row.key.method for row in rows}
-    hindsight, one, by_rule = held_out(problem, rows, instances, labels)
+    study = Study(made(rows))
+    which = study.labelled, instances, study.optima(study.frame)
+    hindsight, one, by_rule = held_out(problem, *which)
     assert (hindsight.method, hindsight.schedule, hindsight.pairs) == (HINDSIGHT, "exact", 1)
     assert (by_rule.method, by_rule.schedule) == (heuristics[problem], "trimoe")
     assert by_rule.later >= one.later
     assert (by_rule.known > one.known) == (problem == "layout")
     assert (one.method, one.schedule, one.pairs) == (heuristics[problem], "exact", 1)
-    assert one.known <= rows[0].result.objective - 1  # scheduled anew, the best there is
+    assert one.known <= rows[0].record.objective - 1  # scheduled anew, the best there is
     assert one.later > 0
 
 
@@ -214,7 +226,7 @@ def test_the_page_has_both_references(problem: str, schedulers: int) -> None:
     with Store() as store:
         rule = get_problem(problem).sample_rule
         rows = moeopt.gap(moeopt.generate_twins(problem, **common), [rule], store=store)
-        page = to_html(Study.of(rows, store, ""))
+        page = to_html(Study.of(rows.frame, store, ""))
     table = page.split("On loads that came later")[1].split("</table>")[0]
     assert "can beat one decision in hindsight" in " ".join(table.split())
     assert f"is counted from {rule} to it" in " ".join(table.split())

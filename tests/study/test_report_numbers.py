@@ -1,6 +1,5 @@
 """What the report computes: profiles, proofs, dependences, restrictions, differing decisions."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +37,7 @@ from tests.rooms.study import (
     takeaways,
     worst_cases,
 )
-from tests.study.rows_made import made_row
+from tests.study.rows_made import made, made_row
 
 Rows = list[Any]
 
@@ -63,7 +62,7 @@ def rows() -> Rows:
 
 def test_a_profile_is_the_share_within_a_factor(rows: Rows) -> None:
     """Of the instances with a proven optimum; no solution is within no factor."""
-    curves = {curve.name: curve for curve in profiles(rows, Study(rows).labels)}
+    curves = {curve.name: curve for curve in profiles(Study(made(rows)).labelled)}
     trimoe, greedy = curves["trimoe"], curves["greedy"]
     assert list(trimoe.x) == [1.0, 1.5, 3.0]
     assert [trimoe.at(x) for x in (0.99, 1, 1.49, 1.5, 2.99, 3)] == [
@@ -75,24 +74,24 @@ def test_a_profile_is_the_share_within_a_factor(rows: Rows) -> None:
 
 def test_a_failed_solve_is_within_no_factor(rows: Rows) -> None:
     """It counts if the instance's optimum is known, under the name of the method's other solves."""
-    failed = [made_row("greedy", "b", None, 10, seed=1), made_row("greedy", "d", None, None)]
-    failed = [replace(row, result=replace(row.result, status="failed")) for row in failed]
-    rows += failed
-    [greedy] = [c for c in profiles(rows, Study(rows).labels) if c.name == "greedy"]
+    failed = {"status": "failed", "failure": "rule"}
+    rows += [made_row("greedy", "b", None, 10, seed=1, **failed)]
+    rows += [made_row("greedy", "d", None, None, **failed)]
+    [greedy] = [c for c in profiles(Study(made(rows)).labelled) if c.name == "greedy"]
     assert greedy.at(100) == 2 / 4
 
 
 def test_proofs_count_those_of_the_method_itself(rows: Rows) -> None:
     """Two of four, by time; a solution that another method proved optimal is no proof."""
-    [curve] = proof_times(rows, Study(rows).labels)
+    [curve] = proof_times(Study(made(rows)).labelled)
     assert (curve.name, list(curve.x), list(curve.y)) == ("threshold", [1.0, 2.0], [1.0, 2.0])
 
 
 def test_takeaways_count_each_instance_once(rows: Rows) -> None:
     """Also one of two families; the published heuristic is the one that is talked about."""
     again = made_row("trimoe", "c", 30, 10, family="another")
-    study = Study([*rows, again])
-    assert study.problems == {"tri_domain": rows}
+    study = Study(made([*rows, again]))
+    assert list(study.problems["tri_domain"].key) == [row.record.key for row in rows]
     [t] = takeaways(study)
     assert (t.method, t.instances, t.proven, t.compared, t.optimal) == ("trimoe", 4, 3, 3, 1)
     assert (t.middle, t.worst, t.worst_instance) == (0.5, 2.0, "c")
@@ -120,10 +119,10 @@ def test_the_opening_compares_problems(middle: float, said: str) -> None:
 
 def test_without_the_published_heuristic_another_speaks(rows: Rows) -> None:
     """The first heuristic of the rows; with exact methods alone none."""
-    others = [row for row in rows if row.key.method != "trimoe"]
+    solves = made(rows)
+    others = solves[solves.method != "trimoe"]
     assert own_heuristic("tri_domain", others) == ("greedy", "")
-    exact = [row for row in rows if row.key.method == "threshold"]
-    [t] = takeaways(Study(exact))
+    [t] = takeaways(Study(solves[solves.method == "threshold"]))
     assert sentence(t) == "no heuristic was run; 3 of 4 optima proven."
 
 
@@ -138,7 +137,9 @@ def test_the_worst_case_names_what_differs() -> None:
         made_row("threshold", "x", 10, 10, solution=best, proves=True),
         made_row("trimoe", "unknown", 99, 10, solution=ours),
     ]
-    [case] = worst_cases(rows, "trimoe", {"x": instance})
+    study = Study(made(rows))
+    mine = study.frame[study.frame.method == "trimoe"]
+    [case] = worst_cases(mine, study.optima(study.frame), {"x": instance})
     changed = sorted(instance.experts[:8], key=lambda expert: -expert.tokens)
     assert [what for what, _, _ in case.decisions] == [
         f"expert {e.expert} ({e.tokens} token{'s' if e.tokens > 1 else ''})" for e in changed
@@ -158,7 +159,9 @@ def test_no_more_than_ten_decisions_are_written_out() -> None:
         made_row("trimoe", "x", 20, 10, solution=ours),
         made_row("threshold", "x", 10, 10, solution=best, proves=True),
     ]
-    [case] = worst_cases(rows, "trimoe", {"x": instance})
+    study = Study(made(rows))
+    mine = study.frame[study.frame.method == "trimoe"]
+    [case] = worst_cases(mine, study.optima(study.frame), {"x": instance})
     assert len(case.decisions) == WRITTEN_OUT == 10
     assert case.others == 30
 
@@ -173,8 +176,10 @@ def test_one_worst_case_of_a_family() -> None:
     for name, (family, cost) in excesses.items():
         rows.append(made_row("trimoe", name, cost, 10, family=family, solution=one))
         rows.append(made_row("threshold", name, 10, 10, family=family, solution=one, proves=True))
-    cases = worst_cases(rows, "trimoe", dict.fromkeys(excesses, instance))
-    assert [case.row.key.instance for case in cases] == ["b", "c"]
+    study = Study(made(rows))
+    mine = study.frame[study.frame.method == "trimoe"]
+    cases = worst_cases(mine, study.optima(study.frame), dict.fromkeys(excesses, instance))
+    assert [case.row.instance_hash for case in cases] == ["b", "c"]
 
 
 def test_decisions_of_other_problems_are_named() -> None:
@@ -230,13 +235,13 @@ def test_a_restriction_is_priced_between_twins() -> None:
         made_row("price-and-swap", name, cost, cost, problem="placement", proves=True)
         for name, cost in (("free", 10), ("twin", 13), ("other", 50))
     ]
-    [price] = prices("placement", rows, instances)
+    [price] = prices("placement", made(rows), instances)
     assert (price.restriction, price.restricted, price.free) == (
         *("restriction = whole-layers", "twin"),
         "free",
     )
     assert price.price == pytest.approx(0.3)
-    assert prices("placement", rows[1:], instances) == []
+    assert prices("placement", made(rows[1:]), instances) == []
 
 
 def test_fields_are_numbers() -> None:
@@ -261,7 +266,7 @@ def test_dependence_needs_different_values(rows: Rows) -> None:
         name: one.model_copy(update={"provenance": {"options": {"batch": batch}}})
         for name, batch in batches.items()
     }
-    [found] = dependences([row for row in rows if row.key.method == "trimoe"], instances)
+    [found] = dependences(made([row for row in rows if row.record.method == "trimoe"]), instances)
     assert found.name == "batch"
     assert found.table == [("64", 2, 0.25, 0.5), ("128", 1, 2.0, 2.0)]
 
@@ -288,13 +293,12 @@ def test_numbers_have_units() -> None:
 
 def test_a_limit_that_nobody_felt_is_not_told() -> None:
     """A heuristic with one limit is called by its name; what was cut short says by what."""
-    felt = made_row("cp-sat", "a", 11, 10, time_limit_s=2.0)
-    felt = replace(felt, result=replace(felt.result, termination="time_limit"))
+    felt = made_row("cp-sat", "a", 11, 10, time_limit_s=2.0, termination="time_limit")
     rows = [made_row("greedy", "a", 12, 10, time_limit_s=10.0), felt]
-    assert labels(rows) == ["greedy", "cp-sat 2 s"]
+    assert labels(made(rows)) == ["greedy", "cp-sat 2 s"]
     twice = [*rows, made_row("greedy", "a", 12, 10, time_limit_s=20.0)]
-    assert labels(twice) == ["greedy 10 s", "cp-sat 2 s", "greedy 20 s"]
-    assert labels(rows[1:]) == ["cp-sat"]
+    assert labels(made(twice)) == ["greedy 10 s", "cp-sat 2 s", "greedy 20 s"]
+    assert labels(made(rows[1:])) == ["cp-sat"]
 
 
 def test_labels_are_cut_and_printable() -> None:
@@ -355,7 +359,7 @@ def test_the_overview_keeps_the_published_rule() -> None:
     rows = [made_row(f"better{n:02}", "a", 11 + n, 10) for n in range(14)]
     rows += [made_row("trimoe", "a", 90, 10), made_row("milp", "a", 10, 10, proves=True)]
     rows += [made_row("greedy", "a", None, 10)]
-    found = lines(summarise(rows), {"trimoe"})
+    found = lines(list(summarise(made(rows)).itertuples()), {"trimoe"})
     assert [line.label for line in found] == [*(f"better{n:02}" for n in range(11)), "trimoe"]
     assert [line.is_published for line in found] == [False] * 11 + [True]
 
@@ -370,7 +374,7 @@ def test_instances_are_listed_by_the_published_rules_loss() -> None:
         made_row("trimoe", "c", 99, None),
         made_row("milp", "b", 10, 10, proves=True),
     ]
-    found = instances_of("tri_domain", rows, Study(rows).labels)
+    found = instances_of("tri_domain", Study(made(rows)).labelled)
     assert list(found.methods) == ["trimoe", "greedy"]
     assert [(one.name, one.is_proven, one.excess) for one in found.rows] == [
         ("b", True, {"trimoe": 0.5, "greedy": 2.0}),

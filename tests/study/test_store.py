@@ -15,13 +15,15 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.study import (
     SCHEMA_VERSION,
     Campaign,
-    Failure,
-    Key,
+    GapTable,
+    Job,
+    Jobs,
     Part,
     Settings,
-    Solved,
-    Solves,
+    SolveRecord,
     Store,
+    attempt,
+    failed,
     make_plan,
 )
 
@@ -34,19 +36,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "results.db"
 
 
-def plan_of(*instances: object, methods: tuple[str, ...] = ("greedy", "threshold")) -> Solves:
+def plan_of(*instances: object, methods: tuple[str, ...] = ("greedy", "threshold")) -> Jobs:
     """Return the solves of a small campaign."""
     return make_plan(Campaign([Part(instances, Settings(methods=methods))]))  # type: ignore[arg-type]
 
 
-def enrolled(path: Path) -> tuple[Store, Key, Solved]:
-    """Return a store that knows an instance, a key, and a result that may be stored under it."""
+def enrolled(path: Path) -> tuple[Store, Job, SolveRecord]:
+    """Return a store that knows an instance, a job, and a result of it that may be stored."""
     plan = plan_of(INSTANCES[0])
     store = Store(path)
     store.enroll(plan.entries)
-    key = plan.entries[0].keys[0]
-    solved = Solved(moeopt.solve(INSTANCES[0], key.method), {"bottleneck": "cpu"}, {"cores": 2})
-    return store, key, solved
+    job = next(plan.jobs())
+    return store, job, attempt(job)
+
+
+def rows_of(store: Store) -> GapTable:
+    """Return a store's solves one by one."""
+    return GapTable(store.frame())
 
 
 @pytest.mark.parametrize("method", ["saturate", "dp", "cp-sat"])
@@ -54,25 +60,25 @@ def test_a_result_comes_back_whole(path: Path, method: str) -> None:
     """Objectives in two entries, bound, solution, trace, versions, facts: all as they were."""
     instance = random_deferral(3)
     plan = plan_of(instance, methods=(method,))
-    key = plan.entries[0].keys[0]
-    solved = Solved(moeopt.solve(instance, method), {"bottleneck": "cpu", "n": 3}, {"cores": 2})
+    job = next(plan.jobs())
+    record = attempt(job)
     with Store(path) as store:
         store.enroll(plan.entries)
-        store.add(key, solved)
+        store.add(record)
     with Store(path, create=False) as store:
-        assert store.solved(key.instance) == {key: solved}
-        assert store.instance(key.instance) == instance
-        [row] = store.rows()
-        assert (row.result, row.key, row.family) == (solved.result, key, "-")
+        assert store.records(job.instance_hash) == [record]
+        assert store.instance(job.instance_hash) == instance
+        [row] = rows_of(store)
+        assert (row.objective, row.key, row.family) == (record.objective, job.key, "-")
+        assert row.solution == record.solution is not None
 
 
 def test_a_result_without_a_solution_comes_back(path: Path) -> None:
     """Unknown stays None."""
-    result = moeopt.solve(INSTANCES[0], "cp-sat", time_limit_s=1e-9)
-    store, key, _ = enrolled(path)
-    store.add(key, Solved(result))
-    [found] = store.solved(key.instance).values()
-    assert (found.result.objective, found.result.bound, found.result.solution) == (None, None, None)
+    store, job, _ = enrolled(path)
+    store.add(attempt(replace(job, method="cp-sat", time_limit_s=1e-9)))
+    [found] = store.records(job.instance_hash)
+    assert (found.objective, found.bound, found.solution) == (None, None, None)
     store.close()
 
 
@@ -81,16 +87,16 @@ def test_with_and_without_a_store_the_rows_are_the_same(path: Path) -> None:
     without = moeopt.gap(INSTANCES, ["greedy", "trimoe"])
     kept = moeopt.gap(INSTANCES, ["greedy", "trimoe"], store=path)
     with Store(path) as store:
-        stored = store.rows()
+        stored = rows_of(store)
         assert sorted(map(told, stored)) == sorted(map(told, kept)) == sorted(map(told, without))
-        assert [one.name for one in store.instances()] == [i.name for i in INSTANCES]
+        assert [one.name for one in store.members()] == [i.name for i in INSTANCES]
 
 
 def told(row: object) -> list[str]:
     """Return what of a row does not depend on the clock."""
     names = ("family", "key", "optimum", "best_bound", "facts", "excess")
     result = ("status", "objective", "bound", "solution", "raw_status", "versions")
-    return [str(getattr(row, n)) for n in names] + [str(getattr(row.result, n)) for n in result]  # type: ignore[attr-defined]
+    return [str(getattr(row, name)) for name in (*names, *result)]
 
 
 def test_what_is_stored_is_not_solved_again(path: Path) -> None:
@@ -115,18 +121,18 @@ def test_what_another_process_stores_meanwhile_is_not_solved(path: Path) -> None
         skips: list[str] = []  # noqa: RUF012 - of this test only
 
         def started(self, job: Job) -> None:
-            if job.key.method == "greedy":
-                key = job.key._replace(method="threshold")
+            if job.method == "greedy":
+                other = attempt(replace(job, method="threshold"))
                 with Store(path) as store:
-                    store.add(key, Solved(moeopt.solve(job.instance, "threshold"), {"by": "other"}))
+                    store.add(replace(other, facts={"by": "other"}))
 
         def skipped(self, job: Job) -> None:
-            self.skips.append(job.key.method)
+            self.skips.append(job.method)
 
     greedy, exact = moeopt.gap(INSTANCES[:1], ["greedy", "threshold"], store=path, watch=Other())
     assert Other.skips == ["threshold"]
     assert exact.facts == {"by": "other"}
-    assert greedy.optimum == exact.result.objective
+    assert greedy.optimum == exact.objective
 
 
 @pytest.mark.parametrize(
@@ -139,35 +145,35 @@ def test_another_question_is_another_solve(path: Path, other: dict[str, object])
     moeopt.gap(INSTANCES[:1], **asked, store=path, resume=True)  # type: ignore[arg-type]
     with Store(path) as store:
         new = 1 if "methods" in other else 2
-        assert len(store.rows()) == 2 + new
+        assert len(rows_of(store)) == 2 + new
     changed = INSTANCES[0].model_copy(update={"dimms": INSTANCES[0].dimms + 1})
     moeopt.gap([changed], ["greedy"], store=path)  # not refused: it is another instance
 
 
 def test_the_first_result_stays(path: Path) -> None:
     """A second one under the same key changes nothing; one that Ctrl-C cut short gives way."""
-    store, key, solved = enrolled(path)
-    cut = replace(solved, result=replace(solved.result, termination="interrupted"))
-    late = replace(solved, facts={"bottleneck": "late"})
-    store.add(key, cut)
-    assert not store.has(key)
-    for one in (solved, late, cut):
-        store.add(key, one)
-        assert store.has(key)
-        assert store.solved(key.instance) == {key: solved}
+    store, job, record = enrolled(path)
+    cut = replace(record, termination="interrupted")
+    late = replace(record, facts={"bottleneck": "late"})
+    store.add(cut)
+    assert not store.has(job.key)
+    for one in (record, late, cut):
+        store.add(one)
+        assert store.has(job.key)
+        assert store.records(job.instance_hash) == [record]
     store.close()
 
 
 def test_failures_are_kept_until_there_is_a_result(path: Path) -> None:
     """The report can say what failed; resume tries again."""
-    store, key, solved = enrolled(path)
+    store, job, record = enrolled(path)
     for message in ("first", "second"):
-        store.add(key, Failure("died", message))
-    assert [one.message for _, one in store.failures()] == ["second"]
-    assert not store.has(key)
-    store.add(key, solved)
-    store.add(key, Failure("died", "too late"))
-    assert store.failures() == []
+        store.add(failed(job, "died", message))
+    assert [one.raw_status for one in store.records() if one.failed] == ["second"]
+    assert not store.has(job.key)
+    store.add(record)
+    store.add(failed(job, "died", "too late"))
+    assert store.records() == [record]
     store.close()
 
 
@@ -210,15 +216,18 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
     """As `mktemp` leaves it."""
     path.touch()
     with Store(path) as store:
-        assert store.rows() == []
+        assert len(rows_of(store)) == 0
 
 
 HALFWAY = """
 import os, signal, sys
-from tests.study.test_store import Store, enrolled
-store, key, solved = enrolled(sys.argv[1])
-Store._forget_failure = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-store.add(key, solved)
+from tests.study.test_store import enrolled
+store, job, record = enrolled(sys.argv[1])
+store._connection.create_function("die", 0, lambda: os.kill(os.getpid(), signal.SIGKILL))
+store._connection.execute(
+    "CREATE TEMP TRIGGER last AFTER INSERT ON solve BEGIN SELECT die(); END"
+)
+store.add(record)
 """
 
 
@@ -227,8 +236,8 @@ def test_a_kill_inside_a_transaction_leaves_nothing_of_it(path: Path, root: Path
     done = subprocess.run([sys.executable, "-c", HALFWAY, str(path)], cwd=root)
     assert done.returncode < 0
     with Store(path, create=False) as store:
-        assert store.rows() == []
-        assert len(store.instances()) == 1
+        assert len(rows_of(store)) == 0
+        assert len(store.members()) == 1
 
 
 def test_a_file_that_another_process_is_making_is_waited_for(path: Path) -> None:
@@ -238,7 +247,7 @@ def test_a_file_that_another_process_is_making_is_waited_for(path: Path) -> None
     release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
     release.start()
     with Store(path) as store:
-        assert store.rows() == []
+        assert len(rows_of(store)) == 0
     release.join()
     other.close()
 
@@ -253,13 +262,13 @@ write_many(sys.argv[1], int(sys.argv[2]))
 def write_many(path: str, offset: int) -> None:
     """Store the same instance's result under many keys, half of them those of another process."""
     plan = plan_of(INSTANCES[0], methods=("greedy", "threshold"))
-    key = plan.entries[0].keys[0]
-    solved = Solved(moeopt.solve(INSTANCES[0], key.method))
+    job = next(plan.jobs())
+    record = attempt(job)
     for seed in range(offset, offset + 100):
         with Store(path) as store:
             store.enroll(plan.entries)
-            result = replace(solved.result, seed=seed)
-            store.add(key._replace(seed=seed), Solved(result, {"writer": offset}))
+            key = replace(job, seed=seed).key
+            store.add(replace(record, key=key, seed=seed, facts={"writer": offset}))
 
 
 @pytest.mark.slow
@@ -278,34 +287,33 @@ def test_two_processes_write_at_once(path: Path, root: Path) -> None:
         _, errors = writer.communicate()
         assert (writer.returncode, errors) == (0, "")
     with Store(path) as store:
-        rows = store.rows()
-    assert sorted(row.key.seed for row in rows) == list(range(150))
-    alone = {row.facts["writer"] for row in rows if not 50 <= row.key.seed < 100}
+        rows = rows_of(store)
+    assert sorted(row.seed for row in rows) == list(range(150))
+    alone = {row.facts["writer"] for row in rows if not 50 <= row.seed < 100}
     assert alone == {0, 50}
 
 
 def test_a_proof_that_another_method_contradicts_counts_for_nothing(path: Path) -> None:
     """Two results of one instance are held against each other: a checked solution stands."""
-    store, key, solved = enrolled(path)
-    store.add(key, solved)
-    assert isinstance(solved.result.objective, int)
-    wrong = replace(solved.result, bound=solved.result.objective + 1, proof="own")
-    store.add(key._replace(method="milp"), Solved(wrong))
+    store, _, record = enrolled(path)
+    store.add(record)
+    assert isinstance(record.objective, int)
+    store.add(replace(record, key="2", method="milp", bound=record.objective + 1, proof="own"))
     with pytest.warns(moeopt.MoeoptWarning, match="milp claims that nothing is below"):
-        rows = store.rows()
-    assert {row.best_bound for row in rows} == {solved.result.bound}
+        rows = rows_of(store)
+    assert {row.best_bound for row in rows} == {record.bound}
     store.close()
 
 
 def test_the_word_of_one_engine_makes_no_optimum(path: Path) -> None:
     """A bound that nothing confirmed closes no instance, and tables can tell it apart."""
-    store, key, solved = enrolled(path)
-    best = solved.result.objective
+    store, _, record = enrolled(path)
+    best = record.objective
     assert isinstance(best, int)
     for proof, bound in (("own", best - 1), ("single", best)):
-        result = replace(solved.result, status="feasible", bound=bound, proof=proof)
-        store.add(key._replace(method=f"milp-{proof}"), Solved(result))
-    assert {(row.optimum, row.best_bound, row.single) for row in store.rows()} == {
+        other = {"key": proof, "method": f"milp-{proof}", "bound": bound, "proof": proof}
+        store.add(replace(record, **other))  # type: ignore[arg-type]
+    assert {(row.optimum, row.best_bound, row.single) for row in rows_of(store)} == {
         (None, best, True)
     }
     store.close()
@@ -314,10 +322,10 @@ def test_the_word_of_one_engine_makes_no_optimum(path: Path) -> None:
 @pytest.mark.parametrize("change", ["proof = 1e308", "work = 'x'"])
 def test_a_column_that_somebody_edited_is_one_line(path: Path, change: str) -> None:
     """A row is data from strangers."""
-    store, key, solved = enrolled(path)
-    store.add(key, solved)
+    store, _, record = enrolled(path)
+    store.add(record)
     store.close()
     with sqlite3.connect(path) as connection:
         connection.execute(f"UPDATE solve SET {change}")
     with Store(path) as edited, pytest.raises(moeopt.StoreError, match="a row of the store: "):
-        edited.rows()
+        edited.frame()

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +17,8 @@ from tests.rooms.cli import run
 from tests.rooms.solvers import rules
 from tests.rooms.study import (
     Campaign,
-    Failure,
+    GapTable,
     Part,
-    Row,
     Store,
     attempt,
     make_plan,
@@ -59,6 +59,11 @@ def folder(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def methods_of(markdown: str) -> set[str]:
+    """Return the methods of a table."""
+    return set(re.findall(r"^\|[^|]*\| `([^`]*)`", markdown, re.MULTILINE))
+
+
 def calls() -> int:
     """Return how often the rule has run."""
     return len(Path("calls").read_text().splitlines()) if Path("calls").exists() else 0
@@ -70,8 +75,7 @@ def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> No
     outputs = ["--csv", "a.csv", "--report", "r"]
     assert run([*asked, "--markdown", *outputs]) == 0
     printed = capfd.readouterr()
-    head, *_ = printed.out.splitlines()
-    assert head.endswith(f"| `trimoe` | `{NAME}` | `threshold` |")
+    assert methods_of(printed.out) == {"trimoe", NAME, "threshold"}
     assert printed.err.splitlines() == ["a rule may print"] * 2
     with Path("a.csv").open() as stream:
         records = [r for r in csv.DictReader(stream) if r["method"] == NAME]
@@ -102,7 +106,7 @@ def test_other_processes_and_a_resumed_study_give_the_same(folder: Path, capsys:
     assert run([*asked, "--jobs", "2"]) == 0
     capsys.readouterr()
     with Store("s.db") as store:
-        assert timeless(store.rows()) == timeless(alone)
+        assert timeless(GapTable(store.frame())) == timeless(alone)
         finished = stored(store)
     assert calls() == 4
     assert run([*asked, "--resume", "--markdown"]) == 0
@@ -114,10 +118,10 @@ def test_other_processes_and_a_resumed_study_give_the_same(folder: Path, capsys:
     assert calls() == 6
     with Store("s.db") as store:
         again = stored(store)
-        mine = [row for row in store.rows() if row.key.method == NAME]
+        mine = [row for row in GapTable(store.frame()) if row.method == NAME]
     assert finished.items() <= again.items()
     assert len(again) == len(finished) + 2
-    states = {row.key.source_sha256: row.result.solution for row in mine}
+    states = {row.source_sha256: row.solution for row in mine}
     assert len(states) == len(set(map(str, states.values()))) == 2
 
 
@@ -127,16 +131,16 @@ def settings(*methods: object, rule: str | None = None) -> Any:
     return make_settings(list(methods), [60.0], [0], 1, given)  # type: ignore[arg-type]
 
 
-def rows_of(campaign: Campaign) -> list[Row]:
+def rows_of(campaign: Campaign) -> GapTable:
     """Return a campaign's rows, solved in this process."""
     from tests.rooms.study import run_campaign
 
-    return run_campaign(campaign)
+    return GapTable(run_campaign(campaign))
 
 
 def stored(store: Store) -> dict[object, object]:
     """Return the seconds of every solve, which no second solve would repeat."""
-    return {row.key: (row.result.build_s, row.result.solve_s) for row in store.rows()}
+    return {row.key: (row.build_s, row.solve_s) for row in GapTable(store.frame())}
 
 
 FAULTY = {
@@ -162,16 +166,18 @@ def test_a_faulty_rule_is_a_line_and_a_failed_row(folder: Path, capsys: Capture)
     asked = ["gap", one, "--methods", "trimoe", *named, "--markdown", "--csv", "a.csv"]
     assert run([*asked, "--report", "r"]) == 2
     printed = capsys.readouterr()
-    head, _, knew, row = printed.out.splitlines()[:4]
-    assert knew.startswith("| *information* | ")
-    assert "| this step's loads |" in knew
-    assert row.count("1 failed") == len(FAULTY)
+    assert methods_of(printed.out) == {
+        *("trimoe", "threshold"),
+        *(f"my_rules.py:{name}" for name in FAULTY),
+    }
+    head, _, *lines = [line.split(" | ") for line in printed.out.splitlines()]
+    failed = head.index("failed")
+    assert sum(line[failed] == "1" for line in lines if len(line) > failed) == len(FAULTY)
     assert len(printed.err.splitlines()) == len(FAULTY) + 1
     for line, (name, (_, reason)) in zip(printed.err.splitlines(), FAULTY.items(), strict=False):
         start = f"moeopt: error: {LAYERS[0]}, method my_rules.py:{name}: "
         assert line.startswith(start)
         assert reason.split(" (")[0] in line.removeprefix(start)
-        assert f"`my_rules.py:{name}`" in head
     assert "Traceback" not in printed.err
     with Path("a.csv").open() as stream:
         statuses = {r["method"]: (r["status"], r["raw_status"]) for r in csv.DictReader(stream)}
@@ -190,10 +196,10 @@ def test_functions_are_methods(folder: Path) -> None:
         return ["cpu"] * len(instance.experts)
 
     rows = moeopt.gap([instance], [all_cpu, lambda instance: None, "threshold"])
-    assert [row.result.status for row in rows] == ["feasible", "failed", "optimal"]
-    assert rows[0].key.method.endswith("all_cpu")
+    assert [row.status for row in rows] == ["feasible", "failed", "optimal"]
+    assert rows[0].method.endswith("all_cpu")
     assert rows[0].excess is not None
-    assert rows[0].key.source_sha256 == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    assert rows[0].source_sha256 == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     with pytest.raises(moeopt.InputError, match="other processes cannot load it"):
         moeopt.gap([instance], [all_cpu], jobs=2)
 
@@ -202,7 +208,7 @@ def test_a_rule_without_a_source_is_not_stored(folder: Path) -> None:
     """Nobody could tell whether it is still the same."""
     scope: dict[str, Any] = {}
     exec("def typed(instance): return ['cpu'] * len(instance.experts)", scope)
-    assert moeopt.gap([random_instance(0)], [scope["typed"]])[0].result.status == "feasible"
+    assert moeopt.gap([random_instance(0)], [scope["typed"]])[0].status == "feasible"
     with pytest.raises(moeopt.InputError, match="typed: has no source file"):
         moeopt.gap([random_instance(0)], [scope["typed"]], store=folder / "s.db")
 
@@ -214,13 +220,13 @@ def test_a_registered_rule_is_a_heuristic_of_its_problem(folder: Path) -> None:
     def all_cpu(instance: Any) -> list[str]:
         return ["cpu"] * len(instance.experts)
 
-    rows = {row.key.method: row for row in moeopt.gap([random_instance(0)])}
-    assert rows["registered"].key.source_sha256
-    assert rows["trimoe"].key.source_sha256 == ""
+    rows = {row.method: row for row in moeopt.gap([random_instance(0)])}
+    assert rows["registered"].source_sha256
+    assert rows["trimoe"].source_sha256 == ""
     source = '\nimport moeopt\n@moeopt.heuristic("tri_domain", "filed")\n' + RULE.lstrip()
     Path("my_rules.py").write_text(source.replace("from pathlib import Path\n\n", "", 1))
     plan = make_plan(Campaign([Part([random_instance(0)], settings(NAME))]))
-    [rule] = plan.rules.values()
+    [rule] = plan.rules
     assert rule.name == "filed"
     assert words_for_others(rule) == f"{folder}/my_rules.py:mine"
 
@@ -234,9 +240,7 @@ def test_a_campaign_names_rules(folder: Path, capsys: Capture) -> None:
     [part] = read_campaign(Path("sub/c.toml")).parts
     assert part.settings.rules == ("sub/near.py:mine",)
     assert run(["gap", "sub/c.toml", "--with", NAME, "--markdown"]) == 0
-    head, *_ = capsys.readouterr().out.splitlines()
-    names = ["greedy", "near.py:mine", NAME, "threshold"]
-    assert head.endswith(f"| {' | '.join(f'`{name}`' for name in names)} |")
+    assert methods_of(capsys.readouterr().out) == {"greedy", "near.py:mine", NAME, "threshold"}
 
 
 @pytest.mark.parametrize(
@@ -266,15 +270,15 @@ def test_a_file_that_changed_meanwhile_is_refused(folder: Path) -> None:
     """Another process must not store an edited rule's result under the old one's key."""
     [job, _] = make_plan(Campaign([Part([random_instance(0)], settings(NAME))])).jobs()
     sent = job.portable()
-    assert not isinstance(attempt(sent), Failure)
+    assert not attempt(sent).failed
     Path("my_rules.py").write_text(RULE + "\n# edited\n")
-    assert not isinstance(attempt(sent), Failure)  # loaded before the edit
+    assert not attempt(sent).failed  # loaded before the edit
     from tests.rooms.study import attempt_module as module
 
     module._loaded.clear()
     ended = attempt(sent)
-    assert isinstance(ended, Failure)
-    assert "is not what it was when the campaign began" in ended.message
+    assert ended.failed
+    assert "is not what it was when the campaign began" in ended.raw_status
 
 
 def test_methods_must_be_names_or_functions() -> None:
@@ -286,3 +290,32 @@ def test_methods_must_be_names_or_functions() -> None:
     for call in wrong:
         with pytest.raises(moeopt.InputError, match=r"methods\[0\]: must be a string, not"):
             call()
+
+
+def test_the_report_is_about_ones_own_heuristic(folder: Path) -> None:
+    """Its numbers come first, it has a colour and a marker of its own, and links lead to instances.
+
+    The caption says what the colours mean; without a custom heuristic nothing is said of it.
+    """
+    assert run(["gap", "esft-window", "--methods", "trimoe", "--with", NAME, "--report", "r"]) == 0
+    text = Path("r/index.html").read_text()
+    page = read_html(text)
+    [headline] = [p.text for p in page.all("p") if p.attributes.get("class") == "headline"]
+    table = {row[0].removesuffix(" *"): row for row in tables(page)[0][1:]}
+    mine, trimoe = table[NAME], table["trimoe"]
+    assert headline == (
+        f"{NAME}: median {mine[2]}, worst {mine[4]} above the optimum; "
+        f"trimoe, the published rule: median {trimoe[2]}, worst {trimoe[4]} above the optimum."
+    )
+    assert "red stars are your own heuristics" in page.text
+    assert text.count("#cc3311") > 2
+    shown = [t.text for t in page.all("title")]
+    assert any(words.startswith(f"{NAME} *: median {mine[2]}, from ") for words in shown)
+    ids = {e.attributes.get("id") for e in page.all("tr")}
+    leads = [a.attributes["href"][1:] for a in page.all("a") if a.text == "Its worst instance"]
+    assert leads
+    assert set(leads) <= ids
+    assert run(["gap", "esft-window", "--methods", "trimoe", "--report", "q"]) == 0
+    other = Path("q/index.html").read_text()
+    assert 'class="headline"' not in other
+    assert "red stars" not in other

@@ -4,6 +4,7 @@ Fiddler and llama.cpp compute routed experts on the CPU and all else on the GPU,
 (2.3, 6.1). A token of theirs is taken as the CPU's part, the launches and the GPU's part added up.
 """
 
+from functools import partial
 from statistics import fmean
 from typing import Literal
 
@@ -12,10 +13,14 @@ from benchmarks.papers.ktransformers import anchor
 from benchmarks.papers.ktransformers.fiddler_layer import MODEL
 from benchmarks.papers.ktransformers.step import Step, decode_step
 from benchmarks.papers.ktransformers.variants import crossover_tokens, read_gb_s, with_kernel
+from benchmarks.papers.seeds import over_seeds
 from benchmarks.rooms.sim import get_model
-from moeopt import get_machine
+from moeopt import generate, get_machine, solve
 
 A100 = "ktransformers-a100"
+
+LAWS, RATES = ("olmoe-1b-7b", "trimoe-skew"), (20.0, 60.0)
+"""Laws of routing, and GB/s at which a core loads an expert's input: what K21 leaves open."""
 
 TOKEN_MS = 1e3 / 5.87
 """A token of DeepSeek-V3 without deferral (1)."""
@@ -156,8 +161,46 @@ def k20() -> Ours:
 
 def k21() -> Ours:
     """Return the gain in prefill by dynamic scheduling of tasks over threads."""
-    missing = "tasks of uneven experts on a CPU's threads, statically or from a queue"
-    return Ours((None,), "assumed", (), missing=missing)
+    found = {
+        (law, rate): over_seeds(partial(_dynamic, law, rate)) for law in LAWS for rate in RATES
+    }
+    farthest = max(found.values(), key=lambda one: abs(one.values[0] - DYNAMIC))
+    said = "; ".join(
+        f"{law} at {rate:g} GB/s {drawn.text()}" for (law, rate), drawn in found.items()
+    )
+    return Ours(
+        farthest.values,
+        "assumed",
+        (
+            "a layer of DeepSeek-V3 with prompts of 8,192 tokens on one socket, both fused batches;"
+            " static: blocks of as many experts for each thread, dynamic: the finest parts from a"
+            " queue (problem `threads`)",
+            "routing: a prompt's is not stated; the farthest of two laws and two rates at which a"
+            " core may load an expert's input",
+        ),
+        f"it measures how uneven experts are: {said}",
+        intervals=farthest.intervals,
+        seeds=farthest.seeds,
+    )
+
+
+def _dynamic(law: str, rate: float, seed: int) -> tuple[float]:
+    """Return static over dynamic for a layer's two batches."""
+    total = {"static": 0, "dynamic": 0}
+    for matrices in ("gate-up", "down"):
+        instance = generate(
+            "threads",
+            machine=A100,
+            model=MODEL,
+            workload=law,
+            batch=8192,
+            matrices=matrices,
+            input_gb_s=rate,
+            seed=seed,
+        )
+        for method in total:
+            total[method] += solve(instance, method).objective
+    return (total["static"] / total["dynamic"],)
 
 
 def k22() -> Ours:

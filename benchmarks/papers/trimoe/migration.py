@@ -1,4 +1,4 @@
-"""T15, T21 and T22: what it takes to move experts between DIMMs."""
+"""T15 and T21: what it takes to move experts between DIMMs."""
 
 from benchmarks.papers.figure import Ours
 from benchmarks.rooms.sim import (
@@ -51,14 +51,3 @@ def t21() -> Ours:
         f" another, and {machine.dimm_count} links at once {machine.dimm_count * one:.0f} times"
     )
     return Ours((None,), "assumed", (), note)
-
-
-def t22() -> Ours:
-    """Return the overhead of migrations."""
-    return Ours(
-        (None,),
-        "assumed",
-        (),
-        "whatever fits into the window is hidden in full here",
-        missing="migrations that load the DIMMs and links which experts are read from",
-    )

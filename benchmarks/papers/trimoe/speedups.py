@@ -1,4 +1,4 @@
-"""T3, T4, T12 and T18: TriMoE over the best baseline, in large and small batches."""
+"""T3, T4 and T12: TriMoE over the best baseline, in large and small batches."""
 
 from collections.abc import Callable, Iterable
 from functools import cache, partial
@@ -40,10 +40,6 @@ BASELINES = (
 SMALL_OPEN = (
     "MoNDE is the best baseline at these batches, so that the host's bandwidth decides nothing;"
     " what its GPU and its NDP units reach with so few tokens is not stated"
-)
-END_TO_END_OPEN = (
-    "prompts, attention and the KV cache on the host beside the layers with experts: systems are"
-    " not executed end to end here"
 )
 
 
@@ -186,9 +182,3 @@ def baselines_ms(setting: Setting, host: float = NOMINAL) -> dict[str, float]:
         "ktransformers": mean_ms("ktransformers", setting.on(host_efficiency=host)),
         "monde": mean_ms("monde", setting),
     }
-
-
-def t18() -> Ours:
-    """Speedup end to end over the strongest baseline, by model."""
-    note = "of the layers with experts alone T3 and T4 speak"
-    return Ours((None,) * 3, "assumed", (), note, missing=END_TO_END_OPEN)

@@ -37,7 +37,7 @@ from moeopt.exporters.target import Option, Target, by_class
 from moeopt.problems.split.heuristics import ik_places
 from moeopt.problems.split.instance import Instance as Split
 from moeopt.problems.split.instance import Solution as SplitSolution
-from moeopt.sim.machines.runtimes.command import Running, override
+from moeopt.sim.machines.runtimes.command import Running, override, patterns
 from moeopt.sim.machines.runtimes.context import ALLOCATED, MOST_CONTEXT
 from moeopt.sim.machines.runtimes.flags import read_line, whole
 from moeopt.sim.machines.runtimes.kv_types import CACHE_TYPES
@@ -188,6 +188,8 @@ def split_flags(
     more: int = 0,
     shared: Shared | None = None,
     backend: str = CUDA,
+    *,
+    quoted: bool = False,
 ) -> list[str]:
     """Return the flags that place a split's parts, in pairs of name and value.
 
@@ -208,6 +210,8 @@ def split_flags(
         For ik_llama.cpp: `shared_by_ik`.
     backend
         What the GPUs are called, of `BACKENDS`.
+    quoted
+        Whether a shell gets the words in quotes, so that one pattern can stand for many blocks.
 
     Raises
     ------
@@ -250,15 +254,20 @@ def split_flags(
         flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
     if layers and not any(experts in gpus for own in tensors for experts in own):
         return [*flags, "--cpu-moe"]
-    moved = []
+    moved: dict[tuple[str, str], list[int]] = {}
     for layer, (home, own) in enumerate(zip(at, tensors, strict=True)):
         kinds = EXPERT_TENSORS if len(set(own)) > 1 else ("ffn_.+exps",)
         for kind, experts in zip(kinds, own, strict=False):
             if experts < 0 or experts == home or (experts not in gpus and home not in gpus):
                 continue
             where = f"{backend}{gpus.index(experts)}" if experts in gpus else CPU
-            moved.append(f"blk.{layer}.{kind}={where}")
-    return [*flags, "-ot", ",".join(moved)] if moved else flags
+            moved.setdefault((kind, where), []).append(layer)
+    terms = [
+        pattern
+        for (kind, where), own in moved.items()
+        for pattern in patterns(own, f"{kind}={where}", quoted=quoted)
+    ]
+    return [*flags, "-ot", ",".join(terms)] if terms else flags
 
 
 EXPERT_TENSORS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")

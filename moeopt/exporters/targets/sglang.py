@@ -21,6 +21,7 @@ from moeopt.exporters.slots import (
     ONTO,
     REDUNDANT,
     Row,
+    SlotMap,
     as_json,
     not_followed,
     read_rows,
@@ -36,7 +37,11 @@ TARGET = "sglang"
 
 def export(job: Job) -> Exported:
     """Return the map of a plan."""
-    found = slot_map(job, rows_by_layer)
+    return written(slot_map(job, rows_by_layer))
+
+
+def written(found: SlotMap) -> Exported:
+    """Return the file of a map, with its flags."""
 
     def flags(path: Path) -> str:
         line = f"--init-expert-location {shlex.quote(str(path))}"
@@ -48,14 +53,20 @@ def export(job: Job) -> Exported:
 
 
 def ignored(job: Job) -> tuple[str, ...]:
-    """Return why SGLang would drop the map, by the model's class."""
-    if by_class(TARGET)(job) == "yes":
-        return ()
-    if job.model_class is None:
+    """Return why SGLang would drop the map of a job, by the model's class."""
+    return dropped(job.model_class)
+
+
+def dropped(model_class: str | None) -> tuple[str, ...]:
+    """Return why SGLang would drop a map, by the model's class; nothing if it takes it."""
+    if model_class is None:
         some = "SGLang takes a map for some classes of models only, and drops it without a word"
         return (f"{some} for the others; the model's class is not known: give --model-class",)
-    lacks = f"{job.model_class} has no get_model_config_for_expert_location"
-    version = classes_of(TARGET)["consumer"].partition(":")[0]
+    known = classes_of(TARGET)
+    if model_class in known["yes"]:
+        return ()
+    lacks = f"{model_class} has no get_model_config_for_expert_location"
+    version = known["consumer"].partition(":")[0]
     return (f"{version} drops the map without a word: {lacks}",)
 
 

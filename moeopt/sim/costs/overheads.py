@@ -1,6 +1,6 @@
 """What computing takes beyond bytes over peaks and operations over rates, by a machine's file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
@@ -14,6 +14,8 @@ class Overheads:
     ----------
     gpu_gb_s, attention_gb_s
         What kernels read of the GPU's memory: experts and other matrices, and attention.
+    cache_gb_s
+        What attention goes through of the KV cache; 0: as of its weights.
     gpu_expert_us, layer_us, step_us
         Fixed times on the GPU: of an expert or another matrix, of a layer's attention, of a step.
     host_gb_s
@@ -24,6 +26,8 @@ class Overheads:
         Fixed time of an expert on the cores.
     sync_us
         One synchronisation of activations between GPU and CPU, one way.
+    beside
+        Whether shared experts on the GPU run while the cores compute routed ones.
     """
 
     gpu_gb_s: float = 0.0
@@ -35,26 +39,30 @@ class Overheads:
     host_reached: float = 1.0
     host_expert_us: float = 0.0
     sync_us: float = 0.0
+    cache_gb_s: float = 0.0
+    beside: bool = True
 
 
 def overheads_of(machine: Machine, numa: NumaMode) -> Overheads:
     """Return what a machine's file says; 0 and 1 where it says nothing."""
-    found: dict[str, float] = {"sync_us": machine.sync_us or 0.0}
+    found = Overheads(sync_us=machine.sync_us or 0.0)
     if machine.gpus:
         memory, gpu = machine.gpus[0].memory, machine.gpus[0].only("gpu")
-        found |= {
-            "gpu_gb_s": memory.read_gb_s,
-            "attention_gb_s": memory.gb_s * (memory.attention_reached or 1.0),
-            "gpu_expert_us": gpu.kernel_us or 0.0,
-            "layer_us": gpu.layer_us or 0.0,
-            "step_us": gpu.step_us or 0.0,
-        }
+        found = replace(
+            found,
+            gpu_gb_s=memory.read_gb_s,
+            attention_gb_s=memory.gb_s * (memory.attention_reached or 1.0),
+            gpu_expert_us=gpu.kernel_us or 0.0,
+            layer_us=gpu.layer_us or 0.0,
+            step_us=gpu.step_us or 0.0,
+        )
     if machine.nodes:
         cpu = machine.nodes[0].only("cpu")
         reached = cpu.reached or 1.0
-        found |= {
-            "host_gb_s": cores_of(machine, numa).read_gb_s * reached,
-            "host_reached": reached,
-            "host_expert_us": cpu.kernel_us or 0.0,
-        }
-    return Overheads(**found)
+        found = replace(
+            found,
+            host_gb_s=cores_of(machine, numa).read_gb_s * reached,
+            host_reached=reached,
+            host_expert_us=cpu.kernel_us or 0.0,
+        )
+    return found

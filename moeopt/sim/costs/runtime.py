@@ -1,15 +1,15 @@
 """Overheads of a runtime on a machine: the terms of a token's time as the costs of its parts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moeopt.sim.costs.overheads import Overheads, overheads_of
-from moeopt.sim.costs.rates import gpus_read_gb_s
 from moeopt.sim.costs.step import StepCosts, step_costs
-from moeopt.sim.costs.terms import TERMS, term_times
+from moeopt.sim.costs.terms import TERMS
 from moeopt.sim.costs.threads import threaded
-from moeopt.sim.costs.token import amounts
+from moeopt.sim.costs.token import amounts, decode_us
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.context import Context
+from moeopt.sim.machines.runtimes.context import ALLOCATED, Context
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 from moeopt.sim.machines.runtimes.profile import as_costs, costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
@@ -22,8 +22,9 @@ QUANTA_NS = (5000, 2000, 1000, 500, 200, 100)
 
 FINEST_NS = QUANTA_NS[-1]
 
-GPU_LAYER = ("layer_us", "latent_layer_us", "linear_layer_us")
-"""Terms of a layer on the GPU that do not depend on its experts or the context."""
+RUNTIME_QUANTUM_NS = 10
+"""What a runtime's times are counted in where nothing is decided by them: an expert of Qwen3-30B
+takes 1,500 ns on a GPU."""
 
 LEAST_QUANTA = 5
 """The cheapest expert takes at least so many, if the finest allows: 1.5 us of Qwen3-30B in 4 bits
@@ -88,13 +89,17 @@ class Priced:
         return step_costs(self.machine, model, self.overheads)
 
 
-def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> Priced:
+def priced(
+    machine: Machine, model: ModelShape, runtime: str | None = None, depth: int = 0
+) -> Priced:
     """Return a machine as a runtime uses it.
 
     Parameters
     ----------
     runtime
         ``moeopt list runtimes``; "machine": its file's own overheads; None: `default_runtime`.
+    depth
+        Tokens in the KV cache, whose attention is to take exactly what the runtime's does.
 
     Raises
     ------
@@ -106,7 +111,7 @@ def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> P
         said = "times as the machine's file says: not calibrated, not fitted"
         return Priced(machine, overheads_of(machine, "tensor-parallel"), None, said)
     profile = get_runtime(name)
-    setting = threaded(Setting(machine, model, name, Context(0), numa=profile.numa))
+    setting = threaded(Setting(machine, model, name, Context.at(depth), numa=profile.numa))
     said = profile.interval(costs_of(setting)[1]).in_words()
     return Priced(setting.used, overheads_of_runtime(setting), name, f"times of {name}, {said}")
 
@@ -124,36 +129,63 @@ def overheads_of_runtime(setting: Setting) -> Overheads:
     -------
     Overheads
         The runtime's fixed times, half of a layer's synchronisation each way, and the bandwidths
-        that its reads reach. Time tables still go first: they are measurements.
+        that its reads reach; a layer's fixed time is what is left. So the parts of a token, each
+        read at the setting's depth, add up to what `moeopt.sim.costs.token` says of all experts on
+        the GPU, and of all on the host. Time tables still go first: they are measurements.
 
     Raises
     ------
     InputError
         If the machine has no GPU or no CPU.
     """
-    machine, model = setting.used, setting.model
-    gpu = machine.require("gpu")
+    machine, model = setting.used, setting.shape
+    machine.require("gpu")
     machine.require("cpu")
-    vector, _ = costs_of(setting)
-    costs, layers = as_costs(vector), len(model.moe_layers)
-    needs = amounts(setting, (0.5,) * layers)
-    takes = term_times(needs, vector)
-    need = dict(zip(TERMS, needs.tolist(), strict=True))
-    take = dict(zip(TERMS, takes.tolist(), strict=True))
-    slower = (take["gpu_read"] + take["gpu_decode"]) / need["gpu_read"]
-    share = _six(min(1.0, gpus_read_gb_s(machine) / gpu.memory.gb_s / slower))
-    read = take["host_read"] + take["oblivious_read"] + take["host_decode"]
-    ratio = read / (need["host_read"] + need["oblivious_read"])
-    experts = need["host_expert_us"] / (0.5 * model.top_k * layers)
-    return Overheads(
-        gpu_gb_s=gpu.memory.gb_s * share,
-        attention_gb_s=gpu.memory.gb_s * share,
-        layer_us=_six(sum(take[term] for term in GPU_LAYER) / model.layers),
+    costs, layers = as_costs(costs_of(setting)[0]), len(model.moe_layers)
+    calls = layers * model.top_k
+    empty = replace(setting, context=Context(0), model=model, kv=None)
+    shared = model.shared_intermediate_size
+    if shared is None:
+        shared = model.shared_experts * model.expert_intermediate_size
+    none = {"expert_intermediate_size": 1, "shared_intermediate_size": shared}
+    bare = replace(empty, model=model.model_copy(update=none))
+    without = decode_us(bare, (0.0,) * layers)
+    on_gpu, on_host = (decode_us(empty, (share,) * layers) for share in (0.0, 1.0))
+    waits = dict(zip(TERMS, amounts(empty, (1.0,) * layers).tolist(), strict=True))
+    barrier = costs["host_expert_us"] * waits["host_expert_us"] / calls
+    reading = (on_host - without - layers * costs["host_layer_us"]) / calls - barrier
+    rate = _rate(model.expert_bytes, (on_gpu - without) / calls)
+    found = Overheads(
+        gpu_gb_s=rate,
+        attention_gb_s=rate,
         step_us=costs["token_us"],
-        host_gb_s=_six(setting.cores.read_gb_s / ratio),
-        host_expert_us=_six(costs["host_expert_us"] * experts),
+        host_gb_s=_rate(model.expert_bytes, reading),
+        host_expert_us=_six(barrier),
         sync_us=costs["host_layer_us"] / 2,
+        cache_gb_s=_cache_gb_s(setting),
+        beside=setting.runtime not in WITH_GRAPH,
     )
+    parts = step_costs(machine, model, found)
+    spent = calls * float(parts.computation_s("gpu", 1))
+    spent += model.layers * parts.attention_s() + layers * parts.shared_s()
+    spent += (model.layers - layers) * parts.dense_s() + parts.head_s()
+    fixed = (on_gpu - costs["token_us"] - spent * 1e6) / model.layers
+    return replace(found, layer_us=_six(max(0.0, fixed)))
+
+
+def _cache_gb_s(setting: Setting) -> float:
+    """Return the rate at which attention goes through the KV cache, scores and values included."""
+    depth, model = setting.context.depth or setting.context.allocated or ALLOCATED, setting.shape
+    none = (0.0,) * len(model.moe_layers)
+    full, empty = (
+        decode_us(replace(setting, context=Context.at(tokens)), none) for tokens in (depth, 0)
+    )
+    return _rate(model.cache_bytes(depth), full - empty)
+
+
+def _rate(size: float, us: float) -> float:
+    """Return bytes over microseconds as GB/s."""
+    return _six(size / us / 1e3)
 
 
 def _six(value: float) -> float:

@@ -273,15 +273,11 @@ class StepCosts:
         for name, value, least in (("tokens", tokens, 1), ("context", context, 0)):
             if value < least:
                 raise InputError(f"{name}: must be at least {least}, not {value}")
-        model = self.model
-        dense = model.dense_weights
-        if model.vocab_size is None:
-            raise InputError(f"model {model.name}: vocab_size: is missing")
         seconds = (
             self.attention_s(tokens, context),
             self.shared_s(tokens),
-            self._matrices_s("dense", dense if model.dense_layers else 0, tokens),
-            self._matrices_s("head", model.vocab_size * model.hidden_size, tokens),
+            self.dense_s(tokens),
+            self.head_s(tokens),
             self.overheads.sync_us / 1e6,
         )
         return LayerCosts(*to_quanta(np.array(seconds) * NS_PER_S, quantum_ns).tolist())
@@ -296,15 +292,32 @@ class StepCosts:
         model = self.model
         gpu = self.machine.require("gpu").only("gpu")
         weights = model.attention_weights
-        size = model.bytes_of("attention", weights) + tokens * model.kv_bytes(context)
+        size, rate = model.bytes_of("attention", weights), float(gpu.rate_tflops(tokens)) * 1e12
+        scores = 0.0
+        if self.overheads.cache_gb_s:
+            cached = tokens * model.cache_bytes(context) / model.layers
+            scores = cached / (self.overheads.cache_gb_s * 1e9)
+        else:
+            size += tokens * model.kv_bytes(context)
         bandwidth = self.overheads.attention_gb_s * 1e9
-        rate = float(gpu.rate_tflops(tokens)) * 1e12
         busy = max(size / bandwidth, 2.0 * weights * tokens / rate)
-        return self.overheads.layer_us / 1e6 + busy
+        return self.overheads.layer_us / 1e6 + busy + scores
 
-    def shared_s(self, tokens: int) -> float:
+    def shared_s(self, tokens: int = 1) -> float:
         """Return the time in s of one layer's shared experts; assumptions as in `layer`."""
         return self._matrices_s("shared", self.model.shared_weights, tokens)
+
+    def dense_s(self, tokens: int = 1) -> float:
+        """Return the time in s of the feed-forward part of a layer without experts."""
+        dense = self.model.dense_weights
+        return self._matrices_s("dense", dense if self.model.dense_layers else 0, tokens)
+
+    def head_s(self, tokens: int = 1) -> float:
+        """Return the time in s of the matrix to the vocabulary."""
+        model = self.model
+        if model.vocab_size is None:
+            raise InputError(f"model {model.name}: vocab_size: is missing")
+        return self._matrices_s("head", model.vocab_size * model.hidden_size, tokens)
 
     def _matrices_s(self, kind: TensorKind, weights: int, tokens: int) -> float:
         if not weights:

@@ -206,6 +206,14 @@ def _known(name: str) -> str:
     raise InputError(f"bits: the quantisation {shown(name)} {reason}")
 
 
+def published_as(model: ModelShape) -> str | None:
+    """Return the quantisation of the files that are published of a model; None: not known.
+
+    Of gpt-oss there are none but with experts in MXFP4, as it was trained.
+    """
+    return "MXFP4" if model.quantisation is None and _has_mxfp4_experts(model) else None
+
+
 def _has_mxfp4_experts(model: ModelShape) -> bool:
     """Return whether the experts alone have the width of MXFP4, as gpt-oss is published."""
     mxfp4 = BY_NAME["MXFP4"]

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.objective import Objective, relative
 from moeopt.problems.registry import get_problem
-from moeopt.study.plan import Key
-from moeopt.study.rows import Row, grouped
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Curve:
         return max((y for at, y in zip(self.x, self.y, strict=True) if at <= x), default=0.0)
 
 
-def profiles(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
+def profiles(solves: pd.DataFrame) -> list[Curve]:
     """Return for each label the share of solves that cost at most x times the optimum.
 
     Counted are the solves of instances with a proven optimum, failed ones and those without a
@@ -35,19 +34,18 @@ def profiles(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
     with the optimum in place of the best method.)
     """
     found = []
-    proven = grouped((r for r in rows if r.optimum is not None), lambda r: labels[r.key])
-    for name, of in proven.items():
-        factors = sorted(1 + row.excess for row in of if row.excess is not None)
-        found.append(Curve(name, factors, [(i + 1) / len(of) for i in range(len(factors))]))
+    for name, of in solves[solves.optimum.notna()].groupby("label", sort=False):
+        factors = sorted(1 + of.excess.dropna())
+        found.append(Curve(str(name), factors, [(i + 1) / len(of) for i in range(len(factors))]))
     return found
 
 
-def proof_times(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
+def proof_times(solves: pd.DataFrame) -> list[Curve]:
     """Return for each label the number of solves that it proved optimal itself within x seconds."""
-    proven = grouped((r for r in rows if r.result.status == "optimal"), lambda r: labels[r.key])
+    proven = solves[solves.status == "optimal"]
     return [
-        Curve(name, sorted(row.seconds for row in of), [float(i + 1) for i in range(len(of))])
-        for name, of in proven.items()
+        Curve(str(name), sorted(of.seconds), [float(i + 1) for i in range(len(of))])
+        for name, of in proven.groupby("label", sort=False)
     ]
 
 
@@ -103,13 +101,15 @@ class Dependence:
         return [(name, len(of), median(of), max(of)) for name, of in groups.items()]
 
 
-def dependences(rows: Sequence[Row], instances: Mapping[str, InstanceEnvelope]) -> list[Dependence]:
+def dependences(
+    solves: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
+) -> list[Dependence]:
     """Return a method's excess against every field that is known and that varies."""
     points: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if row.excess is not None and row.key.instance in instances:
-            for name, value in fields(instances[row.key.instance]):
-                points.setdefault(name, []).append((value, row.excess))
+    known = solves[solves.excess.notna() & solves.instance_hash.isin(list(instances))]
+    for digest, excess in zip(known.instance_hash, known.excess, strict=True):
+        for name, value in fields(instances[digest]):
+            points.setdefault(name, []).append((value, excess))
     return [
         Dependence(name, sorted(found))
         for name, found in points.items()
@@ -161,10 +161,11 @@ class Price:
 
 
 def prices(
-    problem: str, rows: Sequence[Row], instances: Mapping[str, InstanceEnvelope]
+    problem: str, solves: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
 ) -> list[Price]:
     """Return the price of each restriction for which both optima of a pair are proven."""
-    optima = {row.key.instance: row.optimum for row in rows if row.optimum is not None}
+    proven = solves[solves.optimum.notna()]
+    optima = dict(zip(proven.instance_hash, proven.optimum, strict=True))
     here = {digest: instances[digest] for digest in optima if digest in instances}
     found = [
         price

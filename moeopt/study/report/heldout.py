@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -15,9 +16,9 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
 from moeopt.study.holdout import Bracket, hindsight_static, share_between
-from moeopt.study.plan import Key
-from moeopt.study.report.study import is_exact
-from moeopt.study.rows import Row, as_known
+from moeopt.study.record import unpacked_solution
+from moeopt.study.report.study import exact_of
+from moeopt.study.table import interval, tag_of
 
 OPTIMUM = "the optimum"
 
@@ -26,9 +27,6 @@ HINDSIGHT = "one decision in hindsight"
 
 HINDSIGHT_S = 10.0
 """Seconds for the exact method to find and bound it, where there are several later twins."""
-
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class HeldOutRow:
         Median excess on the later loads, over the optimum in hindsight; a decision with several
         later twins counts by their median.
     interval
-        Holds the median with 95 % confidence if decisions are independent, by order statistics;
+        Holds the median with 95 %, as in all tables: whole traces are drawn with replacement;
         None if they are too few. For further layers and stretches of the same traces: what another
         trace brings may lie outside.
     later_max
@@ -94,9 +92,10 @@ class OnTwin(NamedTuple):
 
 def held_out(
     problem: str,
-    rows: Sequence[Row],
+    solves: pd.DataFrame,
     instances: Mapping[str, InstanceEnvelope],
-    labels: Mapping[Key, str],
+    best: pd.DataFrame,
+    limits: Limits | None = None,
 ) -> list[HeldOutRow]:
     """Return a row for each distance, scheduler and method, the nearest and the best ones first.
 
@@ -109,19 +108,23 @@ def held_out(
     says how far above these the best single decision for all twins of an instance is.
     """
     schedulers = get_problem(problem).schedulers
-    runs = {by: excesses(problem, rows, instances, labels, by) for by in schedulers or (EXACT,)}
-    optima, sample = _optima(rows), _sample_label(problem, rows, labels)
+    which = problem, solves, instances, best
+    runs = {by: excesses(*which, by) for by in schedulers or (EXACT,)}
+    optima, sample = _optima(solves), _sample_label(problem, solves)
+    cluster_of = dict(zip(solves.instance_hash, tag_of(solves, "cluster"), strict=True))
     found: list[tuple[int, HeldOutRow]] = []
     for decade, exact in runs[EXACT].items():
         words = distance_in_words(problem, decade)
         by_default = EXACT if schedulers else ""
-        best, hindsight = _hindsight(words, exact, instances, optima, by_default)
+        brackets, hindsight = _hindsight(
+            words, exact, instances, optima, cluster_of, by_default, limits or Limits(HINDSIGHT_S)
+        )
         for by in runs:
             same = runs[by].get(decade, {})
             for label, decisions in same.items():
                 name = by if schedulers else ""
-                row = summary(label, words, list(decisions.values()), name)
-                found.append((decade, _with_share(row, decisions, same.get(sample, {}), best)))
+                row = summary(label, words, decisions, cluster_of, name)
+                found.append((decade, _with_share(row, decisions, same.get(sample, {}), brackets)))
         found.append((decade, hindsight))
 
     def order(one: tuple[int, HeldOutRow]) -> tuple[object, ...]:
@@ -138,21 +141,29 @@ Decisions = Mapping[str, Mapping[str, Sequence[OnTwin]]]
 
 def excesses(
     problem: str,
-    rows: Sequence[Row],
+    solves: pd.DataFrame,
     instances: Mapping[str, InstanceEnvelope],
-    labels: Mapping[Key, str],
+    best: pd.DataFrame,
     schedule: str = EXACT,
 ) -> dict[int, Decisions]:
-    """Return by class of distance what every decision costs where it was made and later."""
-    optima = _optima(rows)
+    """Return by class of distance what every decision costs where it was made and later.
+
+    Parameters
+    ----------
+    solves
+        With a column `label`.
+    best
+        An optimal solve of each instance that has one, by content hash.
+    """
+    optima = _optima(solves)
     here = {digest: instances[digest] for digest in optima if digest in instances}
-    decided = _decisions(problem, rows, labels)
+    decided = _decisions(solves, best)
     found: dict[int, dict[str, dict[str, list[OnTwin]]]] = {}
     remade = get_problem(problem).reruns()
 
-    def known_cost(instance: InstanceEnvelope, row: Row) -> Objective | None:
+    def known_cost(instance: InstanceEnvelope, row: Any) -> Objective | None:
         # Where nothing is decided anew the solve has it: executing a trace again is dear.
-        return _cost(instance, row, schedule) if remade else row.result.objective
+        return _cost(instance, row, schedule) if remade else row.objective
 
     for earlier, later, distance in twins(here):
         for label, row in decided.get(earlier, {}).items():
@@ -168,14 +179,15 @@ def excesses(
     return dict(sorted(found.items()))
 
 
-def _optima(rows: Sequence[Row]) -> dict[str, Objective]:
-    return {row.key.instance: row.optimum for row in rows if row.optimum is not None}
+def _optima(solves: pd.DataFrame) -> dict[str, Objective]:
+    proven = solves[solves.optimum.notna()]
+    return dict(zip(proven.instance_hash, proven.optimum, strict=True))
 
 
-def _sample_label(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> str:
+def _sample_label(problem: str, solves: pd.DataFrame) -> str:
     """Return what tables call the problem's sample rule; empty if it is not among the methods."""
-    rule = get_problem(problem).sample_rule
-    return next((_plain(labels[row.key]) for row in rows if row.key.method == rule), "")
+    labels = solves.label[solves.method == get_problem(problem).sample_rule]
+    return "" if labels.empty else _plain(labels.iloc[0])
 
 
 def _plain(label: str) -> str:
@@ -188,7 +200,9 @@ def _hindsight(
     of: Decisions,
     instances: Mapping[str, InstanceEnvelope],
     optima: Mapping[str, Objective],
+    cluster_of: Mapping[str, str],
     schedule: str,
+    limits: Limits,
 ) -> tuple[dict[str, Bracket], HeldOutRow]:
     """Return the best single decision for the later twins of each instance, and the row of it."""
     twins_of: dict[str, dict[str, None]] = {}
@@ -197,17 +211,20 @@ def _hindsight(
             twins_of.setdefault(earlier, {}).update(dict.fromkeys(one.twin for one in runs))
     best: dict[str, Bracket] = {}
     above: list[float] = []
+    known_clusters: list[str] = []
     for earlier, later in twins_of.items():
         total = sum(first_key(optima[twin]) for twin in later)
         seen = [decisions[earlier] for decisions in of.values() if earlier in decisions]
         known = [sum(one.cost for one in runs) for runs in seen if len(runs) == len(later)]
         windows, own = [instances[twin] for twin in later], Bracket(total, total)
         try:
-            found = hindsight_static(joined(windows), windows, own, known, Limits(HINDSIGHT_S))
+            found = hindsight_static(joined(windows), windows, own, known, limits)
         except InputError:  # no instance of several: what is known without it
             found = Bracket(min(known, default=None), total)
         best[earlier] = found
-        above += [found.cost / total - 1] if found.cost is not None and total else []
+        if found.cost is not None and total:
+            above.append(found.cost / total - 1)
+            known_clusters.append(cluster_of[earlier])
     return best, HeldOutRow(
         method=HINDSIGHT,
         distance=words,
@@ -215,7 +232,7 @@ def _hindsight(
         pairs=sum(map(len, twins_of.values())),
         known=None,
         later=median(above) if above else 0.0,
-        interval=median_interval(above),
+        interval=interval(above, known_clusters),
         later_max=max(above, default=0.0),
         schedule=schedule,
         gap=median(bracket.gap or 0.0 for bracket in best.values()),
@@ -239,22 +256,14 @@ def _with_share(
     return replace(row, share=median(shares) if shares else None)
 
 
-def _decisions(
-    problem: str, rows: Sequence[Row], labels: Mapping[Key, str]
-) -> dict[str, dict[str, Row]]:
+def _decisions(solves: pd.DataFrame, best: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return by instance and label the solves with a solution, one of the optimal ones as such."""
-    found: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        if row.result.solution is None:
-            continue
-        of = found.setdefault(row.key.instance, {})
-        if row.optimal:
-            of.setdefault(OPTIMUM, row)
-        if not is_exact(problem, row.key.method):
-            of[_plain(labels[row.key])] = row
-    for row in rows:
-        if row.known is not None and row.known.objective == row.optimum:
-            found.setdefault(row.key.instance, {}).setdefault(OPTIMUM, as_known(row, row.known))
+    found: dict[str, dict[str, Any]] = {}
+    for row in best.itertuples(index=False):
+        found[row.instance_hash] = {OPTIMUM: row}
+    heuristics = solves[solves.solution.notna() & ~exact_of(solves)]
+    for row in heuristics.itertuples(index=False):
+        found.setdefault(row.instance_hash, {})[_plain(row.label)] = row
     return found
 
 
@@ -273,61 +282,40 @@ def distance_in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
-def _cost(instance: InstanceEnvelope, row: Row, schedule: str) -> Objective | None:
+def _cost(instance: InstanceEnvelope, row: Any, schedule: str) -> Objective | None:
     """Return what a solve's decision costs on an instance; None if it does not fit there."""
-    if row.result.solution is None:
+    solution = unpacked_solution(row.problem, row.solution)
+    if solution is None:
         return None
     try:
-        return executed_on(instance, row.result.solution, schedule).objective
+        return executed_on(instance, solution, schedule).objective
     except InputError:
         return None
 
 
 def summary(
-    label: str, distance: str, decisions: Sequence[Sequence[OnTwin]], schedule: str = ""
+    label: str,
+    distance: str,
+    decisions: Mapping[str, Sequence[OnTwin]],
+    cluster_of: Mapping[str, str],
+    schedule: str = "",
 ) -> HeldOutRow:
-    """Return the row of some decisions, each with its known and later excess by later twin."""
-    known = [runs[0].known for runs in decisions]
-    every = [[one.later for one in runs] for runs in decisions]
+    """Return the row of some decisions, each with its known and later excess by later twin.
+
+    `cluster_of` has the trace of the instance that was decided on, by its content hash.
+    """
+    known = [runs[0].known for runs in decisions.values()]
+    every = [[one.later for one in runs] for runs in decisions.values()]
+    clusters = [cluster_of[earlier] for earlier in decisions]
     later = [median(of) for of in every]
     return HeldOutRow(
         method=label,
         distance=distance,
         decisions=len(decisions),
-        pairs=sum(map(len, decisions)),
+        pairs=sum(map(len, decisions.values())),
         known=median(known),
         later=median(later),
-        interval=median_interval(later),
+        interval=interval(later, clusters),
         later_max=max(map(max, every)),
         schedule=schedule,
     )
-
-
-def median_interval(
-    values: Sequence[float], confidence: float = CONFIDENCE
-) -> tuple[float, float] | None:
-    """Return an interval that holds the median of what the values were drawn from.
-
-    The narrowest two order statistics, equally far from both ends, that hold it with at least this
-    probability if values are independent; None if the least and the largest value do not, as with
-    five values or fewer at 95 %.
-
-    Notes
-    -----
-    The number of values below the median is binomial with probability 1/2, so that the k-th least
-    and the k-th largest of n values enclose it with probability 1 - 2 P(B(n, 1/2) < k), or more
-    where values tie (David and Nagaraja, "Order Statistics", 3rd ed. 2003, 7.1).
-
-    Examples
-    --------
-    >>> median_interval([5, 1, 4, 2, 3, 6])
-    (1, 6)
-    >>> median_interval(range(20))
-    (5, 14)
-    """
-    ordered, n = sorted(values), len(values)
-    k, below = 0, 1
-    while k < n / 2 and 2 * below / 2**n <= 1 - confidence:  # below / 2**n is P(B(n, 1/2) <= k)
-        k += 1
-        below += comb(n, k)
-    return (ordered[k - 1], ordered[n - k]) if k else None

@@ -6,7 +6,9 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
+from math import isnan
 from statistics import median
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import matplotlib as mpl
@@ -15,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from moeopt.study.table import MEANING, Knew, Summary, percent
+from moeopt.study.table import MEANING, Knew, percent
 
 from .analysis import Curve, Dependence
 from .study import is_exact
@@ -55,6 +57,11 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
     for defs in root.findall(f"{{{SVG}}}defs"):
         for style in defs.findall(f"{{{SVG}}}style"):
             defs.remove(style)  # a rule for "*" would be one for the whole page
+    for element in list(root.iter(f"{{{SVG}}}g")):
+        if element.get("id", "").startswith(HOVER):
+            shown = Xml.Element(f"{{{SVG}}}title")
+            shown.text = plain(element.attrib.pop("id").removeprefix(HOVER), LONGEST_HOVER)
+            element.insert(0, shown)
     _own_ids(root, key)
     root.set("role", "img")
     root.set("aria-labelledby", f"{key}-title {key}-desc")
@@ -111,6 +118,12 @@ def _target(name: str, value: str) -> str | None:
     return None
 
 
+OWN = "#cc3311"
+"""Of custom heuristics, whose marker is a star."""
+
+HOVER = "hover:"
+"""How the id of a mark begins that shows the rest of its id under the pointer."""
+
 SERIES = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#997700", "#007a99", "#666666", "#222222")
 """Told apart by colour-blind readers; the line styles differ as well."""
 
@@ -159,7 +172,7 @@ class Line:
 
     `label` has an asterisk for other assumptions than the defaults; `interval` is that of the
     median, None where there are too few traces; `optimal` is the share of its solves that reach the
-    optimum; `is_published` marks the rule of the problem's paper, and rules of one's own.
+    optimum; `is_published` marks the rule of the problem's paper, `is_own` a custom heuristic.
     """
 
     label: str
@@ -171,14 +184,15 @@ class Line:
     is_published: bool
     is_assumed: bool = False
     interval: tuple[float, float] | None = None
+    is_own: bool = False
 
     @property
     def words(self) -> str:
         """What a screen reader says."""
         return (
             f"{self.label}: median {percent(self.median)}, from {percent(self.least)} to "
-            f"{percent(self.most)}, optimal on {percent(self.optimal)}, information: "
-            f"{MEANING[self.knew]}"
+            f"{percent(self.most)}, optimal on {percent(self.optimal)}"
+            f"{f', information: {MEANING[self.knew]}' if self.knew else ''}"
             f"{', other assumptions' * self.is_assumed}"
         )
 
@@ -231,16 +245,18 @@ def _ranges(axis: Axes, lines: Sequence[Line]) -> None:
     axis.set_ylim(len(lines) - 0.5, -0.5)
     axis.set_yticks(range(len(lines)), [short(line.label, NAME_SIGNS) for line in lines])
     for text, line in zip(axis.get_yticklabels(), lines, strict=True):
-        text.set(fontweight="bold" if line.is_published else "normal", fontsize=8.5)
+        bold = line.is_published or line.is_own
+        text.set(fontweight="bold" if bold else "normal", fontsize=8.5)
     for row, line in enumerate(lines):
-        colour = SERIES[0] if line.is_published else SERIES[6]
+        colour = OWN if line.is_own else SERIES[0] if line.is_published else SERIES[6]
         axis.plot([line.least, line.most], [row, row], color=colour, linewidth=1.0, alpha=0.6)
         if line.interval is not None:
             axis.plot(line.interval, [row, row], color=colour, linewidth=3.5, alpha=0.5)
         axis.plot([line.most], [row], "|", color=colour, markersize=6)
         inside = "white" if line.is_assumed else colour
-        marker = MARKERS[line.knew]
-        axis.plot([line.median], [row], marker, color=colour, mfc=inside, markersize=5.5)
+        marker, size = ("*", 9.0) if line.is_own else (MARKERS[line.knew or "none"], 5.5)
+        [mark] = axis.plot([line.median], [row], marker, color=colour, mfc=inside, markersize=size)
+        mark.set_gid(f"{HOVER}{line.words}")
         share = f"{100 * line.optimal:.0f} %"
         axis.text(1.02, row, share, transform=axis.get_yaxis_transform(), va="center", fontsize=8.5)
     axis.text(1.02, 1.02, "optimal", transform=axis.transAxes, va="bottom", fontsize=8)
@@ -251,8 +267,10 @@ def _ranges(axis: Axes, lines: Sequence[Line]) -> None:
     axis.spines[["top", "right", "left"]].set_visible(False)
 
 
-def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Figure:
+def profile_chart(curves: Sequence[Curve], own: Mapping[str, str], unit: str) -> Figure:
     """Draw the share of instances within a factor of the optimum: a small panel per method.
+
+    `own` has the colours of the published rule and of custom heuristics.
 
     The method's own curve is dark, the others' stand behind it in grey.
     """
@@ -280,8 +298,9 @@ def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Fi
         curve = curves[number]
         for xs, ys in steps:
             axis.step(*_thinned(xs, ys), where="post", color=GREY, linewidth=0.7)
-        colour = SERIES[0] if curve.name in own else RULE
-        axis.step(*steps[number], where="post", color=colour, linewidth=2)
+        colour = own.get(curve.name, RULE)
+        [drawn] = axis.step(*steps[number], where="post", color=colour, linewidth=2)
+        drawn.set_gid(f"{HOVER}{curve.name}: optimal on {percent(curve.at(1.0))}")
         weight = "bold" if curve.name in own else "normal"
         title = short(curve.name, TITLE_SIGNS)
         axis.set_title(title, loc="left", fontsize=8, fontweight=weight, pad=3)
@@ -355,7 +374,8 @@ def proof_chart(curves: Sequence[Curve], asked: Mapping[str, int]) -> Figure:
             style = STYLES[(number + number // len(STYLES)) % len(STYLES)]
             xs = [start, *(max(time, start) for time in curve.x), end]
             ys = [0.0, *curve.y, curve.y[-1]]
-            axis.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.5)
+            [drawn] = axis.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.5)
+            drawn.set_gid(f"{HOVER}{name}: {proven} of {count} proven")
         ends.append((proven, f"{short(name, TITLE_SIGNS)}: {proven} of {count}", colour))
     heights = _apart([at for at, _, _ in ends], most)
     for high, (_, text, colour) in zip(heights, ends, strict=True):
@@ -422,7 +442,7 @@ def dependence_chart(found: Sequence[Dependence]) -> Figure:
     return figure
 
 
-LONGEST, NAME_SIGNS, TITLE_SIGNS = 48, 27, 20
+LONGEST, NAME_SIGNS, TITLE_SIGNS, LONGEST_HOVER = 48, 27, 20, 300
 """Most characters of a label, of one beside a chart and of one above a small panel."""
 
 
@@ -438,32 +458,36 @@ def short(label: str, longest: int) -> str:
 
 
 MOST_LINES = 12
-"""Of a problem; the published rule and rules of one's own come first."""
+"""Of a problem; the published rule and custom heuristics come first."""
 
 
-def lines(summaries: Sequence[Summary], first: Container[str]) -> list[Line]:
+def lines(summaries: Sequence[Any], first: Container[str], own: Container[str] = ()) -> list[Line]:
     """Return the rules of one problem, the best first, those that no table can compare left out.
 
     Parameters
     ----------
     summaries
-        Of one problem, over all its families.
+        Rows of `moeopt.study.table.summarise`, of one problem over all its families.
     first
-        Labels of the published rule and of rules of one's own: they are shown in any case.
+        Labels of the published rule and of custom heuristics: they are shown in any case.
+    own
+        Labels of custom heuristics.
     """
-    found = sorted(_lines(summaries, first), key=lambda line: (line.median, line.most, line.label))
-    kept = sorted(found, key=lambda line: not line.is_published)[:MOST_LINES]
+    found = sorted(
+        _lines(summaries, first, own), key=lambda line: (line.median, line.most, line.label)
+    )
+    kept = sorted(found, key=lambda line: not (line.is_published or line.is_own))[:MOST_LINES]
     return [line for line in found if line in kept]
 
 
-def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line]:
+def _lines(summaries: Sequence[Any], first: Container[str], own: Container[str]) -> Iterator[Line]:
     for s in summaries:
-        least, middle, most = s.excess_min, s.excess_median, s.excess_max
-        if least is None or middle is None or most is None or s.optimal is None:
+        if isnan(s.excess_median) or is_exact(s.problem, s.method.partition(" ")[0]):
             continue
-        if not is_exact(s.problem, s.method.partition(" ")[0]):
-            name, bracket, said = s.method.partition(" (")
-            label = f"{name} *{bracket}{said}" if s.assumed else s.method
-            published = s.method in first
-            shares = (least, middle, most, s.optimal)
-            yield Line(label, s.kind or "none", *shares, published, s.assumed, s.interval)
+        name, bracket, said = s.method.partition(" (")
+        label = f"{name} *{bracket}{said}" if s.assumed else s.method
+        shares = (s.excess_min, s.excess_median, s.excess_max, s.optimal)
+        known = None if isnan(s.interval_low) else (s.interval_low, s.interval_high)
+        mine = s.method in own
+        published = s.method in first and not mine
+        yield Line(label, s.kind, *shares, published, s.assumed, known, mine)

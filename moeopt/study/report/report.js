@@ -30,6 +30,13 @@
       head.append(button);
     });
   }
+  const show = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("hashchange", show);
+  show();
   const box = document.getElementById("filter");
   const input = box.querySelector("input");
   const said = box.querySelector("output");

@@ -1,16 +1,20 @@
 """What the report says about one problem: tables, figures and worst cases."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from moeopt.core.problem import EXACT
+from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
-from moeopt.study.pictures import draw_gantt
-from moeopt.study.plan import Key
+from moeopt.solvers.arguments import Limits
+from moeopt.study.frame import grouped
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,
@@ -22,6 +26,8 @@ from moeopt.study.report.analysis import (
 )
 from moeopt.study.report.heldout import HeldOutRow, held_out
 from moeopt.study.report.plots import (
+    OWN,
+    SERIES,
     Line,
     dependence_chart,
     inline,
@@ -30,11 +36,10 @@ from moeopt.study.report.plots import (
     proof_chart,
     range_chart,
 )
-from moeopt.study.report.study import Study, is_exact, own_heuristic
+from moeopt.study.report.study import Study, exact_of, own_heuristic
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
-from moeopt.study.rows import Row, grouped
-from moeopt.study.table import Summary, as_one_family, percent, rank, summarise
+from moeopt.study.table import ALL, percent, rank, summarise
 
 MOST_ROWS = 500
 """Instances of a problem that are listed; gap.csv has all."""
@@ -42,12 +47,16 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Listed:
-    """One instance; `excess` is by the heuristic's label, the worst of its solves that is known."""
+    """One instance; `excess` is by the heuristic's label, the worst of its solves that is known.
+
+    `place` is where links lead to it.
+    """
 
     name: str
     family: str
     is_proven: bool
     excess: dict[str, float] = field(default_factory=dict)
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,28 +70,42 @@ class Instances:
     rows: Sequence[Listed]
     left_out: int
 
+    def place_of(self, name: str) -> str:
+        """Return where links lead to the first instance of a name; empty if it is not listed."""
+        return next((one.place for one in self.rows if one.name == name), "")
 
-def instances_of(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> Instances:
-    """Return the instances that the rows of one problem are about."""
-    found: dict[str, Listed] = {}
-    methods: dict[str, str] = {}
-    for row in rows:
-        proven = row.optimum is not None
-        one = found.setdefault(row.key.instance, Listed(row.result.instance, row.family, proven))
-        if is_exact(problem, row.key.method):
-            continue
-        label = labels[row.key]
-        methods.setdefault(label, row.key.method)
-        if row.excess is not None:
-            one.excess[label] = max(row.excess, one.excess.get(label, 0.0))
-    own = own_heuristic(problem, rows)
-    first = next((label for label, method in methods.items() if own and method == own[0]), "")
-    listed = sorted(found.values(), key=lambda one: -one.excess.get(first, -1.0))
-    return Instances(list(methods), listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS))
 
+def instances_of(problem: str, solves: pd.DataFrame) -> Instances:
+    """Return the instances that the solves of one problem are about."""
+    first = solves.drop_duplicates("instance_hash")
+    heuristics = solves[~exact_of(solves)]
+    worst = heuristics.pivot_table(
+        "excess", "instance_hash", "label", "max", sort=False, observed=False
+    )
+    methods = list(dict.fromkeys(heuristics.label))
+    excess = {
+        digest: {label: value for label, value in of.items() if value == value}
+        for digest, of in worst.to_dict("index").items()
+    }
+    found = [
+        Listed(row.instance, row.family, row.optimum is not None, excess.get(row.instance_hash, {}))
+        for row in first.itertuples()
+    ]
+    own = own_heuristic(problem, solves)
+    mine = heuristics.label[heuristics.method == own[0]] if own else heuristics.label[:0]
+    label = "" if mine.empty else mine.iloc[0]
+    listed = sorted(found, key=lambda one: -one.excess.get(label, -1.0))
+    placed = [
+        replace(one, place=f"{problem}-instance-{at}") for at, one in enumerate(listed[:MOST_ROWS])
+    ]
+    return Instances(methods, placed, max(0, len(listed) - MOST_ROWS))
+
+
+HINDSIGHT_WORK = 0.25
+"""Units for the best single decision for several later loads: the same page on every machine."""
 
 MOST_CURVES = 9
-"""Small panels of a figure; the published heuristic and rules of one's own come first."""
+"""Small panels of a figure; the published heuristic and custom heuristics come first."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +131,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Closeup:
-    """What is known of one heuristic: the published one, or a rule of one's own (`is_rule`).
+    """What is known of one heuristic: the published one, or a custom heuristic (`is_rule`).
 
     `dependence` and `fields` say what its excess depends on, as a figure and in numbers; `cases`
     are where it loses most, each with both schedules.
@@ -126,8 +149,8 @@ class Section:
     """Everything about one problem; what there is nothing about is None or empty."""
 
     takeaway: Takeaway
-    overall: Sequence[Summary]
-    families: Mapping[str, Sequence[Summary]]
+    overall: Sequence[Any]
+    families: Mapping[str, Sequence[Any]]
     instances: Instances
     lines: Sequence[Line]
     profile: Picture | None
@@ -175,75 +198,73 @@ class Section:
 
 def sections(study: Study) -> list[Section]:
     """Return a section for each problem of a study."""
-    once = [row for rows in study.problems.values() for row in rows]
-    overall = grouped(summarise(as_one_family(once)), lambda s: s.problem)
-    families = grouped(summarise(study.rows), lambda s: s.problem)
-    labels = study.labels
+    if not study.problems:
+        return []
+    once = pd.concat(study.problems.values())
+    overall = dict(iter(summarise(once.assign(family=ALL)).groupby("problem", sort=False)))
+    families = dict(iter(summarise(study.frame).groupby("problem", sort=False)))
     return [
-        _section(study, takeaway, overall[takeaway.problem], families[takeaway.problem], labels)
+        _section(study, takeaway, overall[takeaway.problem], families[takeaway.problem])
         for takeaway in takeaways(study)
     ]
 
 
 def _section(
-    study: Study,
-    takeaway: Takeaway,
-    overall: Sequence[Summary],
-    summaries: Sequence[Summary],
-    labels: Mapping[Key, str],
+    study: Study, takeaway: Takeaway, overall: pd.DataFrame, summaries: pd.DataFrame
 ) -> Section:
     problem = takeaway.problem
-    rows = study.problems[problem]
-    own = {labels[row.key] for row in rows if row.key.source_sha256}
+    solves = study.problems[problem]
+    own = set(solves.label[solves.source_sha256 != ""])
 
-    def order(s: Summary) -> tuple[bool, tuple[int, bool, float]]:
+    def order(s: Any) -> tuple[bool, tuple[int, float]]:
         return s.method not in own, rank(s)
 
-    families = grouped(summaries, lambda s: s.family)
-    marked = _marked(problem, rows, labels)
+    families = grouped(summaries.itertuples(), lambda s: str(s.family))
+    marked = _marked(problem, solves)
     return Section(
         takeaway,
-        sorted(overall, key=order),
+        sorted(overall.itertuples(), key=order),
         {family: sorted(of, key=order) for family, of in families.items()},
-        instances_of(problem, rows, labels),
-        lines(overall, marked),
-        _profile(problem, rows, labels, marked),
-        _proofs(problem, rows, labels),
-        list(_closeups(study, takeaway, rows)),
-        prices(problem, rows, study.instances),
-        held_out(problem, rows, study.instances, labels),
+        instances_of(problem, solves),
+        lines(list(overall.itertuples()), marked, own),
+        _profile(solves, {name: OWN if name in own else SERIES[0] for name in marked}),
+        _proofs(solves),
+        list(_closeups(study, takeaway, solves)),
+        prices(problem, solves, study.instances),
+        held_out(
+            problem, solves, study.instances, study.optima(solves), Limits(work=HINDSIGHT_WORK)
+        ),
         {label: text for (of, label), text in study.assumed.items() if of == problem},
     )
 
 
-def _closeups(study: Study, published: Takeaway, rows: Sequence[Row]) -> Iterator[Closeup]:
-    """Yield one of each rule of one's own, of each state of its file, then the published one's."""
+def _closeups(study: Study, published: Takeaway, solves: pd.DataFrame) -> Iterator[Closeup]:
+    """Yield one of each custom heuristic, of each state of its file, then the published one's."""
     problem = published.problem
     keys: set[str] = set()
-    for name, mine in own_rules(rows).items():
+    for name, mine in own_rules(solves).items():
         key = re.sub(r"[^A-Za-z0-9_]+", "-", f"{problem}-{name}")
         while key in keys:
             key += "_"
         keys.add(key)
-        takeaway = takeaway_of(problem, rows, name, mine)
-        yield _closeup(study, key, takeaway, mine, rows, is_rule=True)
-    mine = [row for row in rows if row.key.method == published.method]
-    if mine and not mine[0].key.source_sha256:
-        yield _closeup(study, problem, published, mine, rows, is_rule=False)
+        takeaway = takeaway_of(problem, solves, name, mine)
+        yield _closeup(study, key, takeaway, mine, solves, is_rule=True)
+    mine = solves[solves.method == published.method]
+    if not (mine.empty or mine.source_sha256.iloc[0]):
+        yield _closeup(study, problem, published, mine, solves, is_rule=False)
 
 
 def _closeup(
     study: Study,
     key: str,
     takeaway: Takeaway,
-    mine: Sequence[Row],
-    rows: Sequence[Row],
+    mine: pd.DataFrame,
+    solves: pd.DataFrame,
     *,
     is_rule: bool,
 ) -> Closeup:
-    found, method = dependences(mine, study.instances), mine[0].key.method
-    others = [row for row in rows if row.key.method != method]  # no other states of its file
-    cases = worst_cases([*mine, *others], method, study.instances)
+    found = dependences(mine, study.instances)
+    cases = worst_cases(mine, study.optima(solves), study.instances)
     return Closeup(
         takeaway,
         _dependence(key, takeaway, found) if found else None,
@@ -253,14 +274,11 @@ def _closeup(
     )
 
 
-def _marked(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> set[str]:
-    """Return the labels of the published heuristic and of rules of one's own."""
-    own = own_heuristic(problem, rows)
-    return {
-        labels[row.key]
-        for row in rows
-        if row.key.source_sha256 or (own and row.key.method == own[0])
-    }
+def _marked(problem: str, solves: pd.DataFrame) -> set[str]:
+    """Return the labels of the published heuristic and of custom heuristics."""
+    own = own_heuristic(problem, solves)
+    published = solves.method == own[0] if own else False
+    return set(solves.label[(solves.source_sha256 != "") | published])
 
 
 def _ranges(problem: str, found: Sequence[Line]) -> Picture:
@@ -274,17 +292,16 @@ def _ranges(problem: str, found: Sequence[Line]) -> Picture:
     )
 
 
-def _profile(
-    problem: str, rows: list[Row], labels: Mapping[Key, str], marked: Container[str]
-) -> Picture | None:
+def _profile(solves: pd.DataFrame, marked: Mapping[str, str]) -> Picture | None:
     """Return the heuristics' profiles, or those of all methods where there is no heuristic."""
-    heuristics = [row for row in rows if not is_exact(problem, row.key.method)]
-    curves = profiles(heuristics or rows, labels)
+    problem = solves.problem.iloc[0]
+    exact = exact_of(solves)
+    curves = profiles(solves if exact.all() else solves[~exact])
     if not any(curve.x for curve in curves):
         return None
     shown = _best(curves, marked)
     left_out = len(curves) - len(shown)
-    unit = "solves" if len({row.key.seed for row in rows}) > 1 else "instances"
+    unit = "solves" if solves.seed.nunique() > 1 else "instances"
     caption = (
         f"Share of {unit} with a proven optimum on which a method costs at most so many times the "
         "optimum: the higher and the further left, the better. In grey the other methods. "
@@ -314,26 +331,23 @@ def _best(curves: Sequence[Curve], own: Container[str]) -> list[Curve]:
     return order[:MOST_CURVES]
 
 
-def _proofs(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> Picture | None:
+def _proofs(solves: pd.DataFrame) -> Picture | None:
     """Return the times to proof of all exact methods, also of those that proved nothing."""
-    curves = proof_times(rows, labels)
-    proven = {curve.name: curve for curve in curves}
-    asked: dict[str, int] = {}
-    for row in rows:
-        name = labels[row.key]
-        if not row.failed and (name in proven or is_exact(problem, row.key.method)):
-            asked[name] = asked.get(name, 0) + 1
+    problem = solves.problem.iloc[0]
+    proven = {curve.name: curve for curve in proof_times(solves)}
+    shown = solves.label.isin(list(proven)) | exact_of(solves)
+    asked = dict(Counter(solves.label[solves.failure.isna() & shown]))
     if not asked:
         return None
     order = sorted(asked, key=lambda name: -len(proven[name].x) if name in proven else 0)
-    shown = {name: asked[name] for name in order[:MOST_CURVES]}
+    first = {name: asked[name] for name in order[:MOST_CURVES]}
     said = "; ".join(
         f"{name}: {len(curve.x)} proofs of {count}, the fastest in {seconds(curve.x[0])} s, half "
         f"of them within {seconds(curve.x[(len(curve.x) - 1) // 2])} s, the slowest in "
         f"{seconds(curve.x[-1])} s"
         if (curve := proven.get(name))
         else f"{name}: no proof of {count}"
-        for name, count in shown.items()
+        for name, count in first.items()
     )
     return Picture(
         f"{problem}-proofs",
@@ -341,7 +355,7 @@ def _proofs(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> Pic
         "How many optima each exact method has proven itself after so many seconds. ",
         f"Time to proof for {problem}",
         said,
-        lambda: proof_chart([proven[name] for name in shown if name in proven], shown),
+        lambda: proof_chart([proven[name] for name in first if name in proven], first),
     )
 
 
@@ -365,8 +379,7 @@ def _dependence(key: str, takeaway: Takeaway, found: Sequence[Dependence]) -> Pi
 def _schedules(key: str, case: Case) -> Picture | None:
     if not case.panels:
         return None
-    result = case.row.result
-    title = f"Schedules of {result.method} and of the optimum"
+    title = f"Schedules of {case.row.method} and of the optimum"
     said = "; ".join(
         f"{panel.title}, done last: {max(panel.lanes, key=lambda lane: lane.end_ns).device}"
         for panel in case.panels

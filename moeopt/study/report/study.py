@@ -1,71 +1,78 @@
-"""What a report is made from: rows, the instances they are about, failures, and the command."""
+"""What a report is made from: solves, the instances they are about, and the command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
-from moeopt.study.attempt import Failure
-from moeopt.study.campaign import repeats
-from moeopt.study.plan import Key
-from moeopt.study.rows import TOLD, Row, each_once, labels
+from moeopt.study.frame import as_known, each_once, labels
+from moeopt.study.known import Known
 from moeopt.study.store import Store
 
 
 @dataclass(frozen=True)
 class Study:
-    """All that a report shows: rows, their instances by content hash, and solves without a result.
+    """All that a report shows: solves, their instances by content hash, and what libraries know.
 
     `command` makes the report again; `assumed` has (problem, method as tables call it) -> its
-    median excess over the papers' assumptions.
+    median excess over the assumptions.
     """
 
-    rows: Sequence[Row]
-    instances: dict[str, InstanceEnvelope] = field(default_factory=dict)
-    failures: Sequence[tuple[Key, Failure]] = ()
+    frame: pd.DataFrame
+    instances: Mapping[str, InstanceEnvelope] = field(default_factory=dict)
+    known: Mapping[str, Known] = field(default_factory=dict)
     command: str = ""
     assumed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        rows: Sequence[Row],
+        frame: pd.DataFrame,
         store: Store,
         command: str,
         assumed: Mapping[tuple[str, str], str] | None = None,
     ) -> "Study":
-        """Add to rows what their store knows about them; heuristics come before exact methods."""
-        rows = sorted(rows, key=lambda row: is_exact(row.result.problem, row.key.method))
-        hashes = dict.fromkeys(row.key.instance for row in rows)
-        failures = store.failures()
-        hashes |= dict.fromkeys(key.instance for key, _ in failures)
+        """Add to solves what their store knows about them; heuristics come before exact methods."""
+        exact = exact_of(frame)
+        frame = pd.concat([frame[~exact], frame[exact]])
+        hashes = dict.fromkeys(frame.instance_hash)
         instances = {digest: store.instance(digest) for digest in hashes}
-        return cls(rows, instances, failures, command, assumed or {})
+        known = {digest: one for digest, one in store.all_known().items() if digest in instances}
+        return cls(frame, instances, known, command, assumed or {})
+
+    @cached_property
+    def labelled(self) -> pd.DataFrame:
+        """The solves with what tables call their methods, in a column `label`."""
+        return self.frame.assign(label=labels(self.frame))
+
+    @cached_property
+    def problems(self) -> dict[str, pd.DataFrame]:
+        """Problem -> its solves once each; repeated experiments left out, if others remain."""
+        once = each_once(self.labelled)
+        return {str(name): of for name, of in once.groupby("problem", sort=False)}
 
     @property
-    def problems(self) -> dict[str, list[Row]]:
-        """Problem -> its rows, each solve once; repeated experiments left out, if others remain."""
-        again = {digest for digest, one in self.instances.items() if repeats(one) is not None}
-        return each_once(self.rows, lambda row: row.key.instance in again)
+    def failures(self) -> pd.DataFrame:
+        """The solves without a result."""
+        return self.labelled[self.frame.failure.notna()].drop_duplicates("key")
 
-    def name_of(self, content_hash: str) -> str:
-        """Return an instance's name."""
-        instance = self.instances.get(content_hash)
-        return content_hash[:12] if instance is None else instance.name
-
-    @property
-    def labels(self) -> dict[Key, str]:
-        """What each solve is called in tables; failed ones as their method's other solves."""
-        found = {row.key: label for row, label in zip(self.rows, labels(self.rows), strict=True)}
-        kinds = {_kind(key): label for key, label in found.items()}
-        failed = {key: kinds.get(_kind(key), key.method) for key, _ in self.failures}
-        return failed | found
+    def optima(self, solves: pd.DataFrame) -> pd.DataFrame:
+        """Return an optimal solution of each instance that has one: a solve's, or a library's."""
+        own = solves[solves.optimal & solves.solution.notna()]
+        both = pd.concat([own, as_known(solves, self.known)])
+        return both.drop_duplicates("instance_hash").set_index("instance_hash", drop=False)
 
 
-def _kind(key: Key) -> tuple[object, ...]:
-    return (key.method, *(getattr(key, name) for name in TOLD))
+def exact_of(frame: pd.DataFrame) -> pd.Series:
+    """Return of each solve whether its method can prove."""
+    pairs = {pair: is_exact(*pair) for pair in {*zip(frame.problem, frame.method, strict=True)}}
+    found = [pairs[pair] for pair in zip(frame.problem, frame.method, strict=True)]
+    return pd.Series(found, index=frame.index, dtype=bool)
 
 
 def is_exact(problem: str, method: str) -> bool:
@@ -74,12 +81,12 @@ def is_exact(problem: str, method: str) -> bool:
     return method == AUTO or (found is not None and found.kind == "exact")
 
 
-def own_heuristic(problem: str, rows: Sequence[Row]) -> tuple[str, str] | None:
+def own_heuristic(problem: str, solves: pd.DataFrame) -> tuple[str, str] | None:
     """Return the published heuristic and its paper, else the first heuristic with an empty paper.
 
-    None where the rows have no heuristic.
+    None where there is no heuristic.
     """
-    methods = dict.fromkeys(row.key.method for row in rows)
+    methods = dict.fromkeys(solves.method)
     home = get_problem(problem)
     if home.published in methods:
         return home.published, home.paper

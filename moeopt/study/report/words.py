@@ -1,15 +1,17 @@
 """The study in plain words: what a reader should take away, and numbers for people."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from statistics import median
+
+import pandas as pd
 
 from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import with_unit
 from moeopt.study.report.study import Study, own_heuristic
-from moeopt.study.rows import Row, grouped
 from moeopt.study.table import MEANING, Knew, kind_of, percent
 
 SMALL = 0.001
@@ -47,63 +49,90 @@ def takeaways(study: Study) -> list[Takeaway]:
     found = []
     for problem, rows in study.problems.items():
         method, paper = own_heuristic(problem, rows) or (None, "")
-        mine = [row for row in rows if row.key.method == method]
+        mine = rows[rows.method == method]
         found.append(takeaway_of(problem, rows, method, mine, paper))
     return found
 
 
-def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the solves of each rule of one's own, of each state of its file if there are several.
+def own_rules(solves: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the solves of each custom heuristic by its name, and by the state of its file.
 
-    A name has the start of the file's hash in it then.
+    A name has the start of the file's hash in it where there are several states.
     """
-    found: dict[str, dict[str, list[Row]]] = {}
-    for row in rows:
-        if row.key.source_sha256:
-            states = found.setdefault(row.key.method, {})
-            states.setdefault(row.key.source_sha256, []).append(row)
-    return {
-        method if len(states) == 1 else f"{method} source {source[:8]}": solves
-        for method, states in found.items()
-        for source, solves in states.items()
-    }
+    mine = solves[solves.source_sha256 != ""]
+    found = {}
+    for method, of in mine.groupby("method", sort=False):
+        states = dict(iter(of.groupby("source_sha256", sort=False)))
+        for source, some in states.items():
+            state = f" source {str(source)[:8]}" if len(states) > 1 else ""
+            found[f"{method}{state}"] = some
+    return found
 
 
 def takeaway_of(
-    problem: str, rows: Sequence[Row], method: str | None, mine: Sequence[Row], paper: str = ""
+    problem: str, solves: pd.DataFrame, method: str | None, mine: pd.DataFrame, paper: str = ""
 ) -> Takeaway:
-    """Return what the numbers of one method come to; `mine` are its solves among `rows`.
+    """Return what the numbers of one method come to; `mine` are its solves among `solves`.
 
     Only solves of one kind of information are compared, under the assumptions' defaults where there
     are any: no hindsight where the rule has decided without, else where it has decided most often.
     """
-    instances = {row.key.instance for row in rows}
-    proven = {row.key.instance for row in rows if row.optimum is not None}
-    title = get_problem(problem).title
-    start = Takeaway(problem, title, len(instances), len(proven), method, paper)
-    regimes = grouped(
-        (row for row in mine if row.excess is not None),
-        lambda row: (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", "")))),
-    )
-    if not regimes:
+    instances = solves.instance_hash.nunique()
+    proven = solves.instance_hash[solves.optimum.notna()].nunique()
+    start = Takeaway(problem, get_problem(problem).title, instances, proven, method, paper)
+    known = mine[mine.excess.notna()]
+    if known.empty:
         return start
+    settled = known.get("tag_settled", pd.Series("", index=known.index)).fillna("") != ""
+    kinds = known.facts.map(lambda facts: kind_of(str(facts.get("knew", ""))))
+    regimes = {
+        at: known[(settled == at[0]) & (kinds == at[1])] for at in zip(settled, kinds, strict=True)
+    }
     assumed, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
-    start = replace(start, knew=knew, assumed=assumed)
-    solves = grouped(regimes[assumed, knew], lambda row: row.key.instance)
-    excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
-    worst = max(excesses, key=lambda at: excesses[at])
+    solved = regimes[assumed, knew].groupby("instance_hash", sort=False)
+    excesses, optimal = solved.excess.max(), solved.optimal.all()
+    worst = excesses.idxmax()
     return replace(
         start,
+        knew=knew,
+        assumed=assumed,
         compared=len(excesses),
-        optimal=sum(all(row.optimal for row in group) for group in solves.values()),
-        middle=median(excesses.values()),
-        worst=excesses[worst],
-        worst_instance=solves[worst][0].result.instance,
+        optimal=int(optimal.sum()),
+        middle=float(median(excesses)),
+        worst=float(excesses[worst]),
+        worst_instance=known.instance[known.instance_hash == worst].iloc[0],
     )
 
 
-def opening(found: Sequence[Takeaway], solves: int) -> str:
-    """Return the first paragraph."""
+def headline(study: Study) -> str:
+    """Return one sentence: each custom heuristic's median and worst excess, the published beside.
+
+    Empty where there is no custom heuristic.
+    """
+    said = []
+    for problem, solves in study.problems.items():
+        for name, mine in own_rules(solves).items():
+            own = takeaway_of(problem, solves, name, mine)
+            published = get_problem(problem).published
+            beside = takeaway_of(problem, solves, published, solves[solves.method == published])
+            text = f"{name}: {_numbers(own)}"
+            if beside.middle is not None and name != published:
+                text += f"; {published}, the published rule: {_numbers(beside)}"
+            said.append(text + ".")
+    return " ".join(said[:MOST_HEADLINES])
+
+
+MOST_HEADLINES = 3
+
+
+def _numbers(t: Takeaway) -> str:
+    if t.middle is None:
+        return "nothing that can be compared"
+    return f"median {_some(t.middle)}, worst {_some(t.worst)} above the optimum"
+
+
+def opening(found: Sequence[Takeaway], solves: int, *, brief: bool = False) -> str:
+    """Return the first paragraph; a brief one says nothing of the published rules."""
     if not found:
         return "This study holds no results yet, so there is nothing to take away."
     instances, proven = sum(t.instances for t in found), sum(t.proven for t in found)
@@ -111,6 +140,8 @@ def opening(found: Sequence[Takeaway], solves: int) -> str:
         f"{_count(solves, 'solve')} of {_count(instances, 'instance')} of "
         f"{_count(len(found), 'problem')}. The optimum is proven for {proven:,} of the instances."
     )
+    if brief:
+        return text
     known = [t for t in found if t.middle is not None]
     if not known:
         return f"{text} No heuristic can be compared with a proven optimum here."
@@ -162,18 +193,20 @@ def _milliseconds(value_ns: int) -> str:
     return f"{value:,.0f} ms" if value >= 1000 else f"{value:.4g} ms"
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float) -> str:
     """Return a time with two significant digits, or whole seconds; a dash if unknown."""
-    if value is None:
+    if isnan(value):
         return "-"
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}" if value >= 0.001 else "< 0.001"
 
 
 def tally(study: Study) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """Return the versions and the machines of the solves, each with how many there are."""
-    rows = {row.key: row for row in study.rows}.values()
-    versions = Counter(", ".join(f"{k} {v}" for k, v in r.result.versions.items()) for r in rows)
-    machines = Counter(", ".join(f"{k} {v}" for k, v in row.machine.items()) for row in rows)
+    once = study.frame.drop_duplicates("key")
+    versions, machines = (
+        Counter(", ".join(f"{name} {value}" for name, value in one.items()) for one in column)
+        for column in (once.versions, once.machine)
+    )
     return versions.most_common(), machines.most_common()
 
 

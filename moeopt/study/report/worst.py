@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
 
 from moeopt.core.clock import by_work
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import entries
 from moeopt.core.view import Lane
 from moeopt.problems.execute import critical_lanes
+from moeopt.problems.pictures import Panel, joined
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.explain import Binding, bind
-from moeopt.study.pictures import Panel, joined
+from moeopt.study.record import unpacked_solution
 from moeopt.study.report.words import amount
-from moeopt.study.rows import Row, as_known
 from moeopt.study.table import percent
 
 CASES, NAMED = 2, 10
@@ -36,8 +39,8 @@ class Case:
     critical path lies, and what single changes of its decision would bring, if it has one.
     """
 
-    row: Row
-    best: Row
+    row: Any
+    best: Any
     decisions: Sequence[tuple[str, str, str]]
     others: int
     panels: Sequence[Panel]
@@ -57,7 +60,7 @@ class Case:
         """Single changes that help, with the part of the loss that each takes away."""
         if self.binding is None:
             return []
-        now, least = entries(self.binding.objective)[0], entries(self.best.result.objective or 0)[0]
+        now, least = entries(self.binding.objective)[0], entries(self.best.objective or 0)[0]
         found = [
             (change.what, now - entries(change.objective)[0]) for change in self.binding.changes
         ]
@@ -67,37 +70,32 @@ class Case:
 
 
 def worst_cases(
-    rows: Sequence[Row], method: str, instances: Mapping[str, InstanceEnvelope]
+    mine: pd.DataFrame, best: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
 ) -> list[Case]:
-    """Return a method's worst instances, one of each family, of which both solutions are known."""
-    best: dict[str, Row] = {}
-    for row in rows:
-        if row.optimal and row.result.solution is not None:
-            best.setdefault(row.key.instance, row)
-    for row in rows:
-        if row.known is not None and row.known.objective == row.optimum:
-            best.setdefault(row.key.instance, as_known(row, row.known))
-    candidates = [
-        row
-        for row in rows
-        if row.key.method == method
-        and row.excess
-        and row.result.solution is not None
-        and row.key.instance in best
-        and row.key.instance in instances
+    """Return a method's worst instances, one of each family, of which both solutions are known.
+
+    Parameters
+    ----------
+    mine
+        The method's solves.
+    best
+        An optimal solve of each instance, by content hash: `Study.optima`.
+    """
+    known = mine.solution.notna() & mine.instance_hash.isin(best.index)
+    known &= mine.instance_hash.isin(list(instances)) & (mine.excess > 0)
+    candidates = mine[known].sort_values("excess", ascending=False, kind="stable")
+    worst = candidates.drop_duplicates("family").head(CASES)
+    optimal = {row.instance_hash: row for row in best.itertuples()}
+    return [
+        _case(row, optimal[row.instance_hash], instances[row.instance_hash])
+        for row in worst.itertuples()
     ]
-    cases: dict[str, Case] = {}
-    for row in sorted(candidates, key=lambda row: -(row.excess or 0)):
-        if len(cases) < CASES and row.family not in cases:
-            instance = instances[row.key.instance]
-            cases[row.family] = _case(row, best[row.key.instance], instance)
-    return list(cases.values())
 
 
-def _case(row: Row, best: Row, instance: InstanceEnvelope) -> Case:
-    ours, theirs = row.result.solution, best.result.solution
-    found = differences(row.result.problem, instance, ours, theirs)
-    panels, hidden = _panels(row, best, instance)
+def _case(row: Any, best: Any, instance: InstanceEnvelope) -> Case:
+    ours, theirs = (unpacked_solution(row.problem, of.solution) for of in (row, best))
+    found = differences(row.problem, instance, ours, theirs)
+    panels, hidden = _panels(row, best, instance, (ours, theirs))
     binding = None
     if ours is not None:
         with by_work():  # the same changes on every machine
@@ -113,10 +111,15 @@ def differences(
     return [(what, a, b) for _, what, a, b in sorted(found, key=lambda one: -one[0])]
 
 
-def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel], int]:
+def _panels(
+    row: Any,
+    best: Any,
+    instance: InstanceEnvelope,
+    solutions: Sequence[SolutionEnvelope | None],
+) -> tuple[list[Panel], int]:
     schedules = []
-    for result in (row.result, best.result):
-        lanes = _lanes(instance, result.solution)
+    for solution in solutions:
+        lanes = _lanes(instance, solution)
         if lanes is None:
             return [], 0
         schedules.append([Lane(lane.device, tuple(joined(lane.bars))) for lane in lanes])
@@ -125,10 +128,9 @@ def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel
     schedules = [[lanes[at] for at in shown] for lanes in schedules]
     if max(sum(len(lane.bars) for lane in lanes) for lanes in schedules) > MOST_BARS:
         return [], 0
-    of = row.result.problem
     titles = (
-        f"{row.key.method}: {amount(of, row.result.objective)} (+{percent(row.excess)})",
-        f"the optimum: {amount(of, best.result.objective)}",
+        f"{row.method}: {amount(row.problem, row.objective)} (+{percent(row.excess)})",
+        f"the optimum: {amount(row.problem, best.objective)}",
     )
     return [Panel(*panel) for panel in zip(titles, schedules, strict=True)], hidden
 

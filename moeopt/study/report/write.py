@@ -2,22 +2,23 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+import pandas as pd
 
 from moeopt.core.json_files import write_bytes
 from moeopt.core.lazy import installed
 from moeopt.study.report import words
 from moeopt.study.report.study import Study
-from moeopt.study.rows import Row
 from moeopt.study.store import Store
 from moeopt.study.table import percent, shown_interval
 
 FILE = "index.html"
 
-NEEDED = ("jinja2", "matplotlib")
-"""The extra `report`."""
+NEEDED = ("matplotlib",)
+"""Packages of the extra `report`."""
 
 MOST_FAILURES = 50
 """So many failures are listed."""
@@ -52,18 +53,17 @@ def to_html(study: Study) -> str:
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     found = words.takeaways(study)
     versions, machines = words.tally(study)
-    labels = study.labels
-    solves = len({row.key for row in study.rows if not row.failed})
+    failures = study.failures
+    solves = study.frame.key[study.frame.failure.isna()].nunique()
+    listed = failures.head(MOST_FAILURES)
     given = {
         "script": Markup(script()),  # noqa: S704 - a file of the package
         "policy": policy(),
-        "opening": words.opening(found, solves),
+        "headline": words.headline(study),
+        "opening": words.opening(found, solves, brief=bool(words.headline(study))),
         "sections": sections(study),
-        "failures": [
-            (study.name_of(key.instance), labels[key], failure)
-            for key, failure in study.failures[:MOST_FAILURES]
-        ],
-        "more_failures": max(0, len(study.failures) - MOST_FAILURES),
+        "failures": list(listed.itertuples()),
+        "more_failures": max(0, len(failures) - MOST_FAILURES),
         "versions": versions,
         "machines": machines,
         "command": study.command,
@@ -82,7 +82,7 @@ def missing() -> list[str]:
 
 
 def write_report(
-    rows: Sequence[Row],
+    solves: pd.DataFrame,
     store: Store,
     folder: Path,
     command: str = "",
@@ -92,10 +92,10 @@ def write_report(
 
     Parameters
     ----------
-    rows
+    solves
         What the report is about.
     store
-        Where the rows' instances are, and the solves that failed.
+        Where the solves' instances are.
     command
         What makes the report again; it is shown at the end.
     assumed
@@ -107,5 +107,5 @@ def write_report(
         If the file cannot be written.
     """
     file = folder / FILE
-    write_bytes(to_html(Study.of(rows, store, command, assumed)).encode(), file)
+    write_bytes(to_html(Study.of(solves, store, command, assumed)).encode(), file)
     return file

@@ -47,13 +47,13 @@ def test_quick_rows_are_those_of_today(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "begin"), [("T21", "Not computable are T21: "), ("T18", "Open are T18: ")]
+    ("name", "begin"), [("T21", "Not computable are T21: "), ("C2", "Open are C2: ")]
 )
 def test_what_has_no_value_has_its_reason(name: str, begin: str, text: str) -> None:
-    """Here T21, which its paper does not define, and T18, which takes prompts."""
+    """Here T21, which its paper does not define, and C2, which takes prompts."""
     made = fidelity_page([Figure(published()[name], compute(name))])
     [reason] = [line for line in made.splitlines() if line.startswith(begin)]
-    assert reason.partition(" are ")[2].removesuffix(".") in text
+    assert reason.partition(": ")[2].removesuffix(".") in text
 
 
 def test_ceilings_stand_beside_the_published_value() -> None:

@@ -190,12 +190,11 @@ def test_a_graph_saves_the_launches() -> None:
 
 
 def test_what_the_package_lacks_is_open() -> None:
-    """Dynamic scheduling, and the half of a figure that needs a prompt; each says what."""
-    assert figure_of("K21").verdict == "open"
+    """The half of a figure that needs a prompt; each says what."""
     assert figure_of("K24").verdict == "not computable"
     for name in ("K19", "K20", "K22"):
         assert figure_of(name).is_partial
-    for name in ("K19", "K20", "K21", "K22"):
+    for name in ("K19", "K20", "K22"):
         assert figure_of(name).ours.missing
 
 

@@ -100,7 +100,7 @@ def test_without_ndp_the_cpu_reads_them() -> None:
         widths = Solution(instance="two", bits=((width,) * 6,))
         plan = plan_of_widths(free, widths, machine, MIXTRAL)
         trace = Trace("one", np.array([[[2, 3]]]))
-        ran = simulate(plan, machine, MIXTRAL, trace, quantum_ns=1)
+        ran = simulate(plan, machine, MIXTRAL, trace, quantum_ns=1, runtime="machine")
         assert ran.experts_run == {"gpu": 0, "cpu": 2, "ndp": 0}
         steps.append(int(ran.step_ns[0]))
     assert 4 * steps[0] == pytest.approx(steps[1], rel=1e-3)

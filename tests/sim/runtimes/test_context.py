@@ -38,7 +38,8 @@ def test_room_costs_memory_and_depth_costs_time(machine: str) -> None:
 def test_what_is_taken_where_nothing_is_said() -> None:
     """32,768 tokens allocated and 500 in them, or all that there is room for."""
     assert Context() == Context(500, 32768)
-    [speed] = predicted(ONE)["speeds"]  # type: ignore[misc]
+    speed, *others = predicted(ONE)["speeds"]  # type: ignore[misc]
+    assert [other["depth"] for other in others] == [0, 4096, 32768]
     assert (speed["depth"], predicted(ONE)["context_allocated"]) == (500, 32768)
     assert predicted(ONE, context=256)["depth"] == 256
     assert Context.at(100_000) == Context(100_000, 100_000)

@@ -143,7 +143,7 @@ def test_command_lines_are_complete(machine: Machine) -> None:
     assert "-ctk" not in short
     asked = PredictOptions(bits="Q4_K_M", n_cpu_moe=3, runtime="ik_llama.cpp")
     of_ik = moeopt.predict(machine, "deepseek-v2-lite", options=asked).command or ""
-    assert "-ot blk.1.ffn_.+exps=CPU,blk.2.ffn_.+exps=CPU -fa on" in of_ik
+    assert "-ot 'blk.[12].ffn_.+exps=CPU' -fa on" in of_ik
     with pytest.raises(InputError, match=r"llama\.cpp has caches of"):
         moeopt.predict(machine, "glm-4.5-air", bits="Q4_K_M", kv_bits=7)
 
@@ -187,7 +187,8 @@ def test_prompts_gain_by_larger_ubatches(machine: Machine) -> None:
     ]
     assert speeds == sorted(speeds, key=lambda speed: speed or 0.0)
     assert speeds[0] is not None
-    assert moeopt.predict(machine, "qwen3-30b-a3b", bits=4).prompt_tokens_per_s is None
+    unasked = moeopt.predict(machine, "qwen3-30b-a3b", bits=4)
+    assert all(one.prompt is not None for one in unasked.speeds)
 
 
 def test_several_gpus_and_one_memory() -> None:

@@ -153,14 +153,50 @@ def command_line(
     return shlex.join([*words, "--kt-weight-path", file, "--kt-method", method])
 
 
-def override(layers: Iterable[int]) -> list[str]:
+def override(layers: Iterable[int], *, quoted: bool = False) -> list[str]:
     """Return the flag that keeps the experts of some blocks on the CPU; nothing for none.
 
     A dot stands for any character, which is unambiguous here: no other block's name has the number
     between two of them. Shared experts are called ``shexp``, without the s.
+
+    Parameters
+    ----------
+    quoted
+        Whether a shell gets the words in quotes, so that one pattern can stand for all blocks.
     """
-    kept = ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
-    return ["-ot", kept] if kept else []
+    kept = patterns(layers, "ffn_.+exps=CPU", quoted=quoted)
+    return ["-ot", ",".join(kept)] if kept else []
+
+
+def patterns(layers: Iterable[int], tensors: str, *, quoted: bool) -> list[str]:
+    """Return patterns for tensors of these blocks: one if it may need quotes, else one for each."""
+    found = [*layers]
+    if quoted and found:
+        return [f"blk.{numbers(found)}.{tensors}"]
+    return [f"blk.{layer}.{tensors}" for layer in found]
+
+
+def numbers(layers: Iterable[int]) -> str:
+    """Return a regular expression for these numbers and no other, as short as tens allow."""
+    tens: dict[int, list[int]] = {}
+    for layer in sorted(set(layers)):
+        tens.setdefault(layer // 10, []).append(layer % 10)
+    parts = [f"{ten or ''}{_digits(own)}" for ten, own in tens.items()]
+    return parts[0] if len(parts) == 1 else f"({'|'.join(parts)})"
+
+
+def _digits(own: Sequence[int]) -> str:
+    """Return a regular expression for one of these digits, which rise."""
+    if len(own) == 1:
+        return str(own[0])
+    found, first = "", own[0]
+    for digit, following in zip(own, [*own[1:], None], strict=True):
+        if following == digit + 1:
+            continue
+        run = digit - first
+        found += str(first) if run == 0 else f"{first}{'-' if run > 1 else ''}{digit}"
+        first = digit if following is None else following
+    return f"[{found}]"
 
 
 def uniform_experts(count: int) -> list[str]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from moeopt.core.envelope import SolutionEnvelope
     from moeopt.sim.plan import Plan
 
 
@@ -41,7 +42,9 @@ class PredictOptions(RunOptions):
     bits: str | float | None = option(
         None, "Bits of all weights, or Q4_K_M etc.; default: the model's own."
     )
-    plan: "Plan | None" = option(None, "In place of `n_cpu_moe`: residents as in a plan.")
+    plan: "Plan | SolutionEnvelope | None" = option(
+        None, "In place of `n_cpu_moe`: residents as in a plan, or a solution of problem `split`."
+    )
     popularity: "NDArray[np.float64] | None" = option(
         None, "How often each expert is called (MoE layers x experts), for a plan; default: alike."
     )

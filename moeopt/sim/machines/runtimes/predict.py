@@ -1,7 +1,7 @@
 """What a token takes in a real runtime: tokens per second with an interval, and the bottleneck."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
@@ -11,7 +11,7 @@ from moeopt.core.units import GIB, MIB
 from moeopt.sim.costs.prompt import prompt_speed
 from moeopt.sim.costs.terms import TERMS
 from moeopt.sim.costs.threads import threaded
-from moeopt.sim.costs.token import decode_times
+from moeopt.sim.costs.token import decode_times, decode_us
 from moeopt.sim.machines.runtimes.command import (
     command_line,
     override,
@@ -19,11 +19,12 @@ from moeopt.sim.machines.runtimes.command import (
     strategy,
     uniform_experts,
 )
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, Use, is_stated, unstated, uses
 from moeopt.sim.machines.runtimes.placement import Placement
 from moeopt.sim.machines.runtimes.profile import Certainty, costs_of, get_runtime, kind_of_setting
 from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict
+from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at, speeds_as_dict
 from moeopt.sim.models.quantisations import not_read
 
 logger = logger_of(__name__)
@@ -56,8 +57,9 @@ class Prediction:
     ----------
     setting, placement
         What was predicted.
-    speed
-        Tokens/s with an 80 % interval; of a prompt, if that was asked for, by rates alone.
+    speeds
+        Tokens/s with an 80 % interval, at the depth asked for and at others; of a prompt by rates
+        alone.
     parts_ms
         ms per token of gpu_memory, host_memory, gpu_launches and cpu_hand_overs.
     uses
@@ -73,7 +75,7 @@ class Prediction:
 
     setting: Setting
     placement: Placement
-    speed: Speed
+    speeds: tuple[Speed, ...]
     parts_ms: Mapping[str, float]
     uses: tuple[Use, ...]
     certainty: Certainty
@@ -84,22 +86,22 @@ class Prediction:
     @property
     def tokens_per_s(self) -> float:
         """Decoded tokens per second."""
-        return self.speed.decode
+        return self.speeds[0].decode
 
     @property
-    def low(self) -> float:
+    def low(self) -> float | None:
         """Lower end of the 80 % interval."""
-        return self.speed.low
+        return self.speeds[0].low
 
     @property
-    def high(self) -> float:
+    def high(self) -> float | None:
         """Upper end of the 80 % interval."""
-        return self.speed.high
+        return self.speeds[0].high
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
-        """At which a prompt is read, if that was asked for."""
-        return self.speed.prompt
+        """At which a prompt is read."""
+        return self.speeds[0].prompt
 
     @property
     def bottleneck(self) -> str:
@@ -145,7 +147,7 @@ class Prediction:
             "command": self.command,
             "prompt_tokens_per_s": self.prompt_tokens_per_s,
         }
-        return found | speeds_as_dict(context, self.speed)
+        return found | speeds_as_dict(context, self.speeds)
 
 
 def predict(
@@ -166,7 +168,7 @@ def predict(
     popularity
         MoE layers x experts: how often each is called; by default all equally.
     prompt
-        Tokens of a prompt, whose speed is predicted as well.
+        Tokens of a prompt; by default one that fills the cache to each depth.
     path
         The model's file, for the command line.
     assumed
@@ -203,18 +205,15 @@ def predict(
     times_us = decode_times(setting, calls)
     by_term = dict(zip(TERMS, times_us.tolist(), strict=True))
     parts = {part: sum(by_term[term] for term in terms) / 1e3 for part, terms in PARTS.items()}
-    speed = 1e6 / float(times_us.sum())
-    reading = None if prompt is None else four_digits(prompt_speed(setting, prompt, calls))
+    speeds = []
+    for depth in depths_of(setting.context):
+        at = replace(setting, context=Context(depth, setting.context.allocated))
+        reading = prompt_speed(setting, prompt or max(depth, setting.ubatch), calls)
+        speeds.append(speed_at(depth, decode_us(at, calls), within.factor, reading))
     found = Prediction(
         setting=setting,
         placement=placement,
-        speed=Speed(
-            setting.context.depth,
-            four_digits(speed),
-            four_digits(speed / within.factor),
-            four_digits(speed * within.factor),
-            reading,
-        ),
+        speeds=tuple(speeds),
         parts_ms={part: round(ms, 4) for part, ms in parts.items()},
         uses=needed,
         certainty=certainty,
@@ -222,7 +221,7 @@ def predict(
         notes=notes,
         command=_command(setting, placement, path),
     )
-    logger.info("%s: predicted: %.4g tokens/s, %.4g to %.4g", name, *found.speed[1:4])
+    logger.info("%s: predicted: %.4g tokens/s, %s", name, speeds[0].decode, speeds[0].within)
     return found
 
 
@@ -275,7 +274,8 @@ def _command(setting: Setting, placement: Placement, path: str | None) -> str | 
             return None
         off = ["--n-cpu-moe", str(blocks)] if blocks else []
         if setting.runtime == "ik_llama.cpp":  # which counts otherwise
-            off = override(layer for layer in model.moe_layers if layer < blocks)
+            on_host = (layer for layer in model.moe_layers if layer < blocks)
+            off = override(on_host, quoted=True)
         placing = ["-ngl", "99", *off] if gpus else []
     elif not gpus or model.bits_of("kv") not in (8, 8.5, 16):
         return None
@@ -287,8 +287,3 @@ def _command(setting: Setting, placement: Placement, path: str | None) -> str | 
     else:
         return None
     return command_line(model, placing, running(setting), path)
-
-
-def four_digits(value: float) -> float:
-    """Return a speed as it is printed."""
-    return float(f"{value:.4g}")

@@ -1,24 +1,33 @@
-"""A predicted speed at a depth of the KV cache, and how JSON has it in every command."""
+"""Predicted speeds at depths of the KV cache, and how JSON has them in every command."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from moeopt.sim.machines.runtimes.context import Context
+
+DEPTHS = (0, 4096, 32768)
+"""Beside the depth that is asked for and the full cache, speeds are predicted at these."""
 
 
 class Speed(NamedTuple):
     """Tokens per second at so many tokens of context, with the ends of 80 % intervals.
 
-    What is not predicted is None: a prompt that nobody asked for, an interval of rates that were
-    not fitted.
+    `prompt` is the rate at which the prompt asked for is read into an empty cache, or else one
+    that fills it to this depth, of one ubatch at least. What is not fitted has None as interval.
     """
 
     depth: int
     decode: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     prompt: float | None = None
     prompt_low: float | None = None
     prompt_high: float | None = None
+
+    @property
+    def within(self) -> str:
+        """The interval in words."""
+        return "-" if self.low is None else f"{self.low:g} to {self.high:g}"
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the speed as JSON values."""
@@ -33,10 +42,37 @@ class Speed(NamedTuple):
         }
 
 
-def speeds_as_dict(context: Context, *speeds: Speed) -> dict[str, object]:
+def depths_of(context: Context) -> tuple[int, ...]:
+    """Return the depths to predict: the one asked for, then others up to the full cache."""
+    others = sorted({*DEPTHS, context.allocated} - {context.depth})
+    return (context.depth, *(depth for depth in others if depth <= context.allocated))
+
+
+def speed_at(depth: int, token_us: float, factor: float, prompt: float | None = None) -> Speed:
+    """Return the speed of tokens of so many microseconds, in digits as it is printed."""
+    speed = 1e6 / token_us
+    decode, low, high = (four_digits(each) for each in (speed, speed / factor, speed * factor))
+    return Speed(depth, decode, low, high, None if prompt is None else four_digits(prompt))
+
+
+def speeds_as_dict(context: Context, speeds: Sequence[Speed]) -> dict[str, object]:
     """Return speeds as the JSON of ``predict`` and ``plan`` has them: the first one's interval."""
     return {
         "speeds": [speed.to_dict() for speed in speeds],
         "interval": {"low": speeds[0].low, "high": speeds[0].high},
         "context_allocated": context.allocated,
     }
+
+
+def speeds_in_words(speeds: Sequence[Speed]) -> list[str]:
+    """Return a table of speeds for people, a line each."""
+    lines = [f"  {'context':>8} {'tokens/s':>9} {'80 %':>17} {'prompt/s':>9}"]
+    for one in speeds:
+        prompt = "-" if one.prompt is None else f"{one.prompt:g}"
+        lines.append(f"  {one.depth:8,} {one.decode:9g} {one.within:>17} {prompt:>9}")
+    return lines
+
+
+def four_digits(value: float) -> float:
+    """Return a speed as it is printed."""
+    return float(f"{value:.4g}")

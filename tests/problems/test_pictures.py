@@ -13,8 +13,15 @@ from tests.problems.every_problem import RANDOM, decisions
 from tests.problems.layout.layout_random_instances import random_instance
 from tests.rooms.cli import in_ms
 from tests.rooms.core import Bar, Lane, longest_first
-from tests.rooms.problems import PROBLEMS, critical_lanes, get_problem
-from tests.rooms.study import CRITICAL, Panel, draw_front, draw_gantt
+from tests.rooms.problems import (
+    CRITICAL,
+    PROBLEMS,
+    Panel,
+    critical_lanes,
+    draw_front,
+    draw_gantt,
+    get_problem,
+)
 
 
 def drawn(figure: Any) -> list[Any]:
