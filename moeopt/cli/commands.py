@@ -195,7 +195,7 @@ COMMANDS = (
         " what its decisions would give at their optimum, with the same information and by an"
         " oracle. A system that needs a unit which the machine lacks says so.",
         "moeopt compare --machine trimoe --model deepseek-v2-lite --workload trimoe-skew"
-        " --batch 8 --output 8 --layers 2",
+        " --batch 8 --output 4 --layers 2",
     ),
     Command(
         *("predict", "predict:predict_command", RUN),
