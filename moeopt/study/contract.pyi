@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from moeopt.planner.contract import Limits
 from moeopt.solvers.rules import Rule
+
+class Limits(NamedTuple):
+    """Seconds, units of work and threads of one solve."""
+
+    time_s: float | None
+    work: float | None
+    workers: int
 
 @dataclass(frozen=True)
 class Job:
