@@ -9,7 +9,9 @@ from moeopt.cli.options import (
     Json,
     Model,
     Picture,
+    check_picture,
     command,
+    drawing,
     print_json,
     print_lines,
     print_table,
@@ -37,6 +39,7 @@ def compare_command(
     as_json: Json = False,
 ) -> int:
     """Run the published systems on one machine, model and trace, beside their optimum."""
+    check_picture("--plot", plot)
     import moeopt
     from moeopt.sim.presets import get_model
 
@@ -55,7 +58,10 @@ def compare_command(
             **arguments_of(options, moeopt.compare),
         )
     if plot is not None:
-        found.plot(plot)
+        with drawing(plot, "--plot"):
+            from moeopt.problems.pictures import save_figure
+
+            save_figure(found.plot(), plot)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -481,16 +481,16 @@ def check_picture(flag: str, file: Path | None) -> None:
 
 
 @contextmanager
-def drawing(file: Path) -> Iterator[None]:
-    """Tell what drawing needs, and why the picture of ``--out`` cannot be written."""
+def drawing(file: Path, flag: str = "--out") -> Iterator[None]:
+    """Tell what drawing needs, and why the picture of an option cannot be written."""
     try:
         yield
     except ModuleNotFoundError:
         raise InputError(
-            f"{file}: pictures need matplotlib, the extra 'report'", field="--out"
+            f"{file}: pictures need matplotlib, the extra 'report'", field=flag
         ) from None
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror}", field="--out") from None
+        raise InputError(f"{file}: {error.strerror}", field=flag) from None
 
 
 def stem(path: Path) -> str:

@@ -109,9 +109,17 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
 
 
 def check_assumed(
-    method: str, assumed: Mapping[str, str], assumptions: Sequence[Assumption]
+    method: str,
+    assumed: Mapping[str, str],
+    assumptions: Sequence[Assumption],
+    field: str = "method",
 ) -> None:
     """Refuse an assumption that a method does not take, or a value that it has not.
+
+    Parameters
+    ----------
+    field
+        What the name was given as, for the message.
 
     Raises
     ------
@@ -124,11 +132,11 @@ def check_assumed(
             known = f"{meant(name, taken) or ';'} known: {', '.join(taken) or 'none'}"
             raise InputError(
                 f"{method} takes no assumption {shown(name)}{known}",
-                field="method",
+                field=field,
                 suggestion=suggested(name, taken),
             )
         if value not in taken[name].values:
             values = ", ".join(taken[name].values)
             raise InputError(
-                f"{method}: {name}: must be one of {values}, not {shown(value)}", field="method"
+                f"{method}: {name}: must be one of {values}, not {shown(value)}", field=field
             )

@@ -37,7 +37,7 @@ from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unst
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
-from moeopt.sim.machines.runtimes.speeds import Speed, speeds_as_dict, speeds_in_words
+from moeopt.sim.machines.runtimes.speeds import Speed, WithSpeeds, speeds_as_dict, speeds_in_words
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
@@ -83,7 +83,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class SplitPrediction:
+class SplitPrediction(WithSpeeds):
     """What lies where on which device, and how fast that is predicted to be.
 
     Attributes
@@ -105,26 +105,6 @@ class SplitPrediction:
     speeds: tuple[Speed, ...]
     command: str
     notes: tuple[str, ...] = ()
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Decoded tokens per second."""
-        return self.speeds[0].decode
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the 80 % interval."""
-        return self.speeds[0].low
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the 80 % interval."""
-        return self.speeds[0].high
-
-    @property
-    def prompt_tokens_per_s(self) -> float | None:
-        """At which a prompt is read."""
-        return self.speeds[0].prompt
 
     @property
     def n_cpu_moe(self) -> int:

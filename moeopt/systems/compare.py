@@ -33,6 +33,7 @@ from .world import World, slots_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SAMPLED_LAYERS, SAMPLED_STEPS = 3, 16
 """Layers and consecutive steps of which optima are found unless all are asked for."""
@@ -288,17 +289,17 @@ class SystemComparison:
             rows.append(made | {name: best.get(name) for name in names})
         return pd.DataFrame(rows)
 
-    def plot(self, path: str | Path | None = None) -> object:
-        """Draw the latency of a decode step of each system, in stages, and the oracle's beside it.
+    def plot(self) -> "Figure":
+        """Return a picture: each system's decode step in stages, and the oracle's beside it.
 
-        Parameters
-        ----------
-        path
-            Where to save the picture (.svg, .png, .pdf); by default nowhere.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
+        Examples
+        --------
+        >>> import moeopt
+        >>> found = moeopt.compare(
+        ...     "trimoe", "deepseek-v2-lite", workload="trimoe-skew", batch=4, prompt=0, output=2,
+        ...     layers=1, systems=["klotski"], exact="none",
+        ... )
+        >>> found.plot().savefig("compared.svg")  # doctest: +SKIP
         """
         from .picture import SystemBar, draw
 
@@ -309,7 +310,7 @@ class SystemComparison:
             for oracle_ms in [row.at_optimum_ms("oracle")]
         ]
         title = f"{self.model} on {self.machine}, {self.options.batch} requests"
-        return draw(bars, title, None if path is None else Path(path))
+        return draw(bars, title)
 
 
 @takes(CompareOptions)

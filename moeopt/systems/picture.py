@@ -1,7 +1,6 @@
 """Picture of a comparison: a bar for each system, in stages."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ class SystemBar(NamedTuple):
     oracle_ms: float | None
 
 
-def draw(bars: Iterable[SystemBar], title: str, path: Path | None = None) -> "Figure":
+def draw(bars: Iterable[SystemBar], title: str) -> "Figure":
     """Draw the systems, the fastest on top; a mark shows the oracle's latency."""
     from matplotlib.figure import Figure
 
@@ -36,6 +35,4 @@ def draw(bars: Iterable[SystemBar], title: str, path: Path | None = None) -> "Fi
     axes.set_title(title)
     if rows:
         axes.legend(loc="lower right", frameon=False)
-    if path is not None:
-        figure.savefig(path)
     return figure

@@ -1,6 +1,7 @@
 """Names of the systems, and which machine lacks what a system needs."""
 
 from collections.abc import Iterable
+from inspect import isabstract
 
 from moeopt.core.assumptions import split_name
 from moeopt.core.errors import InputError
@@ -51,8 +52,9 @@ def get_system(name: str) -> System:
             return one(assumed)
     if name in entries(GROUP):
         kind = loaded(entries(GROUP)[name], type)
-        if not issubclass(kind, System):
-            raise InputError(f"system {name}: must be a subclass of moeopt's System")
+        if not issubclass(kind, System) or isabstract(kind):
+            text = "must be a subclass of moeopt's System, with prepare and route"
+            raise InputError(f"system {name}: {text}")
         return kind(assumed)
     raise unknown_name("system", name, system_names())
 

@@ -1,5 +1,6 @@
 """A published system: its choices, the information they are made with, and its mechanisms."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -198,7 +199,7 @@ class SystemDecision:
     kind: Kind
 
 
-class System:
+class System(ABC):
     """A published system. Each is a small module; methods say what its paper decides, and how.
 
     Attributes
@@ -222,7 +223,7 @@ class System:
     decisions: ClassVar[tuple[SystemDecision, ...]] = ()
 
     def __init__(self, assumed: Mapping[str, str] | None = None) -> None:
-        check_assumed(self.name, assumed or {}, ASSUMPTIONS)
+        check_assumed(self.name, assumed or {}, ASSUMPTIONS, "systems")
         self.assumed = dict(assumed or {})
 
     @property
@@ -240,17 +241,17 @@ class System:
         """The kinds of its decisions."""
         return frozenset(one.kind for one in self.decisions)
 
+    @abstractmethod
     def prepare(self, world: World, seen: Readers) -> RunState:
         """Decide what is decided once: residents, layout, widths; all from past loads."""
-        raise NotImplementedError
 
     def before(self, state: RunState, layer: int) -> Sequence[Transfer]:
         """Decide what migrates before a layer runs; changes the state."""
         return ()
 
+    @abstractmethod
     def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Decide where each expert of a layer runs, for the tokens that come."""
-        raise NotImplementedError
 
     def prompt(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Decide the same for a chunk of prompts; by default as in a decode step."""
@@ -264,7 +265,9 @@ class System:
         """Return what is assumed or left out on a machine, in words."""
         return ()
 
-    def copied(self, state: RunState, layer: int, ends_ns: Mapping[int, int]) -> None:
+    def copied(  # noqa: B027 - most systems have no cache to note them in
+        self, state: RunState, layer: int, ends_ns: Mapping[int, int]
+    ) -> None:
         """Take note of when copies into a layer's cache end, expert by expert."""
 
     def work(self, state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
@@ -296,6 +299,12 @@ def hottest_of_each(counts: NDArray[np.float64] | Integers, slots: int) -> Flags
     flags = np.zeros(counts.shape, dtype=np.bool_)
     np.put_along_axis(flags, order, True, axis=1)
     return flags
+
+
+def with_popular(world: World, seen: Readers) -> RunState:
+    """Return the state with the most popular experts of each layer on the GPU, all else striped."""
+    resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
+    return RunState.of(world, seen, resident=resident)
 
 
 def work_of(state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:

@@ -1,6 +1,5 @@
 """`moeopt.compare`: rows, optima, refusals and options, on small comparisons."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import moeopt
 from moeopt import InputError
+from tests.raising_cli import call
 from tests.rooms.sim import Counts
 from tests.rooms.systems import SystemComparison, on_threads_ns, system_names
 
@@ -159,6 +159,8 @@ def test_what_wraps_or_is_left_out_is_said() -> None:
 def test_words_that_are_no_options_are_named() -> None:
     with pytest.raises(InputError, match="exact: must be none or sample or all, not 'some'"):
         only("trimoe", exact="some")
+    with pytest.raises(InputError, match="systems: trimoe: move_reads: must be one of no, yes"):
+        only("trimoe[move_reads=maybe]")
     with pytest.raises(InputError, match="klotskj"):
         only("klotskj")
     with pytest.raises(InputError, match="exactly one of the two"):
@@ -167,12 +169,13 @@ def test_words_that_are_no_options_are_named() -> None:
         only("klotski", layers=27)
 
 
-def test_pictures(tmp_path: Path) -> None:
+def test_pictures() -> None:
     found = moeopt.compare("trimoe", MODEL, systems=["trimoe", "klotski"], **SMALL)
-    found.plot(tmp_path / "compared.svg")
-    text = (tmp_path / "compared.svg").read_text()
-    assert "trimoe" in text
-    assert "klotski" in text
+    [axes] = found.plot().axes
+    assert {label.get_text() for label in axes.get_yticklabels()} == {"trimoe", "klotski"}
+    faulty = f"compare --machine trimoe --model {MODEL} --workload trimoe-skew --plot x.bmp"
+    with pytest.raises(InputError, match=r"^--plot: x.bmp: the suffix must be one of .svg"):
+        call(faulty.split())
 
 
 def test_prompts_on_a_cpu_are_parts_on_its_threads() -> None:

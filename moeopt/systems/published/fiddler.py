@@ -1,7 +1,5 @@
 """Fiddler: popular experts on the GPU, each other one where it is cheaper for the layer."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from moeopt.systems.policies import fiddler, fiddler_as_coded
@@ -16,7 +14,7 @@ from moeopt.systems.system import (
     hottest,
     idle,
 )
-from moeopt.systems.work import Integers, Offer
+from moeopt.systems.work import Integers
 from moeopt.systems.world import World
 
 LAUNCHES = Mechanisms(launches_per_layer=115, launch_us=16.0)
@@ -34,7 +32,6 @@ class Fiddler(System):
         SystemDecision("residents", "placement", "frequency", "once per run"),
         SystemDecision("split", "tri_domain", "fiddler", "within a step"),
     )
-    rule: Callable[[Offer], Integers] = staticmethod(fiddler)
 
     def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of all layers on the GPU."""
@@ -42,7 +39,7 @@ class Fiddler(System):
 
     def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Split by cost."""
-        return Assignment(idle(type(self).rule(state.offer(layer, tokens))[0], tokens))
+        return Assignment(idle(fiddler(state.offer(layer, tokens))[0], tokens))
 
 
 class FiddlerAsCoded(Fiddler):

@@ -9,9 +9,8 @@ from moeopt.systems.system import (
     RunState,
     System,
     SystemDecision,
-    expected,
-    hottest_of_each,
     idle,
+    with_popular,
 )
 from moeopt.systems.work import Integers
 from moeopt.systems.world import World
@@ -34,8 +33,7 @@ class HybriMoE(System):
 
     def prepare(self, world: World, seen: Readers) -> RunState:
         """Keep the most popular experts of each layer on the GPU."""
-        resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
-        return RunState.of(world, seen, resident=resident)
+        return with_popular(world, seen)
 
     def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Let the GPU take the queue's head and the CPU its tail."""

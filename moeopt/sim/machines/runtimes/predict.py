@@ -24,7 +24,13 @@ from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, Use, is_stated, unst
 from moeopt.sim.machines.runtimes.placement import Placement
 from moeopt.sim.machines.runtimes.profile import Certainty, costs_of, get_runtime, kind_of_setting
 from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at, speeds_as_dict
+from moeopt.sim.machines.runtimes.speeds import (
+    Speed,
+    WithSpeeds,
+    depths_of,
+    speed_at,
+    speeds_as_dict,
+)
 from moeopt.sim.models.quantisations import not_read
 
 logger = logger_of(__name__)
@@ -50,7 +56,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(WithSpeeds):
     """A predicted speed: one sequence, one token per step.
 
     Attributes
@@ -82,26 +88,6 @@ class Prediction:
     expect: str
     notes: tuple[str, ...]
     command: str | None
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Decoded tokens per second."""
-        return self.speeds[0].decode
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the 80 % interval."""
-        return self.speeds[0].low
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the 80 % interval."""
-        return self.speeds[0].high
-
-    @property
-    def prompt_tokens_per_s(self) -> float | None:
-        """At which a prompt is read."""
-        return self.speeds[0].prompt
 
     @property
     def bottleneck(self) -> str:

@@ -48,6 +48,32 @@ def depths_of(context: Context) -> tuple[int, ...]:
     return (context.depth, *(depth for depth in others if depth <= context.allocated))
 
 
+class WithSpeeds:
+    """What speeds are predicted of; the first of them is at the depth that was asked for."""
+
+    speeds: tuple[Speed, ...]
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Decoded tokens per second."""
+        return self.speeds[0].decode
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the 80 % interval."""
+        return self.speeds[0].low
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the 80 % interval."""
+        return self.speeds[0].high
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """Tokens per second at which a prompt is read."""
+        return self.speeds[0].prompt
+
+
 def speed_at(depth: int, token_us: float, factor: float, prompt: float | None = None) -> Speed:
     """Return the speed of tokens of so many microseconds, in digits as it is printed."""
     speed = 1e6 / token_us
