@@ -26,7 +26,7 @@ from .clock import Clock
 from .cost_table import UNAVAILABLE_NS
 from .published.cxl_ndp import CxlNdp
 from .published.ktransformers import KTransformers
-from .quality import LayerTimes, at_best_widths
+from .quality import CellTimes, at_best_widths
 from .run import Cell, Run, execute
 from .slices import slices_instance
 from .system import Assignment, RunState, System, Unit, idle, work_of
@@ -279,7 +279,7 @@ def _at_own_loss(system: System, run: Run, executed: list[int]) -> Optimum:
     seen = system.seen(state)
     total = np.maximum(seen.sum(axis=1, keepdims=True), 1)
     known = np.rint(seen * (world.batch * world.model.top_k / total)).astype(np.int64)
-    same, free = list[int](), list[LayerTimes]()
+    same, free = list[int](), list[CellTimes]()
     for cell in cells:
         there = cell_state(state, cell)
         layer, tokens = cell.layer, cell.tokens

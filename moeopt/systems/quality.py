@@ -134,7 +134,7 @@ def _bound(
 
 
 @dataclass(frozen=True)
-class LayerTimes:
+class CellTimes:
     """What a cell takes with other widths, in ns.
 
     Attributes
@@ -151,7 +151,7 @@ class LayerTimes:
 
 def at_best_widths(
     system: CxlNdp, state: RunState, layer: int, tokens: Integers, known: Integers
-) -> LayerTimes:
+) -> CellTimes:
     """Return what a layer takes if widths are chosen for the tokens that are known.
 
     Parameters
@@ -184,4 +184,4 @@ def at_best_widths(
         clock = Clock(world.dimms)
         clock.run(0, one)
         ends.append(clock.now_ns)
-    return LayerTimes(*ends)
+    return CellTimes(*ends)
