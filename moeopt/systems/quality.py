@@ -27,8 +27,8 @@ SEARCH_S = 1.0
 
 
 @dataclass(frozen=True)
-class Widths:
-    """Widths of some experts.
+class WidthChoice:
+    """WidthChoice of some experts.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Widths:
 
 def fastest_widths(
     cost_ns: Integers, unit: Integers, loss: Integers, bits: Integers, start: Integers
-) -> Widths:
+) -> WidthChoice:
     """Return widths that let the busiest unit end early, at no more loss and bits than others have.
 
     Parameters
@@ -82,7 +82,7 @@ def fastest_widths(
     if duals is None or not len(duals):
         duals = np.zeros(len(most))
     bound = _bound(cost_ns, unit, loss, bits, limits, np.maximum(duals, 0))
-    return Widths(chosen, min(bound, _busiest(cost_ns, unit, chosen)))
+    return WidthChoice(chosen, min(bound, _busiest(cost_ns, unit, chosen)))
 
 
 def _busiest(cost_ns: Integers, unit: Integers, chosen: Integers) -> int:
