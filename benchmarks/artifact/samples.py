@@ -97,8 +97,15 @@ def layers_of(source: Source, part: Part) -> list[int]:
 
 
 def draw(traces: Path, source: Source, part: Part, count: int) -> list[Sample]:
-    """Return samples of each trace of a part: as many layers of each, no layer twice in a trace."""
+    """Return samples of each trace of a part, no layer twice in a trace; as many in both parts.
+
+    Parameters
+    ----------
+    count
+        Layers of each trace for choosing.
+    """
     layers = layers_of(source, part)
+    count = count * len(source.choice) // len(source.traces(part))
     found = []
     for turn, name in enumerate(source.traces(part)):
         file = traces / source.folder / f"{name}.npz"
