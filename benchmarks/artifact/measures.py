@@ -91,9 +91,10 @@ def placement(traces: Path, part: Part) -> Found:
     }
 
     def values(sample: Sample) -> Values | None:
-        rng = np.random.default_rng([SEED, sample.layer])
-        layers = rng.permutation(sample.routing.layers)[:8]
-        trace = Trace(sample.trace, sample.routing.topk_ids[:, layers])
+        trace = sample.several(8)
+        first = np.random.default_rng([SEED, sample.layer]).integers(
+            trace.tokens // 2, trace.tokens - 200
+        )
         instance = moeopt.generate(
             "placement",
             machine="rtx4090-7960x",
@@ -102,7 +103,7 @@ def placement(traces: Path, part: Part) -> Found:
             layers=8,
             share=0.25,
             steps=200,
-            first_step=int(rng.integers(trace.tokens // 2, trace.tokens - 200)),
+            first_step=int(first),
         )
         best = proven(instance)
         if best is None:
@@ -374,14 +375,13 @@ def caches(traces: Path, part: Part) -> Found:
 
     def one(slots: int) -> Callable[[Sample], Values | None]:
         def values(sample: Sample) -> Values | None:
-            layers = sorted({(sample.layer + step) % 32 for step in range(0, 32, 4)})
-            ids = sample.routing.topk_ids[:600, layers]
+            whole = sample.several(8)
             instance = moeopt.generate(
                 "cache",
                 machine="rtx4090-7960x",
                 model=sample.model,
-                trace=Trace(sample.trace, ids),
-                layers=len(layers),
+                trace=Trace(whole.name, whole.topk_ids[:600]),
+                layers=8,
                 slots=slots,
             )
             best = proven(instance)

@@ -62,18 +62,30 @@ MIXTRAL = Source(
 
 @dataclass(frozen=True)
 class Sample:
-    """A layer of a trace."""
+    """A layer of a trace.
+
+    Attributes
+    ----------
+    beside
+        All layers of its part of the model.
+    """
 
     model: str
     trace: str
     layer: int
-    part: Part
+    beside: tuple[int, ...]
     file: Path
 
     @property
     def name(self) -> str:
         """How tables call it."""
         return f"{self.trace} layer {self.layer}"
+
+    def several(self, count: int) -> Trace:
+        """Return so many layers of its part, drawn for this sample, in the model's order."""
+        rng = np.random.default_rng([SEED, self.layer])
+        layers = sorted(rng.permutation(self.beside)[:count].tolist())
+        return Trace(self.trace, self.routing.topk_ids[:, layers])
 
     @property
     def routing(self) -> Trace:
@@ -112,7 +124,7 @@ def draw(traces: Path, source: Source, part: Part, count: int) -> list[Sample]:
         if not file.is_file():
             raise SystemExit(f"{file}: is missing (python -m benchmarks.artifact fetch DIR)")
         own = np.roll(layers, -turn * count)[: min(count, len(layers))].tolist()
-        found += [Sample(source.model, name, layer, part, file) for layer in own]
+        found += [Sample(source.model, name, layer, tuple(layers), file) for layer in own]
     return found
 
 
