@@ -97,7 +97,11 @@ def generate(
 
 def generate_from(problem: str, source: Source, options: Mapping[str, Option]) -> InstanceEnvelope:
     """Make an instance from what all generators start from; errors as in `generate`."""
-    return _made(problem, _checked(problem, source), _stepwise(problem, options, source.workload))
+    return _made(
+        problem,
+        _checked(problem, source),
+        _stepwise(problem, options, source.trace, source.workload),
+    )
 
 
 def generate_twins(
@@ -159,7 +163,7 @@ def generate_twins(
     parts = _machine(problem, machine), get_model(model), as_trace(trace), _workload(workload)
     named = machine is not None
     source = _checked(problem, Source(*parts, None, seed, quantum, name, notes, named))
-    asked = _stepwise(problem, options, source.workload)
+    asked = _stepwise(problem, options, source.trace, source.workload)
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
         if later is not None:
@@ -222,7 +226,7 @@ def refuse_unfelt(
         It names the option as on a command line, and says where it is felt.
     """
     law = _workload(workload)
-    options = _stepwise(problem, options, law)
+    options = _stepwise(problem, options, trace, law)
     read, holdout = _options(problem, options), get_problem(problem).holdout
     if later and isinstance(holdout, Stretch):
         longer = (getattr(read, holdout.length) or 0) + later
@@ -297,13 +301,18 @@ def _options(problem: str, options: Mapping[str, object]) -> Any:
 
 
 def _stepwise(
-    problem: str, options: Mapping[str, object], workload: Workload | None
+    problem: str,
+    options: Mapping[str, object],
+    trace: Trace | None,
+    workload: Workload | None,
 ) -> dict[str, object]:
-    """Return the options; a workload's steps are windows unless it is said otherwise.
+    """Return the options; without a trace steps are windows unless it is said otherwise.
 
-    A workload is drawn step by step, where a trace is read by many requests at once.
+    A workload is drawn step by step, and counts know no steps; a trace is read by many requests.
     """
-    if workload is None or "batching" not in get_problem(problem).Options().model_fields:
+    if (trace is not None and workload is None) or "batching" not in get_problem(
+        problem
+    ).Options().model_fields:
         return dict(options)
     return {"batching": "window", **options}
 
