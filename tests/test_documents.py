@@ -21,6 +21,7 @@ import yaml
 import moeopt
 from benchmarks.traces.__main__ import run as run_on_traces
 from instances.tools.commands import run as run_tool
+from tests.docs.browser import chromium, problems_of
 from tests.facts import assert_same_facts
 from tests.rooms.cli import run
 from tests.rooms.problems import PROBLEMS, get_problem
@@ -267,6 +268,13 @@ def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
         assert not re.findall(r'(?:src|<link[^>]*href)="https?:', source), page
         assert not floats(source), page
     assert not dead_links(site)
+    if chromium() is not None:
+        pages = [str(page.relative_to(site)) for page in site.rglob("*.html")]
+        pages.remove("404.html")  # its addresses are those of a server
+        found, said = problems_of(site, sorted(pages), [1280, 390], tmp_path)
+        found.pop("search")
+        assert {at: of for at, of in found.items() if of} == {}
+        assert said == []
 
 
 def floats(source: str) -> list[str]:
@@ -292,7 +300,7 @@ def test_a_formula_stays_in_its_sentence(root: Path, monkeypatch: pytest.MonkeyP
         )
     display = hook(f'<div class="arithmatex">\\[{long}\\]</div>', None, None, None)
     assert 'display="block"' in display
-    style = (root / "docs" / "tables.css").read_text()
+    style = (root / "docs" / "site.css").read_text()
     for name in re.findall(
         r'span class="([^"]*)"', hook(marked % long, None, None, None) + display
     ):
