@@ -138,33 +138,6 @@ def test_the_tutorials_commands_run(
     assert "optimal" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_the_examples_print_what_they_say(
-    number: int,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Those of docs/examples.md, one for each kind of user, beside the instances.
-
-    Words and whole numbers to the letter; decimals closely: of plans with one optimal objective
-    another processor may take another, with other medians.
-    """
-    found = PYTHON.findall((root / "docs" / "examples.md").read_text())
-    assert len(found) == 2
-    source, expected = found[number]
-    (tmp_path / "instances").symlink_to(root / "instances")
-    (tmp_path / "program.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    capsys.readouterr()
-    runpy.run_path("program.py", run_name="__main__")  # as the main program, with what is loaded
-    printed = capsys.readouterr().out
-    assert DECIMAL.sub("#", printed) == DECIMAL.sub("#", expected)
-    decimals = [[float(found) for found in DECIMAL.findall(of)] for of in (printed, expected)]
-    assert decimals[0] == pytest.approx(decimals[1], rel=0.01, abs=0.5)
-
-
 def test_the_online_programs(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,11 +151,11 @@ def test_the_online_programs(
         assert capsys.readouterr().out == expected
 
 
-def test_the_page_on_counts_does_what_it_says(
+def test_the_section_on_routing_does_what_it_says(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file of docs/counts.md, every command on it, and what the page of its plan says."""
-    text = (root / "docs" / "counts.md").read_text()
+    """Of docs/system.md: its file, every command on it, and what the page of its plan says."""
+    text = (root / "docs" / "system.md").read_text().partition("\n## Routing\n")[2]
     [(source, expected)] = PYTHON.findall(text)
     (tmp_path / "example").mkdir()
     monkeypatch.chdir(tmp_path / "example")
@@ -201,8 +174,8 @@ def test_the_page_on_counts_does_what_it_says(
     block = r"```sh\nmoeopt {} [^\n]*\n```\n\n```text\n(.*?)```"
     [files] = re.findall(block.format("generate"), text, re.DOTALL)
     [page] = re.findall(block.format("plan"), text, re.DOTALL)
-    assert said[0] == files
-    assert_same_facts(said[1], page)
+    assert said[-1] == files
+    assert_same_facts(said[0], page)
 
 
 def test_the_page_on_held_out_runs_does_what_it_says(
@@ -499,7 +472,7 @@ def test_the_glossarys_places_exist(root: Path) -> None:
     assert len(places) > 30
     for place in sorted(places):
         pkgutil.resolve_name(place)
-    terms = re.findall(r"^\| (?!term)([^|]+?) \|", text, re.MULTILINE)
+    terms = re.findall(r"^- \*\*([^*]+)\*\*", text, re.MULTILINE)
     assert len(terms) == len(set(terms)) > 30
     methods = {name for problem in PROBLEMS for name in problem_methods(get_problem(problem))}
     assert set(re.findall(r"method `([^`]+)`", text)) <= methods

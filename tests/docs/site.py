@@ -31,10 +31,11 @@ def build(root: Path, folder: Path, pages: Sequence[str]) -> Path:
         "docs_dir": str(root / "docs"),
         "hooks": [str(root / hook) for hook in whole["hooks"]] + [str(only)],
         "plugins": [plugin for plugin in whole["plugins"] if isinstance(plugin, str)],
-        "nav": [page.replace(".html", ".md") for page in pages],
+        "nav": [{"Pages": [page.replace(".html", ".md") for page in pages]}],
     }
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(settings))
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "-d", str(folder / "site")]
     command += ["-f", str(folder / "mkdocs.yml")]
-    subprocess.run(command, cwd=root, check=True, capture_output=True)  # links lead to other pages
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr  # that links lead to other pages is no error
     return folder / "site"
