@@ -49,6 +49,7 @@ function problemsOf(doc, wide) {
     if (!(image.getAttribute("alt") || image.getAttribute("aria-label"))) found.push(`no alternative text: ${image.src}`);
   }
   for (const control of all("a[href], button, input:not([type=hidden]), select", doc.body).filter(shown)) {
+    if (control.closest("[aria-hidden=true]")) continue;
     const inside = all("[alt], [aria-label], title", control).map((of) => of.getAttribute("alt") || of.getAttribute("aria-label") || of.textContent);
     const name = control.textContent + inside.join("") + ["aria-label", "title", "placeholder"].map((a) => control.getAttribute(a) || "").join("");
     const labelled = control.labels && control.labels.length;
