@@ -260,6 +260,10 @@ DIALOG = 'data-md-component="search" role="dialog" aria-label="Search"'
 LONG_FORMULA = 40
 """An inline formula of more characters than that may be wider than a telephone."""
 
+SHELL = re.compile(r'<div class="language-sh.*?</pre>', re.DOTALL)
+FLAG = re.compile(r"(?<=</span>)(--?\w[\w-]*)")
+"""An option in a command: a line that is too long is not broken within it."""
+
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -277,6 +281,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
             return made
         return f'<span class="formula-{display}" tabindex="0">{made}</span>'
 
+    content = SHELL.sub(lambda block: FLAG.sub(r'<span class="flag">\1</span>', block[0]), content)
     return FORMULA.sub(mathml, explained_once(content))
 
 
