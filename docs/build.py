@@ -257,6 +257,12 @@ def explained_once(content: str) -> str:
 
 DIALOG = 'data-md-component="search" role="dialog" aria-label="Search"'
 
+MENU = re.compile(
+    r'(<nav class="md-nav" data-md-level="\d") aria-labelledby="\w+"'
+    r'([^>]*>\s*<label class="md-nav__title"[^>]*>\s*<span[^>]*></span>\s*(.*?)\s*</label>)'
+)
+"""A section of the menu; the theme names it by a label that has no text where it has a page."""
+
 LONG_FORMULA = 40
 """An inline formula of more characters than that may be wider than a telephone."""
 
@@ -286,7 +292,8 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Name the search, and let code and tables that scroll be reached by the keyboard."""
+    """Name search and menus, and let code and tables that scroll be reached by the keyboard."""
+    output = MENU.sub(r'\1 aria-label="\3"\2', output)
     output = output.replace('data-md-component="search" role="dialog"', DIALOG)
     return output.replace("<pre>", '<pre tabindex="0">').replace("<table>", '<table tabindex="0">')
 
@@ -395,7 +402,9 @@ def limits(name: str) -> Iterator[str]:
         entries = " x ".join("any" if n is None else f"{n:,}" for n in of.lengths)
         least, most = map(_number, (of.least, of.most))
         rows.append(f"| `{of.field}` | {of.unit} | {least} | {most} | {entries} |")
+    yield '<details markdown="1"><summary>Least and most of each field</summary>'
     yield "\n".join(rows)
+    yield "</details>"
     if instance.SUMS:
         rows = ["| sum | refused at | most |", "|---|---|---:|"]
         for sum_ in instance.SUMS:
