@@ -13,6 +13,7 @@ import sys
 import tomllib
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -237,7 +238,8 @@ def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
     for page in site.rglob("*.html"):
         source = page.read_text()
         assert 'class="arithmatex"' not in source, page
-        assert "$" not in re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL), page
+        shown = re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL)
+        assert not re.findall(r"\$(?!MOEOPT_)", shown), page  # but variables of the environment
         assert not re.findall(r'(?:src|<link[^>]*href)="https?:', source), page
         assert not floats(source), page
     assert not dead_links(site)
@@ -278,6 +280,40 @@ def test_a_formula_stays_in_its_sentence(root: Path, monkeypatch: pytest.MonkeyP
         r'span class="([^"]*)"', hook(marked % long, None, None, None) + display
     ):
         assert f".{name} " in style
+
+
+def test_a_word_is_explained_where_it_first_stands(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in headings and links; what the glossary says, without the place in the code."""
+    monkeypatch.syspath_prepend(str(root / "docs"))
+    hook = runpy.run_path(str(root / "docs" / "build.py"))
+    word = '<abbr title="share">gap</abbr>'
+    made = hook["explained_once"](
+        f'<h2>{word}</h2><p>The <a href="x">{word}</a>, {word}, {word}.</p>'
+    )
+    rest = '<abbr tabindex="0" title="share">gap</abbr>, gap.</p>'
+    assert made == f'<h2>gap</h2><p>The <a href="x">gap</a>, {rest}'
+    meanings = hook["glossary"]()
+    assert meanings["excess"] == "(objective - optimum) / optimum, only where the optimum is proven"
+    assert {"critical path", "independent sample", "synthetic routing"} <= meanings.keys()
+
+
+def test_no_page_stands_twice_in_the_menu(root: Path) -> None:
+    """Whose groups are what a reader is after."""
+
+    def pages(entries: list[Any]) -> list[str]:
+        found = []
+        for entry in entries:
+            for below in entry.values() if isinstance(entry, dict) else [entry]:
+                found += [below] if isinstance(below, str) else pages(below)
+        return found
+
+    menu = yaml.load((root / "mkdocs.yml").read_text(), yaml.BaseLoader)["nav"]
+    found = pages(menu)
+    assert len(found) == len(set(found)) > 30
+    titles = [next(iter(group)) for group in menu]
+    assert titles == ["Home", "Start", "Use", "Results", "Reference", "Background"]
 
 
 def documents_of(root: Path) -> list[Path]:
