@@ -212,10 +212,13 @@ def led_text(text: str, file: str, page: str) -> str:
 # The glossary
 
 
-ENTRY = re.compile(r"^- \*\*(.+?)\*\*: (.+?)(?: \(.*\))?$", re.MULTILINE)
-"""A line of the glossary: its terms, and what they mean; the place in the code is left out."""
+ENTRY = re.compile(r"^- \*\*(.+?)\*\*([^:]*): (.+?)(?: \(`.*\))?$", re.MULTILINE)
+"""A line of the glossary: a term, its other names, what it means; not the place in the code."""
 
-EVERYDAY = {"path", "copy", "part", "grain", "repeat", "sample", "information", "none", "plan"}
+EVERYDAY = {
+    *("path", "way", "copy", "part", "grain", "grid", "repeat", "cluster", "symmetry"),
+    *("information", "train", "test"),
+}
 """Terms that also stand in sentences about other things: no page explains them."""
 
 
@@ -223,10 +226,11 @@ EVERYDAY = {"path", "copy", "part", "grain", "repeat", "sample", "information", 
 def glossary() -> dict[str, str]:
     """Return term -> meaning, of the glossary's page."""
     found = {}
-    for terms, meaning in ENTRY.findall((ROOT / "docs" / "glossary.md").read_text()):
-        for term in re.sub(r" [\[(].*", "", terms).split(", "):
-            if term not in EVERYDAY:
-                found[term] = re.sub(r"[`*]|\[(.*?)\]\(.*?\)", r"\1", meaning)
+    for term, others, meaning in ENTRY.findall((ROOT / "docs" / "glossary.md").read_text()):
+        for name in (term, *re.findall(r"[,[] ?([\w -]+)", others)):
+            if name not in EVERYDAY:
+                text = re.sub(r"[`*]|\[(.*?)\]\(.*?\)", r"\1", meaning)
+                found |= {name: text, f"{name}s": text}
     return found
 
 
