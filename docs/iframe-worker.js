@@ -1,3 +1,5 @@
+// What the search needs beside the theme.
+
 // Search on pages opened from the disk, where browsers start no worker: its script runs in a hidden
 // frame and is spoken to in the same way.
 if (location.protocol === "file:") {
@@ -21,3 +23,10 @@ if (location.protocol === "file:") {
     }
   };
 }
+
+// An option is searched for as it is written: to the search a word after "-" is one to leave out.
+const post = window.Worker.prototype.postMessage;
+window.Worker.prototype.postMessage = function (message) {
+  const said = typeof message.data === "string" ? message.data.replace(/(^|\s)--?(?=\w)/g, "$1") : message.data;
+  post.call(this, { ...message, data: said });
+};

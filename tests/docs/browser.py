@@ -54,11 +54,11 @@ def chromium() -> str | None:
 
 
 def problems_of(
-    site: Path, pages: Sequence[str], widths: Sequence[int], scratch: Path, word: str = "expert"
+    site: Path, pages: Sequence[str], widths: Sequence[int], scratch: Path, word: str = "--expert"
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Return each page's problems at each width, by "page at width", and messages of the console.
 
-    Under "search" stand the titles of the pages that the first page's search finds for a word. One
+    Under "search" stand the titles of what the first page's search finds, an option say. One
     process lays out one page after the other, opened from the disk.
     """
     browser = chromium()
