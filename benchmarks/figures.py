@@ -23,7 +23,6 @@ import ast
 import datetime
 import hashlib
 import json
-import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -47,7 +46,6 @@ PREDICTED = (
 )
 MADE: dict[str, dict[str, Any]] = {"cache": {"tokens": 50, "slots": 56}, "threads": {"threads": 32}}
 """Options of ``made P`` that a problem needs, or that keep its instance small."""
-FOLD = re.compile(r"<summary>.*?</summary>|</?details.*?>")
 PLAIN = str | bytes | int | float | complex
 HEAD = """# Sentences with a figure, then and now
 
@@ -214,9 +212,8 @@ def run(*words: str) -> int:
 
 
 def text_of(page: str) -> str:
-    """Return a page's words with single spaces, without the bars of its tables and its folds."""
-    text = FOLD.sub("", (ROOT / page).read_text())
-    return " ".join(text.replace("|", " ").split())
+    """Return a page's words with single spaces, and without the bars of its tables."""
+    return " ".join((ROOT / page).read_text().replace("|", " ").split())
 
 
 def table() -> str:

@@ -46,7 +46,7 @@ def instances() -> Sequence[InstanceEnvelope]:
     file = TRACES / TRACE
     source: dict[str, Any] = {"workload": "esft-deepseek-v2-lite"}
     if file.is_file():
-        source = {"trace": moeopt.load_trace(file)}
+        source = {"trace": moeopt.load_trace(file), "batching": "window"}
     made = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite", "fixed_us": 30, "steps": 200}
     return [
         moeopt.generate("placement", name=name, **(made | source | case))

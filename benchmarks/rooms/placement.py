@@ -4,8 +4,6 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.placement": ("HEURISTICS",),
-        "moeopt.problems.placement.check": ("objective",),
         "moeopt.problems.placement.instance": ("Instance",),
         "moeopt.problems.placement.lagrangian as lagrangian": (),
         "moeopt.problems.placement.lagrangian.layer_trees as layer_trees": (),

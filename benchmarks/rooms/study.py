@@ -10,19 +10,12 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.plan": ("Job", "make_plan"),
         "moeopt.study.record": ("SolveRecord",),
         "moeopt.study.tags": ("place",),
-        "moeopt.study.report.heldout": (
-            "HeldOutRow",
-            "OPTIMUM",
-            "distance_in_words",
-            "excesses",
-            "summary",
-        ),
         "moeopt.study.report.plots": ("overview_chart", "plain_text"),
         "moeopt.study.report.sections": ("sections",),
         "moeopt.study.report.study": ("Study",),
         "moeopt.study.schema": ("SOLVE",),
         "moeopt.study.store": ("Store",),
         "moeopt.study.study": ("run_campaign",),
-        "moeopt.study.table": ("front_markdown", "interval", "standings"),
+        "moeopt.study.table": ("interval",),
     }
 )

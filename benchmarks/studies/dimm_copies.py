@@ -47,6 +47,7 @@ SETTING = {
     "machine": "trimoe",
     "model": "deepseek-v2-lite",
     "batch": 256,
+    "batching": "window",
     "hbm_slots": 4,
     "quantum_ns": 1,
     "layout_from": "none",

@@ -4,7 +4,7 @@
 
 DIR holds ``esft_deepseek_v2_lite/*.npz`` and ``hdmoe_mixtral_8x7b/*.npz``; what a trace reads twice
 is removed first, and behind it the 600 tokens of a prompt that all of HD-MoE's traces share. Each
-trace is cut into stretches as in ``holdout_distance.py``; what was decided on one is used on each
+trace is cut into stretches; what was decided on one is used on each
 of the eight after it. For bitwidth the prompts of a sequence are what is known, the tokens decoded
 after them what comes.
 

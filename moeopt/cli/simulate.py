@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from moeopt.cli.options import DONE, MISMATCH, Json, command, print_json, shown, warn
 from moeopt.core.errors import InputError, about
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from moeopt.sim.machines.machine import Machine
     from moeopt.sim.models.model_shape import ModelShape
     from moeopt.sim.plan import Plan
+    from moeopt.sim.traces.trace import Batching
     from moeopt.systems.loads import Loads
 
 DEFAULT_STEPS = 8
+BATCHINGS = "streams", "window", "sequences"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,11 @@ class SimulateOptions(ExecutionOptions):
     workload: str | None = option(None, "Preset or JSON file.")
     plan: Path | None = option(None, "Plan file.")
     policy: str | None = option(None, "Without a plan: how to choose.")
+    batching: str = option(
+        "streams",
+        "How a trace's tokens make up steps: one of each request, or consecutive ones.",
+        metavar="streams|window|sequences",
+    )
     seed: int = option(0, "Seed of everything random.", metavar="N")
     instance: Path | None = option(None, "Instead: an instance...")
     solution: Path | None = option(None, "...and its solution.")
@@ -57,6 +64,14 @@ class SimulateOptions(ExecutionOptions):
             raise InputError("--machine, --model: are missing")
         if self.trace is not None and self.workload is not None:
             raise InputError("--trace, --workload: exactly one of the two must be given")
+        if self.batching not in BATCHINGS:
+            raise InputError(
+                f"must be {' or '.join(BATCHINGS)}, not {self.batching}", field="--batching"
+            )
+        if self.trace is None and self.batching != BATCHINGS[0]:
+            raise InputError(
+                "goes with --trace: a workload is drawn step by step", field="--batching"
+            )
         if self.plan is not None and self.policy is not None:
             raise InputError("--plan, --policy: at most one of the two may be given")
 
@@ -159,7 +174,8 @@ def _loads(model: "ModelShape", options: SimulateOptions, layers: int | None) ->
     batch, steps = options.batch, options.steps
     if options.trace is not None:
         trace = moeopt.load_trace(options.trace)
-        return loads_of_trace(trace, model, batch, steps, layers)
+        batching = cast("Batching", options.batching)
+        return loads_of_trace(trace, model, batch, steps, layers, batching)
     law = find("workloads", Workload, options.workload or "")
     steps = DEFAULT_STEPS if steps is None else steps
     return loads_of_workload(law, model, batch, steps, layers, options.seed)

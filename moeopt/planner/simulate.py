@@ -45,7 +45,7 @@ def simulate(
     loads: Trace | Loads | Counts | ArrayLike | None = None,
     steps: int | None = None,
     *,
-    batching: Batching = "window",
+    batching: Batching = "streams",
     timeline: bool = False,
     options: ExecutionOptions | None = None,
     **given: object,

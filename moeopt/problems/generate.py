@@ -97,7 +97,7 @@ def generate(
 
 def generate_from(problem: str, source: Source, options: Mapping[str, Option]) -> InstanceEnvelope:
     """Make an instance from what all generators start from; errors as in `generate`."""
-    return _made(problem, _checked(problem, source), options)
+    return _made(problem, _checked(problem, source), _stepwise(problem, options, source.workload))
 
 
 def generate_twins(
@@ -159,25 +159,26 @@ def generate_twins(
     parts = _machine(problem, machine), get_model(model), as_trace(trace), _workload(workload)
     named = machine is not None
     source = _checked(problem, Source(*parts, None, seed, quantum, name, notes, named))
+    asked = _stepwise(problem, options, source.workload)
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
         if later is not None:
             raise InputError(
                 f"{problem} has {' and '.join(holdout.order)} loads, no number", field="later"
             )
-        if holdout.option in options:
+        if holdout.option in asked:
             order = ", then ".join(holdout.order)
             raise InputError(f"{holdout.option}: is not to be given: it is {order}")
-        phases = [options | {holdout.option: phase} for phase in holdout.order]
+        phases = [asked | {holdout.option: phase} for phase in holdout.order]
         return _made(problem, source, phases[0]), _made(problem, following, phases[1])
     field = get_problem(problem).Options().model_fields[holdout.length]
-    observed = options.get(holdout.length, field.default)
+    observed = asked.get(holdout.length, field.default)
     if not isinstance(observed, int) or isinstance(observed, bool) or observed < 1:
         raise InputError(f"{holdout.length}: must say how many loads are observed")
     expect("later", count := observed if later is None else later, int, what="an integer")
     if count < 1:
         raise InputError(f"must be at least 1, not {count}", field="later")
-    whole = options | {holdout.length: observed + count}
+    whole = asked | {holdout.length: observed + count}
     drawn = None
     if workload is not None:
         drawn = get_problem(problem).trace_of(source, _options(problem, whole))
@@ -189,7 +190,7 @@ def generate_twins(
         )
     said = (_made(problem, source, whole).provenance or {})["options"]
     spacing = 1 if holdout.spacing is None else said[holdout.spacing]
-    common = options | {name: said[name] for name in (DRAWN_WINDOWS,) if name in said}
+    common = asked | {name: said[name] for name in (DRAWN_WINDOWS,) if name in said}
     first = {holdout.first: said[holdout.first], holdout.length: observed}
     if holdout.unseen is not None:
         first |= {holdout.unseen: count}
@@ -220,12 +221,13 @@ def refuse_unfelt(
     InputError
         It names the option as on a command line, and says where it is felt.
     """
+    law = _workload(workload)
+    options = _stepwise(problem, options, law)
     read, holdout = _options(problem, options), get_problem(problem).holdout
     if later and isinstance(holdout, Stretch):
         longer = (getattr(read, holdout.length) or 0) + later
         read = read.model_copy(update={holdout.length: longer})
-    any_machine, law = get_machine(ANY_MACHINE), _workload(workload)
-    check_felt(read, Source(any_machine, model, trace, law, counts, seed))
+    check_felt(read, Source(get_machine(ANY_MACHINE), model, trace, law, counts, seed))
 
 
 def _quantum(problem: str, quantum_ns: int | None) -> int:
@@ -292,6 +294,18 @@ def _options(problem: str, options: Mapping[str, object]) -> Any:
         return get_problem(problem).Options()(**options)
     except ValidationError as error:
         raise input_error(error, f"generate {problem}") from None
+
+
+def _stepwise(
+    problem: str, options: Mapping[str, object], workload: Workload | None
+) -> dict[str, object]:
+    """Return the options; a workload's steps are windows unless it is said otherwise.
+
+    A workload is drawn step by step, where a trace is read by many requests at once.
+    """
+    if workload is None or "batching" not in get_problem(problem).Options().model_fields:
+        return dict(options)
+    return {"batching": "window", **options}
 
 
 def _made(problem: str, source: Source, options: Mapping[str, object]) -> InstanceEnvelope:

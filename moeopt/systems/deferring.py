@@ -12,20 +12,29 @@ LEAST_IMMEDIATE = 2
 """Experts of a token that are never deferred (KTransformers 4.2)."""
 
 
-def deferred_counts(world: World) -> Integers:
-    """Return how many experts each layer defers, by the paper's rule; shape (layers,)."""
-    key = "deferred"
+def deferred_counts(world: World, method: str = "saturate") -> Integers:
+    """Return how many experts each layer defers; shape (layers,).
+
+    Parameters
+    ----------
+    method
+        The paper's rule, or "dp": the counts of the fastest step among those that defer no more
+        experts in all than the rule does.
+    """
+    key = "deferred", method
     if key not in world.cache:
         top_k = world.model.top_k
         if top_k <= LEAST_IMMEDIATE:
             return np.zeros(world.layers, dtype=np.int64)
         context = world.prompt + world.output // 2
+        most = None if method == "saturate" else int(deferred_counts(world).sum())
         scheduler = Scheduler(
             world.layers,
             top_k,
             range(top_k - LEAST_IMMEDIATE + 1),
-            "saturate",
+            method,
             min_immediate=LEAST_IMMEDIATE,
+            max_total_penalty=most,
         )
         world.cache[key], _, _ = scheduler.schedule(
             world.attention_ns(1, context),

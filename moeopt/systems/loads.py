@@ -93,7 +93,7 @@ def loads_of_trace(
     batch: int,
     steps: int | None = None,
     layers: int | None = None,
-    batching: Batching = "window",
+    batching: Batching = "streams",
 ) -> Loads:
     """Return the first steps of a trace as loads.
 
@@ -160,7 +160,7 @@ def loads_of_workload(
         drawn = [synthetic_trace(workload, model, batch, steps, int(own)) for own in seeds]
         ids = np.concatenate([one.topk_ids for one in drawn], axis=1)
         trace = Trace(trace.name, ids)
-    return loads_of_trace(trace, model, batch, steps, layers)
+    return loads_of_trace(trace, model, batch, steps, layers, "window")
 
 
 def _within(name: str, asked: int | None, there: int, where: str) -> int:

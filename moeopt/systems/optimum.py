@@ -5,7 +5,8 @@ own state, which is the same with current information and by an oracle. *Statefu
 cache contents) and *once per run* (residents, layout): by an oracle a bound, the free residents and
 the free layout of each step with the system's slots; with the system's information the exact
 decision on its forecast, rolling on a state of its own; rolling with hindsight is achievable.
-*Forecast parameter*: the best value, never another assignment. *Quality* and *none*: undefined.
+*Forecast parameter*: the best value, never another assignment. *Quality*: the least time at the
+loss of the system's own choice; undefined where its paper prices none. *None*: undefined.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,7 +24,10 @@ from moeopt.solvers.run import solve
 
 from .clock import Clock
 from .cost_table import UNAVAILABLE_NS
-from .run import Cell, Run
+from .published.cxl_ndp import CxlNdp
+from .published.ktransformers import KTransformers
+from .quality import CellTimes, at_best_widths
+from .run import Cell, Run, execute
 from .slices import slices_instance
 from .system import Assignment, RunState, System, Unit, idle, work_of
 from .work import GPU, NDP, Integers
@@ -237,7 +241,9 @@ def optimum_of(system: System, run: Run) -> Optimum:
     if "forecast parameter" in kinds:
         best = [best_count_ns(state, cell) for cell in cells]
         return Optimum(executed, executed, best, best)
-    if kinds & {"none", "quality"}:
+    if "quality" in kinds:
+        return _at_own_loss(system, run, executed)
+    if "none" in kinds:
         return Optimum(executed)
     free = [
         layout_bound_ns(state.world, cell.tokens, _slots(system, cell), system.needs)
@@ -257,6 +263,30 @@ def optimum_of(system: System, run: Run) -> Optimum:
             same[cell.step, layer], achievable[cell.step, layer] = known, least
     at = [(cell.step, cell.layer) for cell in cells]
     return Optimum(executed, [same[one] for one in at], free, [achievable[one] for one in at])
+
+
+def _at_own_loss(system: System, run: Run, executed: list[int]) -> Optimum:
+    """Return what widths, or counts of deferred experts, give at the loss of the system's own."""
+    state, cells = run.state, run.cells
+    assert state is not None  # noqa: S101
+    world = state.world
+    if isinstance(system, KTransformers) and system.defers(world):
+        at = frozenset((cell.step, cell.layer) for cell in cells)
+        best = execute(system.at_best_counts(), world, state.readers, cells=at)
+        return Optimum(executed, [cell.experts_ns for cell in best.cells])
+    if not isinstance(system, CxlNdp):
+        return Optimum(executed)
+    seen = system.seen(state)
+    total = np.maximum(seen.sum(axis=1, keepdims=True), 1)
+    known = np.rint(seen * (world.batch * world.model.top_k / total)).astype(np.int64)
+    same, free = list[int](), list[CellTimes]()
+    for cell in cells:
+        there = cell_state(state, cell)
+        layer, tokens = cell.layer, cell.tokens
+        same.append(at_best_widths(system, there, layer, tokens, known[layer]).executed_ns)
+        free.append(at_best_widths(system, there, layer, tokens, tokens))
+    oracle = [one.bound_ns for one in free]
+    return Optimum(executed, same, oracle, [one.executed_ns for one in free])
 
 
 def _slots(system: System, cell: Cell) -> int:

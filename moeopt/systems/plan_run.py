@@ -3,7 +3,7 @@
 What a simulation found out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,13 +14,14 @@ from moeopt.sim.engine.critical_path import critical_path
 from moeopt.sim.engine.timeline import Timeline, Usage, usage
 from moeopt.sim.plan import Extent, Plan, check_fits
 
-from .clock import Begin, Clock
+from .clock import Begin, Clock, LayerWork
 from .cost_table import CostTable
 from .events import EventClock, resources
 from .loads import Loads
 from .migrations import link_names
 from .plan_work import works
 from .planned import Decider
+from .walk import walk
 from .work import Integers, LayerTimes, StepWork, layer_times
 
 
@@ -226,7 +227,10 @@ def simulate_loads(
     tally = _Tally()
     for step in range(steps):
         work = decider.decide(step)
-        at = _run(clock, work, times, dimms) if events is None else events.run(work, step)
+        if events is None:
+            at = walk(clock, _PlannedStep(work, times, dimms)).edges_ns
+        else:
+            at = events.run(work, step)
         tally.add(work, at)
     edges = np.array(tally.edges, dtype=np.int64)
     kept = None if events is None else events.timeline()
@@ -254,15 +258,21 @@ def simulate_loads(
     )
 
 
-def _run(clock: Clock, work: StepWork, times: LayerTimes, dimms: int) -> list[int]:
-    """Run a step; return the times at which its layers start, and at which it ends."""
-    clock.outside(times.step_ns)
-    starts = []
-    for layer, asked in enumerate(works(work, dimms, times)):
-        starts.append(clock.now_ns)
-        routed, _ = clock.begin(Begin(times.attention_ns[layer] + times.other_ns[layer]))
-        clock.run(routed, asked)
-    return [*starts, clock.now_ns]
+class _PlannedStep:
+    """A step that was decided as a whole."""
+
+    def __init__(self, work: StepWork, times: LayerTimes, dimms: int) -> None:
+        self.times, self.outside_ns, self.layers = times, times.step_ns, len(work.domain)
+        self._works = works(work, dimms, times)
+
+    def begin(self, layer: int) -> Begin:
+        return Begin(self.times.attention_ns[layer] + self.times.other_ns[layer])
+
+    def work(self, layer: int, routed_ns: int, there_ns: Mapping[int, int]) -> LayerWork:
+        return next(self._works)
+
+    def ran(self, layer: int, copies_ns: Mapping[int, int]) -> None:
+        """Do nothing: a plan's caches hold what they were asked for at once."""
 
 
 def _usage(clock: Clock, dimms: int, links: list[str]) -> tuple[int, list[Usage]]:

@@ -1,15 +1,17 @@
 """Execution of a system: its prompts, then its decode steps, on the clock."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .clock import Begin, Clock
+from .clock import Begin, Clock, LayerWork
 from .migrations import PCIE
 from .readers import Readers
 from .system import RunState, System
 from .threads import cores_are_stated, on_threads_ns
+from .walk import Walked, walk
 from .work import CPU, Flags, Integers
 from .world import LARGEST_CHUNK, World
 
@@ -90,60 +92,73 @@ def execute(
     state = system.prepare(world, readers)
     world = state.world
     prefill = _prompts(system, state) if world.prompt else None
-    clock = Clock(world.dimms)
-    kept, steps, layers = [], readers.steps, world.layers
-    layer_ns = np.zeros((steps, layers), dtype=np.int64)
-    experts_ns = np.zeros((steps, layers), dtype=np.int64)
-    step_ns = np.zeros(steps, dtype=np.int64)
-    launches = system.mechanisms.launches_per_layer * system.mechanisms.launch_us
-    launch_ns = world.to_ns(launches / 1e6)
-    shared = world.shared_ns(world.batch)
-    for step in range(steps):
-        begin_ns = clock.now_ns
-        context = world.prompt + ((2 * step + 1) * world.output) // (2 * steps)
-        counts = readers.step_counts(step)
-        state.step = step
-        clock.outside(world.outside_ns(world.batch, context))
-        start = Begin(
-            world.attention_ns(world.batch, context) + launch_ns,
-            world.kv_ns(world.batch, context),
-            world.kv_read_ns(world.batch, context),
-        )
-        for layer in range(layers):
-            tokens, at = counts[layer], clock.now_ns
-            routed, there = clock.begin(start)
-            state.ready_ns = np.full(world.experts, -1, dtype=np.int64)
-            for expert, when in there.items():
-                state.ready_ns[expert] = when
-            state.now_ns = routed
-            moves = system.before(state, layer)
-            made = system.route(state, layer, tokens)
-            if (step, layer) in cells:
-                resident = state.resident[layer] | (state.ready_ns >= 0)
-                average = state.average[layer].copy()
-                dimm = state.dimm[layer].copy()
-                kept.append(Cell(step, layer, tokens, resident, dimm, average, 0))
-            work = system.work(state, layer, tokens, made)
-            copied = clock.run(routed, work._replace(moves=moves, shared_ns=shared))
-            system.copied(state, layer, copied)
-            layer_ns[step, layer] = clock.now_ns - at
-            experts_ns[step, layer] = clock.now_ns - routed
-            if (step, layer) in cells:
-                kept[-1] = replace(kept[-1], experts_ns=clock.now_ns - routed)
-        state.saw(counts[:layers])
-        step_ns[step] = clock.now_ns - begin_ns
-    total = max(clock.end_ns, 1)
+    clock, kept, walked = Clock(world.dimms), list[Cell](), list[Walked]()
+    for number in range(readers.steps):
+        step = _DecodeStep(system, state, number, cells, kept)
+        walked.append(walk(clock, step))
+        state.saw(step.counts)
+    edges = np.array([one.edges_ns for one in walked], dtype=np.int64)
+    routed = np.array([one.routed_ns for one in walked], dtype=np.int64)
+    experts_ns = edges[:, 1:] - routed
     return Run(
         system=system.title,
         prefill_ns=prefill,
-        step_ns=step_ns,
-        layer_ns=layer_ns,
+        step_ns=np.diff(edges[:, -1], prepend=0),
+        layer_ns=np.diff(edges, axis=1),
         experts_ns=experts_ns,
-        busy=_busy(clock, total, world),
+        busy=_busy(clock, max(clock.end_ns, 1), world),
         gpu_bytes=int(state.resident.sum()) * world.model.expert_bytes,
-        cells=kept,
+        cells=[replace(one, experts_ns=int(experts_ns[one.step, one.layer])) for one in kept],
         state=state,
     )
+
+
+class _DecodeStep:
+    """A decode step of a system, decided layer by layer; keeps what cells ask for."""
+
+    def __init__(
+        self,
+        system: System,
+        state: RunState,
+        step: int,
+        cells: frozenset[tuple[int, int]],
+        kept: list[Cell],
+    ) -> None:
+        world, steps = state.world, state.readers.steps
+        self.system, self.state, self.cells, self.kept = system, state, cells, kept
+        self.layers = world.layers
+        state.step = step
+        self.counts = state.readers.step_counts(step)[: self.layers]
+        context = world.prompt + ((2 * step + 1) * world.output) // (2 * steps)
+        self.outside_ns = world.outside_ns(world.batch, context)
+        self.shared_ns = world.shared_ns(world.batch)
+        launches = system.mechanisms.launches_per_layer * system.mechanisms.launch_us
+        self.start = Begin(
+            world.attention_ns(world.batch, context) + world.to_ns(launches / 1e6),
+            world.kv_ns(world.batch, context),
+            world.kv_read_ns(world.batch, context),
+        )
+
+    def begin(self, layer: int) -> Begin:
+        return self.start
+
+    def work(self, layer: int, routed_ns: int, there_ns: Mapping[int, int]) -> LayerWork:
+        state, tokens = self.state, self.counts[layer]
+        state.ready_ns = np.full(state.world.experts, -1, dtype=np.int64)
+        for expert, when in there_ns.items():
+            state.ready_ns[expert] = when
+        state.now_ns = routed_ns
+        moves = self.system.before(state, layer)
+        made = self.system.route(state, layer, tokens)
+        if (state.step, layer) in self.cells:
+            resident = state.resident[layer] | (state.ready_ns >= 0)
+            average, dimm = state.average[layer].copy(), state.dimm[layer].copy()
+            self.kept.append(Cell(state.step, layer, tokens, resident, dimm, average, 0))
+        work = self.system.work(state, layer, tokens, made)
+        return work._replace(moves=moves, shared_ns=self.shared_ns)
+
+    def ran(self, layer: int, copies_ns: Mapping[int, int]) -> None:
+        self.system.copied(self.state, layer, copies_ns)
 
 
 def _busy(clock: Clock, total_ns: int, world: World) -> dict[str, float]:
@@ -175,23 +190,37 @@ def _prompts(system: System, state: RunState) -> int:
 
 def _chunk(system: System, state: RunState, first: int, tokens: int) -> int:
     """Return what one chunk of prompts takes."""
-    world, clock = state.world, Clock(state.world.dimms)
-    counts = state.readers.chunk_counts(first, tokens)
-    # A token of a prompt sees half of the prompt on average.
-    attention = world.attention_ns(tokens, world.prompt // 2, prompt=True)
-    start = Begin(attention)
-    shared = world.shared_ns(tokens)
-    clock.outside(world.outside_ns(tokens, 0))
-    timed = cores_are_stated(world)
-    for layer in range(world.layers):
-        routed, _ = clock.begin(start)
-        state.now_ns = routed
-        made = system.prompt(state, layer, counts[layer])
-        work = system.work(state, layer, counts[layer], made)
-        early = system.mechanisms.uploads_early
-        if work.on_cpu and timed:
-            on_cpu = np.where(made.domain == CPU, counts[layer], 0)
-            work = work._replace(cpu_ns=on_threads_ns(world, on_cpu, system.mechanisms.cpu_tasks))
-        work = work._replace(shared_ns=shared, uploads_early=early, copies=(), ahead=())
-        clock.run(routed, work)
+    clock = Clock(state.world.dimms)
+    walk(clock, _PromptChunk(system, state, first, tokens))
     return clock.now_ns
+
+
+class _PromptChunk:
+    """Tokens of prompts that go through the layers together."""
+
+    def __init__(self, system: System, state: RunState, first: int, tokens: int) -> None:
+        world = state.world
+        self.system, self.state, self.layers = system, state, world.layers
+        self.counts = state.readers.chunk_counts(first, tokens)
+        # A token of a prompt sees half of the prompt on average.
+        self.start = Begin(world.attention_ns(tokens, world.prompt // 2, prompt=True))
+        self.shared_ns = world.shared_ns(tokens)
+        self.outside_ns = world.outside_ns(tokens, 0)
+        self.on_threads = cores_are_stated(world)
+
+    def begin(self, layer: int) -> Begin:
+        return self.start
+
+    def work(self, layer: int, routed_ns: int, there_ns: Mapping[int, int]) -> LayerWork:
+        state, tokens, how = self.state, self.counts[layer], self.system.mechanisms
+        state.now_ns = routed_ns
+        made = self.system.prompt(state, layer, tokens)
+        work = self.system.work(state, layer, tokens, made)
+        if work.on_cpu and self.on_threads:
+            on_cpu = np.where(made.domain == CPU, tokens, 0)
+            work = work._replace(cpu_ns=on_threads_ns(state.world, on_cpu, how.cpu_tasks))
+        early = how.uploads_early
+        return work._replace(shared_ns=self.shared_ns, uploads_early=early, copies=(), ahead=())
+
+    def ran(self, layer: int, copies_ns: Mapping[int, int]) -> None:
+        """Do nothing: prompts fill no caches."""

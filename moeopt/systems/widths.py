@@ -20,24 +20,40 @@ LOSS_STEPS = 10**6
 """Losses are integers of so many steps."""
 
 
+def ranks(counts: Integers | NDArray[np.float64]) -> Integers:
+    """Return how much each expert matters: its share of the layer's tokens, in millionths.
+
+    Shape (layers, experts).
+    """
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    rank: Integers = np.rint(share * LOSS_STEPS).astype(np.int64)
+    return rank
+
+
+def losses(rank: Integers) -> Integers:
+    """Return what experts lose at each of `BITS`, shape (experts, widths): the convex law.
+
+    An expert's rank times 4 to the power of minus its bits.
+    """
+    lost: Integers = np.rint(rank[:, None] * 4.0 ** -np.array(BITS)).astype(np.int64)
+    return lost
+
+
 def prefix_widths(state: RunState, counts: Integers | NDArray[np.float64]) -> Integers:
     """Return the row of the cost tables for each expert, shape (layers, experts).
 
-    An expert's loss is its share of the tokens times 4 to the power of minus its bits: the convex
-    law. Residents keep the model's own width, the last row.
+    Residents keep the model's own width, the last row.
     """
     world = state.world
     width = np.full((world.layers, world.experts), len(world.widths) - 1, dtype=np.int64)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    rank = ranks(counts)
     for layer in range(world.layers):
         away = np.flatnonzero(~state.resident[layer])
         if not len(away):
             continue
-        ranks = np.rint(share[layer, away] * LOSS_STEPS).astype(np.int64)
-        loss = np.rint(ranks[:, None] * 4.0 ** -np.array(BITS)).astype(np.int64)
         instance = Instance.from_arrays(
-            loss=loss[None],
-            importance=ranks[None],
+            loss=losses(rank[layer, away])[None],
+            importance=rank[layer, away][None],
             bits=BITS,
             budget_bits=AVERAGE_BITS * len(away),
             name=f"layer{layer}",

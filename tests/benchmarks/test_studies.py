@@ -3,16 +3,13 @@
 import argparse
 import json
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 import moeopt
 from benchmarks.studies import counts_enough
-from benchmarks.studies.bitwidth_restrictions import PLANS, compare
 from benchmarks.studies.bitwidth_scale import BITS, rounding, splits
 from benchmarks.studies.dimm_copies import curve, with_memory, without_layout
-from benchmarks.studies.information import Measured, in_library, summary
 from benchmarks.textbook import bitwidth
 from tests.rooms.bitwidth import Instance, objective, violations
 from tests.rooms.sim import Workload, find, routing_trace
@@ -70,16 +67,6 @@ def test_textbook_models_prove_the_same_optimum(solve: object, budget: str) -> N
         assert found == round(answer.objective) == moeopt.solve(instance, "dp").objective
 
 
-def test_no_restriction_gains_in_sample() -> None:
-    """Every plan loses at least as much as the free optimum on the prompt it was made for."""
-    row = compare({"model": "mixtral-8x7b", "workload": "hdmoe-mixtral", "layers": 2, "seed": 0})
-    assert row["size"] == "2 x 8"
-    assert set(row["prompt"]) == set(row["decoded tokens"]) == set(PLANS)
-    assert all(excess >= 0 for excess in row["prompt"].values())
-    assert row["prompt"]["width per model"] >= row["prompt"]["width per layer"]
-    assert row["prompt"]["prefix order"] >= row["prompt"]["budget per layer"]
-
-
 def test_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of independent tokens the counts tell all: within 3 %, and recorded steps tell no more."""
     monkeypatch.setattr(counts_enough, "STEPS", 30)
@@ -121,44 +108,6 @@ def test_memory_is_whole_experts(copies: float, root: Path) -> None:
     assert several is not None
     assert several.room_bytes // several.share_bytes(instance.dimms) == int(copies * 64)
     assert with_memory(instance, None) is instance
-
-
-ONCE = "mixtral-once-earlier-steps"
-FEW = pytest.param(["prompts-batch"], 6)
-ALL = pytest.param(None, 18, marks=pytest.mark.slow)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("families", "instances"), [FEW, ALL])
-def test_knowing_less_costs_more(families: list[str] | None, instances: int) -> None:
-    """Each rule is near the optimum in hindsight, and far above it with what it may know.
-
-    But for slots left over: rules with as many experts in every layer leave 28 of 60 slots empty
-    where 32 layers have them, as Mixtral's on 24 GB; under another reading they fill them.
-    """
-    found = in_library(families)
-    for rule in ("importance", "uniform-x", "frequency"):
-        of = [one for one in found if one.rule == rule]
-        empty = [one for one in of if one.group == ONCE and "share" not in one.instance]
-        full = [one for one in of if one not in empty or rule == "frequency"]
-        assert len(of) >= instances
-        assert max(one.hindsight for one in full) < 0.04
-        assert all((one.hindsight > 0.15) == (rule != "frequency") for one in empty)
-        assert median(one.fair for one in of) > 0.1
-        assert all(one.fair >= 0 and "hindsight" not in one.knew for one in of)
-
-
-def test_the_table_says_what_was_known() -> None:
-    """One row per group, rule and information; median and maximum."""
-    rows = [
-        Measured("prompts", f"i{n}", "importance", "prefill counts", n / 10, n / 100)
-        for n in (1, 2, 5)
-    ]
-    other = Measured("steps", "j", "importance", "offline profile", 0.25, 0.0)
-    assert summary([*rows, other])[2:] == [
-        "| prompts | `importance` | prefill counts | 3 | 20.0 / 50.0 % | 2.0 / 5.0 % |",
-        "| steps | `importance` | offline profile | 1 | 25.0 / 25.0 % | 0.0 / 0.0 % |",
-    ]
 
 
 def test_the_loads_are_those_of_the_fixed_layout(root: Path) -> None:

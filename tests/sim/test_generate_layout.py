@@ -31,7 +31,9 @@ TRACE = skewed_trace(TOKENS, LAYERS, seed=7)
 def made(**arguments: Any) -> Instance:
     """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
     source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
-    return moeopt.generate("layout", **(LITE | {"batch": 64} | source | arguments))
+    return moeopt.generate(
+        "layout", **(LITE | {"batch": 64, "batching": "window"} | source | arguments)
+    )
 
 
 def counted(tokens: list[int], layer: int) -> tuple[int, ...]:
@@ -286,3 +288,16 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
     assert assume(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
     with pytest.raises(InputError, match="dimm_share: must be '1' or '1/2'"):
         assume(instance, "dimm_share", "many")
+
+
+def test_a_traces_batches_are_streams_and_a_workloads_are_drawn_step_by_step() -> None:
+    """Unless it is said otherwise: one token of each request, as batches are served."""
+    common = {"machine": "trimoe", "model": "deepseek-v2-lite", "batch": 64}
+    for source, batching in (
+        ({"trace": TRACE}, "streams"),
+        ({"workload": "trimoe-skew"}, "window"),
+    ):
+        usual = moeopt.generate("layout", **(common | source))
+        assert usual.provenance is not None
+        assert usual.provenance["options"]["batching"] == batching
+        assert usual == moeopt.generate("layout", **(common | source), batching=batching)

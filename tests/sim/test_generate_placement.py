@@ -30,7 +30,7 @@ def trace(tokens: int = 40, layers: int = 4, seed: int = 0) -> Trace:
 
 def made(**arguments: Any) -> Instance:
     """Return an instance of DeepSeek-V2-Lite at 24 GB unless told otherwise."""
-    return moeopt.generate("placement", **(LITE | arguments))
+    return moeopt.generate("placement", **(LITE | {"batching": "window"} | arguments))
 
 
 def test_steps_are_those_of_the_trace() -> None:

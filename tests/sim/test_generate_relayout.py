@@ -41,7 +41,7 @@ TRACE = drifting_trace()
 def made(**arguments: Any) -> Instance:
     """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
     source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
-    common: dict[str, Any] = {"batch": 40, "history": 4}
+    common: dict[str, Any] = {"batch": 40, "history": 4, "batching": "window"}
     return moeopt.generate("relayout", **(LITE | common | source | arguments))
 
 

@@ -32,7 +32,9 @@ TRACE = skewed_trace(TOKENS, LAYERS)
 def made(**arguments: Any) -> Instance:
     """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
     source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
-    return moeopt.generate("tri_domain", **(LITE | {"batch": 64} | source | arguments))
+    return moeopt.generate(
+        "tri_domain", **(LITE | {"batch": 64, "batching": "window"} | source | arguments)
+    )
 
 
 WORKLOAD = {"workload": "trimoe-skew"}

@@ -35,6 +35,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import times_of_step
 from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Batching, Trace, all_step_tokens
+from moeopt.sim.traces.windows import STREAMS_SAID
 
 from .instance import CacheOption, Instance
 
@@ -67,9 +68,7 @@ class Options(Frozen):
     }
 
     batch: Annotated[int, Field(ge=1, le=4096, description="tokens in a step")] = 1
-    batching: Annotated[
-        Batching, Field(description="how tokens make up a step; see moeopt.sim.traces.windows")
-    ] = "window"
+    batching: Annotated[Batching, Field(description=STREAMS_SAID)] = "streams"
     steps: Annotated[int, Field(ge=1, le=2**20, description="steps")] = 100
     first_step: Annotated[int, Field(ge=0, le=2**31, description="where they start")] = 0
     layers: Annotated[

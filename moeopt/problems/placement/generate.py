@@ -28,7 +28,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.trace import Batching, Counts, Tokens, Trace, all_step_tokens
-from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
+from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS, STREAMS_SAID
 
 from .fields import MAX_TABLE, Known
 from .instance import Dispatch, Instance, Restriction
@@ -205,9 +205,7 @@ class Options(Frozen):
     }
 
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a step")] = 1
-    batching: Annotated[
-        Batching, Field(description="how tokens make up a step; see moeopt.sim.traces.windows")
-    ] = "window"
+    batching: Annotated[Batching, Field(description=STREAMS_SAID)] = "streams"
     steps: Annotated[int, Field(ge=1, le=2**20, description="steps")] = 200
     first_step: Annotated[int, Field(ge=0, le=2**31, description="where they start")] = 0
     first_sequence: Annotated[

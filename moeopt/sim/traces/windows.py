@@ -64,8 +64,13 @@ def _as_stated(rate: float) -> bool:
     return rate == 1.0
 
 
+STREAMS_SAID = "how tokens make up a batch; of a workload, which is drawn step by step: window"
+
+
 class LayerOptions(WindowOptions):
-    """Windows, the DIMMs that experts lie on, and how fast their units are."""
+    """Batches, the DIMMs that experts lie on, and how fast their units are."""
+
+    batching: Annotated[Batching, Field(description=STREAMS_SAID)] = "streams"
 
     dimms: Annotated[
         int | None, Field(ge=1, le=1024, description="DIMMs, if not the machine's number")

@@ -1,6 +1,7 @@
 """Context-aware CXL-NDP: hot experts of the prompts on the GPU, the rest on the box in few bits."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.systems.policies import monde
 from moeopt.systems.published.monde import in_turn
@@ -43,12 +44,21 @@ class CxlNdp(System):
         state = RunState.of(world, seen, resident=resident, dimm=in_turn(average, world.dimms))
         state.width[:] = len(world.widths) - 1
         if not world.prompt:
-            state.width = prefix_widths(state, average)
+            state.width = prefix_widths(state, self.seen(state))
         return state
+
+    def seen(self, state: RunState) -> Integers | NDArray[np.float64]:
+        """Return the loads by which residents and widths are chosen, shape (layers, experts).
+
+        Those of the prompts; where there are none, what the profile expects of a step.
+        """
+        if state.world.prompt:
+            return state.readers.prompt_counts[: state.world.layers]
+        return expected(state.world, state.readers)
 
     def after_prompts(self, state: RunState) -> int:
         """Choose residents and widths by the prompts; return the time of the changed uploads."""
-        world, counts = state.world, state.readers.prompt_counts[: state.world.layers]
+        world, counts = state.world, self.seen(state)
         before = state.resident
         state.resident = hottest_of_each(counts, world.slots_per_layer)
         state.width = prefix_widths(state, counts)

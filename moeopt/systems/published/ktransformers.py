@@ -38,6 +38,15 @@ class KTransformers(System):
         SystemDecision("deferral", "deferral", "saturate", "quality"),
     )
 
+    method = "saturate"
+    """By which method of problem `deferral` the counts are chosen."""
+
+    def at_best_counts(self) -> "KTransformers":
+        """Return the system that defers no more experts in all, in the layers where it helps."""
+        other = KTransformers(self.assumed)
+        other.method = "dp"
+        return other
+
     def prepare(self, world: World, seen: Readers) -> RunState:
         """Put the popular experts on the GPU where the model has no shared ones."""
         slots = 0 if world.model.shared_weights else world.slots
@@ -45,19 +54,22 @@ class KTransformers(System):
 
     def notes(self, world: World) -> Sequence[str]:
         """Say how many experts are deferred."""
-        counts = deferred_counts(world) if self._defers(world) else np.zeros(1, np.int64)
+        counts = (
+            deferred_counts(world, self.method) if self.defers(world) else np.zeros(1, np.int64)
+        )
         if not counts.any():
             return ()
         return (f"defers {counts.max()} of each token's {world.model.top_k} experts",)
 
-    def _defers(self, world: World) -> bool:
+    def defers(self, world: World) -> bool:
+        """Tell whether experts are deferred at all."""
         return world.batch == 1 or self.takes("deferral") == "all batches"
 
     def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run residents on the GPU, all others on the CPU; defer for single requests."""
         domain = idle(np.where(state.resident[layer], GPU, CPU), tokens)
         late = None
-        if self._defers(state.world) and not state.prompt:
-            count = deferred_counts(state.world)[layer]
+        if self.defers(state.world) and not state.prompt:
+            count = deferred_counts(state.world, self.method)[layer]
             late = late_tokens(state, layer, domain, count)
         return Assignment(domain, late)

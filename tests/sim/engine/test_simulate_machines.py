@@ -100,7 +100,7 @@ def test_loads_come_from_traces() -> None:
         :, :, : MODEL.top_k
     ]
     trace = Trace("t", ids)
-    loads = loads_of_trace(trace, MODEL, batch=4)
+    loads = loads_of_trace(trace, MODEL, batch=4, batching="window")
     assert loads.counts.shape == (2, 2, EXPERTS)
     for step in range(2):
         for layer in range(2):
