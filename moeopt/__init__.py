@@ -169,7 +169,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_problems(), "__version__"})
+    dunder = {name for name in globals() if name.startswith("__")}
+    return sorted({*dunder, *_HOME, *_problems(), "__version__"})
 
 
 def _problems() -> list[str]:

@@ -69,7 +69,7 @@ COMMANDS = (
         "Of a solution: the device of the critical path and the best single changes. Of the"
         " instance: the price of each constraint, which is how much the optimum falls without it."
         " Of an infeasible instance: the constraints in conflict (exit code 3).",
-        "moeopt explain instance.json --solution solution.json",
+        "moeopt explain instance.json solution.json",
     ),
     Command(
         *("gantt", "gantt:gantt_command", DECIDE),

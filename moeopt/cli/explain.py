@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 def explain_command(
     instance: Annotated[Path, Parameter(help="Instance file.")],
     /,
-    *,
     solution: Annotated[
         Path | None,
-        Parameter(metavar="FILE", help="What to look at; default: the best found."),
+        Parameter(
+            name="--solution",
+            metavar="FILE",
+            help="What to look at, also right behind the instance; default: the best found.",
+        ),
     ] = None,
+    *,
     method: Annotated[str, Parameter(help="cp-sat or milp.")] = "cp-sat",
     options: SolvingOptions,
     as_json: Json = False,
@@ -48,7 +52,7 @@ def explain_command(
         names = {"problem": loaded.problem, "instance": loaded.name}
         print_json(names | asdict(found))
     else:
-        print(f"{loaded.name}: {found.status}")
+        print(loaded.name)
         _print(loaded.problem, found)
     if found.status == "infeasible":
         return 3
@@ -66,7 +70,7 @@ def _print(problem: str, found: "Explanation") -> None:
             print(f"  {rule}  {sentences[rule]}")
         return
     if found.binding is not None:
-        _print_binding(problem, found.binding)
+        _print_binding(problem, found)
     word = "optimum" if found.status == "optimal" else f"best known, {found.status},"
     print(f"rules: {word} with all of them {shown(problem, found.objective)}")
     for rule, sentence in sentences.items():
@@ -80,16 +84,33 @@ def _print(problem: str, found: "Explanation") -> None:
             print(f"  {rule} costs {cost}: {sentence}")
 
 
-def _print_binding(problem: str, found: "Binding") -> None:
-    """Print where the critical path lies, and the best changes."""
+def _excess(binding: "Binding", found: "Explanation") -> str:
+    """Return how far a solution is above the best that is known, in words."""
+    from moeopt.core.objective import relative
+
+    if found.objective is None:
+        return ""
+    above = relative(binding.objective, found.objective, found.objective)
+    best = "the optimum" if found.status == "optimal" else "the best known"
+    if binding.objective == found.objective:
+        return f", {best}"
+    if above is None:
+        return ""
+    return f", {100 * abs(above):.1f} % {'above' if above > 0 else 'below'} {best}"
+
+
+def _print_binding(problem: str, explained: "Explanation") -> None:
+    """Print how good the solution is, where the critical path lies, and the best changes."""
     from moeopt.core.objective import below, difference
     from moeopt.problems.registry import get_problem
 
-    print(f"solution: {shown(problem, found.objective)}")
+    found = explained.binding
+    assert found is not None  # noqa: S101
+    print(f"solution: {shown(problem, found.objective)}{_excess(found, explained)}")
     whole = sum(found.devices.values())
     unit = get_problem(problem).minimises()[0].rpartition("_")[2]
     if found.devices:
-        print(f"  {next(iter(found.devices))} binds most; the critical path is")
+        print(f"  {next(iter(found.devices))} is the bottleneck; the critical path is")
     for name, part in found.parts.items():
         share = f"{100 * part / whole:.0f} %"
         print(f"    {name:24} {part:,} {unit} ({share})")

@@ -150,6 +150,10 @@ def command(
     return expanded
 
 
+SHORT = {"--out": "-o", "--method": "-m", "--methods": "-m", "--jobs": "-j"}
+"""Short forms of the options that are typed most."""
+
+
 def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
     """Return a field's option: text where the class of options reads it."""
     known, of, default = field.metadata, field.type, field.default
@@ -159,7 +163,7 @@ def _option_of(field: "Field[Any]", kind: type[Options]) -> inspect.Parameter:
     home = next(homes, kind)
     flag, _, negative = (known["flag"] or flag_of(field.name)).partition("/")
     asked = Parameter(
-        flag,
+        (flag, SHORT[flag]) if flag in SHORT else flag,
         negative=negative or (),
         help=known["help"],
         metavar=known["metavar"],

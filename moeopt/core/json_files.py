@@ -56,6 +56,8 @@ def read_json(path: Path, most: int | None = None) -> Any:
 def parse(text: str, where: str) -> Any:
     """Return the value of a JSON text, refusing NaN, duplicate keys and bottomless nesting."""
     check_growth(text, where)
+    if not text.strip():
+        raise InputError("is empty, and no JSON", where=where)
     refused: list[_Refused] = []
 
     def refuse(number: str) -> _Refused:

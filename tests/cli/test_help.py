@@ -129,3 +129,21 @@ def test_the_help_of_plan_has_what_is_asked_for_often(capsys: Capture) -> None:
     assert "--hold-out-steps" not in shown
     for heading in ("Limits:", "Whole layers:", "Expert parallelism:", "Output:", "Example:"):
         assert f"\n{heading}\n" in said
+
+
+def test_the_short_forms_are_those_of_options_that_there_are(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`solve -m METHOD -o FILE` is what the long forms are; `dir` shows public names alone."""
+    instance = str(next((root / "instances/tri_domain/esft-fair").glob("*.json")))
+    short, long = tmp_path / "short.json", tmp_path / "long.json"
+    assert run(["solve", instance, "-m", "trimoe", "-o", str(short)]) == 0
+    assert run(["solve", instance, "--method", "trimoe", "--out", str(long)]) == 0
+    assert short.read_text() == long.read_text()
+    capsys.readouterr()
+    assert run(["gap", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--jobs, -j" in shown
+    assert "--methods, -m" in shown
+    plain = {name for name in dir(moeopt) if not name.startswith("__")}
+    assert {"Any", "TYPE_CHECKING", "import_module"}.isdisjoint(plain)

@@ -135,6 +135,8 @@ MISTAKES = {
     "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
     "calibrate --machine trimoe --points none.csv": "--out: is missing",
     # the wrong kind of file, or axes
+    "solve empty.json": "is empty, and no JSON",
+    "export a.json --to mps --out model.lp": "must end in .mps",
     "solve notes.txt": "not valid JSON at line 1 column 1",
     "solve cut.json": "not valid JSON at line 1 column 25",
     "solve list.json": "must hold one JSON object, not a list",
@@ -226,6 +228,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     for name, text in {
         "notes.txt": "hello\n",
+        "empty.json": "",
         "cut.json": '{"problem": "tri_domain"',
         "list.json": "[]",
         "typo.json": '{"problem": "tridomain"}',

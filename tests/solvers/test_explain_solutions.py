@@ -139,7 +139,7 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(["explain", *files]) == 0
     text = capsys.readouterr().out
     assert (
-        "CPU binds most; the critical path is\n    CPU: expert              70 ns (100 %)" in text
+        "CPU is the bottleneck; the critical path is\n    CPU: expert              70 ns (100 %)" in text
     )
     assert "\n  50 ns (-20): expert 0 (1 token) from cpu to gpu; " in text
     assert "TD-C1 has no price, without it nothing has to run" in text
