@@ -2,11 +2,11 @@
 
     mkdocs build --strict
 
-Home is ``README.md``, a problem's page is written around ``formulations/<problem>/spec.md`` with
+A problem's page is written around ``formulations/<problem>/spec.md`` with
 methods, options and families read from the code and the instance library, the tables of instances
 are made from the library, and the API reference names what is public. Nothing of that is kept in
 git. Links between files of the repository lead to the pages made of them; formulas become MathML,
-which browsers show without any script or network.
+which browsers show without any script or network. Words of the glossary say what they mean.
 """
 
 import html
@@ -17,6 +17,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from inspect import getdoc
 from pathlib import Path, PurePosixPath
 
@@ -93,7 +94,6 @@ WIDE = "---\nhide: [toc]\n---\n"
 """Before a page that is one table: the room of its contents goes to the table."""
 
 ELSEWHERE = {
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "instances/README.md": "instances.md",
@@ -138,16 +138,18 @@ def open_page(library: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+LISTED = {"Problems": "problems", "Instances": "instances", "Python library": "api"}
+"""Section of the navigation -> folder of the pages of its problems."""
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List every problem's pages in the navigation."""
-    for section in config.nav or []:
-        for title, folder in (
-            ("Problems", "problems"),
-            ("Benchmark", "instances"),
-            ("Library", "api"),
-        ):
-            if title in section:
-                section[title] += [{name: f"{folder}/{name}.md"} for name in PROBLEMS]
+    """List every problem's pages in the navigation, in its group."""
+    for group in config.nav or []:
+        for pages in group.values():
+            for section in pages if isinstance(pages, list) else []:
+                for title, folder in LISTED.items():
+                    if title in section:
+                        section[title] += [{name: f"{folder}/{name}.md"} for name in PROBLEMS]
     return config
 
 
@@ -178,28 +180,80 @@ LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead the links of a page that is a file in ``docs/``."""
+    """Lead the links of a page that is a file in ``docs/``; say what the glossary's words mean."""
     here = page.file.src_uri
-    return markdown if page.file.generated_by else led(f"docs/{here}", here)
+    text = markdown if page.file.generated_by else led_text(markdown, f"docs/{here}", here)
+    return text if here == "glossary.md" else f"{text}\n\n{abbreviations()}"
 
 
 def led(file: str, page: str) -> str:
-    """Return a file's text with its links and pictures leading to where the site has them.
+    """Return a file's text with its links and pictures leading to where the site has them."""
+    return led_text((ROOT / file).read_text(), file, page)
 
-    A link to a file that the site does not show becomes plain text.
-    """
+
+def led_text(text: str, file: str, page: str) -> str:
+    """Return a text of a file with its links led; one to what the site does not show is plain."""
 
     def lead(link: re.Match[str]) -> str:
-        picture, text, target, anchor = link[1], link[2], link[3], link[4] or ""
+        picture, shown, target, anchor = link[1], link[2], link[3], link[4] or ""
         path = os.path.normpath(PurePosixPath(file).parent / target)
         if not (ROOT / path).exists():
             LOG.warning("%s links to %s, which does not exist", file, target)
+        if path == "README.md":
+            path = "docs/index.md"
         if path not in ELSEWHERE and not path.startswith("docs/"):
-            return text
+            return shown
         to = ELSEWHERE.get(path, path.removeprefix("docs/"))
-        return f"{picture}[{text}]({os.path.relpath(to, PurePosixPath(page).parent)}{anchor})"
+        return f"{picture}[{shown}]({os.path.relpath(to, PurePosixPath(page).parent)}{anchor})"
 
-    return DISPLAYED.sub(r"\n\1\n", LINK.sub(lead, (ROOT / file).read_text()))
+    return DISPLAYED.sub(r"\n\1\n", LINK.sub(lead, text))
+
+
+# The glossary
+
+
+ENTRY = re.compile(r"^- \*\*(.+?)\*\*([^:]*): (.+?)(?: \(`.*\))?$", re.MULTILINE)
+"""A line of the glossary: a term, its other names, what it means; not the place in the code."""
+
+EVERYDAY = {
+    *("path", "way", "copy", "part", "grain", "grid", "repeat", "cluster", "symmetry"),
+    *("information", "train", "test"),
+}
+"""Terms that also stand in sentences about other things: no page explains them."""
+
+
+@cache
+def glossary() -> dict[str, str]:
+    """Return term -> meaning, of the glossary's page."""
+    found = {}
+    for term, others, meaning in ENTRY.findall((ROOT / "docs" / "glossary.md").read_text()):
+        for name in (term, *re.findall(r"[,[] ?([\w -]+)", others)):
+            if name not in EVERYDAY:
+                text = re.sub(r"[`*]|\[(.*?)\]\(.*?\)", r"\1", meaning)
+                found |= {name: text, f"{name}s": text}
+    return found
+
+
+def abbreviations() -> str:
+    """Return the glossary as the extension ``abbr`` reads it."""
+    return "\n".join(f"*[{term}]: {meaning}" for term, meaning in glossary().items())
+
+
+ABBREVIATION = re.compile(r'<abbr title="[^"]*">(.*?)</abbr>')
+HEADING = re.compile(r"<h[1-6].*?</h[1-6]>|<a .*?</a>|<summary.*?</summary>", re.DOTALL)
+
+
+def explained_once(content: str) -> str:
+    """Return a page on which a term is explained where it first stands, outside of headings."""
+    content = HEADING.sub(lambda heading: ABBREVIATION.sub(r"\1", heading[0]), content)
+    seen = set()
+
+    def once(term: re.Match[str]) -> str:
+        again = term[1] in seen
+        seen.add(term[1])
+        return term[1] if again else term[0].replace("<abbr", '<abbr tabindex="0"')
+
+    return ABBREVIATION.sub(once, content)
 
 
 # Mathematics
@@ -207,8 +261,18 @@ def led(file: str, page: str) -> str:
 
 DIALOG = 'data-md-component="search" role="dialog" aria-label="Search"'
 
+MENU = re.compile(
+    r'(<nav class="md-nav" data-md-level="\d") aria-labelledby="\w+"'
+    r'([^>]*>\s*<label class="md-nav__title"[^>]*>\s*<span[^>]*></span>\s*(.*?)\s*</label>)'
+)
+"""A section of the menu; the theme names it by a label that has no text where it has a page."""
+
 LONG_FORMULA = 40
 """An inline formula of more characters than that may be wider than a telephone."""
+
+SHELL = re.compile(r'<div class="language-sh.*?</pre>', re.DOTALL)
+FLAG = re.compile(r"(?<=</span>)(--?\w[\w-]*)")
+"""An option in a command: a line that is too long is not broken within it."""
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -227,11 +291,13 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
             return made
         return f'<span class="formula-{display}" tabindex="0">{made}</span>'
 
-    return FORMULA.sub(mathml, content)
+    content = SHELL.sub(lambda block: FLAG.sub(r'<span class="flag">\1</span>', block[0]), content)
+    return FORMULA.sub(mathml, explained_once(content))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Name the search, and let code and tables that scroll be reached by the keyboard."""
+    """Name search and menus, and let code and tables that scroll be reached by the keyboard."""
+    output = MENU.sub(r'\1 aria-label="\3"\2', output)
     output = output.replace('data-md-component="search" role="dialog"', DIALOG)
     return output.replace("<pre>", '<pre tabindex="0">').replace("<table>", '<table tabindex="0">')
 
@@ -241,7 +307,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 def problem_page(name: str) -> str:
     """Return the page of a problem."""
-    summary = first_line(PROBLEMS[name].about)
+    summary = first_line(PROBLEMS[name].about).removeprefix(f"{name}: ")
+    summary = summary[:1].upper() + summary[1:]
     api = f"The classes and functions: [`moeopt.problems.{name}`](../api/{name}.md)."
     parts = [f"# {name}", summary, api, *try_it(name), *methods(name), *options(name)]
     parts += [*families(name), *limits(name), *specification(name)]
@@ -252,7 +319,8 @@ def problem_index() -> str:
     """Return the index of the problems' pages."""
     lines = ["# The problems", ""]
     for name, problem in PROBLEMS.items():
-        lines.append(f"- [`{name}`]({name}.md): {first_line(problem.about)}")
+        about = first_line(problem.about).removeprefix(f"{name}: ")
+        lines.append(f"- [`{name}`]({name}.md): {about}")
     return "\n".join(lines) + "\n"
 
 
@@ -338,7 +406,9 @@ def limits(name: str) -> Iterator[str]:
         entries = " x ".join("any" if n is None else f"{n:,}" for n in of.lengths)
         least, most = map(_number, (of.least, of.most))
         rows.append(f"| `{of.field}` | {of.unit} | {least} | {most} | {entries} |")
+    yield '<details markdown="1"><summary>Least and most of each field</summary>'
     yield "\n".join(rows)
+    yield "</details>"
     if instance.SUMS:
         rows = ["| sum | refused at | most |", "|---|---|---:|"]
         for sum_ in instance.SUMS:
@@ -371,11 +441,37 @@ def first_line(text: str | None) -> str:
 # The API reference
 
 
+CONCEPTS = {
+    "Files": "load save load_solution load_plan load_trace save_trace load_counts",
+    "Make instances": "generate generate_twins find_repeats dedupe_trace",
+    "Solve": "solve Result methods heuristic Futures check explain event_graph",
+    "Compare": "gap compare holdout run_on",
+    "Machines and speeds": "get_machine detect_machine set_machine predict calibrate "
+    "read_measurements",
+    "Plan and export": "plan plan_expert_parallel Plan simulate export",
+    "Errors": "MoeoptError InputError HeuristicError InfeasibleError LimitError StoreError "
+    "ContradictionError MoeoptWarning",
+}
+"""Concept -> the public names that belong to it."""
+
+
 def api_functions() -> str:
-    """Return the page of everything in `moeopt.__all__`, and the list of the problems' pages."""
-    lines = ["# The library", "", "What `import moeopt` gives. The classes of each problem:", ""]
-    lines += [f"- [`{name}`]({name}.md)" for name in PROBLEMS]
-    return "\n".join([*lines, "", *(f"::: moeopt.{name}\n" for name in moeopt.__all__)])
+    """Return the page of everything in `moeopt.__all__`, by concept."""
+    listed = [name for names in CONCEPTS.values() for name in names.split()]
+    if sorted(listed) != sorted(moeopt.__all__):
+        LOG.warning("public names without a concept: %s", {*listed} ^ {*moeopt.__all__})
+    lines = ["# Python library", "", "What `import moeopt` gives.", ""]
+    lines += ["| concept | functions and classes |", "|---|---|"]
+    for concept, names in CONCEPTS.items():
+        links = ", ".join(f"[`{name}`](#moeopt.{name})" for name in names.split())
+        lines.append(f"| [{concept}](#{concept.lower().replace(' ', '-')}) | {links} |")
+    problems = ", ".join(f"[`{name}`]({name}.md)" for name in PROBLEMS)
+    lines += [f"| Problems | {problems} |", "| | [types](types.md) |", ""]
+    for concept, names in CONCEPTS.items():
+        lines += [f"## {concept}", ""]
+        for name in names.split():
+            lines += [f"::: moeopt.{name}", "    options:", "      heading_level: 3", ""]
+    return "\n".join(lines)
 
 
 def api_types() -> str:

@@ -13,6 +13,7 @@ import sys
 import tomllib
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -21,6 +22,7 @@ import yaml
 import moeopt
 from benchmarks.traces.__main__ import run as run_on_traces
 from instances.tools.commands import run as run_tool
+from tests.docs.browser import chromium, problems_of
 from tests.facts import assert_same_facts
 from tests.rooms.cli import run
 from tests.rooms.problems import PROBLEMS, get_problem
@@ -137,33 +139,6 @@ def test_the_tutorials_commands_run(
     assert "optimal" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_the_examples_print_what_they_say(
-    number: int,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Those of docs/examples.md, one for each kind of user, beside the instances.
-
-    Words and whole numbers to the letter; decimals closely: of plans with one optimal objective
-    another processor may take another, with other medians.
-    """
-    found = PYTHON.findall((root / "docs" / "examples.md").read_text())
-    assert len(found) == 2
-    source, expected = found[number]
-    (tmp_path / "instances").symlink_to(root / "instances")
-    (tmp_path / "program.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    capsys.readouterr()
-    runpy.run_path("program.py", run_name="__main__")  # as the main program, with what is loaded
-    printed = capsys.readouterr().out
-    assert DECIMAL.sub("#", printed) == DECIMAL.sub("#", expected)
-    decimals = [[float(found) for found in DECIMAL.findall(of)] for of in (printed, expected)]
-    assert decimals[0] == pytest.approx(decimals[1], rel=0.01, abs=0.5)
-
-
 def test_the_online_programs(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,11 +152,11 @@ def test_the_online_programs(
         assert capsys.readouterr().out == expected
 
 
-def test_the_page_on_counts_does_what_it_says(
+def test_the_section_on_routing_does_what_it_says(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file of docs/counts.md, every command on it, and what the page of its plan says."""
-    text = (root / "docs" / "counts.md").read_text()
+    """Of docs/system.md: its file, every command on it, and what the page of its plan says."""
+    text = (root / "docs" / "system.md").read_text().partition("\n## Routing\n")[2]
     [(source, expected)] = PYTHON.findall(text)
     (tmp_path / "example").mkdir()
     monkeypatch.chdir(tmp_path / "example")
@@ -200,8 +175,8 @@ def test_the_page_on_counts_does_what_it_says(
     block = r"```sh\nmoeopt {} [^\n]*\n```\n\n```text\n(.*?)```"
     [files] = re.findall(block.format("generate"), text, re.DOTALL)
     [page] = re.findall(block.format("plan"), text, re.DOTALL)
-    assert said[0] == files
-    assert_same_facts(said[1], page)
+    assert said[-1] == files
+    assert_same_facts(said[0], page)
 
 
 def test_the_page_on_held_out_runs_does_what_it_says(
@@ -263,10 +238,18 @@ def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
     for page in site.rglob("*.html"):
         source = page.read_text()
         assert 'class="arithmatex"' not in source, page
-        assert "$" not in re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL), page
+        shown = re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL)
+        assert not re.findall(r"\$(?!MOEOPT_)", shown), page  # but variables of the environment
         assert not re.findall(r'(?:src|<link[^>]*href)="https?:', source), page
         assert not floats(source), page
     assert not dead_links(site)
+    if chromium() is not None:
+        pages = [str(page.relative_to(site)) for page in site.rglob("*.html")]
+        pages.remove("404.html")  # its addresses are those of a server
+        found, said = problems_of(site, sorted(pages), [1280, 390], tmp_path)
+        found.pop("search")
+        assert {at: of for at, of in found.items() if of} == {}
+        assert said == []
 
 
 def floats(source: str) -> list[str]:
@@ -292,11 +275,45 @@ def test_a_formula_stays_in_its_sentence(root: Path, monkeypatch: pytest.MonkeyP
         )
     display = hook(f'<div class="arithmatex">\\[{long}\\]</div>', None, None, None)
     assert 'display="block"' in display
-    style = (root / "docs" / "tables.css").read_text()
+    style = (root / "docs" / "site.css").read_text()
     for name in re.findall(
         r'span class="([^"]*)"', hook(marked % long, None, None, None) + display
     ):
         assert f".{name} " in style
+
+
+def test_a_word_is_explained_where_it_first_stands(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in headings and links; what the glossary says, without the place in the code."""
+    monkeypatch.syspath_prepend(str(root / "docs"))
+    hook = runpy.run_path(str(root / "docs" / "build.py"))
+    word = '<abbr title="share">gap</abbr>'
+    made = hook["explained_once"](
+        f'<h2>{word}</h2><p>The <a href="x">{word}</a>, {word}, {word}.</p>'
+    )
+    rest = '<abbr tabindex="0" title="share">gap</abbr>, gap.</p>'
+    assert made == f'<h2>gap</h2><p>The <a href="x">gap</a>, {rest}'
+    meanings = hook["glossary"]()
+    assert meanings["excess"] == "(objective - optimum) / optimum, only where the optimum is proven"
+    assert {"critical path", "independent sample", "synthetic routing"} <= meanings.keys()
+
+
+def test_no_page_stands_twice_in_the_menu(root: Path) -> None:
+    """Whose groups are what a reader is after."""
+
+    def pages(entries: list[Any]) -> list[str]:
+        found = []
+        for entry in entries:
+            for below in entry.values() if isinstance(entry, dict) else [entry]:
+                found += [below] if isinstance(below, str) else pages(below)
+        return found
+
+    menu = yaml.load((root / "mkdocs.yml").read_text(), yaml.BaseLoader)["nav"]
+    found = pages(menu)
+    assert len(found) == len(set(found)) > 30
+    titles = [next(iter(group)) for group in menu]
+    assert titles == ["Home", "Start", "Use", "Results", "Reference", "Background"]
 
 
 def documents_of(root: Path) -> list[Path]:
@@ -491,7 +508,7 @@ def test_the_glossarys_places_exist(root: Path) -> None:
     assert len(places) > 30
     for place in sorted(places):
         pkgutil.resolve_name(place)
-    terms = re.findall(r"^\| (?!term)([^|]+?) \|", text, re.MULTILINE)
+    terms = re.findall(r"^- \*\*([^*]+)\*\*", text, re.MULTILINE)
     assert len(terms) == len(set(terms)) > 30
     methods = {name for problem in PROBLEMS for name in problem_methods(get_problem(problem))}
     assert set(re.findall(r"method `([^`]+)`", text)) <= methods

@@ -1,4 +1,4 @@
-"""docs/export.md, docs/runtimes/: commands print what they say, targets are described."""
+"""docs/export.md: commands print what they say, targets are described."""
 
 import random
 import re
@@ -22,9 +22,9 @@ LAYERS, EXPERTS = 26, 64
 MIXTRAL = "instances/cache/mixtral/mixtral-coding-threads24.json.gz"
 
 
-def pages(root: Path) -> list[Path]:
-    """Return the pages on runtimes."""
-    return sorted((root / "docs" / "runtimes").glob("*.md"))
+def page_of(root: Path) -> str:
+    """Return the page."""
+    return (root / "docs" / "export.md").read_text()
 
 
 def deepseek_v2_lite() -> Instance:
@@ -67,10 +67,10 @@ def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def commands(page: Path, plans: bool) -> list[tuple[list[str], str]]:
+def commands(page: str, plans: bool) -> list[tuple[list[str], str]]:
     """Return the commands of a page with what they print, if it says so; plans or all others."""
     found = []
-    for block, expected in EXAMPLE.findall(page.read_text()):
+    for block, expected in EXAMPLE.findall(page):
         for line in block.splitlines():
             program, *words = shlex.split(line)
             assert program == "moeopt"
@@ -86,38 +86,35 @@ def test_every_example_prints_what_it_says(
     given = moeopt.load(MIXTRAL)
     (folder / "answer.sol").write_text(gurobi_form(*solved(given)))
     shown = set()
-    for page in pages(root):
-        for words, expected in commands(page, plans=False):
-            assert run(words) == 0, words
-            captured = capsys.readouterr()
-            if expected:
-                assert captured.err + captured.out == expected
-            if words[0] != "export":
-                continue
-            if "--out" in words:
-                path = Path(words[words.index("--out") + 1])
-                assert path.is_file()
-                assert path.with_name(path.name + ".notes.json").is_file()
-            shown.add(words[words.index("--to") + 1])
+    for words, expected in commands(page_of(root), plans=False):
+        assert run(words) == 0, words
+        captured = capsys.readouterr()
+        if expected:
+            assert captured.err + captured.out == expected
+        if words[0] != "export":
+            continue
+        if "--out" in words:
+            path = Path(words[words.index("--out") + 1])
+            assert path.is_file()
+            assert path.with_name(path.name + ".notes.json").is_file()
+        shown.add(words[words.index("--to") + 1])
     assert set(all_targets()) == shown
 
 
 @pytest.mark.slow
-def test_plans_are_made_as_the_pages_say(root: Path, folder: Path) -> None:
-    """From counts; each leaves the file of the page's runtime."""
-    for page in pages(root):
-        for words, _ in commands(page, plans=True):
-            assert run(words) == 0, words
-            written = words[-1] if "--ep-size" in words else "plan/residency-llama.cpp.txt"
-            assert (folder / written).is_file()
+def test_plans_are_made_as_the_page_says(root: Path, folder: Path) -> None:
+    """From counts; each leaves a runtime's file."""
+    for words, _ in commands(page_of(root), plans=True):
+        assert run(words) == 0, words
+        written = words[-1] if "--ep-size" in words else "plan/residency-llama.cpp.txt"
+        assert (folder / written).is_file()
 
 
 def test_the_line_of_python_runs(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it stands on the page."""
-    text = (root / "docs" / "export.md").read_text()
-    [line] = re.findall(r"In Python: `(.*?)`;", text)
+    [line] = re.findall(r"In Python: `(.*?)`;", page_of(root))
     instance = deepseek_v2_lite()
     monkeypatch.chdir(tmp_path)
     names = {"moeopt": moeopt, "instance": instance, "solution": random_plan(instance, 1)}
@@ -125,14 +122,12 @@ def test_the_line_of_python_runs(
 
 
 def test_every_target_is_described(root: Path) -> None:
-    """In a heading of its page, in the table of targets, and in that of what was tried with it."""
-    headings = "\n".join(
-        line for page in pages(root) for line in page.read_text().splitlines() if line[:1] == "#"
-    )
-    held = (root / "docs" / "export.md").read_text()
+    """At the head of its section, in the table of targets, and in that of what was tried."""
+    held = page_of(root)
+    heads = "\n".join(re.findall(r"^Targets? [^\n]*", held, re.MULTILINE))
     tried = (root / "tests" / "runtimes" / "README.md").read_text()
     for name in all_targets():
-        assert f"`{name}`" in headings
+        assert f"`{name}`" in heads
         for table in (held, tried):
             cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
             assert any(f"`{name}`" in cell for cell in cells), name
@@ -141,8 +136,7 @@ def test_every_target_is_described(root: Path) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_names_of_variables_are_documented(problem: str, root: Path) -> None:
     """Every variable of the exact model has one of the names that the page lists."""
-    page = (root / "docs" / "runtimes" / "solvers.md").read_text()
-    [row] = re.findall(rf"^\| {problem} \| (.*) \|$", page, re.MULTILINE)
+    [row] = re.findall(rf"^\| {problem} \| (.*) \|$", page_of(root), re.MULTILINE)
     more = [r"v\d+"] if problem in ("joint", "deferral") else []
     known = re.compile("|".join(map(_numbered, re.findall(r"`([\w.]+)`", row))) or "-")
     made = random_instances(root, problem)

@@ -1,4 +1,4 @@
-"""The page on machine files: its commands print what it says, and its file is one."""
+"""The section on machines of docs/system.md: commands print what it says, its file is one."""
 
 import json
 import re
@@ -13,6 +13,12 @@ from tests.rooms.cli import run
 BLOCK = re.compile(r"```sh\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 
 
+def section(root: Path) -> str:
+    """Return the section on machines."""
+    text = (root / "docs" / "system.md").read_text()
+    return text.partition("\n## Machine\n")[2].partition("\n## ")[0]
+
+
 def test_the_machine_pages_commands_print_what_it_says(
     root: Path,
     tmp_path: Path,
@@ -21,7 +27,7 @@ def test_the_machine_pages_commands_print_what_it_says(
 ) -> None:
     """Each changes the fields that it names, and prints them."""
     monkeypatch.chdir(tmp_path)
-    found = BLOCK.findall((root / "docs" / "machine.md").read_text())
+    found = BLOCK.findall(section(root))
     assert len(found) > 2
     for command, said in found:
         assert run(shlex.split(command)[1:]) == 0
@@ -31,7 +37,7 @@ def test_the_machine_pages_commands_print_what_it_says(
 
 def test_the_machine_pages_file_is_one(root: Path, tmp_path: Path) -> None:
     """It is the machine of parts that the page names, but for what the page leaves out."""
-    text = re.search(r"```json\n(.*?)```", (root / "docs" / "machine.md").read_text(), re.DOTALL)
+    text = re.search(r"```json\n(.*?)```", section(root), re.DOTALL)
     assert text is not None
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(json.loads(text[1])))

@@ -168,9 +168,9 @@ def test_the_model_says_how_many_layers_its_file_counts() -> None:
 def test_two_cards_and_a_server_from_nothing_to_a_command(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command of docs/examples.md: a complete command line that places what was planned."""
-    example = (root / "docs" / "examples.md").read_text().split("## Two GPUs and a server")[1]
-    typed = example.split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
+    """The notebook's command: a complete command line that places what was planned."""
+    typed = (root / "docs" / "gallery" / "plan.md").read_text()
+    typed = typed.split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
     assert run([*shlex.split(typed)[1:], "--json", "--time-limit", "60"]) == 0
     plan = json.loads(capsys.readouterr().out)
     words = shlex.split(plan["command"])

@@ -215,14 +215,14 @@ def test_the_lists_name_every_part(capsys: pytest.CaptureFixture[str]) -> None:
 def test_fields_are_printed_and_the_guide_names_real_ones(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`moeopt machine fields` has each field and part; docs/machine.md names no other field."""
+    """`moeopt machine fields` has each field and part; docs/system.md names no other field."""
     assert run(["machine", "fields"]) == 0
     printed = capsys.readouterr().out
     fields = fields_of(Machine)
     names = {path.rpartition(".")[2].removesuffix("[]") for path in fields}
     for name in (*names, *parts.gpu_names(), *parts.host_names()):
         assert f"| `{name}` |" in printed, name
-    guide = (root / "docs" / "machine.md").read_text()
+    guide = (root / "docs" / "system.md").read_text()
     named = set(re.findall(r"(?<![\w.])(?:cpu|gpu|dram|pcie|socket)\.\w+", guide))
     assert len(named) > 5
     assert named <= {f"{short}.{name}" for short in SHORT for name in short_fields(short)}
