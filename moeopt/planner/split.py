@@ -24,7 +24,7 @@ from moeopt.exporters.targets.llama_cpp import (
 from moeopt.problems.generate import generate
 from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, used_bytes, violations
-from moeopt.problems.split.generate import Options
+from moeopt.problems.split.generate import Options, tensors_apart
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.cores import NumaMode, cores_of
@@ -56,6 +56,9 @@ N = TypeVar("N", bound=int | None)
 
 PARTS = ("attention", "experts", "buffers")
 """What lies in a device's memory."""
+
+CUTS_LAYERS = "llama.cpp-fit"
+"""The rule that lays gate, up and down of a layer apart, where whole layers leave memory free."""
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -206,11 +209,12 @@ def plan_split(
     interrupted = result.termination == "interrupted"
     try:
         for name, rule in PROBLEM.functions().items():
-            found = rule(instance)
+            of = tensors_apart(instance) if name == CUTS_LAYERS else instance
+            found = rule(of)
             if found is None:
                 notes += (f"{name} finds no split that fits",)
                 continue
-            ratio = objective(instance, found) / best
+            ratio = objective(of, found) / best
             defaults.append(Row(name, setting, found, score * ratio))
         for names, changed in () if interrupted else variants:
             share = limits.part(1 / 2 / len(variants))
@@ -298,7 +302,9 @@ def predict_split(
         notes = tuple(unfelt_overrides(words, model, len(gpus)))
         used = fitted(words, len(gpus)) if setting.runtime == "llama.cpp" else None
     if used is not None:
-        rule = "ik-auto-fit" if setting.runtime == "ik_llama.cpp" else "llama.cpp-fit"
+        rule = "ik-auto-fit" if setting.runtime == "ik_llama.cpp" else CUTS_LAYERS
+        if rule == CUTS_LAYERS:
+            instance = tensors_apart(instance)
         fit = PROBLEM.functions()[rule](_with_gpus(instance, [gpus[row] for row in used]))
         if fit is None:
             raise InfeasibleError(_no_room(instance))
@@ -452,8 +458,7 @@ def _made(
     )
     try:
         shared = _shared(instance, setting)
-        more = model.nextn or 0
-        placing = split_flags(instance, chosen, more, shared, backend, quoted=True)
+        placing = split_flags(instance, chosen, model.nextn, shared, backend, quoted=True)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = [] if said is None else list(said.placing)
     return SplitPrediction(
@@ -464,7 +469,23 @@ def _made(
         command=command_line(model, placing, running(setting, said), path) if placing else "",
         notes=not_read(model.quantisation, setting.runtime)
         + _unstated(machine, instance, chosen)
-        + _no_flag(setting),
+        + _no_flag(setting)
+        + _counted_blocks(model, placing),
+    )
+
+
+def _counted_blocks(model: ModelShape, placing: Sequence[str]) -> tuple[str, ...]:
+    """Return that ``-ngl`` counts blocks which only the model's file tells of, where it matters.
+
+    It counts from the end: a block that predicts further tokens comes behind the last layer.
+    """
+    asked = dict(zip(placing[::2], placing[1::2], strict=False)).get("-ngl", "999")
+    if model.nextn is not None or asked in ("0", "999"):
+        return ()
+    return (
+        f"-ngl {asked}: of a file with {model.layers} blocks; add its nextn_predict_layers where it"
+        " counts more (--model FILE.gguf does so), else that many layers lie elsewhere on each"
+        " device",
     )
 
 

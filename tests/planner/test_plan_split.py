@@ -63,15 +63,15 @@ def whole(found: tuple[list[str], list[tuple[str, ...]]]) -> tuple[list[str], li
 def test_the_flags_say_what_was_planned() -> None:
     """Read back as llama.cpp reads them: every layer of random splits on its device.
 
-    A file may count a block that predicts further tokens as a layer, known or not.
+    A file may count a block that predicts further tokens as a layer, known or not; or three.
     """
     for seed in range(200):
         instance, solution = random_split(seed)
         gpus, layers = len(instance.devices) - 1, len(instance.layers)
         names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
         wanted = [names[n] for n in solution.attention], [names[n] for n in solution.experts]
-        for known, more in ((0, 0), (1, 1), (0, 1)):
-            if more > known and gpus in solution.attention:
+        for known, more in ((None, 0), (0, 0), (1, 1), (3, 3), (None, 1)):
+            if more and known is None and gpus in solution.attention:
                 continue  # -ngl counts from the end
             for quoted in (False, True):
                 flags = split_flags(instance, solution, known, quoted=quoted)
@@ -163,6 +163,22 @@ def test_the_model_says_how_many_layers_its_file_counts() -> None:
         model = get_model("mixtral-8x7b").model_copy(update={"nextn": nextn})
         words = moeopt.export(solution, made, to="llama.cpp", model=model).text.split()
         assert words[:2] == ["-ngl", offloaded]
+
+
+def test_blocks_that_only_the_file_tells_of_are_named() -> None:
+    """-ngl is a number of a file without them: said, unless the file was read."""
+    machine, model = moeopt.get_machine("2xp100+2xxeon-e5-v4"), get_model("glm-4.5-air")
+    for nextn, said, offloaded in ((None, True, 44), (0, False, 44), (1, False, 45)):
+        shape = model.model_copy(update={"nextn": nextn})
+        setting = Setting(machine, at_bits(shape, "Q8_0"), context=Context(0, 131072))
+        plan = plan_split(setting, Wish(shape, "Q8_0"))
+        assert f"-ngl {offloaded} " in plan.command
+        assert any(note.startswith("-ngl 44: of a file with 46 bl") for note in plan.notes) == said
+        words = shlex.split(plan.command)
+        placed = words[words.index("-ngl") : words.index("-fa")]
+        attention, _ = split_of(placed, 46 + (nextn or 0), 2)
+        names = ["CUDA0", "CUDA1", "CPU"]
+        assert attention[:46] == [names[at] for at in plan.best.decision.attention]
 
 
 def test_two_cards_and_a_server_from_nothing_to_a_command(

@@ -101,7 +101,7 @@ def generate(source: Source, options: Options) -> Instance:
             else None,
             prompt_experts_ns=tuple(times.prompt_experts_ns[row].tolist()) if moe else None,
         )
-        layers += _by_tensor(whole, source.quantum_ns) if apart and held else [whole]
+        layers += _thirds(whole, source.quantum_ns) if apart and held else [whole]
     hosts = range(times.source, count)
     return Instance(
         name=source.name or f"{source.machine.name}-{model.name}-{options.bits or 'own'}",
@@ -127,7 +127,21 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def _by_tensor(layer: Layer, quantum_ns: int) -> list[Layer]:
+def tensors_apart(instance: Instance) -> Instance:
+    """Return an instance with gate, up and down of each layer apart, each a third of the experts.
+
+    It is what ``granularity="tensor"`` makes of the same machine and model.
+    """
+    if instance.by_tensor:
+        return instance
+    layers = list[Layer]()
+    for layer in instance.layers:
+        some = layer.experts_ns is not None
+        layers += _thirds(layer, instance.quantum_ns or 1) if some else [layer]
+    return instance.model_copy(update={"layers": tuple(layers)})
+
+
+def _thirds(layer: Layer, quantum_ns: int) -> list[Layer]:
     """Return a layer with gate, and rows of its own for up and down; together they are the layer.
 
     Times and bytes are in steps of `quantum_ns` and of MiB; the rest is in down.

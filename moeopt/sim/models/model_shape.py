@@ -73,7 +73,8 @@ class ModelShape(Frozen):
     quantisation
         Name of the format of its experts (Q4_K_M, IQ3_XXS), which says what unpacking them costs.
     nextn
-        Blocks of its file that predict further tokens: not among `layers`, nor loaded.
+        Blocks of its file that predict further tokens: not among `layers`, nor loaded. None: no
+        file was read, and converters differ.
     context_length
         Tokens that it was made for at most: what ``-c 0`` means.
     """
