@@ -36,6 +36,15 @@ class Stop(NamedTuple):
     ns: int
 
 
+def with_widths(setting: Setting) -> Setting:
+    """Return a setting whose model states how wide its shared experts are.
+
+    Else `moeopt.sim.costs.devices` books their time with that of the routed ones, as in instances
+    of problem `split` that were generated for such models, whose bytes stay.
+    """
+    return replace(setting, model=setting.model.with_shared_width)
+
+
 def stops(
     times: DeviceTimes,
     attention: Sequence[int],
@@ -140,6 +149,7 @@ def executed(
     InputError
         If the split is not of this model and machine.
     """
+    setting = with_widths(setting)
     model, times = setting.model, device_times(setting, FINE_NS)
     check_rows(model, len(times.names), split)
     engine = Engine([*map(Resource, times.names), Resource("hops")])

@@ -47,7 +47,7 @@ from moeopt.solvers.run import solve
 from .asked import nearest
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
-from .placed import check_rows, split_speeds
+from .placed import check_rows, split_speeds, with_widths
 from .report import Bracket, PlanReport, Row
 
 logger = logger_of(__name__)
@@ -189,7 +189,7 @@ def plan_split(
         raise InputError(
             f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
         )
-    setting = threaded(setting)
+    setting, wish = threaded(with_widths(setting)), _with_widths(wish)
     instance = _instance(setting, wish)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
@@ -272,6 +272,7 @@ def predict_split(
     InfeasibleError
         If a device has too little memory: MiB by device.
     """
+    setting, wish = with_widths(setting), _with_widths(wish)
     model = setting.model
     if split is not None and -1 in split.attention:
         wish = replace(wish, granularity="tensor")
@@ -315,6 +316,11 @@ def predict_split(
     backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", line)), CUDA)
     made = _made(setting, wish, instance, found, path, backend, said)
     return replace(made, notes=made.notes + (() if said is None else said.notes) + notes)
+
+
+def _with_widths(wish: Wish) -> Wish:
+    """Return a wish of the model with all widths stated, as `with_widths` does."""
+    return replace(wish, model=wish.model.with_shared_width)
 
 
 def _shared(instance: Instance, setting: Setting) -> Shared | None:

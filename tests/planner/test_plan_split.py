@@ -239,6 +239,18 @@ def test_every_flag_is_one_of_the_runtimes(
     assert first == second
 
 
+def test_shared_experts_are_attentions_whether_their_width_is_stated_or_not() -> None:
+    """On unlike GPUs, with experts elsewhere than attention: one speed, 3 % apart otherwise."""
+    machine, model = moeopt.get_machine("rtx5090+t4+epyc-9005"), get_model("deepseek-v2-lite")
+    stated = model.model_copy(update={"shared_intermediate_size": 2 * 1408})
+    flags = "-ngl 99 -sm none -ot exps=CUDA1"
+    found = [
+        moeopt.predict(machine, one, flags=flags, bits="Q3_K", context=4096).tokens_per_s
+        for one in (model, stated)
+    ]
+    assert found[0] == found[1]
+
+
 def test_a_gpu_that_costs_is_left_out() -> None:
     """Its memory hardly holds its buffers, and each layer there costs: the page says so."""
     machine = moeopt.get_machine("rtx5090+t4+epyc-9005")

@@ -35,6 +35,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
         "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted"),
-        "moeopt.planner.verdict": ("Verdict", "gain", "student_t", "verdict"),
+        "moeopt.planner.verdict": ("Verdict", "gain", "verdict"),
     }
 )

@@ -79,7 +79,7 @@ def export(job: Job) -> Exported:
 
     plan, loss = placed_whole(job)
     off = plan.off_gpu
-    line = complete(job, [*ALL_LAYERS, *override(off)])
+    line = complete(job, [*ALL_LAYERS, *(override(off) if off != plan.hidden else ["--cpu-moe"])])
     leading = off and off == plan.hidden[: len(off)] and not job.text("runtime")
     first = complete(job, [*ALL_LAYERS, "--n-cpu-moe", str(off[-1] + 1)]) if leading else None
     notes = plan.notes() | {"cpu_layers": list(off)}

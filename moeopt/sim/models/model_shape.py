@@ -186,11 +186,20 @@ class ModelShape(Frozen):
         return 2 * self.expert_weights
 
     @property
+    def with_shared_width(self) -> Self:
+        """The model with the width of its shared experts stated, if it has any.
+
+        Where it is not, a model with narrower routed experts has narrower shared ones.
+        """
+        if self.shared_intermediate_size is not None or not self.shared_experts:
+            return self
+        width = self.shared_experts * self.expert_intermediate_size
+        return self.model_copy(update={"shared_intermediate_size": width})
+
+    @property
     def shared_weights(self) -> int:
         """Weights of a layer's shared experts together, and of the way to a narrower width."""
-        width = self.shared_intermediate_size
-        if width is None:
-            width = self.shared_experts * self.expert_intermediate_size
+        width = self.with_shared_width.shared_intermediate_size or 0
         there_and_back = 2 * self.hidden_size * (self.expert_hidden_size or 0)
         return self.matrices * self.hidden_size * width + there_and_back
 
