@@ -18,6 +18,7 @@ from moeopt.sim.engine.timeline import Resource
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at
+from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan, load_plan
 from moeopt.systems.plan_run import Simulation
@@ -36,13 +37,14 @@ class Stop(NamedTuple):
     ns: int
 
 
-def with_widths(setting: Setting) -> Setting:
-    """Return a setting whose model states how wide its shared experts are.
+def by_layers(setting: Setting) -> Setting:
+    """Return a setting whose model says of each layer what attention and shared experts it has.
 
-    Else `moeopt.sim.costs.devices` books their time with that of the routed ones, as in instances
-    of problem `split` that were generated for such models, whose bytes stay.
+    Else `moeopt.sim.costs.devices` takes the mean over the layers, and books shared experts' time
+    with that of routed ones where their width is not stated; so do instances of problem `split`
+    that were generated for such models, whose bytes stay.
     """
-    return replace(setting, model=setting.model.with_shared_width)
+    return replace(setting, model=by_layer(setting.model))
 
 
 def stops(
@@ -149,7 +151,7 @@ def executed(
     InputError
         If the split is not of this model and machine.
     """
-    setting = with_widths(setting)
+    setting = by_layers(setting)
     model, times = setting.model, device_times(setting, FINE_NS)
     check_rows(model, len(times.names), split)
     engine = Engine([*map(Resource, times.names), Resource("hops")])

@@ -38,6 +38,7 @@ from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, WithSpeeds, speeds_as_dict, speeds_in_words
+from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
@@ -47,7 +48,7 @@ from moeopt.solvers.run import solve
 from .asked import nearest
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
-from .placed import check_rows, split_speeds, with_widths
+from .placed import by_layers, check_rows, split_speeds
 from .report import Bracket, PlanReport, Row
 
 logger = logger_of(__name__)
@@ -189,7 +190,7 @@ def plan_split(
         raise InputError(
             f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
         )
-    setting, wish = threaded(with_widths(setting)), _with_widths(wish)
+    setting, wish = threaded(by_layers(setting)), replace(wish, model=by_layer(wish.model))
     instance = _instance(setting, wish)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
@@ -272,7 +273,7 @@ def predict_split(
     InfeasibleError
         If a device has too little memory: MiB by device.
     """
-    setting, wish = with_widths(setting), _with_widths(wish)
+    setting, wish = by_layers(setting), replace(wish, model=by_layer(wish.model))
     model = setting.model
     if split is not None and -1 in split.attention:
         wish = replace(wish, granularity="tensor")
@@ -316,11 +317,6 @@ def predict_split(
     backend = next((name for name in BACKENDS if re.search(rf"\b{name}\d", line)), CUDA)
     made = _made(setting, wish, instance, found, path, backend, said)
     return replace(made, notes=made.notes + (() if said is None else said.notes) + notes)
-
-
-def _with_widths(wish: Wish) -> Wish:
-    """Return a wish of the model with all widths stated, as `with_widths` does."""
-    return replace(wish, model=wish.model.with_shared_width)
 
 
 def _shared(instance: Instance, setting: Setting) -> Shared | None:

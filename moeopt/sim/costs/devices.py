@@ -22,6 +22,7 @@ from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
 from moeopt.sim.machines.runtimes.profile import as_costs, costs_of
 from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.models.attention import AttentionByLayer
 from moeopt.sim.models.model_shape import ModelShape
 
 Floats = NDArray[np.float64]
@@ -157,11 +158,20 @@ def _with_gpus(machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, 
 
 def _attention_bytes(model: ModelShape, room: int) -> Floats:
     """Return the bytes of each layer besides its routed experts; the last one has the head."""
-    moe = set(model.moe_layers)
-    each = model.bytes_of("attention", model.attention_weights) + model.kv_bytes(room)
+    moe, attention = set(model.moe_layers), model.attention
+    if isinstance(attention, AttentionByLayer):
+        groups = [attention.of_layer(row) for row in range(model.layers)]
+        weights = [model.bytes_of("attention", group.weights) for group in groups]
+        each = [
+            size + group.kv_values(room) * model.kv_mean(group.value_share) / 8
+            for size, group in zip(weights, groups, strict=True)
+        ]
+    else:
+        each = [model.bytes_of("attention", model.attention_weights) + model.kv_bytes(room)]
+        each *= model.layers
     router = (model.bytes_of("router") + model.bytes_of("shared")) / max(1, len(moe))
     dense = model.bytes_of("dense") / max(1, model.layers - len(moe))
-    found = np.array([each + (router if row in moe else dense) for row in range(model.layers)])
+    found = np.array([size + (router if row in moe else dense) for row, size in enumerate(each)])
     found[-1] += model.bytes_of("head")
     return found
 

@@ -262,8 +262,12 @@ class ModelShape(Frozen):
         keys, values = self.kv_widths
         if keys == values:
             return keys
-        share = self._known_attention().value_share(context)
-        return (1 - share) * keys + share * values
+        return self.kv_mean(self._known_attention().value_share(context))
+
+    def kv_mean(self, share: float) -> float:
+        """Return the bits of a number in the KV cache, of which a share are values."""
+        keys, values = self.kv_widths
+        return keys if keys == values else (1 - share) * keys + share * values
 
     def with_kv_bits(self, keys: float, values: float | None = None) -> Self:
         """Return this shape with another width of the KV cache, maybe one of its own for values."""
