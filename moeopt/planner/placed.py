@@ -21,6 +21,7 @@ from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at
 from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan, load_plan
+from moeopt.sim.traces.trace import Counts
 from moeopt.systems.plan_run import Simulation
 
 FINE_NS = 1
@@ -204,6 +205,7 @@ def split_speeds(
     experts: Sequence[int],
     factor: float,
     prompt: int | None = None,
+    counts: Counts | None = None,
 ) -> tuple[Speed, ...]:
     """Return the speeds of a split at the depths of `depths_of`, as `moeopt.predict` has them.
 
@@ -215,6 +217,8 @@ def split_speeds(
         Of the 80 % interval.
     prompt
         Tokens of a prompt; None: as many as fill the cache to each depth, a ubatch at least.
+    counts
+        Of the model: which experts a prompt activates.
     """
     found = list[Speed]()
     allocated, model = setting.context.allocated, setting.shape
@@ -223,7 +227,7 @@ def split_speeds(
         token_us = total_us(stops(times, attention, experts))
         length = prompt or max(depth, setting.ubatch)
         tokens, context = min(length, setting.ubatch), Context(length, max(length, allocated))
-        read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS)
+        read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS, counts)
         copied = bool(setting.machine.gpus) and tokens >= upload_from(model, setting.runtime)
         ubatch_us = total_us(stops(read, attention, experts, prompt=True, uploaded=copied))
         found.append(speed_at(depth, token_us, factor, 1e6 * tokens / ubatch_us))

@@ -42,6 +42,8 @@ from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
+from moeopt.sim.traces.count_sample import counts_of_model
+from moeopt.sim.traces.trace import Counts
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
@@ -77,6 +79,8 @@ class Wish:
         Of a request; without a prompt decoding alone counts.
     granularity
         Experts by "layer", or by "tensor".
+    counts
+        Of the model: which experts a prompt activates, layer by layer.
     """
 
     model: ModelShape
@@ -84,6 +88,7 @@ class Wish:
     prompt_tokens: int = 0
     reply_tokens: int = 1
     granularity: str = "layer"
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)
@@ -456,7 +461,12 @@ def _made(
     certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
     within = profile.interval(certainty, _kind(machine, instance, chosen))
     speeds = split_speeds(
-        setting, chosen.attention, chosen.experts, within.factor, wish.prompt_tokens or None
+        setting,
+        chosen.attention,
+        chosen.experts,
+        within.factor,
+        wish.prompt_tokens or None,
+        wish.counts,
     )
     try:
         shared = _shared(instance, setting)
@@ -582,7 +592,11 @@ def _alike(instance: Instance, one: int, other: int) -> bool:
 
 
 def wished(
-    machine: Machine, model: ModelShape, options: PlanOptions, several: SeveralOptions
+    machine: Machine,
+    model: ModelShape,
+    options: PlanOptions,
+    several: SeveralOptions,
+    counts: Counts | None = None,
 ) -> tuple[Setting, Wish]:
     """Return the setting that the options of a plan ask for, and what it is for."""
     runtime = options.runtime or "llama.cpp"
@@ -597,7 +611,12 @@ def wished(
         numa=cast(NumaMode, several.numa),  # `_options` refuses others
     )
     wish = Wish(
-        model, options.bits, several.prompt_tokens, several.reply_tokens, several.granularity
+        model,
+        options.bits,
+        several.prompt_tokens,
+        several.reply_tokens,
+        several.granularity,
+        None if counts is None else counts_of_model(counts, model),
     )
     _options(setting, wish)
     return setting, wish
@@ -648,7 +667,8 @@ def _instance(setting: Setting, wish: Wish) -> Instance:
     keys, values = setting.shape.kv_widths
     model = wish.model if keys == values else wish.model.with_kv_bits(keys, values)
     options = _options(setting, wish).model_dump()
-    made = generate("split", machine=setting.used, model=model, **options)
+    counts = wish.counts
+    made = generate("split", machine=setting.used, model=model, counts=counts, **options)
     assert isinstance(made, Instance)  # noqa: S101
     return made
 

@@ -5,7 +5,9 @@ import random
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import moeopt
@@ -13,9 +15,10 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
-from tests.rooms.planner import Wish, plan_split
+from tests.rooms.planner import SeveralOptions, Wish, plan_split
 from tests.rooms.sim import (
     Context,
+    Counts,
     NumaMode,
     Setting,
     at_bits,
@@ -261,6 +264,56 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     assert plan.worth["without gpu1"] == 0
     assert "without gpu1: +0.0%, leave it out" in str(plan)
     assert "--device CUDA0" in plan.command
+
+
+def test_counts_say_which_experts_a_prompt_activates() -> None:
+    """Last layers with few popular experts cost prompts less, and theirs alone; decoding does not.
+
+    64 tokens on 128 experts of which 8 are chosen always activate 8, on even ones all but 2.
+    """
+    model = get_model("qwen3-30b-a3b")
+    counts = np.full((1, 48, 128), 100)
+    counts[0, 40:] = 0
+    counts[0, 40:, :8] = 1600
+    options = {"ubatch": 64, "prompt_tokens": 64, "bits": "Q4_K_M"}
+    even, focused = (
+        moeopt.generate(
+            "split",
+            machine="2xrtx3090+epyc-7002",
+            model=model,
+            counts=Counts("own", one),
+            **options,
+        )
+        for one in (np.full((1, 48, 128), 7), counts)
+    )
+    plain = moeopt.generate("split", machine="2xrtx3090+epyc-7002", model=model, **options)
+    assert even.layers == plain.layers
+    assert focused.provenance["counts"] == {"name": "own"}
+    for row, (one, other) in enumerate(zip(plain.layers, focused.layers, strict=True)):
+        assert (one.attention_ns, one.experts_ns) == (other.attention_ns, other.experts_ns)
+        ratio = other.prompt_experts_ns[2] / one.prompt_experts_ns[2]
+        assert ratio == 1 if row < 40 else 8 / 126 < ratio < 0.08  # copied to a GPU
+
+
+def test_a_plan_of_prompts_keeps_layers_that_activate_most_on_gpus() -> None:
+    """With counts it is other layers' experts that lie on the host, and prompts are faster."""
+    counts = np.full((1, 48, 128), 100)
+    counts[0, 24:] = 0
+    counts[0, 24:, :8] = 1600
+    given = {"bits": "Q8_0", "several": SeveralOptions(prompt_tokens=4096, ubatch=64)}
+    machine = moeopt.set_machine(
+        moeopt.get_machine("2xrtx3090+epyc-7002"), {"gpu.capacity_gib": 12.0}
+    )
+    plain = moeopt.plan(machine, "qwen3-30b-a3b", **given)
+    known = moeopt.plan(machine, "qwen3-30b-a3b", counts=Counts("own", counts), **given)
+
+    def on_host(plan: Any) -> list[bool]:
+        return [home == 2 for home in plan.best.decision.experts]
+
+    focused = sum(on_host(known)[24:])
+    assert focused > sum(on_host(plain)[24:])
+    assert focused > sum(on_host(known)[:24])
+    assert known.best.speeds[0].prompt > plain.best.speeds[0].prompt
 
 
 def test_what_cannot_fit_names_every_device() -> None:

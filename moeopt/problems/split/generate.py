@@ -68,6 +68,8 @@ class Options(Frozen):
 def generate(source: Source, options: Options) -> Instance:
     """Return the instance of a model on a machine; neither trace nor workload is needed.
 
+    Counts say how many experts of each layer a prompt activates.
+
     Raises
     ------
     InputError
@@ -84,7 +86,7 @@ def generate(source: Source, options: Options) -> Instance:
         ubatch=options.ubatch,
         numa=options.numa,
     )
-    times = device_times(setting, source.quantum_ns)
+    times = device_times(setting, source.quantum_ns, source.counts)
     count = len(times.names)
     ubatches = -(-options.prompt_tokens // options.ubatch)
     up = np.ceil(np.array([times.attention_bytes, times.experts_bytes]) / MIB).astype(int)
@@ -107,7 +109,8 @@ def generate(source: Source, options: Options) -> Instance:
         name=source.name or f"{source.machine.name}-{model.name}-{options.bits or 'own'}",
         provenance=source.provenance(
             None, options.model_dump(exclude=None if apart else {"granularity"})
-        ),
+        )
+        | _counted(source),
         quantum_ns=source.quantum_ns,
         source=times.source,
         order=(*hosts, *range(times.source)) if options.contiguous else None,
@@ -125,6 +128,12 @@ def generate(source: Source, options: Options) -> Instance:
         prompt_weight=ubatches,
         layers=tuple(layers),
     )
+
+
+def _counted(source: Source) -> dict[str, object]:
+    """Return where counts come from, if there are any."""
+    counts = source.counts
+    return {} if counts is None else {"counts": {"name": counts.name} | (counts.facts or {})}
 
 
 def tensors_apart(instance: Instance) -> Instance:

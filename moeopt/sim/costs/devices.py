@@ -24,6 +24,7 @@ from moeopt.sim.machines.runtimes.profile import as_costs, costs_of
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.attention import AttentionByLayer
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.trace import Counts
 
 Floats = NDArray[np.float64]
 
@@ -78,8 +79,15 @@ class DeviceTimes:
     source: int
 
 
-def device_times(setting: Setting, quantum_ns: int = 1000) -> DeviceTimes:
+def device_times(
+    setting: Setting, quantum_ns: int = 1000, counts: Counts | None = None
+) -> DeviceTimes:
     """Return the times and sizes of a model's parts on every device of a machine.
+
+    Parameters
+    ----------
+    counts
+        Of the model: which experts a prompt activates, layer by layer.
 
     Raises
     ------
@@ -114,7 +122,7 @@ def device_times(setting: Setting, quantum_ns: int = 1000) -> DeviceTimes:
             experts[moe, number] -= 2 * hand_over
     hop = _hops(machine, names, len(gpus), model, 1, hand_over)
     own = [cores_of(host, numa) for host in hosts]
-    prompt = prompt_us(setting, setting.ubatch, setting.context.depth, own)
+    prompt = prompt_us(setting, setting.ubatch, setting.context.depth, own, counts)
     prompt_hop = _hops(machine, names, len(gpus), model, setting.ubatch, hand_over)
     capacity = [gpu.gpu_gib * GIB for gpu in gpus]
     shared = gpus[0].gpu_gib if machine.unified else 0.0
