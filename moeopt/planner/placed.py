@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from moeopt.core.json_files import read_object
 from moeopt.problems.split.instance import Solution
 from moeopt.sim.costs.devices import DeviceTimes, device_times
 from moeopt.sim.costs.prompt import upload_from
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.timeline import Resource
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at
@@ -22,7 +20,9 @@ from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan, load_plan
 from moeopt.sim.traces.trace import Counts
-from moeopt.systems.plan_run import Simulation
+
+if TYPE_CHECKING:
+    from moeopt.systems.plan_run import Simulation
 
 FINE_NS = 1
 """Times of speeds are multiples of it; those of the problem `split` of a thousand times as much."""
@@ -137,7 +137,7 @@ def check_rows(model: ModelShape, devices: int, split: Solution) -> None:
 
 def executed(
     setting: Setting, split: Solution, steps: int, *, timeline: bool = False
-) -> Simulation:
+) -> "Simulation":
     """Execute single tokens of a split, through the event engine.
 
     Parameters
@@ -152,6 +152,10 @@ def executed(
     InputError
         If the split is not of this model and machine.
     """
+    from moeopt.sim.engine.core import Engine  # plans, for which launchers wait, execute nothing
+    from moeopt.sim.engine.timeline import Resource
+    from moeopt.systems.plan_run import Simulation
+
     setting = by_layers(setting)
     model, times = setting.model, device_times(setting, FINE_NS)
     check_rows(model, len(times.names), split)

@@ -467,8 +467,19 @@ def _on_host(
 
 def _fewest_on_cpu(instance: Instance, attention: list[int], leave: str) -> Solution | None:
     """Keep the experts of the fewest first or last layers on the host, others beside attention."""
-    layers = len(attention)
+    layers, room = len(attention), _room(instance)
+    for layer, at in zip(instance.layers, attention, strict=True):
+        room[at] -= layer.attention_bytes + _held(layer)
+    over = {at for at in attention if room[at] < 0}
     for fewest in range(layers + 1):
+        if fewest:  # the last one to leave
+            left = fewest - 1 if leave == "first" else layers - fewest
+            at = attention[left]
+            room[at] += _held(instance.layers[left])
+            if room[at] >= 0:
+                over.discard(at)
+        if over:
+            continue
         off = range(fewest) if leave == "first" else range(layers - fewest, layers)
         homes = [None if row in off else at for row, at in enumerate(attention)]
         found = _on_host(instance, attention, homes)

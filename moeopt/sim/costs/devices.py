@@ -107,12 +107,17 @@ def device_times(
     sizes = _attention_bytes(model, setting.context.allocated)
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
+    alike = list[tuple[Device, Floats, float]]()
     for number, gpu in enumerate(gpus):
-        lone = replace(setting, machine=_with_gpus(machine, (gpu,), machine.nodes))
-        attention[:, number] = _attention_us(lone)
+        card = gpu.model_copy(update={"id": ""})
+        found = next((one for one in alike if one[0] == card), None)
+        if found is None:  # what one GPU takes by itself is the same for all that are alike
+            lone = replace(setting, machine=_with_gpus(machine, (gpu,), machine.nodes))
+            found = card, _attention_us(lone), _experts_us(lone, on_host=False)
+            alike.append(found)
+        _, attention[:, number], experts[moe, number] = found
         if number and machine.between(gpus[0].id, gpu.id) is None:
             attention[:, number] += LATER_GPU_LAYER_US
-        experts[moe, number] = _experts_us(lone, on_host=False)
     hand_over = _costs(setting)["host_layer_us"] / 2
     for number, host in enumerate(hosts, start=len(gpus)):
         attention[:, number] = _attention_us(replace(setting, machine=host))
