@@ -23,7 +23,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.schema": ("SOLVE",),
         "moeopt.study.store": ("Store",),
         "moeopt.study.study": ("run_campaign",),
-        "moeopt.core.interval": ("interval",),
         "moeopt.study.table": ("front_markdown", "standings"),
     }
 )

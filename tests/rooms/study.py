@@ -82,7 +82,6 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.study.store": ("Store", "unpacked_instance"),
         "moeopt.study.study": ("run_campaign",),
-        "moeopt.core.interval": ("interval",),
         "moeopt.study.table": (
             "ALL",
             "front_markdown",
