@@ -23,8 +23,8 @@ from benchmarks.measured.crossvalidation import (
 from benchmarks.measured.effects import Held
 from benchmarks.measured.points import MeasuredPoint
 from benchmarks.measured.strategies import Strategies, compare_strategies
-from benchmarks.rooms.core import interval
 from benchmarks.rooms.sim import TERMS, amounts
+from benchmarks.rooms.study import interval
 
 LONG = 4096
 """Tokens of context from which a point counts as one of long context."""

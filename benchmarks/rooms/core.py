@@ -8,7 +8,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.compiled": ("compile_all", "compiled"),
         "moeopt.core.cpsat": ("Run", "SAFE", "SECOND", "Way"),
         "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope", "validated"),
-        "moeopt.core.interval": ("interval",),
         "moeopt.core.json_files": ("MAX_FILE_BYTES", "read_json", "read_object", "write_bytes"),
         "moeopt.core.native_output": ("drop_native_stdout",),
         "moeopt.core.objective": ("Objective", "below", "entries", "of_json", "relative"),

@@ -23,6 +23,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.schema": ("SOLVE",),
         "moeopt.study.store": ("Store",),
         "moeopt.study.study": ("run_campaign",),
-        "moeopt.study.table": ("front_markdown", "standings"),
+        "moeopt.study.table": ("front_markdown", "interval", "standings"),
     }
 )

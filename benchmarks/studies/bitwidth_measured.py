@@ -17,8 +17,9 @@ from statistics import median
 
 import moeopt
 from benchmarks.rooms.bitwidth import Instance, objective
-from benchmarks.rooms.core import entries, interval
+from benchmarks.rooms.core import entries
 from benchmarks.rooms.sim import Trace, read_trace
+from benchmarks.rooms.study import interval
 
 RULES = ("prefix-split", "greedy-marginal", "uniform")
 AVERAGES = (1.5, 2.0, 2.5)

@@ -27,11 +27,10 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from benchmarks.rooms.core import interval
 from benchmarks.rooms.layout import Copies, Instance, execute_layout, objective, windows_of
 from benchmarks.rooms.layout import generate as layouts
 from benchmarks.rooms.sim import Record, read_trace
-from benchmarks.rooms.study import place
+from benchmarks.rooms.study import interval, place
 from benchmarks.rooms.tri_domain import Instance as OnLayout
 
 LIBRARY = Path(__file__).parents[2] / "instances"

@@ -38,9 +38,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from benchmarks.rooms.core import interval
 from benchmarks.rooms.layout import Instance, Options, Solution, execute_layout, of_loads
 from benchmarks.rooms.sim import Source, get_model, read_trace
+from benchmarks.rooms.study import interval
 from moeopt import get_machine
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from benchmarks.rooms.core import Search, SolvingClock, interval
+from benchmarks.rooms.core import Search, SolvingClock
 from benchmarks.rooms.sim import Context, NumaMode, at_bits, devices, get_model
 from benchmarks.rooms.sim import Setting as Started
 from benchmarks.rooms.split import (
@@ -37,7 +37,7 @@ from benchmarks.rooms.split import (
     objective,
     tensors_apart,
 )
-from benchmarks.rooms.study import place
+from benchmarks.rooms.study import interval, place
 from moeopt import get_machine
 
 ROOT = Path(__file__).parents[2]
