@@ -209,7 +209,8 @@ def _routing(
     from moeopt.sim.traces.trace import Counts
 
     if not get_problem(problem).from_routing:
-        for name in ("trace", "workload", "counts"):
+        counted = () if get_problem(problem).from_counts else ("counts",)
+        for name in ("trace", "workload", *counted):
             if getattr(options, name) is not None:
                 raise InputError(
                     f"has no effect: {problem} does not depend on which experts tokens choose",

@@ -41,7 +41,10 @@ def plan_command(
     machine: Named | None = None,
     trace: Annotated[Path | None, Parameter(help="Routing trace, or counts.")] = None,
     counts: Annotated[
-        Path | None, Parameter(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
+        Path | None,
+        Parameter(
+            help="Tokens per expert: imatrix GGUF, recorder .pt, CSV. Several GPUs: for prompts."
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from moeopt.cli.options import DONE, MISMATCH, Json, command, print_json, shown, warn
+from moeopt.cli.options import DONE, MISMATCH, Json, command, print_json, shown
 from moeopt.core.errors import InputError, about
 from moeopt.core.options import option
 from moeopt.planner.options import ExecutionOptions
@@ -103,8 +103,6 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         if whole:
             said = f"not with {options.plan}, whole layers: all tokens are alike"
         raise InputError(f"--trace, --workload: {said}")
-    if machine.taken_as_one is not None and not whole:
-        warn(machine.taken_as_one)
     if instance is not None and solution is not None:
         plan = _widths(instance, solution, machine, model, layers)
         layers = len(plan.bits or ())

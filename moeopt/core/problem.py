@@ -89,6 +89,8 @@ class Heuristic(NamedTuple):
     label
         Words that stand beside the name in tables, so that its figures are not taken for more than
         they are, e.g. "on the given layout".
+    knows_only
+        Field of an instance, and the one value of it that the heuristic has solutions for.
     """
 
     name: str
@@ -98,6 +100,7 @@ class Heuristic(NamedTuple):
     needs: str | None = None
     coincides_with: str | None = None
     label: str = ""
+    knows_only: tuple[str, object] | None = None
 
     @property
     def in_words(self) -> str:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from .split import SplitPrediction
 
 
+OF_PROMPTS = ("counts", "where")
+"""What is given of the routing that whole layers over several devices have a use for."""
+
+
 def has_several(machine: Machine) -> bool:
     """Tell whether a machine has several GPUs or memory nodes."""
     return len(machine.gpus) > 1 or len(machine.nodes) > 1
@@ -149,7 +153,8 @@ def plan(
     By one of three strategies, which follows from what is given:
 
     - ``devices``, on a machine with several GPUs or memory nodes: which layers' attention and
-      experts lie where, by the runtime's times alone, without a trace;
+      experts lie where, by the runtime's times alone, without a trace; `counts` say which experts
+      a prompt activates, layer by layer;
     - ``layers``, where nothing is known of the routing: how many layers' experts the CPU computes,
       the KV cache's type and the ubatch, of llama.cpp;
     - ``experts``, with a trace, counts or a workload: residents, cache ways, deferral and bits of
@@ -237,9 +242,12 @@ def plan(
         refuse_layers(more)
         made = plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
         return report_of(made)
+    from moeopt.sim.traces.files import as_counts
+
     from .split import plan_split, wished
 
-    setting, wish = wished(owned, shape, asked, more)
+    expect("counts", counts, str, Path, Counts, NoneType, what="counts or a file")
+    setting, wish = wished(owned, shape, asked, more, as_counts(counts))
     return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
 
 
@@ -303,7 +311,8 @@ def check_options(
     """
     if has_several(machine):
         have = f"{machine.name} has several, over which whole layers are split"
-        for name in (*said, *options.for_experts):
+        others = [name for name in said if name not in OF_PROMPTS]
+        for name in (*others, *options.for_experts):
             raise InputError(f"needs one GPU and one node; {have}", field=called(name))
         refuse_searches(options, called)
         return

@@ -244,7 +244,7 @@ def _report(
         ),
         f"  {'bound: no map has fewer':28} {bound:15,.1f} {bound / mean if mean else 1.0:8.3f}",
         *(
-            f"{names[key]}: {value / total - 1:+.1%} tokens on the fullest rank"
+            f"{names[key]}: {value / total - 1:+.1%} tokens on the fullest rank beside this plan's"
             for key, value in tokens.items()
             if key in names and value is not None and total
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from moeopt.core.json_files import read_object
 from moeopt.problems.split.instance import Solution
 from moeopt.sim.costs.devices import DeviceTimes, device_times
 from moeopt.sim.costs.prompt import upload_from
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.timeline import Resource
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at
+from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan, load_plan
-from moeopt.systems.plan_run import Simulation
+from moeopt.sim.traces.trace import Counts
+
+if TYPE_CHECKING:
+    from moeopt.systems.plan_run import Simulation
 
 FINE_NS = 1
 """Times of speeds are multiples of it; those of the problem `split` of a thousand times as much."""
@@ -34,6 +36,16 @@ class Stop(NamedTuple):
     part: str
     layer: int
     ns: int
+
+
+def by_layers(setting: Setting) -> Setting:
+    """Return a setting whose model says of each layer what attention and shared experts it has.
+
+    Else `moeopt.sim.costs.devices` takes the mean over the layers, and books shared experts' time
+    with that of routed ones where their width is not stated; so do instances of problem `split`
+    that were generated for such models, whose bytes stay.
+    """
+    return replace(setting, model=by_layer(setting.model))
 
 
 def stops(
@@ -125,7 +137,7 @@ def check_rows(model: ModelShape, devices: int, split: Solution) -> None:
 
 def executed(
     setting: Setting, split: Solution, steps: int, *, timeline: bool = False
-) -> Simulation:
+) -> "Simulation":
     """Execute single tokens of a split, through the event engine.
 
     Parameters
@@ -140,6 +152,11 @@ def executed(
     InputError
         If the split is not of this model and machine.
     """
+    from moeopt.sim.engine.core import Engine  # plans, for which launchers wait, execute nothing
+    from moeopt.sim.engine.timeline import Resource
+    from moeopt.systems.plan_run import Simulation
+
+    setting = by_layers(setting)
     model, times = setting.model, device_times(setting, FINE_NS)
     check_rows(model, len(times.names), split)
     engine = Engine([*map(Resource, times.names), Resource("hops")])
@@ -192,6 +209,7 @@ def split_speeds(
     experts: Sequence[int],
     factor: float,
     prompt: int | None = None,
+    counts: Counts | None = None,
 ) -> tuple[Speed, ...]:
     """Return the speeds of a split at the depths of `depths_of`, as `moeopt.predict` has them.
 
@@ -203,6 +221,8 @@ def split_speeds(
         Of the 80 % interval.
     prompt
         Tokens of a prompt; None: as many as fill the cache to each depth, a ubatch at least.
+    counts
+        Of the model: which experts a prompt activates.
     """
     found = list[Speed]()
     allocated, model = setting.context.allocated, setting.shape
@@ -211,7 +231,7 @@ def split_speeds(
         token_us = total_us(stops(times, attention, experts))
         length = prompt or max(depth, setting.ubatch)
         tokens, context = min(length, setting.ubatch), Context(length, max(length, allocated))
-        read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS)
+        read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS, counts)
         copied = bool(setting.machine.gpus) and tokens >= upload_from(model, setting.runtime)
         ubatch_us = total_us(stops(read, attention, experts, prompt=True, uploaded=copied))
         found.append(speed_at(depth, token_us, factor, 1e6 * tokens / ubatch_us))

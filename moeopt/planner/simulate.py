@@ -109,8 +109,12 @@ def simulate(
         )
     if loads is None:
         raise InputError("are missing: a trace, or counts of tokens", field="loads")
-    plan = Plan() if plan is None else plan
-    timed, model = timed_as_asked(get_machine(machine), get_model(model), how)
+    plan, machine = Plan() if plan is None else plan, get_machine(machine)
+    if len(machine.gpus) > 1:
+        count = f"{machine.name} has {len(machine.gpus)} GPUs"
+        reason = f"{count}; a plan of single experts runs on one, and whole layers on several"
+        raise InputError(reason, field="machine")
+    timed, model = timed_as_asked(machine, get_model(model), how)
     check_policy(plan, timed.machine)
     costs, quantum_ns = timed.costs(model), how.quantum_ns
     if quantum_ns is None:

@@ -24,7 +24,7 @@ from moeopt.exporters.targets.llama_cpp import (
 from moeopt.problems.generate import generate
 from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, used_bytes, violations
-from moeopt.problems.split.generate import Options
+from moeopt.problems.split.generate import Options, tensors_apart
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.cores import NumaMode, cores_of
@@ -38,16 +38,19 @@ from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, WithSpeeds, speeds_as_dict, speeds_in_words
+from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, not_read
 from moeopt.sim.presets import get_model
+from moeopt.sim.traces.count_sample import counts_of_model
+from moeopt.sim.traces.trace import Counts
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
 from .asked import nearest
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
-from .placed import check_rows, split_speeds
+from .placed import by_layers, check_rows, split_speeds
 from .report import Bracket, PlanReport, Row
 
 logger = logger_of(__name__)
@@ -56,6 +59,9 @@ N = TypeVar("N", bound=int | None)
 
 PARTS = ("attention", "experts", "buffers")
 """What lies in a device's memory."""
+
+CUTS_LAYERS = "llama.cpp-fit"
+"""The rule that lays gate, up and down of a layer apart, where whole layers leave memory free."""
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -73,6 +79,8 @@ class Wish:
         Of a request; without a prompt decoding alone counts.
     granularity
         Experts by "layer", or by "tensor".
+    counts
+        Of the model: which experts a prompt activates, layer by layer.
     """
 
     model: ModelShape
@@ -80,6 +88,7 @@ class Wish:
     prompt_tokens: int = 0
     reply_tokens: int = 1
     granularity: str = "layer"
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ def plan_split(
         raise InputError(
             f"must be one of {', '.join(BACKENDS)}, not {backend!r:.40}", field="--backend"
         )
-    setting = threaded(setting)
+    setting, wish = threaded(by_layers(setting)), replace(wish, model=by_layer(wish.model))
     instance = _instance(setting, wish)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     limits = arguments.limits(time_limit_s, work_limit)
@@ -206,11 +215,12 @@ def plan_split(
     interrupted = result.termination == "interrupted"
     try:
         for name, rule in PROBLEM.functions().items():
-            found = rule(instance)
+            of = tensors_apart(instance) if name == CUTS_LAYERS else instance
+            found = rule(of)
             if found is None:
                 notes += (f"{name} finds no split that fits",)
                 continue
-            ratio = objective(instance, found) / best
+            ratio = objective(of, found) / best
             defaults.append(Row(name, setting, found, score * ratio))
         for names, changed in () if interrupted else variants:
             share = limits.part(1 / 2 / len(variants))
@@ -268,6 +278,7 @@ def predict_split(
     InfeasibleError
         If a device has too little memory: MiB by device.
     """
+    setting, wish = by_layers(setting), replace(wish, model=by_layer(wish.model))
     model = setting.model
     if split is not None and -1 in split.attention:
         wish = replace(wish, granularity="tensor")
@@ -298,7 +309,9 @@ def predict_split(
         notes = tuple(unfelt_overrides(words, model, len(gpus)))
         used = fitted(words, len(gpus)) if setting.runtime == "llama.cpp" else None
     if used is not None:
-        rule = "ik-auto-fit" if setting.runtime == "ik_llama.cpp" else "llama.cpp-fit"
+        rule = "ik-auto-fit" if setting.runtime == "ik_llama.cpp" else CUTS_LAYERS
+        if rule == CUTS_LAYERS:
+            instance = tensors_apart(instance)
         fit = PROBLEM.functions()[rule](_with_gpus(instance, [gpus[row] for row in used]))
         if fit is None:
             raise InfeasibleError(_no_room(instance))
@@ -448,12 +461,16 @@ def _made(
     certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
     within = profile.interval(certainty, _kind(machine, instance, chosen))
     speeds = split_speeds(
-        setting, chosen.attention, chosen.experts, within.factor, wish.prompt_tokens or None
+        setting,
+        chosen.attention,
+        chosen.experts,
+        within.factor,
+        wish.prompt_tokens or None,
+        wish.counts,
     )
     try:
         shared = _shared(instance, setting)
-        more = model.nextn or 0
-        placing = split_flags(instance, chosen, more, shared, backend, quoted=True)
+        placing = split_flags(instance, chosen, model.nextn, shared, backend, quoted=True)
     except InputError:  # attention in an order that only overrides reach: the flags that were given
         placing = [] if said is None else list(said.placing)
     return SplitPrediction(
@@ -464,7 +481,23 @@ def _made(
         command=command_line(model, placing, running(setting, said), path) if placing else "",
         notes=not_read(model.quantisation, setting.runtime)
         + _unstated(machine, instance, chosen)
-        + _no_flag(setting),
+        + _no_flag(setting)
+        + _counted_blocks(model, placing),
+    )
+
+
+def _counted_blocks(model: ModelShape, placing: Sequence[str]) -> tuple[str, ...]:
+    """Return that ``-ngl`` counts blocks which only the model's file tells of, where it matters.
+
+    It counts from the end: a block that predicts further tokens comes behind the last layer.
+    """
+    asked = dict(zip(placing[::2], placing[1::2], strict=False)).get("-ngl", "999")
+    if model.nextn is not None or asked in ("0", "999"):
+        return ()
+    return (
+        f"-ngl {asked}: of a file with {model.layers} blocks; add its nextn_predict_layers where it"
+        " counts more (--model FILE.gguf does so), else that many layers lie elsewhere on each"
+        " device",
     )
 
 
@@ -559,7 +592,11 @@ def _alike(instance: Instance, one: int, other: int) -> bool:
 
 
 def wished(
-    machine: Machine, model: ModelShape, options: PlanOptions, several: SeveralOptions
+    machine: Machine,
+    model: ModelShape,
+    options: PlanOptions,
+    several: SeveralOptions,
+    counts: Counts | None = None,
 ) -> tuple[Setting, Wish]:
     """Return the setting that the options of a plan ask for, and what it is for."""
     runtime = options.runtime or "llama.cpp"
@@ -574,7 +611,12 @@ def wished(
         numa=cast(NumaMode, several.numa),  # `_options` refuses others
     )
     wish = Wish(
-        model, options.bits, several.prompt_tokens, several.reply_tokens, several.granularity
+        model,
+        options.bits,
+        several.prompt_tokens,
+        several.reply_tokens,
+        several.granularity,
+        None if counts is None else counts_of_model(counts, model),
     )
     _options(setting, wish)
     return setting, wish
@@ -625,7 +667,8 @@ def _instance(setting: Setting, wish: Wish) -> Instance:
     keys, values = setting.shape.kv_widths
     model = wish.model if keys == values else wish.model.with_kv_bits(keys, values)
     options = _options(setting, wish).model_dump()
-    made = generate("split", machine=setting.used, model=model, **options)
+    counts = wish.counts
+    made = generate("split", machine=setting.used, model=model, counts=counts, **options)
     assert isinstance(made, Instance)  # noqa: S101
     return made
 

@@ -1,9 +1,10 @@
 """What a plan is worth beside the runtimes' defaults, on steps that were not decided on.
 
 Both are executed on the same steps, so that their latencies are compared step by step. The interval
-of the mean comes from the means of contiguous batches of steps (batch means: Law, Simulation
-Modeling and Analysis, 9.5.3), as steps that follow one another are alike. A plan that is not told
-apart from a default, or is ahead by half a percent at most, is not worth its flags.
+of the mean is that of the means of contiguous batches of steps (batch means: Law, Simulation
+Modeling and Analysis, 9.5.3), drawn with replacement, as steps that follow one another are alike. A
+plan that is not told apart from a default, or is ahead by half a percent at most, is not worth its
+flags.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.interval import interval
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 
 from .candidates import TOLERANCE
@@ -23,9 +25,6 @@ BATCHES = 20
 
 LEAST = 5
 """Fewest steps of which an interval is stated."""
-
-Z = 1.959964
-"""The 97.5 % quantile of the normal distribution."""
 
 Word = Literal["faster", "even", "slower"]
 
@@ -140,19 +139,8 @@ def gain(one: Comparison, other: Comparison) -> Gain:
     if len(mine) < LEAST:
         return Gain(mean, None, None)
     saved = _batch_means(theirs - mine) / float(np.mean(mine))
-    half = student_t(len(saved) - 1) * float(np.std(saved, ddof=1)) / len(saved) ** 0.5
-    return Gain(mean, mean - half, mean + half)
-
-
-def student_t(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t, to 1 % from 4 degrees of freedom on.
-
-    Fisher and Cornish's expansion in the inverse degrees of freedom (Abramowitz and Stegun 26.7.5).
-    """
-    first = (Z**3 + Z) / 4
-    second = (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
-    third = (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384
-    return Z + first / freedom + second / freedom**2 + third / freedom**3
+    low, high = interval(saved.tolist(), of="mean") or (None, None)
+    return Gain(mean, low, high)
 
 
 def _mean_ms(comparison: Comparison) -> float:

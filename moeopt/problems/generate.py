@@ -57,7 +57,8 @@ def generate(
         A routing trace from `moeopt.load_trace`, or its file; either this, `workload` or `counts`.
     counts
         Tokens per expert from `moeopt.load_counts`, or their file, for placement: its steps are
-        drawn from them, which its provenance says. Other problems need what counts do not tell.
+        drawn from them, which its provenance says. For split they say which experts a prompt
+        activates, layer by layer. Other problems need what counts do not tell.
     seed
         Chooses the decode step of a real trace, or draws the synthetic one.
     quantum_ns

@@ -6,15 +6,14 @@ the assumptions' defaults and others: `summarise` is the one place that groups s
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from math import inf, isnan, nan
 from statistics import median
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from moeopt.core.interval import interval
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.core.wording import markdown_code, markdown_table, markdown_text, unknown_name
 from moeopt.study.frame import TAG, each_once, grouped, named
@@ -33,12 +32,6 @@ MEANING: dict[Knew, str] = {
 
 ALL = "all"
 """The family that stands for all of a problem's families."""
-
-LEAST_CLUSTERS = 3
-"""There is no interval for fewer traces, or cells of laws."""
-
-DRAWS, TAIL = 1000, 25
-"""Of a bootstrap, and how many of them lie outside its interval on either side: 95 %."""
 
 
 GROUP = ("problem", "family", "method", "kind", "assumed")
@@ -200,31 +193,6 @@ def kind_of(words: str) -> Knew:
     if words == NOTHING:
         return "none"
     return "step" if words == THIS_STEP else "before"
-
-
-def interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the median: whole clusters are drawn with replacement.
-
-    None below `LEAST_CLUSTERS` clusters. The same values give the same interval everywhere.
-    """
-    names = {name: number for number, name in enumerate(sorted(set(clusters)))}
-    if len(names) < LEAST_CLUSTERS:
-        return None
-    order = np.argsort(np.array(values), kind="stable")
-    ranked = np.array(values, dtype=np.float64)[order]
-    owner = np.array([names[cluster] for cluster in clusters])[order]
-    reached = np.cumsum(_draws(len(names))[:, owner], axis=1)
-    total = reached[:, -1:]
-    low, high = (np.argmax(reached >= half, axis=1) for half in ((total + 1) // 2, total // 2 + 1))
-    medians = np.sort((ranked[low] + ranked[high]) / 2)
-    return float(medians[TAIL]), float(medians[-TAIL - 1])
-
-
-@lru_cache(maxsize=32)
-def _draws(clusters: int) -> NDArray[np.int64]:
-    """Return how often each cluster is in each draw: the same for all groups of so many."""
-    picks = np.random.default_rng(0).integers(clusters, size=(DRAWS, clusters))
-    return np.stack([np.bincount(row, minlength=clusters) for row in picks])
 
 
 def to_markdown(summary: pd.DataFrame) -> str:

@@ -216,10 +216,18 @@ def test_generate_makes_an_instance_of_each_problem(problem: str, tmp_path: Path
     assert moeopt.load(tmp_path / "made.json").problem == problem
 
 
-@pytest.mark.parametrize("command", ["generate deferral", "simulate --workload hdmoe-mixtral"])
-def test_several_gpus_where_one_is_meant_are_told(command: str, capsys: Capture) -> None:
-    """All but `split` and copies know one GPU: which, one line says."""
-    asked = [*command.split(), "--machine", "2xrtx3090+2xepyc-7002", "--model", "mixtral-8x7b"]
+def test_single_experts_are_not_executed_on_several_gpus(capsys: Capture) -> None:
+    """No plan of single experts is for several; as if it had one, would say nothing of it."""
+    asked = ["--machine", "2xrtx3090+2xepyc-7002", "--model", "mixtral-8x7b"]
+    assert run(["simulate", "--workload", "hdmoe-mixtral", *asked]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "2xrtx3090+2xepyc-7002 has 2 GPUs; a plan of single experts runs on one" in line
+
+
+def test_several_gpus_where_one_is_meant_are_told(capsys: Capture) -> None:
+    """All other problems than `split` and copies know one GPU: which, one line says."""
+    asked = ["generate", "deferral", "--machine", "2xrtx3090+2xepyc-7002"]
+    asked += ["--model", "mixtral-8x7b"]
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert run(asked) == 0

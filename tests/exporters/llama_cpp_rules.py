@@ -28,7 +28,7 @@ def on_cpu(flags: str, names: list[str]) -> set[str]:
 
     `-ngl 999` offers all layers to the GPU. `-ot` is a list, by commas, of PATTERN=BUFFER; the
     first pattern that is found anywhere in a name decides. `--n-cpu-moe N` stands for one pattern
-    for each of the first N blocks.
+    for each of the first N blocks, `--cpu-moe` for one of all blocks.
     """
     given = parsed(shlex.split(flags))
     assert given["-ngl"] == "999"
@@ -39,6 +39,7 @@ def on_cpu(flags: str, names: list[str]) -> set[str]:
     experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
     blocks = range(int(given.get("--n-cpu-moe", "0")))
     overrides += [(rf"blk\.{block}{experts}", "CPU") for block in blocks]
+    overrides += [(experts, "CPU")] * ("--cpu-moe" in given)
     assert {buffer for _, buffer in overrides} <= {"CPU"}
     return {name for name in names if any(re.search(p, name) for p, _ in overrides)}
 

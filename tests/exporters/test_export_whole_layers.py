@@ -82,6 +82,16 @@ def test_the_flags_are_the_same_words_however_a_shell_reads_them(tmp_path: Path)
         assert done.stdout.split("\n")[:-1] == words, line
 
 
+def test_all_blocks_on_the_cpu_are_one_flag() -> None:
+    """Not a pattern for each; one GPU block makes patterns of the others."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    for on in ((), (1,)):
+        text = moeopt.export(
+            plan(given, whole_plan(given, on)), given, to="llama.cpp", model=shape()
+        ).text
+        assert ("--cpu-moe" in text, "-ot" in text) == (not on, bool(on))
+
+
 def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
     """The pattern of block 1 finds nothing of blocks 11 and 21."""
     names = tensors(30, ())

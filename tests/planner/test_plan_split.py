@@ -5,7 +5,9 @@ import random
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import moeopt
@@ -13,9 +15,10 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
-from tests.rooms.planner import Wish, plan_split
+from tests.rooms.planner import SeveralOptions, Wish, plan_split
 from tests.rooms.sim import (
     Context,
+    Counts,
     NumaMode,
     Setting,
     at_bits,
@@ -63,15 +66,15 @@ def whole(found: tuple[list[str], list[tuple[str, ...]]]) -> tuple[list[str], li
 def test_the_flags_say_what_was_planned() -> None:
     """Read back as llama.cpp reads them: every layer of random splits on its device.
 
-    A file may count a block that predicts further tokens as a layer, known or not.
+    A file may count a block that predicts further tokens as a layer, known or not; or three.
     """
     for seed in range(200):
         instance, solution = random_split(seed)
         gpus, layers = len(instance.devices) - 1, len(instance.layers)
         names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
         wanted = [names[n] for n in solution.attention], [names[n] for n in solution.experts]
-        for known, more in ((0, 0), (1, 1), (0, 1)):
-            if more > known and gpus in solution.attention:
+        for known, more in ((None, 0), (0, 0), (1, 1), (3, 3), (None, 1)):
+            if more and known is None and gpus in solution.attention:
                 continue  # -ngl counts from the end
             for quoted in (False, True):
                 flags = split_flags(instance, solution, known, quoted=quoted)
@@ -165,6 +168,22 @@ def test_the_model_says_how_many_layers_its_file_counts() -> None:
         assert words[:2] == ["-ngl", offloaded]
 
 
+def test_blocks_that_only_the_file_tells_of_are_named() -> None:
+    """-ngl is a number of a file without them: said, unless the file was read."""
+    machine, model = moeopt.get_machine("2xp100+2xxeon-e5-v4"), get_model("glm-4.5-air")
+    for nextn, said, offloaded in ((None, True, 44), (0, False, 44), (1, False, 45)):
+        shape = model.model_copy(update={"nextn": nextn})
+        setting = Setting(machine, at_bits(shape, "Q8_0"), context=Context(0, 131072))
+        plan = plan_split(setting, Wish(shape, "Q8_0"))
+        assert f"-ngl {offloaded} " in plan.command
+        assert any(note.startswith("-ngl 44: of a file with 46 bl") for note in plan.notes) == said
+        words = shlex.split(plan.command)
+        placed = words[words.index("-ngl") : words.index("-fa")]
+        attention, _ = split_of(placed, 46 + (nextn or 0), 2)
+        names = ["CUDA0", "CUDA1", "CPU"]
+        assert attention[:46] == [names[at] for at in plan.best.decision.attention]
+
+
 def test_two_cards_and_a_server_from_nothing_to_a_command(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +242,18 @@ def test_every_flag_is_one_of_the_runtimes(
     assert first == second
 
 
+def test_shared_experts_are_attentions_whether_their_width_is_stated_or_not() -> None:
+    """On unlike GPUs, with experts elsewhere than attention: one speed, 3 % apart otherwise."""
+    machine, model = moeopt.get_machine("rtx5090+t4+epyc-9005"), get_model("deepseek-v2-lite")
+    stated = model.model_copy(update={"shared_intermediate_size": 2 * 1408})
+    flags = "-ngl 99 -sm none -ot exps=CUDA1"
+    found = [
+        moeopt.predict(machine, one, flags=flags, bits="Q3_K", context=4096).tokens_per_s
+        for one in (model, stated)
+    ]
+    assert found[0] == found[1]
+
+
 def test_a_gpu_that_costs_is_left_out() -> None:
     """Its memory hardly holds its buffers, and each layer there costs: the page says so."""
     machine = moeopt.get_machine("rtx5090+t4+epyc-9005")
@@ -233,6 +264,56 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     assert plan.worth["without gpu1"] == 0
     assert "without gpu1: +0.0%, leave it out" in str(plan)
     assert "--device CUDA0" in plan.command
+
+
+def test_counts_say_which_experts_a_prompt_activates() -> None:
+    """Last layers with few popular experts cost prompts less, and theirs alone; decoding does not.
+
+    64 tokens on 128 experts of which 8 are chosen always activate 8, on even ones all but 2.
+    """
+    model = get_model("qwen3-30b-a3b")
+    counts = np.full((1, 48, 128), 100)
+    counts[0, 40:] = 0
+    counts[0, 40:, :8] = 1600
+    options = {"ubatch": 64, "prompt_tokens": 64, "bits": "Q4_K_M"}
+    even, focused = (
+        moeopt.generate(
+            "split",
+            machine="2xrtx3090+epyc-7002",
+            model=model,
+            counts=Counts("own", one),
+            **options,
+        )
+        for one in (np.full((1, 48, 128), 7), counts)
+    )
+    plain = moeopt.generate("split", machine="2xrtx3090+epyc-7002", model=model, **options)
+    assert even.layers == plain.layers
+    assert focused.provenance["counts"] == {"name": "own"}
+    for row, (one, other) in enumerate(zip(plain.layers, focused.layers, strict=True)):
+        assert (one.attention_ns, one.experts_ns) == (other.attention_ns, other.experts_ns)
+        ratio = other.prompt_experts_ns[2] / one.prompt_experts_ns[2]
+        assert ratio == 1 if row < 40 else 8 / 126 < ratio < 0.08  # copied to a GPU
+
+
+def test_a_plan_of_prompts_keeps_layers_that_activate_most_on_gpus() -> None:
+    """With counts it is other layers' experts that lie on the host, and prompts are faster."""
+    counts = np.full((1, 48, 128), 100)
+    counts[0, 24:] = 0
+    counts[0, 24:, :8] = 1600
+    given = {"bits": "Q8_0", "several": SeveralOptions(prompt_tokens=4096, ubatch=64)}
+    machine = moeopt.set_machine(
+        moeopt.get_machine("2xrtx3090+epyc-7002"), {"gpu.capacity_gib": 12.0}
+    )
+    plain = moeopt.plan(machine, "qwen3-30b-a3b", **given)
+    known = moeopt.plan(machine, "qwen3-30b-a3b", counts=Counts("own", counts), **given)
+
+    def on_host(plan: Any) -> list[bool]:
+        return [home == 2 for home in plan.best.decision.experts]
+
+    focused = sum(on_host(known)[24:])
+    assert focused > sum(on_host(plain)[24:])
+    assert focused > sum(on_host(known)[:24])
+    assert known.best.speeds[0].prompt > plain.best.speeds[0].prompt
 
 
 def test_what_cannot_fit_names_every_device() -> None:

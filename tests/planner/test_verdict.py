@@ -16,7 +16,6 @@ from tests.rooms.planner import (
     gain,
     hand_over,
     page,
-    student_t,
     verdict,
 )
 
@@ -88,12 +87,6 @@ def test_few_steps_have_no_interval() -> None:
     assert (found.low, found.high, found.word) == (None, None, "faster")
     mine = comparison("plan", 10 + noise(1, 1, steps=5))
     assert gain(mine, comparison("x y", 10.1 + noise(1, 2, steps=5))).word == "even"
-
-
-@pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (10, 2.228), (19, 2.093)])
-def test_quantiles(freedom: int, quantile: float) -> None:
-    """As tables have them (Abramowitz and Stegun 26.10)."""
-    assert student_t(freedom) == pytest.approx(quantile, rel=0.01)
 
 
 def test_what_counting_brings() -> None:

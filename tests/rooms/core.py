@@ -29,6 +29,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.envelope": ("InstanceEnvelope", "LARGEST_SUM", "SolutionEnvelope"),
         "moeopt.core.errors": ("about",),
         "moeopt.core.formulation": ("Formulation",),
+        "moeopt.core.interval": ("interval",),
         "moeopt.core.json_files as json_files": ("check_file", "check_folder", "read_object"),
         "moeopt.core.lazy as lazy": ("EVERY_PROBLEM", "HEURISTICS", "lazy_names"),
         "moeopt.core.linear as linear": ("InFloats",),

@@ -5,6 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.exporters.current": ("read_copies",),
+        "moeopt.exporters.expert_maps": ("expert_map",),
         "moeopt.exporters.exported": ("Exported", "Job", "Loss", "OptionValue"),
         "moeopt.exporters.slots": ("SlotMap", "by_load", "full_slots", "slots_of"),
         "moeopt.exporters.target": ("Target", "classes_of"),

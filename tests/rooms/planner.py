@@ -35,6 +35,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
         "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted"),
-        "moeopt.planner.verdict": ("Verdict", "gain", "student_t", "verdict"),
+        "moeopt.planner.expert_parallel": ("slot_map_of",),
+        "moeopt.planner.verdict": ("Verdict", "gain", "verdict"),
     }
 )

@@ -85,7 +85,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.table": (
             "ALL",
             "front_markdown",
-            "interval",
             "kind_of",
             "percent",
             "shown_interval",

@@ -2,17 +2,21 @@
 
 import json
 import shlex
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import moeopt
 from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, sets, shape
-from tests.rooms.exporters import classes_of, slots_of
+from tests.rooms.exporters import classes_of, expert_map, slots_of
 from tests.rooms.placement import Solution
-from tests.rooms.sim import get_model
-from tests.runtimes.consumers import child, fetched, needs
+from tests.rooms.planner import slot_map_of
+from tests.rooms.sim import Counts, get_model
+from tests.rooms.solvers import Limits
+from tests.runtimes.consumers import child, fetched, needs, source
 
 pytestmark = pytest.mark.runtimes
 
@@ -51,6 +55,41 @@ def test_sglang_reads_the_plan(dense: tuple[int, ...], ep_size: int, tmp_path: P
     counts = [made.notes["per_layer"][layer] for layer in hidden]
     found = [tuple(sorted(rows[la][:n])) for la, n in zip(hidden, counts, strict=True)]
     assert found == sets(solution.gpu)
+
+
+def balanced(tmp_path: Path, to: str) -> tuple[Path, list[list[int]]]:
+    """Return a map of expert parallelism and its experts: 16 copies in each of 26 layers."""
+    rng = np.random.default_rng(4)
+    counts = Counts("drawn", rng.integers(1, 9000, size=(1, 26, 64)))
+    model = get_model("deepseek-v2-lite")
+    report = moeopt.plan_expert_parallel(counts, 8, 16, model=model, limits=Limits(work=1.0))
+    found = slot_map_of(report, model)
+    return expert_map(found, to).save(tmp_path / "map")[0], found.rows
+
+
+def test_sglang_reads_the_map_of_expert_parallelism(tmp_path: Path) -> None:
+    """All layers of a model, the one without experts included, by its loader of maps."""
+    needs("torch")
+    path, rows = balanced(tmp_path, "sglang")
+    path = path.rename(path.with_suffix(".json"))
+    given = {
+        "package": str(fetched("sglang")), "map": str(path), "layers": 27, "experts": 64,
+        "ep_size": 8, "redundant": 16, "honours": True,
+    }  # fmt: skip
+    assert child("sglang_map.py", given)[1:] == rows
+
+
+def test_tensorrt_llm_reads_the_map_of_expert_parallelism(tmp_path: Path) -> None:
+    """Its class of load balancer's options; each rank's slots, by the model's number of layer."""
+    needs("yaml")
+    module = source("TENSORRT_LLM", "tensorrt_llm/llmapi/llm_args.py", "TensorRT-LLM's sources")
+    path, rows = balanced(tmp_path, "tensorrt-llm")
+    given = {
+        "source": str(module), "map": str(path), "layers": list(range(1, 27)), "ep_size": 8,
+    }  # fmt: skip
+    found = child("tensorrt_llm_map.py", given)
+    assert found["updates"] == 0
+    assert [[*chain(*own)] for own in zip(*found["slots"], strict=True)] == rows
 
 
 def test_sglang_drops_it_for_other_models(tmp_path: Path) -> None:

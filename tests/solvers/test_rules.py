@@ -474,3 +474,15 @@ def test_what_a_rule_does_in_its_process_stays_there(
         return
     result = moeopt.solve(INSTANCE, rule, time_limit_s=limit)
     assert (result.status, result.raw_status) == (status, reason)
+
+
+def test_a_heuristic_of_other_instances_says_which_knows_these() -> None:
+    """EPLB's global policy knows no nodes; on one node it decides."""
+    for nodes, said in ((1, "HEURISTIC"), (2, "eplb knows nodes 1 alone, and here it is 2; eplb-")):
+        instance = moeopt.replication.Instance.from_arrays(
+            loads=[[8, 4, 2, 2]], devices=2, slots=3, nodes=nodes, groups=2, max_copies=2
+        )
+        found = moeopt.solve(instance, "eplb")
+        assert (found.solution is None) == (nodes > 1)
+        assert said in found.raw_status
+        assert moeopt.solve(instance, "eplb-hierarchical").solution is not None

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import moeopt
-from tests.rooms.core import HINDSIGHT, THIS_STEP
-from tests.rooms.study import front_markdown, interval, split_by, standings, summarise, tags_of
+from tests.rooms.core import HINDSIGHT, THIS_STEP, interval
+from tests.rooms.study import front_markdown, split_by, standings, summarise, tags_of
 from tests.rooms.study import table_to_markdown as to_markdown
 from tests.study.rows_made import Made, made, made_row
 

@@ -79,7 +79,7 @@ def export(job: Job) -> Exported:
 
     plan, loss = placed_whole(job)
     off = plan.off_gpu
-    line = complete(job, [*ALL_LAYERS, *override(off)])
+    line = complete(job, [*ALL_LAYERS, *(override(off) if off != plan.hidden else ["--cpu-moe"])])
     leading = off and off == plan.hidden[: len(off)] and not job.text("runtime")
     first = complete(job, [*ALL_LAYERS, "--n-cpu-moe", str(off[-1] + 1)]) if leading else None
     notes = plan.notes() | {"cpu_layers": list(off)}
@@ -97,7 +97,7 @@ def _of_split(job: Job, instance: Split) -> Exported:
     if how.runtime == "ik_llama.cpp":
         buffer = 0 if shape is None else ik_buffer_bytes(shape, how.ubatch, how.context)
         shared = shared_by_ik(instance, buffer)
-    more, backend = (shape and shape.nextn) or 0, job.text("backend") or CUDA
+    more, backend = None if shape is None else shape.nextn, job.text("backend") or CUDA
     if backend not in BACKENDS:
         raise InputError(f"--backend: must be one of {', '.join(BACKENDS)}, not {backend!r:.40}")
     placing = split_flags(instance, job.plan(SplitSolution), more, shared, backend)
@@ -185,7 +185,7 @@ def shared_by_ik(instance: Split, buffer: int = 0) -> Shared:
 def split_flags(
     instance: Split,
     solution: SplitSolution,
-    more: int = 0,
+    more: int | None = None,
     shared: Shared | None = None,
     backend: str = CUDA,
     *,
@@ -194,7 +194,8 @@ def split_flags(
     """Return the flags that place a split's parts, in pairs of name and value.
 
     Blocks that predict further tokens count as layers for ``-ngl`` and ``-ts``, though nothing of
-    them is loaded. Shares that end half a layer early say the same whether a file has one or none.
+    them is loaded. Shares that end half a layer early say the same whether a file has one or none,
+    so that ``-ts`` alone needs no number.
     ik_llama.cpp shares out bytes, experts included wherever they are put, beside a compute buffer
     on each GPU, to the nearest layer, and does not count the output layer.
 
@@ -205,7 +206,8 @@ def split_flags(
     solution
         Attention lies on the host first, then on the GPUs by number.
     more
-        Such blocks of the model's file, which ``-ngl`` needs where attention lies on the host.
+        Such blocks of the model's file; None: unknown, none where ``-ngl`` needs a number, which it
+        does where attention lies on the host.
     shared
         For ik_llama.cpp: `shared_by_ik`.
     backend
@@ -238,12 +240,13 @@ def split_flags(
         return ["-ngl", "0"]
     layers = sum(device in gpus for device in at)
     some = layers < len(at)
-    flags = ["-ngl", str(layers + more + (shared is None)) if some else "999"]
+    flags = ["-ngl", str(layers + (more or 0) + (shared is None)) if some else "999"]
     if len(used) < len(gpus):
         flags += ["--device", ",".join(f"{backend}{gpus.index(gpu)}" for gpu in used)]
     if len(used) > 1:
         last = at[-1] if layers else used[-1]
-        shares = [2 * at.count(gpu) + (3 + 2 * more if some else 4) * (gpu == last) for gpu in used]
+        behind = 4 if more is None and not some else 3 + 2 * (more or 0)
+        shares = [2 * at.count(gpu) + behind * (gpu == last) for gpu in used]
         shares[next(place for place, share in enumerate(shares) if share)] -= 1
         if shared is not None and layers:
             parts = list(zip(at, shared.sizes, strict=True))

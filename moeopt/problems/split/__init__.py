@@ -39,6 +39,7 @@ class SplitProblem(Problem["Instance", "Solution"]):
     exact = (ExactMethod("labels", ".labels", then="cp-sat"),)
     restrictions: ClassVar = {"order": None}
     from_routing = False
+    from_counts = True
     absent: ClassVar = {
         "holdout": "times and sizes do not depend on which experts a token chooses",
         "robust": "there are no loads to forecast",

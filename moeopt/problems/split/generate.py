@@ -68,6 +68,8 @@ class Options(Frozen):
 def generate(source: Source, options: Options) -> Instance:
     """Return the instance of a model on a machine; neither trace nor workload is needed.
 
+    Counts say how many experts of each layer a prompt activates.
+
     Raises
     ------
     InputError
@@ -84,7 +86,7 @@ def generate(source: Source, options: Options) -> Instance:
         ubatch=options.ubatch,
         numa=options.numa,
     )
-    times = device_times(setting, source.quantum_ns)
+    times = device_times(setting, source.quantum_ns, source.counts)
     count = len(times.names)
     ubatches = -(-options.prompt_tokens // options.ubatch)
     up = np.ceil(np.array([times.attention_bytes, times.experts_bytes]) / MIB).astype(int)
@@ -101,13 +103,14 @@ def generate(source: Source, options: Options) -> Instance:
             else None,
             prompt_experts_ns=tuple(times.prompt_experts_ns[row].tolist()) if moe else None,
         )
-        layers += _by_tensor(whole, source.quantum_ns) if apart and held else [whole]
+        layers += _thirds(whole, source.quantum_ns) if apart and held else [whole]
     hosts = range(times.source, count)
     return Instance(
         name=source.name or f"{source.machine.name}-{model.name}-{options.bits or 'own'}",
         provenance=source.provenance(
             None, options.model_dump(exclude=None if apart else {"granularity"})
-        ),
+        )
+        | _counted(source),
         quantum_ns=source.quantum_ns,
         source=times.source,
         order=(*hosts, *range(times.source)) if options.contiguous else None,
@@ -127,7 +130,27 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
-def _by_tensor(layer: Layer, quantum_ns: int) -> list[Layer]:
+def _counted(source: Source) -> dict[str, object]:
+    """Return where counts come from, if there are any."""
+    counts = source.counts
+    return {} if counts is None else {"counts": {"name": counts.name} | (counts.facts or {})}
+
+
+def tensors_apart(instance: Instance) -> Instance:
+    """Return an instance with gate, up and down of each layer apart, each a third of the experts.
+
+    It is what ``granularity="tensor"`` makes of the same machine and model.
+    """
+    if instance.by_tensor:
+        return instance
+    layers = list[Layer]()
+    for layer in instance.layers:
+        some = layer.experts_ns is not None
+        layers += _thirds(layer, instance.quantum_ns or 1) if some else [layer]
+    return instance.model_copy(update={"layers": tuple(layers)})
+
+
+def _thirds(layer: Layer, quantum_ns: int) -> list[Layer]:
     """Return a layer with gate, and rows of its own for up and down; together they are the layer.
 
     Times and bytes are in steps of `quantum_ns` and of MiB; the rest is in down.

@@ -5,9 +5,10 @@ A rule that ends with more than fits, or with a part where it cannot run, has no
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
 from functools import wraps
 from itertools import accumulate
+from typing import Literal
 
 from moeopt.problems.split import PROBLEM
 
@@ -27,20 +28,15 @@ def of_layers(rule: Rule) -> Rule:
     def found(instance: Instance, **assumed: str) -> Solution | None:
         if not instance.by_tensor:
             return rule(instance, **assumed)
-        rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
-        ends = [*rows[1:], len(instance.layers)]
-        layers = tuple(
-            _joined(instance.layers[row:end]) for row, end in zip(rows, ends, strict=True)
-        )
+        blocks = _blocks(instance)
+        layers = tuple(_joined(instance.layers[rows.start : rows.stop]) for rows in blocks)
         solution = rule(instance.model_copy(update={"layers": layers}), **assumed)
         if solution is None:
             return None
-        attention, experts = [-1] * ends[-1], list[int]()
-        for row, end, at, home in zip(
-            rows, ends, solution.attention, solution.experts, strict=True
-        ):
-            attention[row] = at
-            experts += [home] * (end - row)
+        attention, experts = [-1] * len(instance.layers), list[int]()
+        for rows, at, home in zip(blocks, solution.attention, solution.experts, strict=True):
+            attention[rows.start] = at
+            experts += [home] * len(rows)
         return _valid(instance, (attention, experts))
 
     return found
@@ -97,117 +93,261 @@ def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
 
 @of_layers
 def tensor_split_then_n_cpu_moe(instance: Instance, leave: str = "first") -> Solution | None:
-    """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits.
-
-    A layer goes to the first GPU whose share of all memory, with those before it, is above the
-    layer's number over the number of layers and the output layer.
-    """
+    """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits."""
     gpus, room = _gpus(instance), _room(instance)
     if not gpus:
         return first_fit(instance)
-    ends = list(accumulate(max(0, room[gpu]) for gpu in gpus))
-    layers = len(instance.layers) + 1  # the output layer counts as one
-    attention = [
-        next((gpu for gpu, end in zip(gpus, ends, strict=True) if row * ends[-1] < end * layers),
-             gpus[-1])
-        for row in range(len(instance.layers))
-    ]  # fmt: skip
+    attention = _shared_out(gpus, [room[gpu] for gpu in gpus], len(instance.layers))
     return _fewest_on_cpu(instance, attention, leave)
 
 
-@of_layers
 def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
-    """Fill GPUs from the back without experts, then from the front with them (``--fit``)."""
+    """Fill GPUs from the back without experts, then from the front with them (``--fit``).
+
+    Of the layer at a GPU's border up, or gate and up, or no tensor of the experts stays there, and
+    the others lie on the next GPU, or on the host behind the last one.
+    """
     instance = _with_margin(instance, margin)
-    gpus, layers = _gpus(instance), len(instance.layers)
+    gpus, blocks = _gpus(instance), _blocks(instance)
     if not gpus:
         return first_fit(instance)
-    whole = tensor_split_then_n_cpu_moe(instance)
-    if whole is not None and not set(whole.experts) & set(hosts(instance)):
-        return whole
-    fit = _Fit(instance, gpus, [0] * len(gpus), [0] * len(gpus), [False] * len(gpus))
-    for number in reversed(range(len(gpus))):
-        left = layers - sum(fit.layers)
-        for count in range(left, 0, -1):
-            tried = fit.copy()
-            tried.layers[number] = tried.partial[number] = count
-            if tried.fits(number):
-                fit = tried
-                break
-    if sum(fit.layers) < layers:
-        return fit.solution()  # not even attention fits: the first layers stay on the host
-    dense = next(number for number, count in enumerate(fit.layers) if count)
-    for number in range(len(gpus)):
-        if number > dense:
+    free = [instance.devices[gpu].capacity for gpu in gpus]
+    attention, experts = [-1] * len(instance.layers), [-1] * len(instance.layers)
+    for rows, gpu in zip(blocks, _shared_out(gpus, free, len(blocks)), strict=True):
+        attention[rows.start] = gpu
+        for row in rows:
+            experts[row] = -1 if instance.layers[row].experts_ns is None else gpu
+    default = _valid(instance, (attention, experts))
+    if default is not None:
+        return default
+    fit = _filled_without_experts(_Fit(instance, gpus, blocks))
+    surplus = sum(_room(instance)[gpu] for gpu in gpus)
+    surplus -= sum(layer.attention_bytes for layer in instance.layers)
+    return (_filled_with_experts(fit) if surplus > 0 else fit).solution()
+
+
+def _filled_without_experts(fit: "_Fit") -> "_Fit":
+    """Give each GPU, the last one first, as many layers without experts as fit."""
+    last = len(fit.gpus) - 1
+
+    def more(fit: _Fit, number: int, step: int) -> _Fit:
+        taken = fit.copy()
+        taken.layers[number] += step
+        # The output layer has no experts: the source counts one layer less as without them.
+        taken.partial[number] += step - (number == last and not fit.partial[number])
+        return taken
+
+    for number in range(last, -1, -1):
+        left = len(fit.blocks) - sum(fit.layers)
+        if left:
+            fit = _most(fit, more(fit, number, left), number, left, more)
+    return fit
+
+
+def _filled_with_experts(fit: "_Fit") -> "_Fit":
+    """Give each GPU, the first one first, as many layers with experts as fit, and part of one.
+
+    They are taken from those that GPUs have without, of which the last GPU must have some.
+    """
+    count = len(fit.gpus)
+    empty = [number for number in range(count) if not fit.layers[number]]
+    first = max(empty, default=-1) + 1  # all from here on have layers
+
+    def more(fit: _Fit, number: int, step: int) -> _Fit:
+        taken = fit.copy()
+        for source in range(fit.dense, count):
+            moved = min(step, taken.partial[source])
+            taken.layers[source] -= moved
+            taken.partial[source] -= moved
+            taken.layers[number] += moved
+            step -= moved
+        while taken.dense < count and not taken.partial[taken.dense]:
+            taken.dense += 1
+        return taken
+
+    fit = fit.copy()
+    fit.dense = first
+    for number in range(count):
+        left = sum(fit.partial[fit.dense :])
+        if number > fit.dense or not left:
             break
-        for count in range(sum(fit.partial[dense:]), 0, -1):
-            tried, moved, source = fit.copy(), count, dense
-            while moved:
-                taken = min(moved, tried.partial[source])
-                tried.layers[source] -= taken
-                tried.partial[source] -= taken
-                tried.layers[number] += taken
-                moved -= taken
-                source += moved > 0
-            if tried.fits(number):
-                fit = tried
-                while dense < len(gpus) - 1 and not fit.partial[dense]:
-                    dense += 1
-                break
-        if fit.partial[dense] and number < dense:
-            tried = fit.copy()  # attention of one layer more, its experts on the next device
-            tried.layers[dense] -= 1
-            tried.partial[dense] -= 1
-            tried.layers[number] += 1
+        fit = _most(fit, more(fit, number, left), number, left, more)
+        if fit.dense < count:
+            tried = more(fit, number, 1)
             tried.partial[number] += 1
-            tried.overflows[number] = True
-            if tried.fits(number) and tried.fits(number + 1):
-                fit = tried
-                while dense < len(gpus) - 1 and not fit.partial[dense]:
-                    dense += 1
-    return fit.solution()
+            if fit.dense == number:
+                tried.dense = number  # the layer is still its own
+            fit = tried.with_part(number) or fit
+    return fit
 
 
-@dataclass
+def _most(
+    low: "_Fit",
+    high: "_Fit",
+    number: int,
+    apart: int,
+    more: Callable[["_Fit", int, int], "_Fit"],
+) -> "_Fit":
+    """Return the fit between two with the most layers that a GPU has room for.
+
+    By false position, as in the source: where layers differ, the result depends on what is tried.
+
+    Parameters
+    ----------
+    low, high
+        The first is taken to fit.
+    apart
+        By how many layers they differ.
+    more
+        Return a fit with so many layers more on a GPU.
+    """
+    room = low.room[number]
+    if high.used(number) <= room:
+        return high
+    while apart > 1:
+        used = low.used(number)
+        rise, left = high.used(number) - used, room - used
+        step = apart * left // rise if rise > 0 and left >= 0 else apart - 1
+        step = min(max(step, 1), apart - 1)
+        tried = more(low, number, step)
+        if tried.used(number) <= room:
+            low, apart = tried, apart - step
+        else:
+            high, apart = tried, step
+    return low
+
+
+Part = Literal["nothing", "up", "gate and up"]
+"""What of a layer's experts lies beside its attention, at the border between two devices."""
+
+
 class _Fit:
-    """How many layers each GPU has in llama.cpp's fit, and how many of them without experts."""
+    """How many layers each GPU has in llama.cpp's fit, and how many of them without experts.
 
-    instance: Instance
-    gpus: Sequence[int]
-    layers: list[int]
-    partial: list[int]
-    overflows: list[bool]
+    Attributes
+    ----------
+    blocks
+        The rows of each layer, and none for the output layer, which counts as the last one.
+    layers, partial
+        Per GPU: those with attention there, in order, and of them, at the end, those without all
+        of their experts there.
+    border
+        Per GPU: what of the first of the partial ones' experts lies there, if the others of them
+        lie on the next device; None: all on the host.
+    dense
+        The first GPU whose layers without experts can be moved to GPUs before it.
+    room
+        Of each GPU, in bytes.
+    attention, experts
+        Bytes of the layers before each, and of all.
+    """
+
+    def __init__(self, instance: Instance, gpus: list[int], blocks: list[range]) -> None:
+        end = len(instance.layers)
+        self.instance, self.gpus, self.blocks = instance, gpus, [*blocks, range(end, end)]
+        self.layers, self.partial = [0] * len(gpus), [0] * len(gpus)
+        self.border: list[Part | None] = [None] * len(gpus)
+        self.dense, room = len(gpus), _room(instance)
+        self.room = [room[gpu] for gpu in gpus]
+        rows = [instance.layers[block.start : block.stop] for block in self.blocks]
+        sizes = [sum(row.attention_bytes for row in block) for block in rows]
+        self.attention = [0, *accumulate(sizes)]
+        self.experts = [0, *accumulate(sum(map(_held, block)) for block in rows)]
 
     def copy(self) -> "_Fit":
         """Return another one that can be changed."""
-        return _Fit(self.instance, self.gpus, self.layers[:], self.partial[:], self.overflows[:])
+        other = copy(self)
+        other.layers, other.partial = self.layers[:], self.partial[:]
+        other.border = self.border[:]
+        return other
+
+    def with_part(self, number: int) -> "_Fit | None":
+        """Return the fit with as much as fits of the layer at a GPU's border; None: nothing does.
+
+        As in the source, up is tried first, then gate with it; without up nothing of the experts;
+        and a part must leave a byte, where it lies and on the next GPU.
+        """
+        near = range(number, min(number + 2, len(self.gpus)))
+        ways: tuple[tuple[Part, ...], ...] = (("up", "gate and up"), ("nothing",))
+        for parts in ways:
+            found: _Fit | None = None
+            for part in parts:
+                tried = self.copy()
+                tried.border[number] = part
+                if any(tried.used(gpu) >= self.room[gpu] for gpu in near):
+                    break
+                found = tried
+            if found is not None:
+                return found
+        return None
 
     def homes(self) -> tuple[list[int], list[int | None]]:
-        """Return the GPU of each layer's attention and of its experts; None for the host."""
-        total = len(self.instance.layers)
-        host = hosts(self.instance)[0]
-        attention = [host] * (total - sum(self.layers))
-        experts: list[int | None] = [None] * len(attention)
+        """Return the device of each row's attention and of its experts; None for the host."""
+        rows, host = len(self.instance.layers), hosts(self.instance)[0]
+        first = len(self.blocks) - sum(self.layers)
+        attention = [host if layer.attention_ns else -1 for layer in self.instance.layers]
+        experts: list[int | None] = [None] * rows
         for number, gpu in enumerate(self.gpus):
-            full = self.layers[number] - self.partial[number]
-            attention += [gpu] * self.layers[number]
-            experts += [gpu] * full
-            for row in range(self.partial[number]):
-                over = row == 0 and self.overflows[number] and number + 1 < len(self.gpus)
-                experts.append(self.gpus[number + 1] if over else None)
+            full = first + self.layers[number] - self.partial[number]
+            beyond = None if gpu == self.gpus[-1] else self.gpus[number + 1]
+            for at in range(first, first + self.layers[number]):
+                block, part = self.blocks[at], self.border[number] if at == full else None
+                kept = block if at < full else _kept(block, part)
+                for row in block:
+                    attention[row] = gpu if row == block.start else -1
+                    experts[row] = gpu if row in kept else beyond if part else None
+            first += self.layers[number]
         return attention, experts
 
-    def fits(self, number: int) -> bool:
-        """Return whether a GPU has room for what lies there."""
-        gpu, used = self.gpus[number], 0
-        for layer, at, home in zip(self.instance.layers, *self.homes(), strict=True):
-            used += layer.attention_bytes * (at == gpu)
-            used += layer.experts_bytes * (home == gpu and layer.experts_ns is not None)
-        return used <= _room(self.instance)[gpu]
+    def used(self, number: int) -> int:
+        """Return the bytes of what lies on a GPU."""
+        end = len(self.blocks) - sum(self.layers[number + 1 :])
+        first, full = end - self.layers[number], end - self.partial[number]
+        used = self.attention[end] - self.attention[first]
+        used += self.experts[full] - self.experts[first] + self._of_border(number)[0]
+        return used + (self._of_border(number - 1)[1] if number else 0)
+
+    def _of_border(self, number: int) -> tuple[int, int]:
+        """Return the bytes of the layer at a GPU's border that lie there, and on the next GPU."""
+        part, count = self.border[number], self.partial[number]
+        if part is None or not count:
+            return 0, 0
+        at = len(self.blocks) - sum(self.layers[number + 1 :]) - count
+        kept = sum(_held(self.instance.layers[row]) for row in _kept(self.blocks[at], part))
+        return kept, self.experts[at + 1] - self.experts[at] - kept
 
     def solution(self) -> Solution | None:
         """Return the split, with the rest of the experts on the host."""
         return _on_host(self.instance, *self.homes())
+
+
+def _kept(block: range, part: Part | None) -> range:
+    """Return the rows of gate, up and down (or of up and down) that lie beside attention."""
+    up = min(1, len(block) - 2)
+    if part == "up":
+        return block[up : up + 1] if up >= 0 else block[:0]
+    return block[:-1] if part == "gate and up" else block[:0]
+
+
+def _blocks(instance: Instance) -> list[range]:
+    """Return the rows of each layer."""
+    rows = [n for n, layer in enumerate(instance.layers) if layer.attention_ns is not None]
+    ends = [*rows[1:], len(instance.layers)]
+    return [range(row, end) for row, end in zip(rows, ends, strict=True)]
+
+
+def _shared_out(gpus: Sequence[int], shares: Sequence[int], layers: int) -> list[int]:
+    """Return the GPU of each layer by shares.
+
+    A layer goes to the first GPU whose share, with those before it, is above the layer's number
+    over the number of layers and the output layer.
+    """
+    ends = list(accumulate(max(0, share) for share in shares))
+    each = list(zip(gpus, ends, strict=True))
+    return [
+        next((gpu for gpu, end in each if row * ends[-1] < end * (layers + 1)), gpus[-1])
+        for row in range(layers)
+    ]
 
 
 @of_layers
@@ -327,8 +467,19 @@ def _on_host(
 
 def _fewest_on_cpu(instance: Instance, attention: list[int], leave: str) -> Solution | None:
     """Keep the experts of the fewest first or last layers on the host, others beside attention."""
-    layers = len(attention)
+    layers, room = len(attention), _room(instance)
+    for layer, at in zip(instance.layers, attention, strict=True):
+        room[at] -= layer.attention_bytes + _held(layer)
+    over = {at for at in attention if room[at] < 0}
     for fewest in range(layers + 1):
+        if fewest:  # the last one to leave
+            left = fewest - 1 if leave == "first" else layers - fewest
+            at = attention[left]
+            room[at] += _held(instance.layers[left])
+            if room[at] >= 0:
+                over.discard(at)
+        if over:
+            continue
         off = range(fewest) if leave == "first" else range(layers - fewest, layers)
         homes = [None if row in off else at for row, at in enumerate(attention)]
         found = _on_host(instance, attention, homes)

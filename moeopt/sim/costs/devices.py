@@ -22,7 +22,9 @@ from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
 from moeopt.sim.machines.runtimes.profile import as_costs, costs_of
 from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.models.attention import AttentionByLayer
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.trace import Counts
 
 Floats = NDArray[np.float64]
 
@@ -77,8 +79,15 @@ class DeviceTimes:
     source: int
 
 
-def device_times(setting: Setting, quantum_ns: int = 1000) -> DeviceTimes:
+def device_times(
+    setting: Setting, quantum_ns: int = 1000, counts: Counts | None = None
+) -> DeviceTimes:
     """Return the times and sizes of a model's parts on every device of a machine.
+
+    Parameters
+    ----------
+    counts
+        Of the model: which experts a prompt activates, layer by layer.
 
     Raises
     ------
@@ -98,12 +107,17 @@ def device_times(setting: Setting, quantum_ns: int = 1000) -> DeviceTimes:
     sizes = _attention_bytes(model, setting.context.allocated)
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
+    alike = list[tuple[Device, Floats, float]]()
     for number, gpu in enumerate(gpus):
-        lone = replace(setting, machine=_with_gpus(machine, (gpu,), machine.nodes))
-        attention[:, number] = _attention_us(lone)
+        card = gpu.model_copy(update={"id": ""})
+        found = next((one for one in alike if one[0] == card), None)
+        if found is None:  # what one GPU takes by itself is the same for all that are alike
+            lone = replace(setting, machine=_with_gpus(machine, (gpu,), machine.nodes))
+            found = card, _attention_us(lone), _experts_us(lone, on_host=False)
+            alike.append(found)
+        _, attention[:, number], experts[moe, number] = found
         if number and machine.between(gpus[0].id, gpu.id) is None:
             attention[:, number] += LATER_GPU_LAYER_US
-        experts[moe, number] = _experts_us(lone, on_host=False)
     hand_over = _costs(setting)["host_layer_us"] / 2
     for number, host in enumerate(hosts, start=len(gpus)):
         attention[:, number] = _attention_us(replace(setting, machine=host))
@@ -113,7 +127,7 @@ def device_times(setting: Setting, quantum_ns: int = 1000) -> DeviceTimes:
             experts[moe, number] -= 2 * hand_over
     hop = _hops(machine, names, len(gpus), model, 1, hand_over)
     own = [cores_of(host, numa) for host in hosts]
-    prompt = prompt_us(setting, setting.ubatch, setting.context.depth, own)
+    prompt = prompt_us(setting, setting.ubatch, setting.context.depth, own, counts)
     prompt_hop = _hops(machine, names, len(gpus), model, setting.ubatch, hand_over)
     capacity = [gpu.gpu_gib * GIB for gpu in gpus]
     shared = gpus[0].gpu_gib if machine.unified else 0.0
@@ -157,11 +171,20 @@ def _with_gpus(machine: Machine, gpus: tuple[Device, ...], nodes: tuple[Device, 
 
 def _attention_bytes(model: ModelShape, room: int) -> Floats:
     """Return the bytes of each layer besides its routed experts; the last one has the head."""
-    moe = set(model.moe_layers)
-    each = model.bytes_of("attention", model.attention_weights) + model.kv_bytes(room)
+    moe, attention = set(model.moe_layers), model.attention
+    if isinstance(attention, AttentionByLayer):
+        groups = [attention.of_layer(row) for row in range(model.layers)]
+        weights = [model.bytes_of("attention", group.weights) for group in groups]
+        each = [
+            size + group.kv_values(room) * model.kv_mean(group.value_share) / 8
+            for size, group in zip(weights, groups, strict=True)
+        ]
+    else:
+        each = [model.bytes_of("attention", model.attention_weights) + model.kv_bytes(room)]
+        each *= model.layers
     router = (model.bytes_of("router") + model.bytes_of("shared")) / max(1, len(moe))
     dense = model.bytes_of("dense") / max(1, model.layers - len(moe))
-    found = np.array([each + (router if row in moe else dense) for row in range(model.layers)])
+    found = np.array([size + (router if row in moe else dense) for row, size in enumerate(each)])
     found[-1] += model.bytes_of("head")
     return found
 

@@ -144,11 +144,8 @@ def overheads_of_runtime(setting: Setting) -> Overheads:
     costs, layers = as_costs(costs_of(setting)[0]), len(model.moe_layers)
     calls = layers * model.top_k
     empty = replace(setting, context=Context(0), model=model, kv=None)
-    shared = model.shared_intermediate_size
-    if shared is None:
-        shared = model.shared_experts * model.expert_intermediate_size
-    none = {"expert_intermediate_size": 1, "shared_intermediate_size": shared}
-    bare = replace(empty, model=model.model_copy(update=none))
+    none = {"expert_intermediate_size": 1}
+    bare = replace(empty, model=model.with_shared_width.model_copy(update=none))
     without = decode_us(bare, (0.0,) * layers)
     on_gpu, on_host = (decode_us(empty, (share,) * layers) for share in (0.0, 1.0))
     waits = dict(zip(TERMS, amounts(empty, (1.0,) * layers).tolist(), strict=True))

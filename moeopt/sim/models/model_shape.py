@@ -73,7 +73,8 @@ class ModelShape(Frozen):
     quantisation
         Name of the format of its experts (Q4_K_M, IQ3_XXS), which says what unpacking them costs.
     nextn
-        Blocks of its file that predict further tokens: not among `layers`, nor loaded.
+        Blocks of its file that predict further tokens: not among `layers`, nor loaded. None: no
+        file was read, and converters differ.
     context_length
         Tokens that it was made for at most: what ``-c 0`` means.
     """
@@ -185,11 +186,20 @@ class ModelShape(Frozen):
         return 2 * self.expert_weights
 
     @property
+    def with_shared_width(self) -> Self:
+        """The model with the width of its shared experts stated, if it has any.
+
+        Where it is not, a model with narrower routed experts has narrower shared ones.
+        """
+        if self.shared_intermediate_size is not None or not self.shared_experts:
+            return self
+        width = self.shared_experts * self.expert_intermediate_size
+        return self.model_copy(update={"shared_intermediate_size": width})
+
+    @property
     def shared_weights(self) -> int:
         """Weights of a layer's shared experts together, and of the way to a narrower width."""
-        width = self.shared_intermediate_size
-        if width is None:
-            width = self.shared_experts * self.expert_intermediate_size
+        width = self.with_shared_width.shared_intermediate_size or 0
         there_and_back = 2 * self.hidden_size * (self.expert_hidden_size or 0)
         return self.matrices * self.hidden_size * width + there_and_back
 
@@ -252,8 +262,12 @@ class ModelShape(Frozen):
         keys, values = self.kv_widths
         if keys == values:
             return keys
-        share = self._known_attention().value_share(context)
-        return (1 - share) * keys + share * values
+        return self.kv_mean(self._known_attention().value_share(context))
+
+    def kv_mean(self, share: float) -> float:
+        """Return the bits of a number in the KV cache, of which a share are values."""
+        keys, values = self.kv_widths
+        return keys if keys == values else (1 - share) * keys + share * values
 
     def with_kv_bits(self, keys: float, values: float | None = None) -> Self:
         """Return this shape with another width of the KV cache, maybe one of its own for values."""

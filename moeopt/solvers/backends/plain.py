@@ -6,7 +6,7 @@ from moeopt.core.assumptions import split_name
 from moeopt.core.clock import TimeLimitError, spend
 from moeopt.core.errors import HeuristicError, InputError, MoeoptError
 from moeopt.core.objective import Objective, below
-from moeopt.core.problem import EXACT, ROBUST
+from moeopt.core.problem import EXACT, ROBUST, Heuristic
 from moeopt.core.search import Search
 from moeopt.solvers.evidence import Claim
 from moeopt.solvers.limits import late_s
@@ -40,10 +40,24 @@ def run_heuristic(task: Task) -> Outcome:
         raise
     except Exception as error:
         raise HeuristicError(f"raised {because(error)}", task.method.name) from error
-    outcome = Outcome(solution, "HEURISTIC", solve_s=task.deadline.elapsed_s - begin)
+    said = "HEURISTIC" + ("" if solution is not None else _unknown_form(task, known))
+    outcome = Outcome(solution, said, solve_s=task.deadline.elapsed_s - begin)
     if task.deadline.remaining_s == 0:
         outcome.termination = "time_limit"
     return outcome
+
+
+def _unknown_form(task: Task, heuristic: Heuristic) -> str:
+    """Return that a heuristic is for other instances, and which of the problem is for these."""
+    if heuristic.knows_only is None:
+        return ""
+    field, value = heuristic.knows_only
+    here = getattr(task.instance, field)
+    if here == value:
+        return ""
+    published = task.problem.known_heuristic(task.problem.published)
+    other = "" if published is None or published.knows_only else f"; {published.name} knows more"
+    return f": {heuristic.name} knows {field} {value} alone, and here it is {here}{other}"
 
 
 def run_robust(task: Task) -> Outcome:

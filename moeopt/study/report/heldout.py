@@ -9,6 +9,7 @@ import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.interval import interval
 from moeopt.core.objective import Objective, first_key, relative
 from moeopt.core.problem import EXACT, Phases
 from moeopt.problems.holdout import executed_on, joined
@@ -18,7 +19,7 @@ from moeopt.solvers.arguments import Limits
 from moeopt.study.holdout import Bracket, hindsight_static, share_between
 from moeopt.study.record import unpacked_solution
 from moeopt.study.report.study import exact_of
-from moeopt.study.table import interval, tag_of
+from moeopt.study.table import tag_of
 
 OPTIMUM = "the optimum"
 

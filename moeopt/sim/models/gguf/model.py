@@ -103,7 +103,7 @@ class _GgufModel(Reader):
                 expert_bits=self._bits("experts"),
                 kv_bits=16.0,
                 tied_embedding="head" not in self.kinds,
-                nextn=self.nextn or None,
+                nextn=self.nextn,
                 context_length=self.optional("context_length"),
                 expert_matrices=2 if expert.matrices == 2 else None,
                 expert_hidden_size=expert.hidden if latent else None,
