@@ -87,7 +87,7 @@ def execute(
     cells
         Steps and layers that are kept as they were executed.
     """
-    state = system.prepare(world, readers)
+    state = system.prepare(system.on_host(world), readers)
     world = state.world
     prefill = _prompts(system, state) if world.prompt else None
     clock = Clock(world.dimms)
