@@ -84,6 +84,20 @@ ASSUMPTIONS = (
         methods=("ktransformers",),
     ),
     Assumption(
+        name="affected",
+        question="What happens to a token's experts of least weight?",
+        words="Expert Skipping, which discards the lowest-scoring experts, and Expert Deferral, "
+        "which delays their computation",
+        source="KTransformers 6.3, Fig. 13",
+        values={
+            "deferred": "their outputs join the layer after the next one",
+            "skipped": "they are not computed, with which the paper compares deferral",
+        },
+        default="deferred",
+        why="Deferral is the paper's system.",
+        methods=("ktransformers",),
+    ),
+    Assumption(
         name="sockets",
         question="How do experts lie over a CPU's sockets, and who computes them?",
         words="existing inference frameworks like Fiddler and Llama.cpp currently overlook this "
@@ -116,5 +130,15 @@ ASSUMPTIONS = (
         why="The rates were measured on one CPU and one model, and a machine's file is the same "
         "for all systems.",
         methods=("fiddler", "fiddler-as-coded", "llama.cpp"),
+    ),
+    Assumption(
+        name="average_bits",
+        question="How many bits do experts on the CXL box have on average?",
+        words="Ours-3bit and Ours-2bit denote average 3-bit and 2-bit bitwidth on the NDP device",
+        source="context-aware CXL-NDP 5.2",
+        values={"3": "three", "2": "two"},
+        default="3",
+        why="It loses 0.13 points of accuracy on average, two bits lose 3.4 (5.3).",
+        methods=("cxl-ndp",),
     ),
 )

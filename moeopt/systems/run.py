@@ -95,8 +95,7 @@ def execute(
     layer_ns = np.zeros((steps, layers), dtype=np.int64)
     experts_ns = np.zeros((steps, layers), dtype=np.int64)
     step_ns = np.zeros(steps, dtype=np.int64)
-    launches = system.mechanisms.launches_per_layer * system.mechanisms.launch_us
-    launch_ns = world.to_ns(launches / 1e6)
+    launch_ns = _launch_ns(system, world)
     shared = world.shared_ns(world.batch)
     for step in range(steps):
         begin_ns = clock.now_ns
@@ -146,6 +145,12 @@ def execute(
     )
 
 
+def _launch_ns(system: System, world: World) -> int:
+    """Return what launching a layer's kernels one by one takes."""
+    each_us = system.mechanisms.launch_us
+    return world.to_ns(system.mechanisms.launches_per_layer * each_us / 1e6)
+
+
 def _busy(clock: Clock, total_ns: int, world: World) -> dict[str, float]:
     found = {"gpu": clock.gpu_busy_ns / total_ns}
     if world.machine.nodes:
@@ -179,7 +184,7 @@ def _chunk(system: System, state: RunState, first: int, tokens: int) -> int:
     counts = state.readers.chunk_counts(first, tokens)
     # A token of a prompt sees half of the prompt on average.
     attention = world.attention_ns(tokens, world.prompt // 2, prompt=True)
-    start = Begin(attention)
+    start = Begin(attention + _launch_ns(system, world))
     shared = world.shared_ns(tokens)
     clock.outside(world.outside_ns(tokens, 0))
     timed = cores_are_stated(world)

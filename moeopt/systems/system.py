@@ -36,8 +36,8 @@ class Mechanisms:
     Attributes
     ----------
     launches_per_layer, launch_us
-        Kernels that are launched one by one in each layer of a decode step, and what each takes;
-        none where one CUDA graph holds the step, or the paper does not say.
+        Kernels that are launched one by one in each layer of a decode step or a chunk of prompts,
+        and what each takes; none where one CUDA graph holds the step, or the paper does not say.
     whole_prompts
         Whether prompts of all requests go through the layers together, as memory allows; otherwise
         in parts of `World.ubatch` tokens.

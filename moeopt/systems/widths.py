@@ -13,14 +13,13 @@ from .work import Integers
 BITS = (1, 2, 3, 4)
 """The widths of the paper."""
 
-AVERAGE_BITS = 3
-"""What experts beside the GPU have on average."""
-
 LOSS_STEPS = 10**6
 """Losses are integers of so many steps."""
 
 
-def prefix_widths(state: RunState, counts: Integers | NDArray[np.float64]) -> Integers:
+def prefix_widths(
+    state: RunState, counts: Integers | NDArray[np.float64], average_bits: int
+) -> Integers:
     """Return the row of the cost tables for each expert, shape (layers, experts).
 
     An expert's loss is its share of the tokens times 4 to the power of minus its bits: the convex
@@ -39,7 +38,7 @@ def prefix_widths(state: RunState, counts: Integers | NDArray[np.float64]) -> In
             loss=loss[None],
             importance=ranks[None],
             bits=BITS,
-            budget_bits=AVERAGE_BITS * len(away),
+            budget_bits=average_bits * len(away),
             name=f"layer{layer}",
         )
         found = prefix_split(instance)
