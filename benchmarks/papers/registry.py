@@ -64,7 +64,7 @@ FIGURES: dict[str, str] = {
     "T23": f"{PACKAGE}.trimoe.prediction:t23",
     "T24": f"{PACKAGE}.trimoe.warm:t24",
     **_ktransformers(),
-    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 10)},
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 11)},
     **{
         name: f"{PACKAGE}.cxl.{'end_to_end' if name in CXL_RUN else 'figures'}:{name.lower()}"
         for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7", "C8")

@@ -84,6 +84,21 @@ ASSUMPTIONS = (
         methods=("ktransformers",),
     ),
     Assumption(
+        name="prefetched_by",
+        question="By which counts does edge GPU-NDP choose the experts that it prefetches?",
+        words="leverages activation patterns observed in the prefill stage to guide pre-fetching "
+        "decisions for the decode stage",
+        source="edge GPU-NDP III-D, Fig. 6",
+        values={
+            "prompts": "by those of the prompts, behind which they are fetched",
+            "offline profile": "by those of texts that are not executed, before the prompts: "
+            "what the paper compares with",
+        },
+        default="prompts",
+        why="The prefetch without a data set is the paper's.",
+        methods=("edge-gpu-ndp",),
+    ),
+    Assumption(
         name="affected",
         question="What happens to a token's experts of least weight?",
         words="Expert Skipping, which discards the lowest-scoring experts, and Expert Deferral, "

@@ -163,6 +163,16 @@ def test_skipped_experts_cost_no_time_and_more_of_the_score() -> None:
     assert small.notes[0].endswith("at a price that is not published")
 
 
+def test_offline_profiles_are_there_before_the_prompts() -> None:
+    """Nothing is fetched behind them; without prompts both are the same."""
+    names = ("edge-gpu-ndp", "edge-gpu-ndp[prefetched_by=offline profile]")
+    prompts, profile = (only(name, "edge-gpu-ndp-6") for name in names)
+    assert profile.prefill_s < prompts.prefill_s
+    assert profile.run.state.resident.sum() == prompts.run.state.resident.sum()
+    alone = [only(name, "edge-gpu-ndp-6", prompt=0).mean_ms for name in names]
+    assert alone[0] == alone[1]
+
+
 def test_narrower_experts_on_the_box_are_faster() -> None:
     """On average two bits in place of three; a box that is too small for all widths is refused."""
     three, two = (only(f"cxl-ndp[average_bits={n}]", "cxl-ndp", batch=1) for n in (3, 2))
