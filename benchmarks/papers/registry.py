@@ -63,6 +63,7 @@ FIGURES: dict[str, str] = {
     "T22": f"{PACKAGE}.trimoe.end_to_end:t22",
     "T23": f"{PACKAGE}.trimoe.prediction:t23",
     "T24": f"{PACKAGE}.trimoe.warm:t24",
+    "T25": f"{PACKAGE}.trimoe.end_to_end:t25",
     **_ktransformers(),
     **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 11)},
     **{

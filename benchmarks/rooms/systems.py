@@ -6,6 +6,7 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.systems.loads": ("loads_of_trace", "loads_of_workload"),
         "moeopt.systems.assumptions": ("KERNEL_SHARES",),
+        "moeopt.systems.compare": ("Compared",),
         "moeopt.systems.plan_run": ("Simulation",),
         "moeopt.systems.published.ktransformers": ("KTransformers",),
         "moeopt.systems.readers": ("Readers",),

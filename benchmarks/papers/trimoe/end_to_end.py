@@ -1,11 +1,13 @@
-"""T12e, T18 and T22: TriMoE run as a system by `moeopt.compare`, prompts and KV cache with it."""
+"""T12e, T18, T22 and T25: TriMoE run as a system by `moeopt.compare`, with prompts and KV cache."""
 
 from functools import cache, partial
+from statistics import fmean
 
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.seeds import over_seeds
 from benchmarks.papers.trimoe.setting import MODELS, Setting
 from benchmarks.papers.trimoe.speedups import SMALL_BATCHES, SMALL_MODEL, SMALL_OPEN
+from benchmarks.rooms.systems import Compared
 from moeopt import compare
 
 BATCH, TOKENS, LAYERS, STEPS = 512, 512, 2, 4
@@ -98,12 +100,56 @@ def t22() -> Ours:
     )
 
 
+def t25() -> Ours:
+    """Return the share of decoding in the time of prompts and replies."""
+    systems = ("trimoe", *BASELINES)
+    found = {kv: over_seeds(partial(_decoding, systems, kv)) for kv in ("host", "gpu")}
+    least = {
+        kv: min(zip(drawn.values, drawn.intervals, strict=True)) for kv, drawn in found.items()
+    }
+    value, interval = min(least.values())
+    said = "; ".join(
+        f"KV cache on the {kv} "
+        + ", ".join(f"{name} {share:.2f}" for name, share in zip(systems, of.values, strict=True))
+        for kv, of in found.items()
+    )
+    return Ours(
+        (value,),
+        "assumed",
+        (LENGTHS, ROUTING, "the system, and the place of the KV cache, in which it is least"),
+        f"means over three models: {said}",
+        intervals=(interval,),
+        seeds=found["host"].seeds,
+    )
+
+
+@cache
+def _decoding(systems: tuple[str, ...], kv_cache: str, seed: int) -> tuple[float, ...]:
+    """Return the mean share of decoding over the models, for each system."""
+    shares = []
+    for name in systems:
+        of = [
+            next(row for row in _requests(model, kv_cache, seed) if row.system == name)
+            for model in MODELS
+        ]
+        shares.append(fmean(1 - (r.prefill_s or 0.0) / (r.end_to_end_s(TOKENS) or 1.0) for r in of))
+    return tuple(shares)
+
+
 @cache
 def _speedups(seed: int, *, kv_cache: str) -> tuple[float, ...]:
     return tuple(_speedup(model, kv_cache, seed) for model in MODELS)
 
 
 def _speedup(model: str, kv_cache: str, seed: int) -> float:
+    rows = _requests(model, kv_cache, seed)
+    seconds = {row.system: row.end_to_end_s(TOKENS) or 0.0 for row in rows}
+    return min(seconds[name] for name in BASELINES) / seconds["trimoe"]
+
+
+@cache
+def _requests(model: str, kv_cache: str, seed: int) -> tuple[Compared, ...]:
+    """Return TriMoE and the baselines on prompts and replies."""
     setting = Setting(model, batch=BATCH)
     found = compare(
         setting.machine,
@@ -120,8 +166,7 @@ def _speedup(model: str, kv_cache: str, seed: int) -> float:
         seed=seed,
         systems=["trimoe", *BASELINES],
     )
-    seconds = {row.system: row.end_to_end_s(TOKENS) or 0.0 for row in found.rows}
-    return min(seconds[name] for name in BASELINES) / seconds["trimoe"]
+    return found.rows
 
 
 @cache
