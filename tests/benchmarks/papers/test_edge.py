@@ -197,9 +197,9 @@ def test_the_stored_statistic_is_what_the_traces_give() -> None:
         folder = real_trace_file(files[0]).parents[1]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MOEOPT_TRACES", str(folder))
-            found = hits.measured(model)
+            found = hits.measured(model), hits.utilisation(model)
         with without_traces():
-            assert found == hits.measured(model)
+            assert found == (hits.measured(model), hits.utilisation(model))
 
 
 def test_prompts_are_no_worse_a_guide_than_texts_of_other_tasks() -> None:
