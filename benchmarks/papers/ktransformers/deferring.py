@@ -1,6 +1,7 @@
 """K26 and K27: what deferral does to prompts, and against skipping the same experts (4.1, 6.3)."""
 
 from dataclasses import replace
+from functools import cache
 from statistics import fmean
 
 import numpy as np
@@ -44,6 +45,7 @@ def k26() -> Ours:
     )
 
 
+@cache
 def _footprints(law: str, seed: int) -> tuple[float, ...]:
     model = get_model(MODEL)
     trace = routing_trace(
