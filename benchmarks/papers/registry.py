@@ -65,7 +65,9 @@ FIGURES: dict[str, str] = {
     "T24": f"{PACKAGE}.trimoe.warm:t24",
     "T25": f"{PACKAGE}.trimoe.end_to_end:t25",
     **_ktransformers(),
-    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 11)},
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
+    "E7e": f"{PACKAGE}.edge.end_to_end:e7e",
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(8, 11)},
     **{
         name: f"{PACKAGE}.cxl.{'end_to_end' if name in CXL_RUN else 'figures'}:{name.lower()}"
         for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7", "C8")

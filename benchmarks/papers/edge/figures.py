@@ -25,8 +25,8 @@ from benchmarks.rooms.sim import (
 from moeopt import get_machine
 
 PROMPT_AND_UNITS = (
-    "the prompt of 512 tokens beside the 512 answered under every system, and which share of their"
-    " bandwidth the simulated units reach"
+    "prompts and systems as they decide, which E7e has, and which share of their bandwidth the"
+    " simulated units reach"
 )
 
 MIB = 2**20

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.papers import whole
 from benchmarks.papers.cxl import end_to_end as cxl
+from benchmarks.papers.edge import end_to_end as edge
 from benchmarks.papers.ktransformers import deferring
 from benchmarks.papers.ktransformers.end_to_end import (
     FIDDLER_LAYER_MS,
@@ -68,6 +69,14 @@ def test_longer_replies_gain_more() -> None:
     """C2: prompts gain less than replies do, and the share of replies does not change alone."""
     short, long = (cxl._gains("mixtral-8x7b", tokens, 0)[0] for tokens in cxl.LENGTHS[::2])
     assert 1 < short < long < cxl._gains("mixtral-8x7b", 512, 0, replies_alone=True)[0]
+
+
+def test_more_units_gain_more_end_to_end() -> None:
+    """E7e: over Fiddler, whose experts come over PCIe; MoNDE's units grow as well."""
+    for model in ("deepseek-moe-16b", "mixtral-8x7b"):
+        four, six = (edge._gains(model, units, 0) for units in (4, 6))
+        assert 1 < four[0] < six[0]
+        assert six[1] < six[0]
 
 
 def test_no_prompts_have_no_time() -> None:
