@@ -1,5 +1,9 @@
 """KTransformers and its baselines run as systems: stages of Fig. 14, prompts and replies."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from benchmarks.papers import whole
@@ -77,6 +81,19 @@ def test_more_units_gain_more_end_to_end() -> None:
         four, six = (edge._gains(model, units, 0) for units in (4, 6))
         assert 1 < four[0] < six[0]
         assert six[1] < six[0]
+
+
+def test_some_layers_stand_for_all() -> None:
+    """Two executed for ten: what is outside counts once a chunk, a last layer once."""
+    model = SimpleNamespace(moe_layers=range(10))
+    given = {"batch": 1, "prompt": 25, "ubatch": 10, "layers": 2, "model": model}
+    world: Any = SimpleNamespace(outside_ns=lambda tokens, _: tokens, **given)
+    layer_ns = np.array([[30, 40], [50, 60]])
+    run: Any = SimpleNamespace(
+        prefill_ns=25 + 2 * 300, layer_ns=layer_ns, step_ns=layer_ns.sum(axis=1) + 7
+    )
+    assert whole.prefill_s(world, run) * 1e9 == pytest.approx(25 + 10 * 300)
+    assert whole.decode_s(world, run) * 1e9 == pytest.approx(7 + 9 * 40 + 50)
 
 
 def test_no_prompts_have_no_time() -> None:
