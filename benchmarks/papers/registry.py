@@ -9,8 +9,29 @@ from moeopt import InputError
 
 PACKAGE = "benchmarks.papers"
 
-OWN_STEP = (*range(1, 12), 15)
-"""Figures of KTransformers' own step; the others speak of kernels, launches and other systems."""
+KTRANSFORMERS = {
+    "figures": "k1 k2 k3 k4 k5 k6 k7 k8 k9 k10 k11 k15",
+    "other_systems": "k13 k14 k16 k17 k18 k19 k21 k23 k24",
+    "executed": "k12 k13e k14e k20 k22 k25",
+    "deferring": "k26 k27",
+}
+"""Module -> functions of its figures: of the own step, of stated numbers, of systems that are run,
+of deferral alone.
+"""
+
+
+def _ktransformers() -> dict[str, str]:
+    """Return KTransformers' figures in their order."""
+    functions = [(name, module) for module, of in KTRANSFORMERS.items() for name in of.split()]
+    functions.sort(key=lambda one: (int(one[0].strip("ke")), one[0]))
+    return {
+        name[0].upper() + name[1:]: f"{PACKAGE}.ktransformers.{module}:{name}"
+        for name, module in functions
+    }
+
+
+CXL_RUN = ("C2", "C3", "C4")
+"""Figures of context-aware CXL-NDP for which systems are run."""
 
 FIGURES: dict[str, str] = {
     "T1": f"{PACKAGE}.trimoe.prediction:t1",
@@ -29,6 +50,7 @@ FIGURES: dict[str, str] = {
     "T10": f"{PACKAGE}.trimoe.utilization:t10",
     "T11": f"{PACKAGE}.trimoe.utilization:t11",
     "T12": f"{PACKAGE}.trimoe.speedups:t12",
+    "T12e": f"{PACKAGE}.trimoe.end_to_end:t12_executed",
     "T13": f"{PACKAGE}.trimoe.sensitivity:t13",
     "T14": f"{PACKAGE}.trimoe.sensitivity:t14",
     "T15": f"{PACKAGE}.trimoe.migration:t15",
@@ -41,13 +63,13 @@ FIGURES: dict[str, str] = {
     "T22": f"{PACKAGE}.trimoe.end_to_end:t22",
     "T23": f"{PACKAGE}.trimoe.prediction:t23",
     "T24": f"{PACKAGE}.trimoe.warm:t24",
+    "T25": f"{PACKAGE}.trimoe.end_to_end:t25",
+    **_ktransformers(),
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
+    "E7e": f"{PACKAGE}.edge.end_to_end:e7e",
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(8, 11)},
     **{
-        f"K{n}": f"{PACKAGE}.ktransformers.{'figures' if n in OWN_STEP else 'other_systems'}:k{n}"
-        for n in range(1, 25)
-    },
-    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 10)},
-    **{
-        name: f"{PACKAGE}.cxl.figures:{name.lower()}"
+        name: f"{PACKAGE}.cxl.{'end_to_end' if name in CXL_RUN else 'figures'}:{name.lower()}"
         for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7", "C8")
     },
     **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 17)},

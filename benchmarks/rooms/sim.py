@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.sim.costs.devices as devices": (),
-        "moeopt.sim.costs.step": ("step_costs",),
+        "moeopt.sim.costs.step": ("Path", "step_costs"),
         "moeopt.sim.costs.terms": (
             "OF_RUNTIMES",
             "OVERLAP",

@@ -89,7 +89,7 @@ def execute(
     cells
         Steps and layers that are kept as they were executed.
     """
-    state = system.prepare(world, readers)
+    state = system.prepare(system.on_host(world), readers)
     world = state.world
     prefill = _prompts(system, state) if world.prompt else None
     clock, kept, walked = Clock(world.dimms), list[Cell](), list[Walked]()
@@ -132,9 +132,8 @@ class _DecodeStep:
         context = world.prompt + ((2 * step + 1) * world.output) // (2 * steps)
         self.outside_ns = world.outside_ns(world.batch, context)
         self.shared_ns = world.shared_ns(world.batch)
-        launches = system.mechanisms.launches_per_layer * system.mechanisms.launch_us
         self.start = Begin(
-            world.attention_ns(world.batch, context) + world.to_ns(launches / 1e6),
+            world.attention_ns(world.batch, context) + _launch_ns(system, world),
             world.kv_ns(world.batch, context),
             world.kv_read_ns(world.batch, context),
         )
@@ -159,6 +158,12 @@ class _DecodeStep:
 
     def ran(self, layer: int, copies_ns: Mapping[int, int]) -> None:
         self.system.copied(self.state, layer, copies_ns)
+
+
+def _launch_ns(system: System, world: World) -> int:
+    """Return what launching a layer's kernels one by one takes."""
+    each_us = system.mechanisms.launch_us
+    return world.to_ns(system.mechanisms.launches_per_layer * each_us / 1e6)
 
 
 def _busy(clock: Clock, total_ns: int, world: World) -> dict[str, float]:
@@ -203,7 +208,8 @@ class _PromptChunk:
         self.system, self.state, self.layers = system, state, world.layers
         self.counts = state.readers.chunk_counts(first, tokens)
         # A token of a prompt sees half of the prompt on average.
-        self.start = Begin(world.attention_ns(tokens, world.prompt // 2, prompt=True))
+        attention = world.attention_ns(tokens, world.prompt // 2, prompt=True)
+        self.start = Begin(attention + _launch_ns(system, world))
         self.shared_ns = world.shared_ns(tokens)
         self.outside_ns = world.outside_ns(tokens, 0)
         self.on_threads = cores_are_stated(world)

@@ -3,23 +3,24 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.assumptions import assumed_name, check_assumed
 from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.sim.costs.sockets import Sockets
 from moeopt.sim.traces.predictor import ALPHA
 
-from .assumptions import ASSUMPTIONS
+from .assumptions import AS_PUBLISHED, ASSUMPTIONS, KERNEL_SHARES
 from .clock import LayerWork, OnGpu
 from .cost_table import UNAVAILABLE_NS, CostTable
 from .migrations import Transfer
 from .readers import Readers
 from .threads import Tasks
 from .work import CPU, GPU, NDP, NOWHERE, Flags, Integers, Offer
-from .world import World
+from .world import World, at_dimms
 
 Unit = Literal["gpu", "cpu", "ndp", "cxl"]
 """What a machine may have: a CPU that computes experts, units beside DIMMs, or a CXL box."""
@@ -35,8 +36,8 @@ class Mechanisms:
     Attributes
     ----------
     launches_per_layer, launch_us
-        Kernels that are launched one by one in each layer of a decode step, and what each takes;
-        none where one CUDA graph holds the step, or the paper does not say.
+        Kernels that are launched one by one in each layer of a decode step or a chunk of prompts,
+        and what each takes; none where one CUDA graph holds the step, or the paper does not say.
     whole_prompts
         Whether prompts of all requests go through the layers together, as memory allows; otherwise
         in parts of `World.ubatch` tokens.
@@ -44,6 +45,8 @@ class Mechanisms:
         Whether uploads of prompts run ahead of the layers, as every expert is needed.
     cpu_tasks
         How a prompt's experts on the CPU are spread over its threads.
+    sockets
+        How experts lie over the CPU's sockets, and who computes them, where a machine has several.
     most_batch
         Largest batch that the paper's system decodes; None: any.
     """
@@ -53,6 +56,7 @@ class Mechanisms:
     whole_prompts: bool = False
     uploads_early: bool = False
     cpu_tasks: Tasks = "static-all-threads"
+    sockets: Sockets = "tensor-parallel"
     most_batch: int | None = None
 
 
@@ -241,6 +245,21 @@ class System(ABC):
         """The kinds of its decisions."""
         return frozenset(one.kind for one in self.decisions)
 
+    def on_host(self, world: World) -> World:
+        """Return the world with the CPU as this system uses it.
+
+        Raises
+        ------
+        InputError
+            If an assumption asks for sockets that the machine lacks.
+        """
+        sockets = self.takes("sockets")
+        if sockets == AS_PUBLISHED:
+            several = len(world.machine.nodes) > 1
+            sockets = self.mechanisms.sockets if several else "tensor-parallel"
+        kernels = KERNEL_SHARES[self.takes("cpu_kernels")]
+        return world.on_host(cast(Sockets, sockets), kernels)
+
     @abstractmethod
     def prepare(self, world: World, seen: Readers) -> RunState:
         """Decide what is decided once: residents, layout, widths; all from past loads."""
@@ -331,7 +350,9 @@ def work_of(state: RunState, layer: int, tokens: Integers, made: Assignment) -> 
             return 0, None
         striped_ns, localized_ns = (table.path_ns[path][width[rows], counts[rows]] for path in cpu)
         cost = check_there(table, cpu[0], np.where(striped[rows], striped_ns, localized_ns))
-        return int(cost.sum()), at_dimms(dimm[rows], read[rows], world.dimms)
+        # A token's outputs are put together once, whichever of its experts are there.
+        most = min(int(counts[rows].sum()), -(-int(tokens.sum()) // world.model.top_k))
+        return world.cpu_ns(rows, cost, most), world.cpu_reads_ns(rows, dimm[rows], read[rows])
 
     late = made.late_tokens
     cpu_ns, cpu_reads = on_cpu(tokens if late is None else tokens - late)
@@ -362,15 +383,6 @@ def check_there(table: CostTable, path: str, costs: Integers) -> Integers:
     if len(costs) and int(costs.max()) >= UNAVAILABLE_NS:
         table.require(path)
     return costs
-
-
-def at_dimms(dimm: Integers, length_ns: Integers, dimms: int) -> Integers:
-    """Return the summed lengths at each DIMM; a striped expert loads every one."""
-    total = np.zeros(dimms, dtype=np.int64)
-    striped = dimm == STRIPED
-    total += int(length_ns[striped].sum())
-    np.add.at(total, dimm[~striped], length_ns[~striped])
-    return total
 
 
 def idle(domain: Integers, tokens: Integers) -> Integers:

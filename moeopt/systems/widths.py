@@ -13,9 +13,6 @@ from .work import Integers
 BITS = (1, 2, 3, 4)
 """The widths of the paper."""
 
-AVERAGE_BITS = 3
-"""What experts beside the GPU have on average."""
-
 LOSS_STEPS = 10**6
 """Losses are integers of so many steps."""
 
@@ -39,7 +36,9 @@ def losses(rank: Integers) -> Integers:
     return lost
 
 
-def prefix_widths(state: RunState, counts: Integers | NDArray[np.float64]) -> Integers:
+def prefix_widths(
+    state: RunState, counts: Integers | NDArray[np.float64], average_bits: int
+) -> Integers:
     """Return the row of the cost tables for each expert, shape (layers, experts).
 
     Residents keep the model's own width, the last row.
@@ -55,7 +54,7 @@ def prefix_widths(state: RunState, counts: Integers | NDArray[np.float64]) -> In
             loss=losses(rank[layer, away])[None],
             importance=rank[layer, away][None],
             bits=BITS,
-            budget_bits=AVERAGE_BITS * len(away),
+            budget_bits=average_bits * len(away),
             name=f"layer{layer}",
         )
         found = prefix_split(instance)

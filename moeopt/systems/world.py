@@ -9,8 +9,16 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.units import GIB
+from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.costs.quanta import NS_PER_S, to_quanta
-from moeopt.sim.costs.step import StepCosts
+from moeopt.sim.costs.sockets import (
+    READ_AS,
+    Sockets,
+    by_socket_ns,
+    check_sockets,
+    combined_s,
+)
+from moeopt.sim.costs.step import StepCosts, step_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -47,6 +55,8 @@ class World:
         Tokens of prompts that a system processes together unless its paper says otherwise.
     widths
         Bits of the experts' weights, a row of the cost tables each; the model's own alone if empty.
+    sockets
+        How experts lie over the CPU's sockets, and who computes them.
     quantum_ns
         All times are multiples of this.
     """
@@ -60,6 +70,7 @@ class World:
     kv: KvPlace = "gpu"
     ubatch: int = 512
     widths: tuple[float, ...] = ()
+    sockets: Sockets = "tensor-parallel"
     quantum_ns: int = 5000
     cache: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
 
@@ -91,6 +102,62 @@ class World:
     def at_widths(self, widths: tuple[float, ...]) -> "World":
         """Return the same with other widths of the experts."""
         return replace(self, widths=widths, cache={})
+
+    def on_host(self, sockets: Sockets, kernels: float) -> "World":
+        """Return the same with the CPU as a system uses it.
+
+        Parameters
+        ----------
+        kernels
+            Share of the rate of the machine's CPU kernels that the system's own reach.
+
+        Raises
+        ------
+        InputError
+            If the machine's nodes do not allow the mode.
+        """
+        check_sockets(self.machine, sockets)
+        if (sockets, kernels) == (self.sockets, 1.0):
+            return self
+        machine = self.machine
+        if kernels != 1.0:
+            nodes = [node.only("cpu").scaled(kernels) for node in machine.nodes]
+            machine = machine.with_devices(
+                *(
+                    node.with_part("cpu", kernels=cpu.kernels)
+                    for node, cpu in zip(machine.nodes, nodes, strict=True)
+                )
+            )
+        costs = step_costs(machine, self.model, numa=READ_AS[sockets])
+        return replace(self, costs=costs, sockets=sockets, cache={})
+
+    def cpu_ns(self, expert: Ints, lengths_ns: Ints, tokens: int) -> int:
+        """Return what the CPU takes for experts of a layer, one after the other.
+
+        Parameters
+        ----------
+        expert, lengths_ns
+            Numbers, and what all sockets together take for each; shape (n,).
+        tokens
+            Tokens whose outputs are put together in the end.
+        """
+        total = int(lengths_ns.sum())
+        if self.sockets == "expert-parallel":
+            nodes = len(self.machine.nodes)
+            total = int(by_socket_ns(lengths_ns, expert, self.experts, nodes).max())
+        return total + self.combined_ns(tokens)
+
+    def combined_ns(self, tokens: int) -> int:
+        """Return what putting together the sockets' outputs takes."""
+        return self.to_ns(combined_s(self.machine, self.model, tokens, self.sockets))
+
+    def cpu_reads_ns(self, expert: Ints, dimm: Ints, read_ns: Ints) -> Ints:
+        """Return how long each DIMM is busy with the CPU's reads of experts."""
+        if self.sockets != "expert-parallel":
+            return at_dimms(dimm, read_ns, self.dimms)
+        nodes = len(self.machine.nodes)
+        busy = by_socket_ns(read_ns, expert, self.experts, nodes)
+        return np.repeat(busy, self.dimms // nodes)
 
     @cached_property
     def table(self) -> CostTable:
@@ -188,3 +255,12 @@ def slots_of(machine: Machine, model: ModelShape, layers: int, gib: float | None
             field="gpu_expert_gib",
         )
     return min(every, int(gib * GIB // model.expert_bytes))
+
+
+def at_dimms(dimm: Ints, length_ns: Ints, dimms: int) -> Ints:
+    """Return the summed lengths at each DIMM; a striped expert loads every one."""
+    total = np.zeros(dimms, dtype=np.int64)
+    striped = dimm == STRIPED
+    total += int(length_ns[striped].sum())
+    np.add.at(total, dimm[~striped], length_ns[~striped])
+    return total

@@ -23,6 +23,7 @@ __getattr__, __dir__ = lazily(
             "uniform",
         ),
         "moeopt.problems.deferral.instance": ("Instance", "Solution", "TIMES"),
+        "moeopt.problems.deferral.scores": ("SCORES", "lost", "skipping"),
         "moeopt.problems.deferral.view as view": (),
     }
 )

@@ -5,6 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.sim.costs.devices": ("device_times",),
+        "moeopt.sim.costs.sockets": ("by_socket_ns", "check_sockets", "combined_s", "socket_of"),
         "moeopt.sim.costs.noise": (
             "KINDS as COMPUTES",
             "with_table_noise",

@@ -138,9 +138,8 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     files = [str(tmp_path / "two.json"), "--solution", str(tmp_path / "poor.json")]
     assert run(["explain", *files]) == 0
     text = capsys.readouterr().out
-    assert (
-        "CPU is the bottleneck; the critical path is\n    CPU: expert              70 ns (100 %)" in text
-    )
+    assert "CPU is the bottleneck; the critical path is\n    CPU: expert    " in text
+    assert "          70 ns (100 %)" in text
     assert "\n  50 ns (-20): expert 0 (1 token) from cpu to gpu; " in text
     assert "TD-C1 has no price, without it nothing has to run" in text
     moeopt.save(poor.model_copy(update={"assignment": ("cpu",)}), tmp_path / "poor.json")

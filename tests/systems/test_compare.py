@@ -149,6 +149,41 @@ def test_deferral_is_for_single_requests() -> None:
     assert not any("defer" in note for note in only("ktransformers", machine).notes)
 
 
+def test_skipped_experts_cost_no_time_and_more_of_the_score() -> None:
+    """Beside as many deferred ones, with the published price of both (KTransformers 6.3)."""
+    given: dict[str, Any] = SMALL | {"batch": 1, "prompt": 0, "exact": "none", "layers": 4}
+    names = ["ktransformers", "ktransformers[affected=skipped]"]
+    found = moeopt.compare("ktransformers-a100", "deepseek-v3", systems=names, **given)
+    late, never = found.rows
+    assert never.run.busy["cpu"] < late.run.busy["cpu"]
+    assert never.mean_ms <= late.mean_ms
+    assert late.notes[0].startswith("defers 3 of each token's 8 experts, for 0.1")
+    assert never.notes[0] == "skips 3 of each token's 8 experts, for 6.65% of scores"
+    small = moeopt.compare("ktransformers-a100", MODEL, systems=names[:1], **given).rows[0]
+    assert small.notes[0].endswith("at a price that is not published")
+
+
+def test_offline_profiles_are_there_before_the_prompts() -> None:
+    """Nothing is fetched behind them; without prompts both are the same."""
+    names = ("edge-gpu-ndp", "edge-gpu-ndp[prefetched_by=offline profile]")
+    prompts, profile = (only(name, "edge-gpu-ndp-6") for name in names)
+    assert profile.prefill_s < prompts.prefill_s
+    assert profile.run.state.resident.sum() == prompts.run.state.resident.sum()
+    alone = [only(name, "edge-gpu-ndp-6", prompt=0).mean_ms for name in names]
+    assert alone[0] == alone[1]
+
+
+def test_narrower_experts_on_the_box_are_faster() -> None:
+    """On average two bits in place of three; a box that is too small for all widths is refused."""
+    three, two = (only(f"cxl-ndp[average_bits={n}]", "cxl-ndp", batch=1) for n in (3, 2))
+    assert two.mean_ms < three.mean_ms
+    assert three.mean_ms == only("cxl-ndp", "cxl-ndp", batch=1).mean_ms
+    given: dict[str, Any] = SMALL | {"exact": "none", "systems": ["cxl-ndp"]}
+    [row] = moeopt.compare("cxl-ndp", "deepseek-v3", **given).rows
+    assert row.reason is not None
+    assert row.reason.startswith("memory: needs 1979 GiB on cxl0 of cxl-ndp for deepseek-v3 at")
+
+
 def test_what_wraps_or_is_left_out_is_said() -> None:
     given: dict[str, Any] = SMALL | {"exact": "none", "systems": ["klotski"]}
     found = moeopt.compare("trimoe", MODEL, **given | {"output": 500, "steps": 3})
@@ -193,9 +228,11 @@ def test_prompts_on_a_cpu_are_parts_on_its_threads() -> None:
                 model=MODEL,
                 counts=counts,
                 matrices=matrices,
+                grains="1,2,4,8,16,32,36,64",  # one part for each of a socket's threads, too
             )
             expected += moeopt.solve(instance, rule).objective
-        assert on_threads_ns(world, tokens, rule) == expected
+        together = world.combined_ns(-(-int(tokens.sum()) // 6))
+        assert on_threads_ns(world, tokens, rule) == expected + together
     given: dict[str, Any] = SMALL | {"exact": "none", "systems": ["ktransformers"]}
     notes = [moeopt.compare(machine, MODEL, **given).notes for machine in FOUR[:2]]
     assert [any("states no cores" in note for note in of) for of in notes] == [True, False]

@@ -1,7 +1,6 @@
-"""C1 to C8: what our model of the context-aware system gives for each published figure.
+"""C1, C2d to C4d and C5 to C8: what our model of a decoded token gives for the published figures.
 
-C2 to C4 are end to end. Only decoding is modelled here, so that they have no value of ours; C2d to
-C4d are the decode throughputs that the paper gives beside them.
+C2 to C4, end to end, stand in `end_to_end`.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,6 @@ FASTER = (
     " needs it (2.3 says faster, without a number)"
 )
 
-PROMPTS = "prompts, and the one migration of experts after each: decoding alone is modelled here"
 MIGRATION = (
     "MoNDE's migrations of experts on demand, which 5.2 names as the larger part of the gain; here"
     " it moves none"
@@ -60,29 +58,14 @@ def c1() -> Ours:
     )
 
 
-def c2() -> Ours:
-    """Mixtral-8x7B, 3 bits, over MoNDE, end to end."""
-    return _end_to_end(SMALL, WIDTHS[:1], "C2d")
-
-
 def c2d() -> Ours:
     """Mixtral-8x7B, 3 bits, over MoNDE, in decoding."""
     return _over_monde(SMALL, WIDTHS[:1], ROUTING)
 
 
-def c3() -> Ours:
-    """Mixtral-8x7B, 2 bits, over MoNDE, end to end."""
-    return _end_to_end(SMALL, WIDTHS[1:], "C3d")
-
-
 def c3d() -> Ours:
     """Mixtral-8x7B, 2 bits, over MoNDE, in decoding."""
     return _over_monde(SMALL, WIDTHS[1:], ROUTING)
-
-
-def c4() -> Ours:
-    """Mixtral-8x22B, 3 and 2 bits, over MoNDE, end to end."""
-    return _end_to_end(LARGE, WIDTHS, "C4d")
 
 
 def c4d() -> Ours:
@@ -139,18 +122,6 @@ def c8() -> Ours:
     )
     assumptions = (BORROWED, HOBBIT, DECODING, FASTER)
     return Ours(tuple(values), "selected", assumptions, note, optimum=tuple(best))
-
-
-def _end_to_end(model: str, widths: Sequence[float], decode_id: str) -> Ours:
-    decoding = " / ".join(f"{speedup(model, width):.2f}" for width in widths)
-    return Ours(
-        (None,) * len(widths),
-        "assumed",
-        (),
-        "end to end, with lengths of prompt and answer that are not stated; in decoding alone ours"
-        f" is {decoding}, which {decode_id} compares with the paper's decode throughput",
-        missing=PROMPTS,
-    )
 
 
 def _over_monde(model: str, widths: Sequence[float], routing: str) -> Ours:

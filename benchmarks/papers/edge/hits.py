@@ -116,5 +116,61 @@ def prefetch_hits(trace: Trace, experts: int, kept: int, length: int = TOKENS) -
     return counts
 
 
+PROFILES = ("prompt", "same task", "other tasks")
+"""By what experts are prefetched: a token's own prompt, or an offline profile of other texts."""
+
+
+def utilisation(model: str) -> dict[str, float]:
+    """Return the share of the prefetched experts' uses in a token's, by profile (Fig. 6)."""
+    found = _offline(model, data.folder())
+    return {name: found[name] for name in PROFILES}
+
+
+@cache
+def _offline(model: str, folder: Path | None) -> dict[str, float]:
+    del folder  # only tells results apart
+    found = data.statistic(
+        STORED,
+        FILES[model],
+        lambda paths: {"utilisation": {model: measure_profiles(model, data.traces(paths))}},
+    )
+    rates: dict[str, float] = found["utilisation"][model]
+    return rates
+
+
+def measure_profiles(model: str, traces: Sequence[Trace], length: int = TOKENS) -> dict[str, float]:
+    """Return how large a share of an answer's experts is prefetched, by profile.
+
+    Of each text the answers' blocks are those of `prefetch_hits`. The profile of the same task is
+    all of its trace but the block of prompt and answer; that of other tasks is the other traces.
+    """
+    shape = get_model(model)
+    experts, kept = shape.routed_experts, prefetched(shape)
+    whole = [
+        np.array(
+            [trace.counts(np.arange(trace.tokens), row, experts) for row in range(trace.layers)]
+        )
+        for trace in traces
+    ]
+    hits, total = dict.fromkeys(PROFILES, 0), 0
+    for task, trace in enumerate(traces):
+        others = sum(of for number, of in enumerate(whole) if number != task)
+        for begin in range(0, trace.tokens - 2 * length + 1, 2 * length):
+            block = np.arange(begin, begin + 2 * length)
+            for layer in range(trace.layers):
+                answer = trace.topk_ids[block[length:], layer]
+                profiles = (
+                    trace.counts(block[:length], layer, experts),
+                    whole[task][layer] - trace.counts(block, layer, experts),
+                    np.asarray(others)[layer],
+                )
+                total += answer.size
+                for name, counts in zip(PROFILES, profiles, strict=True):
+                    frequent = np.argsort(-counts, kind="stable")[:kept]
+                    hits[name] += int(np.isin(answer, frequent).sum())
+    return {name: round(count / total, 5) for name, count in hits.items()}
+
+
 if __name__ == "__main__":
     print(json.dumps({model: measured(model) for model in FILES}))
+    print(json.dumps({"utilisation": {model: utilisation(model) for model in FILES}}))

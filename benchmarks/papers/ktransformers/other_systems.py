@@ -1,4 +1,4 @@
-"""K12 to K14 and K16 to K24: kernels, launches and other systems, from the numbers that are stated.
+"""K13, K14, K16 to K19, K21, K23 and K24: kernels, launches and systems, from stated numbers.
 
 Fiddler and llama.cpp compute routed experts on the CPU and all else on the GPU, one after the other
 (2.3, 6.1). A token of theirs is taken as the CPU's part, the launches and the GPU's part added up.
@@ -14,6 +14,7 @@ from benchmarks.papers.ktransformers.fiddler_layer import MODEL
 from benchmarks.papers.ktransformers.step import Step, decode_step
 from benchmarks.papers.ktransformers.variants import crossover_tokens, read_gb_s, with_kernel
 from benchmarks.papers.seeds import over_seeds
+from benchmarks.rooms.deferral import TABLE_2
 from benchmarks.rooms.sim import get_model
 from moeopt import generate, get_machine, solve
 
@@ -39,18 +40,11 @@ AMX, ONE_DNN, PYTORCH_AVX = 21.3, 5.4, 1.8
 
 AMX_PEAK = 73.7
 
-DYNAMIC, SOCKETS_PREFILL = 1.83, 1.22
-"""Gains in prefill by dynamic scheduling and by tensor parallelism over sockets (6.4)."""
+DYNAMIC = 1.83
+"""Gain in prefill by dynamic scheduling (6.4)."""
 
 DEFERRAL = 1.33
 """Gain in decoding of DeepSeek-V3 by deferral (4.2)."""
-
-TABLE_2 = {
-    "DS-3": ((83.0, 71.2, 94.8, 83.0), (83.0, 70.2, 95.2, 82.9)),
-    "DS-2": ((80.5, 67.6, 93.3, 79.7), (82.5, 66.8, 92.8, 80.4)),
-    "QW-2": ((65.7, 52.4, 84.7, 83.6), (67.4, 53.4, 83.4, 82.5)),
-}
-"""Scores without and with deferral."""
 
 ADDED = (
     "a token of another system is its CPU's part, its launches and KTransformers' GPU part (28 % of"
@@ -64,24 +58,12 @@ AS_LLAMA = (
     "without the graph a layer has as many launches as llama.cpp's, 49 of 5 us (6.2: invocation"
     " overhead fell from over 20 %, which is llama.cpp's share in Fig. 4, to almost zero)"
 )
-PROMPTS = "prompts of thousands of tokens, whose experts a CPU computes on all its threads"
 WIDE = "the published range is of three models and several widths, ours of DeepSeek-V3 in BF16"
-
-
-def k12() -> Ours:
-    """Return the product of the gains in prefill that the paper measured one by one."""
-    kernel = AMX / ONE_DNN
-    note = (
-        f"{AMX} / {ONE_DNN} x {DYNAMIC} x {SOCKETS_PREFILL} at most, {kernel:.2f} by the kernel"
-        " alone: factors that the paper measured, and nothing is predicted; its own range has three"
-        " models and prompts of 32 to 8,192 tokens"
-    )
-    return Ours((kernel * DYNAMIC * SOCKETS_PREFILL,), "input", (), note, missing=PROMPTS)
 
 
 def k13() -> Ours:
     """Return decoding over Fiddler and over llama.cpp, without deferral."""
-    low, high = _llama_ms()
+    low, high = llama_ms()
     note = (
         f"DeepSeek-V3: Fiddler {_fiddler_ms():.0f} ms for a token, llama.cpp {low:.0f} to"
         f" {high:.0f}, KTransformers {TOKEN_MS:.0f}; over llama.cpp {low / TOKEN_MS:.2f} to"
@@ -93,7 +75,7 @@ def k13() -> Ours:
 
 def k14() -> Ours:
     """Return the least gain in decoding over both, with deferral."""
-    low, high = (DEFERRAL * ms / TOKEN_MS for ms in _llama_ms())
+    low, high = (DEFERRAL * ms / TOKEN_MS for ms in llama_ms())
     note = (
         f"DeepSeek-V3: over llama.cpp {low:.2f} to {high:.2f}, which 6.3 has at 1.66 to 2.56, over"
         f" Fiddler {DEFERRAL * _fiddler_ms() / TOKEN_MS:.2f}. {WIDE}"
@@ -149,16 +131,6 @@ def k19() -> Ours:
     )
 
 
-def k20() -> Ours:
-    """Return the tokens per second that led to the paper, in prefill and decoding."""
-    most, least = (1e3 / ms for ms in _llama_ms())
-    note = (
-        f"llama.cpp {least:.2f} to {most:.2f}, Fiddler {1e3 / _fiddler_ms():.2f}; 5.87 / 4.68 ="
-        f" {5.87 / 4.68:.3f}, the least of K13, so that the paper's is llama.cpp's"
-    )
-    return Ours((None, least), "assumed", (ADDED, LLAMA), note, missing=PROMPTS)
-
-
 def k21() -> Ours:
     """Return the gain in prefill by dynamic scheduling of tasks over threads."""
     found = {
@@ -203,22 +175,9 @@ def _dynamic(law: str, rate: float, seed: int) -> tuple[float]:
     return (total["static"] / total["dynamic"],)
 
 
-def k22() -> Ours:
-    """Return the gain over Fiddler by the CPU's kernels, in decoding and in prefill."""
-    low, _ = _llama_cpu_ms()
-    with_kernels = low + _launches_ms("Fiddler") + _gpu_ms()
-    note = (
-        f"DeepSeek-V3 in decoding, of {_fiddler_ms():.0f} ms {with_kernels:.0f} remain; Fiddler's"
-        " layers of the other two models are not stated. The kernel alone gains"
-        f" {AMX / ONE_DNN:.2f} in prefill (K16)"
-    )
-    values = (_fiddler_ms() / with_kernels, None)
-    return Ours(values, "assumed", (ADDED, LLAMA), note, missing=PROMPTS)
-
-
 def k23() -> Ours:
     """Return the largest change of a score by deferral, from the paper's own table."""
-    pairs = {name: list(zip(*scores, strict=True)) for name, scores in TABLE_2.items()}
+    pairs = {name: list(zip(*scores, strict=True)) for name, (_, *scores) in TABLE_2.items()}
     most = max(abs(after - before) for of in pairs.values() for before, after in of)
     means = ", ".join(
         f"{name} {fmean(after - before for before, after in of):+.2f}" for name, of in pairs.items()
@@ -265,7 +224,7 @@ def _llama_cpu_ms() -> tuple[float, float]:
     return cpu_ms * least, cpu_ms * SOCKETS_AT_MOST
 
 
-def _llama_ms() -> tuple[float, float]:
+def llama_ms() -> tuple[float, float]:
     """Return the time of a token under llama.cpp, least and most."""
     rest = _launches_ms("llama.cpp") + _gpu_ms()
     least, most = _llama_cpu_ms()

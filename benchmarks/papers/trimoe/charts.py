@@ -3,6 +3,8 @@
 The ablation and the systems are of one seed, the curves are means over all.
 """
 
+import numpy as np
+
 from benchmarks.papers.charts import Chart, Curve
 from benchmarks.papers.seeds import SEEDS
 from benchmarks.papers.trimoe.ablation import STAGES
@@ -16,16 +18,53 @@ from benchmarks.papers.trimoe.sensitivity import (
 )
 from benchmarks.papers.trimoe.setting import FEW, MODELS, Setting
 from benchmarks.papers.trimoe.speedups import baselines_ms
+from benchmarks.rooms.sim import Path, get_model, step_costs
+from moeopt import get_machine
 
 ADDED = (1.0, 1.75, 1.75 * 1.28, 1.75 * 1.28 * 1.16)
 """5.3: what Fig. 8 adds up to."""
 
 MIDDLE = 512
 
+LARGEST = "deepseek-v2"
+"""The model with the largest experts."""
+
+TOKENS_OF_AN_EXPERT = tuple(2**power for power in range(11))
+
+PATHS: dict[str, Path] = {
+    "GPU, resident": "gpu_hit",
+    "GPU, fetched": "gpu_miss_striped",
+    "CPU, striped": "cpu_striped",
+    "NDP unit": "ndp",
+}
+"""Paths whose rates cross: where each is the fastest is TriMoE's classes."""
+
 
 def charts() -> tuple[Chart, ...]:
-    """Return the ablation, both sensitivities, and all systems beside the optimum."""
-    return (ablation(), ndp_units(), cpu_rates(), systems())
+    """Return the ablation, both sensitivities, all systems beside the optimum, and the rates."""
+    return (ablation(), ndp_units(), cpu_rates(), systems(), roofline())
+
+
+def roofline() -> Curve:
+    """Return Fig. 5(b): what an expert reaches on each path, by its tokens.
+
+    A token is two operations on each weight: tokens stand for operations per byte.
+    """
+    costs = step_costs(get_machine("trimoe"), get_model(LARGEST))
+    tokens = np.array(TOKENS_OF_AN_EXPERT)
+    operations = tokens * float(costs.model.flops_per_token)
+    series = {}
+    for name, path in PATHS.items():
+        seconds = costs.path_ns(path, tokens, 1) / 1e9
+        series[name] = tuple((operations / seconds / 1e12).tolist())
+    return Curve(
+        f"TFLOPS of an expert of {LARGEST}",
+        "TriMoE Fig. 5(b)",
+        "tokens of the expert",
+        "TFLOPS",
+        tuple(f"{count}" for count in TOKENS_OF_AN_EXPERT),
+        series,
+    )
 
 
 def ablation() -> Curve:

@@ -1,10 +1,13 @@
-"""T18 and T22: TriMoE run as a system, prompts and the KV cache with it, by `moeopt.compare`."""
+"""T12e, T18, T22 and T25: TriMoE run as a system by `moeopt.compare`, with prompts and KV cache."""
 
 from functools import cache, partial
+from statistics import fmean
 
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.seeds import over_seeds
 from benchmarks.papers.trimoe.setting import MODELS, Setting
+from benchmarks.papers.trimoe.speedups import SMALL_BATCHES, SMALL_MODEL, SMALL_OPEN
+from benchmarks.rooms.systems import Compared
 from moeopt import compare
 
 BATCH, TOKENS, LAYERS, STEPS = 512, 512, 2, 4
@@ -41,6 +44,49 @@ def t18() -> Ours:
     )
 
 
+def t12_executed() -> Ours:
+    """Return the speedup of Qwen3-235B's layers with experts at the batches 128, 64 and 32."""
+    found = over_seeds(_small_batches)
+    return Ours(
+        found.values,
+        "assumed",
+        (
+            f"the layers' experts, {2 * TOKENS} tokens in the KV cache, on the GPU",
+            ROUTING,
+            "every system decides by what its paper lets it know: MoNDE's number of hot experts is"
+            " that of the last step, Enhanced KTransformers prefetches; one bandwidth for all",
+        ),
+        "T12 has MoNDE's number known in hindsight and KTransformers at 0.716 of the bandwidth",
+        intervals=found.intervals,
+        seeds=found.seeds,
+        missing=SMALL_OPEN,
+    )
+
+
+@cache
+def _small_batches(seed: int) -> tuple[float, ...]:
+    gains = []
+    for batch in SMALL_BATCHES:
+        setting = Setting(SMALL_MODEL, batch=batch)
+        found = compare(
+            setting.machine,
+            setting.shape,
+            workload="trimoe-skew",
+            batch=batch,
+            prompt=0,
+            output=2 * TOKENS,
+            layers=LAYERS,
+            steps=2 * STEPS,
+            gpu_expert_gib=0,
+            exact="none",
+            seed=seed,
+            systems=["trimoe", *BASELINES],
+        )
+        ms = {row.system: row.experts_ms for row in found.rows}
+        gains.append(min(ms[name] for name in BASELINES) / ms["trimoe"])
+    return tuple(gains)
+
+
 def t22() -> Ours:
     """Return the overhead of migrations: steps with moves that load DIMMs over steps without."""
     found = over_seeds(_overheads)
@@ -54,12 +100,56 @@ def t22() -> Ours:
     )
 
 
+def t25() -> Ours:
+    """Return the share of decoding in the time of prompts and replies."""
+    systems = ("trimoe", *BASELINES)
+    found = {kv: over_seeds(partial(_decoding, systems, kv)) for kv in ("host", "gpu")}
+    least = {
+        kv: min(zip(drawn.values, drawn.intervals, strict=True)) for kv, drawn in found.items()
+    }
+    value, interval = min(least.values())
+    said = "; ".join(
+        f"KV cache on the {kv} "
+        + ", ".join(f"{name} {share:.2f}" for name, share in zip(systems, of.values, strict=True))
+        for kv, of in found.items()
+    )
+    return Ours(
+        (value,),
+        "assumed",
+        (LENGTHS, ROUTING, "the system, and the place of the KV cache, in which it is least"),
+        f"means over three models: {said}",
+        intervals=(interval,),
+        seeds=found["host"].seeds,
+    )
+
+
+@cache
+def _decoding(systems: tuple[str, ...], kv_cache: str, seed: int) -> tuple[float, ...]:
+    """Return the mean share of decoding over the models, for each system."""
+    shares = []
+    for name in systems:
+        of = [
+            next(row for row in _requests(model, kv_cache, seed) if row.system == name)
+            for model in MODELS
+        ]
+        shares.append(fmean(1 - (r.prefill_s or 0.0) / (r.end_to_end_s(TOKENS) or 1.0) for r in of))
+    return tuple(shares)
+
+
 @cache
 def _speedups(seed: int, *, kv_cache: str) -> tuple[float, ...]:
     return tuple(_speedup(model, kv_cache, seed) for model in MODELS)
 
 
 def _speedup(model: str, kv_cache: str, seed: int) -> float:
+    rows = _requests(model, kv_cache, seed)
+    seconds = {row.system: row.end_to_end_s(TOKENS) or 0.0 for row in rows}
+    return min(seconds[name] for name in BASELINES) / seconds["trimoe"]
+
+
+@cache
+def _requests(model: str, kv_cache: str, seed: int) -> tuple[Compared, ...]:
+    """Return TriMoE and the baselines on prompts and replies."""
     setting = Setting(model, batch=BATCH)
     found = compare(
         setting.machine,
@@ -76,8 +166,7 @@ def _speedup(model: str, kv_cache: str, seed: int) -> float:
         seed=seed,
         systems=["trimoe", *BASELINES],
     )
-    seconds = {row.system: row.end_to_end_s(TOKENS) or 0.0 for row in found.rows}
-    return min(seconds[name] for name in BASELINES) / seconds["trimoe"]
+    return found.rows
 
 
 @cache

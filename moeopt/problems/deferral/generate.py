@@ -26,10 +26,12 @@ from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.costs.quanta import to_quanta
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.presets import get_model
 from moeopt.sim.source import FeltWhere, Source, Where
 from moeopt.sim.traces.trace import Trace
 
 from .instance import Instance
+from .scores import published_penalty
 
 BITS = {"bf16": 16, "int8": 8, "int4": 4}
 
@@ -62,7 +64,8 @@ class Options(Frozen):
         float, Field(ge=0, le=2, description="coefficient of variation of times over the layers")
     ] = 0.0
     penalty: Annotated[
-        Literal["linear", "quadratic"], Field(description="of deferring d experts: d or d squared")
+        Literal["linear", "quadratic", "published"],
+        Field(description="of deferring d experts: d, d squared, or a model's published scores"),
     ] = "linear"
     penalty_share: Annotated[
         float | None, Field(ge=0, le=1, description="limit, as a share of the largest penalty")
@@ -90,13 +93,14 @@ def generate(source: Source, options: Options) -> Instance:
     options
         `variation` multiplies attention, shared experts and experts of each layer with lognormal
         factors of mean 1, drawn with the seed; hand-overs are the same in all layers. `penalty`:
-        the paper prices nothing. Deferred are the experts of least weight, whose weight grows with
-        the count, hence the choice of squares.
+        the paper states scores of three models (`scores`), and prices nothing else. Deferred are
+        the experts of least weight, whose weight grows with the count, hence the choice of squares.
 
     Raises
     ------
     InputError
-        If the source lacks what a batch needs, or the model has too few experts or layers.
+        If the source lacks what a batch needs, the model has too few experts or layers, or no
+        published scores where they are asked for.
 
     Notes
     -----
@@ -129,7 +133,9 @@ def generate(source: Source, options: Options) -> Instance:
     factors = _factors(layers, options.variation, source.seed)
     quantum = source.quantum_ns
     most = experts.top_k - experts.min_immediate
-    penalty, limit = _penalty(options.penalty, most, options.penalty_share, layers)
+    if options.penalty == "published" and options.batch > 1:
+        raise InputError("published is for one token at a time", field="penalty")
+    penalty, limit = _penalty(options, most, layers, source.model)
     return Instance(
         name=source.name or _name(source, options),
         provenance=_provenance(source, trace, options, experts),
@@ -156,21 +162,28 @@ def assume(instance: Instance, assumption: str, value: str) -> Instance | None:
         after = Options(**before.model_dump() | {"penalty": value})
     except (KeyError, TypeError, ValidationError):
         return None
-    found = (
-        _penalty(options.penalty, instance.max_deferred, options.penalty_share, instance.layers)
-        for options in (before, after)
-    )
-    was, now = found
+    try:
+        model = get_model(str((instance.provenance or {}).get("model")))
+        was, now = (
+            _penalty(options, instance.max_deferred, instance.layers, model)
+            for options in (before, after)
+        )
+    except InputError:
+        return None
     if assumption != "penalty" or was != (instance.penalty, instance.max_total_penalty):
         return None
     return instance.model_copy(update={"penalty": now[0], "max_total_penalty": now[1]})
 
 
 def _penalty(
-    kind: str, most: int, share: float | None, layers: int
+    options: Options, most: int, layers: int, model: ModelShape
 ) -> tuple[tuple[int, ...], int | None]:
     """Return the penalty of each count up to `most`, and the limit of a share of the largest."""
-    penalty = tuple(d if kind == "linear" else d * d for d in range(most + 1))
+    if options.penalty == "published":
+        penalty = published_penalty(model.name, most, len(model.moe_layers))
+    else:
+        penalty = tuple(d if options.penalty == "linear" else d * d for d in range(most + 1))
+    share = options.penalty_share
     return penalty, None if share is None else int(share * penalty[-1] * (layers - 1))
 
 

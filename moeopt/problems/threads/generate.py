@@ -13,6 +13,7 @@ P (predicted from stated numbers) and A (an assumption):
   atomic operation on a line that all cores contend for; `tile_rows`, 16 for AMX.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -147,6 +148,38 @@ def threads_of(machine: Machine, options: Options) -> int:
     return options.threads
 
 
+@dataclass(frozen=True)
+class Team:
+    """Threads that share one queue, and what they have of each expert.
+
+    Attributes
+    ----------
+    threads
+        How many.
+    read_gb_s
+        What they read together.
+    slices
+        Each expert is cut over so many teams.
+    """
+
+    threads: int
+    read_gb_s: float
+    slices: int = 1
+
+
+def team_of(machine: Machine, options: Options) -> Team:
+    """Return the first node's threads, with their slice of every expert.
+
+    Raises
+    ------
+    InputError
+        As `threads_of`.
+    """
+    node = machine.nodes[0]
+    read_gb_s = node_gb_s(node) * (node.only("cpu").reached or 1.0)
+    return Team(threads_of(machine, options), read_gb_s, len(machine.nodes))
+
+
 def grains_of(options: Options) -> tuple[int, ...]:
     """Return the grains that were asked for, which rise.
 
@@ -172,6 +205,7 @@ def parts_of(
     tokens: Integers,
     options: Options,
     quantum_ns: int,
+    team: Team | None = None,
 ) -> tuple[Expert, ...]:
     """Return the experts with their times.
 
@@ -179,17 +213,18 @@ def parts_of(
     ----------
     numbers, tokens
         Of each active expert, shape (experts,).
+    team
+        Whose times; by default `team_of`.
 
     Raises
     ------
     InputError
         If no grain exists: parts would be narrower than a tile.
     """
-    node, nodes = machine.nodes[0], len(machine.nodes)
-    threads, grains = threads_of(machine, options), grains_of(options)
-    cpu = node.only("cpu")
+    team, grains = team or team_of(machine, options), grains_of(options)
+    cpu = machine.nodes[0].only("cpu")
     width = model.expert_hidden_size or model.hidden_size
-    own = -(-model.expert_intermediate_size // nodes)
+    own = -(-model.expert_intermediate_size // team.slices)
     matrices = model.matrices - 1 if options.matrices == "gate-up" else 1
     inputs, columns = (width, own) if options.matrices == "gate-up" else (own, width)
     there = [grain * LEAST_COLUMNS <= columns for grain in grains]
@@ -201,10 +236,9 @@ def parts_of(
         )
     rows = _rows(machine, tokens, options.tile_rows)
     weights = matrices * width * own
-    rate = cpu.rate_tflops(rows) * 1e12 / (cpu.cores or threads)
+    rate = cpu.rate_tflops(rows) * 1e12 / (cpu.cores or team.threads)
     work_s = 2.0 * weights * rows / rate
-    read_gb_s = node_gb_s(node) * (cpu.reached or 1.0)
-    read_s = weights * model.bits / 8 * threads / (read_gb_s * 1e9)
+    read_s = weights * model.bits / 8 * team.threads / (team.read_gb_s * 1e9)
     whole_ns = np.maximum(work_s, read_s) * NS_PER_S
     load_ns = to_quanta(tokens * (inputs * INPUT_BYTES) / options.input_gb_s, quantum_ns)
     part_ns = to_quanta(whole_ns[:, None] / np.array(grains), quantum_ns)

@@ -35,15 +35,20 @@ class EdgeGpuNdp(System):
     )
 
     def prepare(self, world: World, seen: Readers) -> RunState:
-        """Start with nothing on the GPU; without prompts, with the profile's most frequent."""
+        """Start with nothing on the GPU; without prompts, or with an offline profile, with its own.
+
+        The most frequent experts of a profile are there before the prompts.
+        """
         state = RunState.of(world, seen)
-        if not world.prompt:
+        if not world.prompt or self.takes("prefetched_by") == "offline profile":
             state.resident = hottest_of_each(expected(world, seen), world.slots_per_layer)
         return state
 
     def after_prompts(self, state: RunState) -> int:
         """Fetch the prompts' most frequent experts, x of each layer (III-D)."""
         world = state.world
+        if self.takes("prefetched_by") == "offline profile":
+            return 0
         counts = state.readers.prompt_counts[: world.layers]
         state.resident = hottest_of_each(counts, world.slots_per_layer)
         return int(state.resident.sum()) * int(world.table.fetch_ns[0])

@@ -17,8 +17,11 @@ from moeopt.systems.system import (
 from moeopt.systems.work import Integers
 from moeopt.systems.world import World
 
-LAUNCHES = Mechanisms(launches_per_layer=115, launch_us=16.0)
-"""7,000 launches a token of DeepSeek-V3, of 61 layers, 16 us each (KTransformers 2.3)."""
+LAUNCHES = Mechanisms(launches_per_layer=115, launch_us=16.0, sockets="interleaved")
+"""7,000 launches a token of DeepSeek-V3, of 61 layers, 16 us each; no regard to sockets (2.3).
+
+Both stand in KTransformers.
+"""
 
 
 class Fiddler(System):

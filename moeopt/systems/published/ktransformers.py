@@ -1,9 +1,13 @@
 """KTransformers: routed experts on the AMX CPU, expert deferral for single requests."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
+from moeopt.problems.deferral.scores import Affected, lost
+from moeopt.systems.clock import LayerWork
 from moeopt.systems.deferring import deferred_counts, late_tokens
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import (
@@ -59,7 +63,11 @@ class KTransformers(System):
         )
         if not counts.any():
             return ()
-        return (f"defers {counts.max()} of each token's {world.model.top_k} experts",)
+        affected = cast(Affected, self.takes("affected"))
+        verb = "defers" if affected == "deferred" else "skips"
+        loss = lost(world.model.name, affected, int(counts.max()))
+        price = "at a price that is not published" if loss is None else f"for {loss:.2%} of scores"
+        return (f"{verb} {counts.max()} of each token's {world.model.top_k} experts, {price}",)
 
     def defers(self, world: World) -> bool:
         """Tell whether experts are deferred at all."""
@@ -73,3 +81,11 @@ class KTransformers(System):
             count = deferred_counts(state.world, self.method)[layer]
             late = late_tokens(state, layer, domain, count)
         return Assignment(domain, late)
+
+    def work(self, state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
+        """Return the work of all experts, or without those that are skipped."""
+        if made.late_tokens is None or self.takes("affected") == "deferred":
+            return super().work(state, layer, tokens, made)
+        left = tokens - made.late_tokens
+        kept = replace(made, domain=idle(made.domain, left), late_tokens=None)
+        return super().work(state, layer, left, kept)

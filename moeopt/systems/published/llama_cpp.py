@@ -20,8 +20,8 @@ class LlamaCpp(System):
     name = "llama.cpp"
     paper = "llama.cpp; KTransformers 2.3"
     needs = frozenset(("gpu", "cpu"))
-    mechanisms = Mechanisms(launches_per_layer=49, launch_us=5.0)
-    """3,000 launches a token of DeepSeek-V3, of 61 layers, 5 us each (KTransformers 2.3)."""
+    mechanisms = Mechanisms(launches_per_layer=49, launch_us=5.0, sockets="interleaved")
+    """3,000 launches of 5 us a token of DeepSeek-V3; no regard to sockets (KTransformers 2.3)."""
 
     decisions = (SystemDecision("residents", "placement", "whole layers", "none"),)
 

@@ -197,6 +197,23 @@ def test_the_stored_statistic_is_what_the_traces_give() -> None:
         folder = real_trace_file(files[0]).parents[1]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MOEOPT_TRACES", str(folder))
-            found = hits.measured(model)
+            found = hits.measured(model), hits.utilisation(model)
         with without_traces():
-            assert found == hits.measured(model)
+            assert found == (hits.measured(model), hits.utilisation(model))
+
+
+def test_prompts_are_no_worse_a_guide_than_texts_of_other_tasks() -> None:
+    """E10: what a profile of the same task would give is a little more, on both models."""
+    published, other = value_of("E10", 0), value_of("E10", 1)
+    assert 0.95 < published < 1 < other
+
+
+def test_profiles_leave_out_the_block_that_they_are_judged_on() -> None:
+    """Two texts of eight tokens: experts 0 and 1 in the first, 2 in the second one's answer."""
+    first, second = (
+        Trace("made", np.array(ids)[:, None, None])
+        for ids in ([0, 0, 0, 1, 1, 1, 1, 1], [2, 2, 3, 3, 2, 2, 2, 2])
+    )
+    found = hits.measure_profiles("mixtral-8x7b", [first, second], length=2)
+    # Blocks: prompts 00, 11 and 22, 22; answers 01, 11 and 33, 22.
+    assert found == {"prompt": 5 / 8, "same task": 3 / 8, "other tasks": 0.0}

@@ -47,10 +47,10 @@ def test_quick_rows_are_those_of_today(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "begin"), [("T21", "Not computable are T21: "), ("C2", "Open are C2: ")]
+    ("name", "begin"), [("T21", "Not computable are T21: "), ("K24", "Not computable are K24: ")]
 )
 def test_what_has_no_value_has_its_reason(name: str, begin: str, text: str) -> None:
-    """Here T21, which its paper does not define, and C2, which takes prompts."""
+    """Here T21, which its paper does not define, and K24, which takes a model."""
     made = fidelity_page([Figure(published()[name], compute(name))])
     [reason] = [line for line in made.splitlines() if line.startswith(begin)]
     assert reason.partition(": ")[2].removesuffix(".") in text

@@ -9,6 +9,7 @@ from benchmarks.papers.figure import Figure
 from benchmarks.papers.published import published
 from benchmarks.papers.registry import figure_function
 from benchmarks.papers.trimoe import ablation
+from benchmarks.papers.trimoe.charts import roofline
 from benchmarks.papers.trimoe.executed import speedup
 from benchmarks.papers.trimoe.sensitivity import CPU_SCALES, cpu_curve, knee
 from benchmarks.papers.trimoe.setting import MODELS, Setting
@@ -113,3 +114,21 @@ def test_what_does_not_come_out_is_reported_as_it_is(name: str) -> None:
     figure = reproduced(name)
     assert figure.verdict == ("no" if name == "T12" else "not computable")
     assert figure.ours.note
+
+
+def test_rates_of_the_three_devices_cross() -> None:
+    """Fig. 5(b): uploads are worth it with many tokens alone, and a unit never gains by them."""
+    series = roofline().series
+    first, last = ({name: of[at] for name, of in series.items()} for at in (0, -1))
+    assert sorted(first, key=first.__getitem__) == [
+        "GPU, fetched",
+        "NDP unit",
+        "CPU, striped",
+        "GPU, resident",
+    ]
+    assert sorted(last, key=last.__getitem__) == [
+        "NDP unit",
+        "CPU, striped",
+        "GPU, fetched",
+        "GPU, resident",
+    ]
