@@ -9,7 +9,7 @@
 ``run`` measures on the samples that choices may be made with; with ``--test`` on the test's, which
 is done once, after the last choice. ``--write`` stores values and day in ``values.json``. ``check``
 measures all that is stored again and says how many of how many values come out the same. ``page``
-writes the findings' tables into docs/findings.md.
+writes docs/findings.md and README's table.
 """
 
 import argparse
@@ -27,6 +27,16 @@ from benchmarks.artifact.samples import SEED, Part, spread
 STORED = Path(__file__).with_name("values.json")
 TEMPLATE = Path(__file__).with_name("findings.md.jinja")
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
+README = Path(__file__).parents[2] / "README.md"
+BATCHES = "<!-- batches: begin -->", "<!-- batches: end -->"
+SYSTEMS = {
+    "trimoe": "TriMoE",
+    "trimoe knowing": "TriMoE, if it knew the loads",
+    "ktransformers": "KTransformers",
+    "monde": "MoNDE",
+    "klotski": "Klotski",
+}
+"""Quantity of the measure by batch -> how README calls it."""
 FRONT = "<!-- front table: begin -->", "<!-- front table: end -->"
 DIGITS = 6
 """After the point, of what is stored and compared."""
@@ -53,6 +63,7 @@ def main() -> None:
         return
     if arguments.what == "page":
         PAGE.write_text(page(PAGE.read_text()))
+        README.write_text(readme(README.read_text()))
         return
     if arguments.traces is None:
         parser.error(f"{arguments.what}: needs --traces DIR")
@@ -138,6 +149,19 @@ def page(old: str) -> str:
         .rstrip()
         + "\n"
     )
+
+
+def readme(old: str) -> str:
+    """Return README with the table of systems by batch that is stored."""
+    values = read()["batches"]["choice"]["values"]
+    values = {batch: values[batch] for batch in sorted(values, key=int)}
+    lines = [f"| excess | {' | '.join(f'{batch} tokens' for batch in values)} |"]
+    lines.append("|---|" + "---:|" * len(values))
+    for quantity, name in SYSTEMS.items():
+        cells = (spread(of, quantity).percent() for of in values.values())
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    begin, end = (old.index(mark) for mark in BATCHES)
+    return old[: begin + len(BATCHES[0])] + "\n" + "\n".join(lines) + "\n" + old[end:]
 
 
 def rounded(found: Found) -> Found:

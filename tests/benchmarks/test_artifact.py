@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.artifact.__main__ import page, read, rounded
+from benchmarks.artifact.__main__ import page, read, readme, rounded
 from benchmarks.artifact.measures import MEASURES
 from benchmarks.artifact.samples import MIXTRAL, V2_LITE, Source, layers_of
 
@@ -24,6 +24,8 @@ def test_the_page_is_made_of_what_is_stored(root: Path) -> None:
     """`python -m benchmarks.artifact page` changes nothing."""
     text = (root / "docs" / "findings.md").read_text()
     assert page(text) == text, "python -m benchmarks.artifact page"
+    first = (root / "README.md").read_text()
+    assert readme(first) == first, "python -m benchmarks.artifact page"
 
 
 def test_every_measure_is_stored_for_choices_and_for_the_test() -> None:
