@@ -24,6 +24,11 @@ from moeopt.sim.machines.machine import (
 
 SHORT = ("gpu", "cpu", "ndp", "dram", "pcie", "socket")
 
+TRIAD, TRIAD_READS = "dram.triad_gb_s", 4 / 3
+"""What STREAM's Triad says of the whole host, and how much more reads alone reach.
+
+Triad counts two reads and a write, but what is written is read first: four transfers for three."""
+
 RENAMED = {
     "gpu.hbm_gb": "gpu.capacity_gib",
     "gpu.hbm_gb_s": "gpu.gb_s",

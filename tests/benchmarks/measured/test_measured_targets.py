@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.measured.together import fit_together
 
 from benchmarks.measured.crossvalidation import (
     CrossValidated,
@@ -19,7 +20,6 @@ from benchmarks.measured.crossvalidation import (
 from benchmarks.measured.effects import Held
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
 from benchmarks.measured.report import Errors, bandwidth_alone, classes, details, to_markdown
-from benchmarks.measured.together import fit_together
 from benchmarks.studies.split import predicted, settings
 from tests.rooms.sim import TERMS, get_runtime, prior, token_us
 
