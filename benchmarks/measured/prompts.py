@@ -8,6 +8,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 
 import numpy as np
@@ -117,7 +118,9 @@ def fit_prompts(points: Sequence[PromptPoint]) -> tuple[Vector, Vector]:
     groups = list(dict.fromkeys(point.group for point in points))
     machine = np.array([groups.index(point.group) for point in points])
 
-    def both(x: Vector) -> tuple[Vector, Vector]:
+    @lru_cache(maxsize=2)
+    def both(numbers: tuple[float, ...]) -> tuple[Vector, Vector]:
+        x = np.array(numbers)
         costs, effects = np.exp(x[: len(expected)]), x[len(expected) :]
         made = [prompt_slopes(point.rows, point.often, costs) for point in points]
         log = np.array([np.log(us / p.us) for (us, _), p in zip(made, points, strict=True)])
@@ -132,7 +135,9 @@ def fit_prompts(points: Sequence[PromptPoint]) -> tuple[Vector, Vector]:
         return np.concatenate([value, (x - middle) / scale]), jacobian
 
     start = np.concatenate([expected, np.zeros(len(groups))])
-    found = least_squares(lambda x: both(x)[0], start, jac=lambda x: both(x)[1])
+    found = least_squares(
+        lambda x: both(tuple(x))[0], start, jac=lambda x: both(tuple(x))[1], ftol=1e-6
+    )
     covariance = np.linalg.inv(found.jac.T @ found.jac)
     count = len(expected)
     return found.x[:count], covariance[:count, :count]

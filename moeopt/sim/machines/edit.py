@@ -138,7 +138,7 @@ class _Edit:
 
     def _triad(self, value: object, said: dict[str, str]) -> dict[str, object]:
         """Return what reads reach on each node by STREAM's Triad of all of them together."""
-        found = full_paths(self._before, "dram.measured_gb_s")
+        found = full_paths(self._before, TRIAD)
         if not _is_rate(value):
             self._wrong.append(f"{TRIAD}: must be GB/s, as in {TRIAD}=93.7, not {value!r:.40}")
             return {}
@@ -304,7 +304,7 @@ def every_path(machine: Machine) -> list[str]:
         if full_paths(machine, f"{short}.{name}")
     ]
     full = [path for name in found for path in full_paths(machine, name)]
-    found += [TRIAD] if full_paths(machine, "dram.measured_gb_s") else []
+    found += [TRIAD] if full_paths(machine, TRIAD) else []
     return ["name", "sync_us", *found, *dict.fromkeys(full)]
 
 

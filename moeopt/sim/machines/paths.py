@@ -84,7 +84,12 @@ def short_fields(kind: str) -> dict[str, tuple[type[BaseModel], str]]:
 
 
 def full_paths(machine: Machine, path: str) -> list[str]:
-    """Return the full paths of a path; none where the machine has no such field."""
+    """Return the full paths of a path; none where the machine has no such field.
+
+    `TRIAD` leads to the fields that follow it.
+    """
+    if path == TRIAD:
+        path = "dram.measured_gb_s"
     short, _, rest = path.partition(".")
     if short not in SHORT:
         return [path] if _exists(machine, path) else []

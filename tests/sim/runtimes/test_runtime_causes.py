@@ -84,7 +84,8 @@ def test_faster_than_predicted(machine: Machine) -> None:
 
 def test_what_decides_is_asked_for(machine: Machine) -> None:
     """Memory's speed and threads, unless they were said, or nothing lies on the host."""
-    found = moeopt.predict("rtx4090+ryzen-am5", "glm-4.5-air", bits="Q4_K_M")
+    sized = moeopt.set_machine(get_machine("rtx4090+ryzen-am5"), {"dram.capacity_gib": 96})
+    found = moeopt.predict(sized, "glm-4.5-air", bits="Q4_K_M")
     assert any("dram.triad_gb_s" in asked for asked in found.asks)
     known = moeopt.set_machine(get_machine("rtx4090+ryzen-am5"), {"dram.triad_gb_s": 50})
     told = moeopt.predict(known, "glm-4.5-air", bits="Q4_K_M", threads=8)

@@ -27,6 +27,9 @@ DECIDES = 0.05
 
 STEPS = 30
 
+RATES = ("gb_s", "measured_gb_s", "dimms.speed_mt_s")
+"""Fields of a memory that say how fast it is."""
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -171,10 +174,9 @@ def _is_known(machine: Machine) -> bool:
     """Return whether somebody measured or stated the rate of the host's memory."""
     if all(node.memory.measured_gb_s is not None for node in machine.nodes):
         return True
-    paths = [f"devices.{node.id}.memory" for node in machine.nodes]
     told = ("given by the user", "measured", "detected")
-    said = [text for at, text in machine.sources.items() if any(at.startswith(p) for p in paths)]
-    return any(text.startswith(told) for text in said)
+    paths = [f"devices.{node.id}.memory.{field}" for node in machine.nodes for field in RATES]
+    return any(machine.sources.get(path, "").startswith(told) for path in paths)
 
 
 def _with_rate(machine: Machine, times: float) -> Machine:
