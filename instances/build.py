@@ -17,8 +17,8 @@ exact methods in turn, the problem's own first, until one closes it, and writes 
 ``best_known.json`` and ``solutions/``. An instance that none closes stays with status "feasible"
 and its best bound. With ``--open`` only those that are not proven yet are solved again, and the
 better solution and the higher bound are kept; with ``--families`` only those of these families.
-``restate`` generates again what is indexed, where only the provenance is to change, and keeps solutions and bounds; where
-anything else would change it writes nothing.
+``restate`` generates again what is indexed, where only the provenance is to change, and keeps
+solutions and bounds; where anything else would change it writes nothing.
 ``remade`` generates every family in a scratch folder, prints the files whose SHA-256 is not that in
 SHA256SUMS, and exits with 1 if there are any; without traces only families that need none.
 ``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the

@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.sim.costs.devices as devices": (),
-        "moeopt.sim.costs.interval": ("expected_sd", "within"),
+        "moeopt.sim.costs.interval": ("expected_sd",),
         "moeopt.sim.costs.prompt": (
             "PROMPT_PRIOR",
             "PROMPT_TERMS",
@@ -17,7 +17,6 @@ __getattr__, __dir__ = lazily(
             "FACTORS",
             "OF_RUNTIMES",
             "ON_HOST",
-            "OVERLAP",
             "TERMS",
             "Vector",
             "prior",

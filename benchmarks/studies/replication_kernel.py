@@ -3,7 +3,6 @@
     python benchmarks/studies/replication_kernel.py fit --data DIR
     python benchmarks/studies/replication_kernel.py map [--out docs/replication_kernel.svg]
     python benchmarks/studies/replication_kernel.py moves
-    python benchmarks/studies/replication_kernel.py elsewhere --data DIR
 
 ``fit``: the times of `moeopt.problems.replication.generate` from DIR/wideep_moe_h100.csv
 (docs/replication.md says where it is from). Half of the configurations (model, slots, ranks, law,
@@ -17,8 +16,6 @@ Three forms: the larger of readings and tokens, their sum, and the larger with a
 token's time that nothing hides, which is the problem's; "shipped": this with the times of
 `KERNELS`. "Copies help": whether 288 slots beat 256, both under EPLB, where the times differ by
 more than 5 %: of pairs of which one or both were not fitted, and of those that were.
-``elsewhere``: the problem's form where it was not fitted: numbers of ranks left out one by one, the
-shipped times by tokens of a batch, and times of one device by data sheets from another's.
 ``map``: tokens per rank x ranks x skew: no copies, EPLB with an eighth more slots, METRO on these
 copies, each knowing the loads, and the best known of any copies with a free split: the slowest
 rank's kernel, launch included, over the best. In the picture N, E and M name the simplest rule that
@@ -37,7 +34,6 @@ import statistics
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +46,6 @@ from benchmarks.rooms.replication import (
     HEURISTICS,
     KERNELS,
     Instance,
-    KernelTimes,
     Solution,
     best_shares,
     lower_bound,
@@ -221,7 +216,10 @@ def fit(arguments: argparse.Namespace) -> None:
             def residual(p: Floats, form: str = form, table: Measured = table) -> Floats:
                 return np.asarray(np.log(predicted(form, p, table) / table.us)[table.fitted])
 
-            p = shipped(table.name)
+            kernel = KERNELS[table.name]
+            launch, read = kernel.launch_ns / 10**3, kernel.read_ps_per_thousand / 10**3
+            each = kernel.pass_ps_per_million / 10**6, kernel.token_ps_per_million / 10**6
+            p = np.log([launch, read, *each])
             if form != "shipped":
                 start = np.array([3.6, -1.0, -5.5, -6.0])
                 p = least_squares(residual, start, loss="soft_l1", f_scale=0.1).x
@@ -235,75 +233,6 @@ def fit(arguments: argparse.Namespace) -> None:
             cells += [f"{np.quantile(error[~used], 0.9):.1%}"]
             cells += [f"{sum(each)} of {len(each)}" if each else "-" for each in right]
             print(f"| {' | '.join(cells)} |", flush=True)
-
-
-SHEETS = {"h100-fp8": (3350.0, 1979.0, 1.0), "a100-bf16": (2039.0, 312.0, 2.0)}
-"""GB/s of memory, dense TFLOPS in the format and bytes per weight, by the vendor's data sheets."""
-
-BANDS = (1, 65, 513, 4097, 2**20)
-
-
-def shipped(name: str) -> Floats:
-    """Return the logarithms of a kernel's shipped times, as `predicted` takes them."""
-    return logs_of(KERNELS[name])
-
-
-def logs_of(kernel: KernelTimes) -> Floats:
-    """Return the logarithms of a kernel's times."""
-    launch, read = kernel.launch_ns / 10**3, kernel.read_ps_per_thousand / 10**3
-    each = kernel.pass_ps_per_million / 10**6, kernel.token_ps_per_million / 10**6
-    return np.log([launch, read, *each])
-
-
-def elsewhere(arguments: argparse.Namespace) -> None:
-    """Print the errors on ranks, tokens and devices that were not fitted."""
-    table, other = wide(arguments.data), single(arguments.data, "bfloat16", "a100-bf16")
-    ranks = np.array([int(str(key[4])) for key in table.keys])
-    print("| what was left out | rows | median error | bias | sign of copies |")
-    print("|---|---:|---:|---:|---:|")
-
-    def row(name: str, kept: Any, guess: Floats, of: Measured, right: str = "-") -> None:
-        error = guess[kept] / of.us[kept] - 1
-        cells = f"{np.median(np.abs(error)):.1%} | {np.median(error):+.1%} | {right}"
-        print(f"| {name} | {int(kept.sum())} | {cells} |", flush=True)
-
-    for count in np.unique(ranks).tolist():
-        own = ranks == count
-
-        def residual(p: Floats, own: Any = own) -> Floats:
-            return np.asarray(np.log(predicted("partly", p, table) / table.us)[~own])
-
-        start = np.array([3.6, -1.0, -5.5, -6.0])
-        guess = predicted(
-            "partly", least_squares(residual, start, loss="soft_l1", f_scale=0.1).x, table
-        )
-        good = [
-            one for known in (False, True) for one in signs(of_rows(table, own), guess[own], known)
-        ]
-        said = f"{sum(good)} of {len(good)}" if good else "-"
-        row(f"{count} ranks", own, guess, table, said)
-    batch, guess = np.array(table.batch), predicted("shipped", shipped("h100-fp8"), table)
-    for low, high in pairwise(BANDS):
-        kept = (batch >= low) & (batch < high)
-        if kept.any():
-            row(f"nothing; {low} to {high - 1} tokens", kept, guess, table)
-    for source, target, of in (("h100-fp8", "a100-bf16", other), ("a100-bf16", "h100-fp8", table)):
-        here, there = SHEETS[source], SHEETS[target]
-        scaled = KERNELS[source].scaled(here[0] / there[0] * there[2] / here[2], here[1] / there[1])
-        every = np.ones(len(of.us), dtype=bool)
-        row(
-            f"{target} by data sheets from {source}",
-            every,
-            predicted("shipped", logs_of(scaled), of),
-            of,
-        )
-
-
-def of_rows(table: Measured, kept: Any) -> Measured:
-    """Return some rows of a table."""
-    at = np.flatnonzero(kept).tolist()
-    columns = (column[kept] for column in (table.weights, table.experts, table.tokens, table.us))
-    return Measured(table.name, [table.keys[n] for n in at], [table.batch[n] for n in at], *columns)
 
 
 def signs(table: Measured, guess: Floats, fitted: bool) -> list[bool]:
@@ -599,14 +528,13 @@ def moves(_: argparse.Namespace) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["fit", "map", "moves", "elsewhere"])
+    parser.add_argument("what", choices=["fit", "map", "moves"])
     parser.add_argument("--data", type=Path, help="folder with the measurements")
     parser.add_argument("--out", type=Path, default=Path("replication_kernel.svg"))
     arguments = parser.parse_args()
-    if arguments.what in ("fit", "elsewhere") and arguments.data is None:
-        parser.error(f"{arguments.what}: needs --data DIR")
-    runs = {"fit": fit, "map": draw_map, "moves": moves, "elsewhere": elsewhere}
-    runs[arguments.what](arguments)
+    if arguments.what == "fit" and arguments.data is None:
+        parser.error("fit: needs --data DIR")
+    {"fit": fit, "map": draw_map, "moves": moves}[arguments.what](arguments)
     sys.stdout.flush()
     os._exit(0)
 

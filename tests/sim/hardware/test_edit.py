@@ -413,7 +413,7 @@ def test_kernels_follow_the_peak_of_a_gpu() -> None:
 
 @pytest.mark.parametrize(("name", "each"), [("rtx4090+epyc-9004", 400.0), ("2xepyc-9004", 200.0)])
 def test_triad_is_converted(name: str, each: float) -> None:
-    """4/3 of what STREAM prints of the whole host, shared out over its nodes; the source says so."""
+    """4/3 of what STREAM prints of the whole host, shared out over its nodes; sources say so."""
     machine = set_machine(get_machine(name), {"dram.triad_gb_s": 300})
     for node in machine.nodes:
         assert node.memory.read_gb_s == each
