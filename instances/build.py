@@ -12,13 +12,13 @@ multiplied with the others, those in ``together`` go side by side as one, and ``
 name, filled in from the grid. Families of large instances have ``suffix = ".json.gz"``; with
 ``dedupe = true`` they are made from what is left of a trace without what it reads twice; ``notes``
 go into the provenance. Instances in a family's ``kept`` stay as they are: name -> why the
-generator makes another one by now. ``prove`` solves every instance with the exact methods in turn,
-the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json`` and
-``solutions/``. An instance that none closes stays with status "feasible" and its best bound. With
-``--open`` only those that are not proven yet are solved again, and the better solution and the
-higher bound are kept; with ``--families`` only those of these families. ``restate`` generates again
-what is indexed, where only the provenance is to change, and keeps solutions and bounds; where
-anything else would change it writes nothing.
+generator makes another one by now; ``every`` of them. ``prove`` solves every instance with the
+exact methods in turn, the problem's own first, until one closes it, and writes ``index.json``,
+``best_known.json`` and ``solutions/``. An instance that none closes stays with status "feasible"
+and its best bound. With ``--open`` only those that are not proven yet are solved again, and the
+better solution and the higher bound are kept; with ``--families`` only those of these families.
+``restate`` generates again what is indexed, where only the provenance is to change, and keeps
+solutions and bounds; where anything else would change it writes nothing.
 ``remade`` generates every family in a scratch folder, prints the files whose SHA-256 is not that in
 SHA256SUMS, and exits with 1 if there are any; without traces only families that need none.
 ``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the
@@ -48,6 +48,9 @@ from instances.tools.entries import SUMS, TYPES, entries_of, problem_folders, su
 from instances.tools.submissions import certificate_faults
 
 LIBRARY = Path(__file__).parent
+EVERY = "every"
+"""Stands for all instances of a family in its ``kept``."""
+
 ACTIONS = ["generate", "restate", "remade", "prove", "verify", "table"]
 PROVERS = [("cp-sat", None), ("milp", "highs")]
 """Method and engine of the exact methods that every problem has."""
@@ -99,7 +102,7 @@ def generate(folder: Path, traces: Path | None = None, drawn_only: bool = False)
                     arguments["trace"] = moeopt.dedupe_trace(loaded[file])
                 point["trace"] = Path(file).stem
             name = family["instance"].format(**point)
-            if name in family.get("kept", {}):
+            if name in (kept := family.get("kept", {})) or EVERY in kept:
                 continue
             notes = {"family": family["about"], "origin": family.get("origin")}
             notes |= family.get("notes", {})

@@ -11,24 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measured.effects import Effects, Held, needs, predicted
+from benchmarks.measured.fit import RUNTIMES, Fitted, fit
+from benchmarks.measured.nested import Nested, data_of, kind_of_point, nested, predicted_by
 from benchmarks.measured.points import MeasuredPoint
-from benchmarks.measured.together import fit_together
 from benchmarks.rooms.sim import (
     Certainty,
     Kind,
+    PromptCosts,
     RuntimeProfile,
+    Uncertainty,
     Within,
     as_costs,
-    kind_of_setting,
     machine_costs,
     model_costs,
-    prior,
+    vendor_of,
 )
 from moeopt import InputError
 
 Vector = NDArray[np.float64]
-
-RUNTIMES = ("llama.cpp", "ik_llama.cpp", "ktransformers")
 
 
 def expressible(points: Iterable[MeasuredPoint]) -> list[MeasuredPoint]:
@@ -36,55 +36,53 @@ def expressible(points: Iterable[MeasuredPoint]) -> list[MeasuredPoint]:
     return [point for point in points if point.setting is not None and not point.why_not]
 
 
-def fit_runtimes(
-    points: Sequence[MeasuredPoint], loose: float = 1.0, start: Vector | None = None
-) -> dict[str, Vector]:
-    """Return the costs of every runtime, fitted together; points of guessed hosts are left out.
-
-    Parameters
-    ----------
-    loose
-        The spreads of what is expected before any measurement are multiplied by this.
-    """
-    expected, spread = prior()
-    used = [point for point in points if not point.assumed]
-    rows, times = _needs(used)
-    labels = [(point.runtime, point.group) for point in used]
-    found = fit_together(rows, times, labels, (expected, loose * spread), start)
-    common = np.exp(found.common_log)
-    return {name: found.costs.get(name, common) for name in RUNTIMES}
-
-
 class Fits:
-    """Fits without a machine or a model, each made once."""
+    """Fits of the chosen form without a machine or a model, each made once.
+
+    Nothing is fitted to points of guessed hosts.
+    """
 
     def __init__(self, points: Sequence[MeasuredPoint]) -> None:
         self.points = points
-        self.whole = fit_runtimes(points)
-        self._start = np.log(self.whole["llama.cpp"])
+        self.stated = [point for point in points if not point.assumed]
+        self.nested = nested(self.stated)
+        self.whole = by_runtime(self.nested.fitted)
         self._made: dict[tuple[str, str], dict[str, Vector]] = {}
 
     def without(self, what: Callable[[MeasuredPoint], str], name: str) -> dict[str, Vector]:
         """Return the costs by runtime, fitted to the points whose `what` is another."""
         key = (what.__name__, name)
         if key not in self._made:
-            others = [p for p in self.points if what(p) != name]
-            self._made[key] = fit_runtimes(others, start=self._start)
+            kept = np.array([what(point) != name for point in self.stated])
+            start, data = self.nested.fitted.unknowns, data_of(self.stated)
+            self._made[key] = by_runtime(fit(data.of(kept), self.nested.form, start))
         return self._made[key]
 
     def held_out(self, what: Callable[[MeasuredPoint], str]) -> list[Held]:
         """Predict every point by a fit to those whose `what` is another."""
-        return [predicted(p, self.without(what, what(p))[p.runtime]) for p in self.points]
+        return [predicted(p, self.without(what, what(p))[p.runtime]) for p in self.stated]
 
     @cached_property
-    def machines(self) -> list[Held]:
-        """Every point, predicted without its machine."""
-        return self.held_out(machine_of)
+    def guessed(self) -> list[Held]:
+        """The points of guessed hosts, which nothing is fitted to."""
+        points = [point for point in self.points if point.assumed]
+        if not points:
+            return []
+        data, chosen = data_of(points), self.nested
+        us, sd = predicted_by(chosen.form, chosen.fitted, data)
+        scale = [chosen.scale[kind_of_point(point)] for point in points]
+        factors = np.exp(np.array(scale) * sd)
+        return [Held(p, 1e6 / t, f) for p, t, f in zip(points, us, factors.tolist(), strict=True)]
 
     def factor(self, group: str) -> float:
         """Return within what 80 % of the points of machines but one are predicted."""
-        others = (one for one in self.machines if not one.point.assumed)
+        others = self.nested.outer
         return factor_holding([one for one in others if one.point.group != group])
+
+
+def by_runtime(found: Fitted) -> dict[str, Vector]:
+    """Return the costs of a fit by the runtime's name."""
+    return dict(zip(RUNTIMES, np.exp(found.logs), strict=True))
 
 
 def machine_of(point: MeasuredPoint) -> str:
@@ -207,7 +205,7 @@ def calibrations(points: Sequence[MeasuredPoint], fits: Fits) -> Calibrations:
 
 def _on_machine(machine: Sequence[MeasuredPoint], costs: Vector, fits: Fits) -> "SeveralModels":
     group = machine[0].group
-    rest = [p for p in fits.points if p.group != group and not p.assumed]
+    rest = [p for p in fits.stated if p.group != group]
     effects = Effects.of(rest, fits.without(machine_of, group))
     everything = _of_machine(costs, machine, ALWAYS)
     found = SeveralModels(effects)
@@ -371,13 +369,9 @@ def coverage(held: Sequence[Held], group: Group = by_machine) -> float | None:
     return sum(inside) / len(inside)
 
 
-def coverage_by_kind(held: Sequence[Held]) -> float:
-    """Return the share of points in the interval of their kind, made of other machines' errors."""
-    inside = 0
-    for kind in {kind_of(one) for one in held}:
-        own = [one for one in held if kind_of(one) == kind]
-        inside += round((coverage(own) or 0.0) * len(own))
-    return inside / len(held)
+def inside(held: Sequence[Held]) -> float:
+    """Return the share of points in the interval that each of them has by itself."""
+    return sum(one.inside for one in held) / len(held)
 
 
 @dataclass(frozen=True)
@@ -387,7 +381,14 @@ class CrossValidated:
     Attributes
     ----------
     machines, models
-        All points of a machine, or of a model, at a time.
+        All points of a machine, or of a model, at a time; of machines by choices that have not
+        seen them, with the interval that those give.
+    guessed
+        Points of machines whose host's memory is a guess.
+    nested
+        What was chosen, and how far off that is by the errors it was chosen by.
+    public
+        The same of the public points alone; None where there are no others.
     llama
         Calibrations on the curves of llama.cpp and ik_llama.cpp.
     costs
@@ -396,6 +397,9 @@ class CrossValidated:
 
     machines: list[Held]
     models: list[Held]
+    guessed: list[Held]
+    nested: Nested
+    public: Nested | None
     llama: Calibrations
     costs: dict[str, Vector]
 
@@ -405,11 +409,15 @@ def cross_validated(points: Sequence[MeasuredPoint]) -> CrossValidated:
     used = expressible(points)
     fits = Fits(used)
     stated = [p for p in points if p.runtime != "ktransformers" and (p in used or _other_host(p))]
+    public = [p for p in fits.stated if p.public]
     return CrossValidated(
-        fits.machines,
-        fits.held_out(model_of),
-        calibrations(stated, fits),
-        fits.whole,
+        public=nested(public) if len(public) < len(fits.stated) else None,
+        machines=fits.nested.outer,
+        models=fits.held_out(model_of),
+        guessed=fits.guessed,
+        nested=fits.nested,
+        llama=calibrations(stated, fits),
+        costs=fits.whole,
     )
 
 
@@ -418,30 +426,23 @@ def _other_host(point: MeasuredPoint) -> bool:
     return point.setting is not None and point.why_not == "host memory not stated"
 
 
-LEAST_MACHINES = 4
-"""Fewer of a kind have no interval of their own."""
+LEAST_MACHINES = 3
+"""Fewer of a class have no numbers of their own."""
 
 
 def intervals(found: CrossValidated) -> tuple[Within, ...]:
     """Return what to expect, by how much is known of the machine and by what computes."""
-    machines = [one for one in found.machines if not one.point.assumed]
+    machines = found.machines
     made = [
         _within("not calibrated", "any", machines),
         _within("calibrated on this model", "any", found.llama.between),
         _within("calibrated on another model", "any", found.llama.by_another),
     ]
-    kinds = get_args(Kind)[1:]
-    for kind in kinds:
-        own = [one for one in machines if kind_of(one) == kind]
+    for kind in get_args(Kind)[1:]:
+        own = [one for one in machines if kind_of_point(one.point) == kind]
         if len({one.point.group for one in own}) >= LEAST_MACHINES:
             made.append(_within("not calibrated", kind, own))
     return tuple(made)
-
-
-def kind_of(held: Held) -> Kind:
-    """Return what computes in a point's setting."""
-    point = held.point
-    return "any" if point.setting is None else kind_of_setting(point.setting, point.host_calls)
 
 
 def _within(certainty: Certainty, kind: Kind, held: list[Held]) -> Within:
@@ -454,7 +455,35 @@ def _within(certainty: Certainty, kind: Kind, held: list[Held]) -> Within:
     )
 
 
-def fitted_profiles(points: Sequence[MeasuredPoint], found: CrossValidated) -> list[RuntimeProfile]:
+def uncertainty(found: CrossValidated, runtime: str) -> Uncertainty:
+    """Return how far off predictions of a runtime should be on machines that nobody measured."""
+    chosen = found.nested
+    matrix = chosen.fitted.covariance[RUNTIMES.index(runtime)]
+    rows = [[float(f"{x:.3g}") for x in row[: n + 1]] for n, row in enumerate(matrix.tolist())]
+    return Uncertainty(
+        covariance=tuple(map(tuple, rows)),
+        machines=chosen.form.machines,
+        noise=chosen.form.noise,
+        scale={kind: round(scale, 3) for kind, scale in chosen.scale.items()},
+        measured=measured_machines([one.point for one in found.machines]),
+    )
+
+
+def measured_machines(points: Iterable[MeasuredPoint]) -> dict[str, int]:
+    """Return kind of setting, or vendor of a GPU -> machines of it among the points."""
+    groups: dict[str, set[str]] = {}
+    for point in points:
+        assert point.setting is not None
+        groups.setdefault(kind_of_point(point), set()).add(point.group)
+        for gpu in point.setting.machine.gpus[:1]:
+            if (vendor := vendor_of(gpu.only("gpu").name)) is not None:
+                groups.setdefault(vendor, set()).add(point.group)
+    return {name: len(own) for name, own in sorted(groups.items())}
+
+
+def fitted_profiles(
+    points: Sequence[MeasuredPoint], found: CrossValidated, prompt: PromptCosts
+) -> list[RuntimeProfile]:
     """Return the profiles that the points give; intervals are of what `cross_validated` found."""
     used = [point for point in expressible(points) if not point.assumed]
     return [
@@ -463,6 +492,8 @@ def fitted_profiles(points: Sequence[MeasuredPoint], found: CrossValidated) -> l
             costs=as_costs(found.costs[name]),
             numa_aware=name == "ktransformers",
             intervals=intervals(found),
+            uncertainty=uncertainty(found, name),
+            prompt=prompt,
             source=_source(name, used),
         )
         for name in RUNTIMES

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from benchmarks.measured.points import MeasuredPoint
-from benchmarks.rooms.sim import TERMS, amounts, term_times, token_us
+from benchmarks.rooms.sim import ON_HOST, TERMS, amounts, term_times, token_us
 from moeopt import InputError
 
 Vector = NDArray[np.float64]
@@ -23,10 +23,18 @@ class Held:
     ----------
     tokens_per_s
         Predicted.
+    factor
+        Of the 80 % interval around it, where it has one of its own.
     """
 
     point: MeasuredPoint
     tokens_per_s: float
+    factor: float = 1.0
+
+    @property
+    def inside(self) -> bool:
+        """Whether what was measured lies in the interval."""
+        return abs(self.log_error) <= np.log(self.factor)
 
     @property
     def log_error(self) -> float:
@@ -43,15 +51,18 @@ def needs(point: MeasuredPoint) -> Vector:
     """Return what a point needs of the terms."""
     if point.setting is None:
         raise InputError(f"{point.machine} {point.knob} {point.value}: cannot be expressed")
-    return amounts(point.setting, point.host_calls)
+    found = amounts(point.setting, point.host_calls)
+    found[BETWEEN_GPUS] = point.between_gpus
+    return found
+
+
+BETWEEN_GPUS = [TERMS.index("later_layer_us"), TERMS.index("gpu_hop_us")]
 
 
 def predicted(point: MeasuredPoint, costs: Vector) -> Held:
     """Predict a point by the costs of the terms."""
     return Held(point, 1e6 / float(token_us(needs(point), costs)))
 
-
-ON_HOST = np.array([term.startswith(("host_", "cpu_", "oblivious_")) for term in TERMS])
 
 BEFORE = 0.15
 """Standard deviation expected of each effect before any point is seen, within a factor of e."""

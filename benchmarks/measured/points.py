@@ -5,6 +5,7 @@ import io
 import json
 import os
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rooms.sim import (
+    VERSIONS_FROM,
     Compute,
     Context,
     Curve,
@@ -38,8 +40,9 @@ MOST_BYTES = 2**24
 MOST_POINTS = 2000
 
 COLUMNS = (
-    *("machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value", "source"),
+    *("machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value", "source", "date"),
     *("n_cpu_moe", "host_calls", "context_tokens", "top_k", "kv_bits", "other_bits", "why_not"),
+    *("later_layers", "gpu_hops"),
 )
 """Those that are read; the others say what was published, word for word."""
 
@@ -67,6 +70,11 @@ class MeasuredPoint:
         Why it cannot, or is not predicted; empty if it is.
     knob, value, source
         As in the table.
+    between_gpus
+        Layers whose attention is on another GPU than the first, and hops of activations between
+        GPUs, where these have no link of their own.
+    public
+        Whether its figures are kept here: its page has an address.
     """
 
     machine: str
@@ -81,6 +89,8 @@ class MeasuredPoint:
     value: str
     source: str
     host_calls: tuple[float, ...] = ()
+    between_gpus: tuple[float, float] = (0.0, 0.0)
+    public: bool = True
 
     @property
     def assumed(self) -> bool:
@@ -102,38 +112,54 @@ class MeasuredPoint:
         """All that was published of how it was started."""
         return *self.curve, self.setting, self.host_calls
 
+    def sped_up(self, times: float) -> "MeasuredPoint":
+        """Return the point with so many times its speed."""
+        return replace(self, tokens_per_s=times * self.tokens_per_s)
+
     def started_as(self, setting: Setting, host_calls: tuple[float, ...]) -> "MeasuredPoint":
         """Return the point in a setting that was published without what it needs."""
         return replace(self, setting=setting, host_calls=host_calls)
 
 
-SECOND = "measured-2.csv"
-"""The second table of points is not kept here; `SETTINGS_2` says what each of its rows is."""
-
 FOLDER = "MOEOPT_MEASURED"
-"""Environment variable: the folder that has `SECOND`."""
+"""Environment variable: a folder with the points whose page has no address (`withheld_points`)."""
 
 
 def all_points() -> list[MeasuredPoint]:
-    """Return the points of both tables.
+    """Return the public points, and those of `withheld_points`."""
+    return read_points() + withheld_points()
+
+
+def withheld() -> list[dict[str, str]]:
+    """Return the settings of points whose figures are not kept: their pages have no address."""
+    text = files(__package__).joinpath("withheld.csv").read_text("utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def withheld_points() -> list[MeasuredPoint]:
+    """Return the points whose figures are not kept here; none without the folder `FOLDER`.
 
     Raises
     ------
     InputError
-        If `FOLDER` does not name the folder of the second one.
+        If the folder lacks a table, or a table a row.
     """
-    folder = os.environ.get(FOLDER)
-    if not folder or not (path := Path(folder) / SECOND).is_file():
-        raise InputError(f"{FOLDER}: must name the folder that has {SECOND}")
-    rows = csv.DictReader(io.StringIO(_text(path)))
-    settings = csv.DictReader(
-        io.StringIO(files(__package__).joinpath("settings-2.csv").read_text("utf-8"))
-    )
-    second = [
-        _point(f"{path}: row {number}", {**row, **setting})
-        for number, (row, setting) in enumerate(zip(rows, settings, strict=True), 1)
-    ]
-    return read_points() + second
+    if not (folder := os.environ.get(FOLDER)):
+        return []
+    found, tables = [], dict[str, list[dict[str, str]]]()
+    for own in withheld():
+        path = Path(folder) / f"measured-{own['table']}.csv"
+        if own["table"] not in tables:
+            try:
+                tables[own["table"]] = list(csv.DictReader(io.StringIO(_text(path))))
+            except InputError as error:
+                raise InputError(f"{FOLDER}: {error}") from None
+        row = int(own["row"])
+        if row > len(tables[own["table"]]):
+            raise InputError(f"{path}: row {row}: is missing")
+        published = tables[own["table"]][row - 1]
+        found.append(replace(_point(f"{path}: row {row}", {**published, **own}), public=False))
+    return found
 
 
 def read_points(path: Path | None = None) -> list[MeasuredPoint]:
@@ -193,7 +219,7 @@ def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
         raise InputError(f"{at}: {error}") from None
     return MeasuredPoint(
         machine=name,
-        group=_group(name),
+        group=group_of(name),
         model=cells["preset"],
         bits=cells["bits"],
         runtime=cells["runtime"],
@@ -204,6 +230,10 @@ def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
         value=cells["knob_value"],
         source=cells["source"],
         host_calls=calls,
+        between_gpus=(
+            number_in("later_layers", cells["later_layers"] or "0"),
+            number_in("gpu_hops", cells["gpu_hops"] or "0"),
+        ),
     )
 
 
@@ -237,7 +267,7 @@ Started = tuple[Setting | None, tuple[float, ...]]
 
 def _started(cells: Cells) -> Started:
     machine = machine_called(cells["machine"])
-    model = _model(cells["preset"], cells["bits"])
+    model = model_called(cells["preset"], cells["bits"])
     if cells["top_k"]:
         top_k = _whole("top_k", cells["top_k"])
         if not 1 <= top_k <= model.routed_experts:
@@ -250,13 +280,14 @@ def _started(cells: Cells) -> Started:
     if cells["kv_bits"]:
         model = model.model_copy(update={"kv_bits": number_in("kv_bits", cells["kv_bits"])})
     context = Context.at(_whole("context_tokens", cells["context_tokens"] or "0"))
+    when = date.fromisoformat(f"{cells['date']}-15") if cells["date"] else VERSIONS_FROM
     numa = _numa(cells["machine"], cells["runtime"])
     if cells["knob"].startswith(STRATEGY):
         ratio = number_in("knob_value", cells["knob_value"]) / 100
         return _strategy(machine, model, cells["knob"], ratio)
     if cells["n_cpu_moe"]:
         blocks = _whole("n_cpu_moe", cells["n_cpu_moe"])
-        setting = Setting(machine, model, cells["runtime"], context, numa=numa)
+        setting = Setting(machine, model, cells["runtime"], context, numa=numa, runtime_date=when)
         share = number_in("host_calls", cells["host_calls"] or "1")
         if not share <= 1.0:
             raise InputError("must be shares from 0 to 1", field="host_calls")
@@ -274,7 +305,14 @@ def _numa(machine: str, runtime: str) -> NumaMode:
 def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> Started:
     """Return the setting of a strategy of ktransformers that needs no popularity."""
     layers = len(model.moe_layers)
-    setting = Setting(machine, model, "ktransformers", Context.at(0), numa="tensor-parallel")
+    setting = Setting(
+        machine,
+        model,
+        "ktransformers",
+        Context.at(0),
+        numa="tensor-parallel",
+        runtime_date=VERSIONS_FROM,
+    )
     if "front-loading" in knob:
         full = ratio * layers
         return setting, tuple(1.0 - min(1.0, max(0.0, full - n)) for n in range(layers))
@@ -284,7 +322,8 @@ def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> S
 
 
 @cache
-def _model(preset: str, bits: str) -> ModelShape:
+def model_called(preset: str, bits: str) -> ModelShape:
+    """Return a preset at a quantisation, or at so many bits."""
     model = get_model(preset)
     return at_bits(model, bits) if bits else model
 
@@ -297,7 +336,8 @@ def _machines() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _group(name: str) -> str:
+def group_of(name: str) -> str:
+    """Return the machine of which a machine of machines.json is a configuration."""
     return str(_machines()[name]["group"]) if name in _machines() else name
 
 
@@ -313,14 +353,17 @@ def machine_called(name: str) -> Machine:
     data = _machines().get(name)
     if data is None:
         return get_machine(name)
-    gpus = [] if data["gpu"] is None else [_gpu(data["gpu"])]
+    cards = data.get("gpus", [] if data["gpu"] is None else [data["gpu"]])
+    gpus = [_gpu(card, number) for number, card in enumerate(cards)]
     if gpus and data.get("unified"):
         hosts, links = [], []
         gpus = [_with_cpu(gpus[0], name, data)]
     else:
         hosts = _hosts(name, data)
         links = [
-            Link(ends=(gpu.id, host.id), kind="pcie", gb_s=25.0) for gpu in gpus for host in hosts
+            Link(ends=(gpu.id, host.id), kind="pcie", gb_s=float(data.get("pcie_gb_s", 25.0)))
+            for gpu in gpus
+            for host in hosts
         ]
         if len(hosts) > 1:
             across = float(data["sockets"][2])
@@ -333,7 +376,7 @@ def machine_called(name: str) -> Machine:
     )
 
 
-def _gpu(data: list[Any]) -> Device:
+def _gpu(data: list[Any], number: int) -> Device:
     name, peak, held, reached, tflops, vector, clock = data
     compute = Compute(
         kind="gpu",
@@ -344,7 +387,7 @@ def _gpu(data: list[Any]) -> Device:
         clock_ghz=float(clock),
     )
     memory = Memory(capacity_gib=float(held), gb_s=float(peak), reached=reached)
-    return Device(id="gpu0", memory=memory, computes=(compute,))
+    return Device(id=f"gpu{number}", memory=memory, computes=(compute,))
 
 
 def _with_cpu(gpu: Device, name: str, data: dict[str, Any]) -> Device:

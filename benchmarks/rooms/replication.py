@@ -10,7 +10,10 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.replication.check": ("objective", "peaks_units"),
         "moeopt.problems.replication.dispatch": ("best_shares", "linear_shares", "single_copies"),
         "moeopt.problems.replication.eplb": ("pack", "replicate"),
-        "moeopt.problems.replication.generate": ("KERNELS",),
+        "moeopt.problems.replication.generate": (
+            "KERNELS",
+            "KernelTimes",
+        ),
         "moeopt.problems.replication.instance": ("Instance", "Solution"),
     }
 )

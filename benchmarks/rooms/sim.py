@@ -5,17 +5,27 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.sim.costs.devices as devices": (),
+        "moeopt.sim.costs.interval": ("expected_sd",),
+        "moeopt.sim.costs.prompt": (
+            "PROMPT_PRIOR",
+            "PROMPT_TERMS",
+            "placed_rows",
+            "prompt_slopes",
+        ),
         "moeopt.sim.costs.step": ("Path", "step_costs"),
         "moeopt.sim.costs.terms": (
+            "FACTORS",
             "OF_RUNTIMES",
-            "OVERLAP",
+            "ON_HOST",
             "TERMS",
             "Vector",
             "prior",
+            "sensitivity",
             "term_times",
             "token_us",
         ),
-        "moeopt.sim.costs.token": ("amounts",),
+        "moeopt.sim.costs.token": ("VERSIONS_FROM", "amounts"),
+        "moeopt.sim.costs.vendors": ("vendor_of",),
         "moeopt.sim.machines.cores": ("NumaMode", "cores_of"),
         "moeopt.sim.machines.curve": ("Curve",),
         "moeopt.sim.machines.machine": (
@@ -39,7 +49,9 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.machines.runtimes.profile": (
             "Certainty",
             "Kind",
+            "PromptCosts",
             "RuntimeProfile",
+            "Uncertainty",
             "Within",
             "as_costs",
             "as_vector",

@@ -5,9 +5,8 @@
     python benchmarks/studies/split.py ratio [--cpu-s 2]      # own method, CP-SAT, HiGHS, one run
     python benchmarks/studies/split.py measured --points CSV  # speeds with several GPUs or nodes
 
-CSV has a column ``tok_s``; the settings below belong to its rows, counted from 1. One constant,
-`moeopt.sim.costs.devices.LATER_GPU_LAYER_US`, is fitted; every machine is predicted with the value
-fitted on the others.
+CSV has a column ``tok_s``; the settings below belong to its rows, counted from 1. Costs are those
+of the shipped profile, to which these points belong (docs/measured.md has them held out).
 """
 
 import argparse
@@ -154,42 +153,21 @@ def predicted(setting: Setting, context: int) -> float:
     return 1e9 / (total + int(found.hop_ns[here][found.source]))
 
 
-CANDIDATES = (0.0, 20.0, 40.0, 60.0, 80.0, 110.0, 150.0, 200.0, 300.0)
-
-
 def measured(points: Path) -> None:
-    """Print predicted against measured, each machine with the constant fitted on the others."""
+    """Print predicted against measured."""
     with points.open(newline="") as file:
         speeds = [float(row["tok_s"]) for row in csv.DictReader(file)]
-    rows = [
-        (setting, row, context) for setting in settings() for row, context in setting.rows.items()
-    ]
-    errors: dict[float, list[float]] = {}
-    for value in CANDIDATES:
-        devices.LATER_GPU_LAYER_US = value
-        errors[value] = [predicted(s, context) / speeds[row - 1] - 1 for s, row, context in rows]
     found: dict[str, list[float]] = defaultdict(list)
-    for group in dict.fromkeys(setting.group for setting, _, _ in rows):
-        others = [n for n, (setting, _, _) in enumerate(rows) if setting.group != group]
-
-        def off(value: float, of: Sequence[int] = others) -> float:
-            return statistics.median(abs(errors[value][n]) for n in of)
-
-        best = min(CANDIDATES, key=off)
-        for number, (setting, row, context) in enumerate(rows):
-            if setting.group == group:
-                error = errors[best][number]
-                machine = get_machine(setting.machine)
-                several = len(machine.gpus) > 1 or len(machine.nodes) > 1
-                found["several" if several else "one GPU"].append(abs(error))
-                speed = speeds[row - 1]
-                print(
-                    f"{setting.machine} {setting.model} {setting.bits} {setting.numa} {context}:"
-                    f" {speed:g} measured, {speed * (1 + error):.4g} predicted, {error:+.0%}"
-                    f" ({best:g} us a layer)"
-                )
-    shipped = min(CANDIDATES, key=lambda value: statistics.median(map(abs, errors[value])))
-    print(f"fitted on all: {shipped:g} us a layer")
+    for setting in settings():
+        machine = get_machine(setting.machine)
+        several = len(machine.gpus) > 1 or len(machine.nodes) > 1
+        for row, context in setting.rows.items():
+            speed, ours = speeds[row - 1], predicted(setting, context)
+            found["several" if several else "one GPU"].append(abs(ours / speed - 1))
+            print(
+                f"{setting.machine} {setting.model} {setting.bits} {setting.numa} {context}:"
+                f" {speed:g} measured, {ours:.4g} predicted, {ours / speed - 1:+.0%}"
+            )
     for name, each in found.items():
         print(f"{name}: {len(each)} points, median error {statistics.median(each):.1%}")
 

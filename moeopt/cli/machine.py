@@ -356,14 +356,22 @@ def calibrate_command(
         int | None,
         Parameter(help="For llama-sweep-bench: blocks whose experts the CPU computed."),
     ] = None,
+    triad: Annotated[
+        float | None,
+        Parameter(help="GB/s of STREAM's Triad on the whole host: reads reach 4/3 of it."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Fit the overheads of runtimes to two or more measured speeds; print what is left over."""
+    from moeopt.sim.machines.edit import set_machine
+    from moeopt.sim.machines.paths import TRIAD
     from moeopt.sim.machines.runtimes.calibration import calibrate
     from moeopt.sim.machines.runtimes.measurements import read_measurements
     from moeopt.sim.presets import get_machine
 
     found = get_machine(machine)
+    if triad is not None:
+        found = set_machine(found, {TRIAD: triad})
     check_place(out)
     given: dict[str, str] = {"model": model, "bits": bits, "runtime": runtime}
     measured = read_measurements(points, **given, n_cpu_moe=n_cpu_moe)

@@ -129,13 +129,16 @@ def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str
     lines = [
         f"{model}{width} on {machine}, {runtime}{where}, {context.in_words()}:",
         *speeds_in_words(found.speeds),
-        f"  {found.expect}; prompts by rates alone: not fitted",
+        f"  {found.expect}",
     ]
     lines.append(f"  bottleneck: {WORDS[found.bottleneck]}")
     for part, ms in sorted(found.parts_ms.items(), key=lambda item: -item[1]):
         if ms:
             lines.append(f"    {ms:8.2f} ms  {WORDS[part]}")
     lines += [f"  {use}" for use in found.memory.values()]
+    lines += [f"  asks: {asked}" for asked in found.asks]
+    if found.explained is not None:
+        lines += [f"  {line}" for line in found.explained.in_words()]
     if found.command is not None:
         lines.append(f"  {found.command}")
     return "\n".join(lines)

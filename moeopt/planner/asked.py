@@ -41,6 +41,7 @@ def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) 
         ubatch=options.ubatch,
         threads=options.threads,
         numa=get_runtime(options.runtime).numa,
+        runtime_date=options.runtime_date,
     )
     try:
         return predict(
@@ -50,6 +51,7 @@ def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) 
             prompt=options.prompt,
             path=options.path,
             assumed=_assumed(options),
+            measured=options.measured,
         )
     except InfeasibleError as error:
         reason = str(error)

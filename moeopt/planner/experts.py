@@ -1,8 +1,9 @@
 """Reports of plans of single experts, as of all other strategies."""
 
 from moeopt.core.units import MIB
+from moeopt.sim.costs.interval import within
 from moeopt.sim.costs.runtime import priced
-from moeopt.sim.machines.runtimes.profile import costs_of, get_runtime
+from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, four_digits
 from moeopt.sim.plan import times_of_step
@@ -65,7 +66,9 @@ def _speeds(planned: Planned, one: Comparison) -> tuple[Speed, ...]:
     if runtime is not None:
         profile = get_runtime(runtime)
         known = Setting(request.machine, request.model, runtime, request.cache, numa=profile.numa)
-        ways = profile.interval(costs_of(known)[1]).factor
+        rows = one.plan.resident or ((),) * len(request.model.moe_layers)
+        shares = [1.0 - len(row) / request.model.routed_experts for row in rows]
+        ways = within(known, shares).factor
     base = _attention_ns(request, request.cache.depth)
     for depth in depths_of(request.cache):
         more_ms = (_attention_ns(request, depth) - base) / 1e6

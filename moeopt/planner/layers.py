@@ -148,7 +148,7 @@ def _lines(report: PlanReport, found: Sequence[Prediction]) -> Iterator[str]:
         )
     yield "the first one:"
     yield from speeds_in_words(taken.speeds)
-    yield f"  {taken.expect}; prompts by rates alone: not fitted"
+    yield f"  {taken.expect}"
     for use in taken.memory.values():
         yield f"  {use}"
     if taken.command is not None:

@@ -12,7 +12,10 @@ from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
 from moeopt.problems.split.instance import Solution
 from moeopt.sim.costs.devices import DeviceTimes, device_times
-from moeopt.sim.costs.prompt import upload_from
+from moeopt.sim.costs.interval import within
+from moeopt.sim.costs.prompt import prompt_factor, upload_from
+from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.timeline import Resource
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, speed_at
@@ -152,8 +155,6 @@ def executed(
     InputError
         If the split is not of this model and machine.
     """
-    from moeopt.sim.engine.core import Engine  # plans, for which launchers wait, execute nothing
-    from moeopt.sim.engine.timeline import Resource
     from moeopt.systems.plan_run import Simulation
 
     setting = by_layers(setting)
@@ -203,11 +204,16 @@ def executed(
     )
 
 
+def split_us(setting: Setting, attention: Sequence[int], experts: Sequence[int]) -> float:
+    """Return the time of a token in us at the setting's depth."""
+    return total_us(stops(device_times(setting, FINE_NS), attention, experts))
+
+
 def split_speeds(
     setting: Setting,
     attention: Sequence[int],
     experts: Sequence[int],
-    factor: float,
+    host_calls: Sequence[float],
     prompt: int | None = None,
     counts: Counts | None = None,
 ) -> tuple[Speed, ...]:
@@ -217,8 +223,8 @@ def split_speeds(
     ----------
     setting
         With its number of threads.
-    factor
-        Of the 80 % interval.
+    host_calls
+        Of each layer with experts, the share of calls on the host: for the 80 % intervals.
     prompt
         Tokens of a prompt; None: as many as fill the cache to each depth, a ubatch at least.
     counts
@@ -227,12 +233,13 @@ def split_speeds(
     found = list[Speed]()
     allocated, model = setting.context.allocated, setting.shape
     for depth in depths_of(setting.context):
-        times = device_times(replace(setting, context=Context(depth, allocated)), FINE_NS)
-        token_us = total_us(stops(times, attention, experts))
+        at = replace(setting, context=Context(depth, allocated))
+        token_us = split_us(at, attention, experts)
         length = prompt or max(depth, setting.ubatch)
         tokens, context = min(length, setting.ubatch), Context(length, max(length, allocated))
         read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS, counts)
         copied = bool(setting.machine.gpus) and tokens >= upload_from(model, setting.runtime)
         ubatch_us = total_us(stops(read, attention, experts, prompt=True, uploaded=copied))
-        found.append(speed_at(depth, token_us, factor, 1e6 * tokens / ubatch_us))
+        reading = 1e6 * tokens / ubatch_us, prompt_factor(setting, length, host_calls)
+        found.append(speed_at(depth, token_us, within(at, host_calls).factor, *reading))
     return tuple(found)

@@ -26,16 +26,17 @@ from moeopt.problems.split import PROBLEM
 from moeopt.problems.split.check import objective, used_bytes, violations
 from moeopt.problems.split.generate import Options, tensors_apart
 from moeopt.problems.split.instance import Instance, Solution
+from moeopt.sim.costs.interval import few_measured
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.causes import Explained, asked_for, explained
 from moeopt.sim.machines.runtimes.command import NUMA, command_line, running
 from moeopt.sim.machines.runtimes.context import ALLOCATED, DEPTH, Context
 from moeopt.sim.machines.runtimes.flags import CommandLine, Told, read_line, told
 from moeopt.sim.machines.runtimes.kv_types import KvType, kv_type_of, kv_width
-from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unstated
+from moeopt.sim.machines.runtimes.memory import ik_buffer_bytes, is_stated, unstated, uses
 from moeopt.sim.machines.runtimes.options import PredictOptions
-from moeopt.sim.machines.runtimes.profile import Kind, costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, WithSpeeds, speeds_as_dict, speeds_in_words
 from moeopt.sim.models.by_layer import by_layer
@@ -50,7 +51,7 @@ from moeopt.solvers.run import solve
 from .asked import nearest
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
-from .placed import by_layers, check_rows, split_speeds
+from .placed import by_layers, check_rows, split_speeds, split_us
 from .report import Bracket, PlanReport, Row
 
 logger = logger_of(__name__)
@@ -106,6 +107,10 @@ class SplitPrediction(WithSpeeds):
         and at others.
     command
         What runs it.
+    asks
+        What decides the speed and was assumed, with the option that says it.
+    explained
+        By what a measured speed differs, where one was given.
     """
 
     setting: Setting
@@ -114,6 +119,8 @@ class SplitPrediction(WithSpeeds):
     speeds: tuple[Speed, ...]
     command: str
     notes: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
+    explained: Explained | None = None
 
     @property
     def n_cpu_moe(self) -> int:
@@ -152,7 +159,9 @@ class SplitPrediction(WithSpeeds):
         """Return the prediction as JSON values."""
         used = {at: ceil(sum(parts.values())) for at, parts in self.memory_mib().items()}
         spoken = speeds_as_dict(self.setting.context, self.speeds)
-        return self.facts() | spoken | {"memory_mib": used, "command": self.command}
+        told = None if self.explained is None else self.explained.to_dict()
+        asked = {"asks": list(self.asks), "explained": told}
+        return self.facts() | spoken | {"memory_mib": used, "command": self.command} | asked
 
     def facts(self) -> dict[str, object]:
         """Return as JSON values what `split` tells beside speeds and memory."""
@@ -374,13 +383,15 @@ def predict_wanted(
         ubatch=ubatch,
         threads=threads,
         numa=said.numa or "interleaved",
+        runtime_date=wanted.runtime_date,
     )
     wish = Wish(shape, bits, wanted.prompt or 0)
     _options(setting, wish)
     setting = threaded(setting)
     split = wanted.plan if isinstance(wanted.plan, Solution) else None
     try:
-        return predict_split(setting, wish, words, path, said, split)
+        found = predict_split(setting, wish, words, path, said, split)
+        return _told(found, threads, wanted.measured)
     except InfeasibleError as error:
         reason = str(error)
     if split is not None:
@@ -458,13 +469,12 @@ def _made(
 ) -> SplitPrediction:
     """Return speeds and command line of a split; placed as was `said` where it has to be."""
     machine, model = setting.machine, setting.shape
-    certainty, profile = costs_of(setting)[1], get_runtime(setting.runtime)
-    within = profile.interval(certainty, _kind(machine, instance, chosen))
+    calls = _host_calls(instance, chosen)
     speeds = split_speeds(
         setting,
         chosen.attention,
         chosen.experts,
-        within.factor,
+        calls,
         wish.prompt_tokens or None,
         wish.counts,
     )
@@ -480,6 +490,7 @@ def _made(
         speeds=speeds,
         command=command_line(model, placing, running(setting, said), path) if placing else "",
         notes=not_read(model.quantisation, setting.runtime)
+        + few_measured(setting, calls)
         + _unstated(machine, instance, chosen)
         + _no_flag(setting)
         + _counted_blocks(model, placing),
@@ -499,6 +510,29 @@ def _counted_blocks(model: ModelShape, placing: Sequence[str]) -> tuple[str, ...
         " counts more (--model FILE.gguf does so), else that many layers lie elsewhere on each"
         " device",
     )
+
+
+def _told(found: SplitPrediction, threads: int | None, measured: float | None) -> SplitPrediction:
+    """Return a prediction with what it asks for, and with what explains a measured speed."""
+    setting, solution, calls = (
+        found.setting,
+        found.solution,
+        _host_calls(found.instance, found.solution),
+    )
+    model = setting.shape
+    read = sum(calls) * model.top_k * model.expert_bytes
+    if not read and measured is None:
+        return found
+
+    def speed_of(other: Setting) -> float:
+        return 1e6 / split_us(other, solution.attention, solution.experts)
+
+    host = uses(setting, calls)[-1] if read else None
+    told = None
+    if measured is not None:
+        told = explained(setting, found.speeds[0], measured, speed_of, host, read)
+    asks = asked_for(setting, threads, speed_of) if read else ()
+    return replace(found, asks=asks, explained=told)
 
 
 def _no_flag(setting: Setting) -> tuple[str, ...]:
@@ -530,15 +564,15 @@ def _unstated(machine: Machine, instance: Instance, solution: Solution) -> tuple
     return (unstated(machine, need),)
 
 
-def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:
-    """Return what computes."""
-    homes = {*solution.attention, *solution.experts} - {-1}
-    hosts = {home for home in homes if not instance.devices[home].buffer}
-    if hosts and len(machine.nodes) > 1:
-        return "several sockets"
-    if not hosts:
-        return "all on the GPU"
-    return "CPU only" if hosts == homes else "GPU and CPU"
+def _host_calls(instance: Instance, solution: Solution) -> list[float]:
+    """Return the share of each layer's experts that the host computes."""
+    hosts = [not device.buffer for device in instance.devices]
+    layers = accumulate(home >= 0 for home in solution.attention)
+    own = dict[int, list[bool]]()
+    for layer, home in zip(layers, solution.experts, strict=True):
+        if home >= 0:
+            own.setdefault(layer, []).append(hosts[home])
+    return [sum(each) / len(each) for each in own.values()]
 
 
 def _variants(
@@ -634,7 +668,7 @@ def _lines(found: SplitPrediction, report: PlanReport | None = None) -> Iterator
     yield f"{instance.name}: {len(instance.layers)} {of}, {len(instance.devices)} devices"
     yield found.setting.context.in_words()
     yield ""
-    yield "predicted, with an 80 % interval; prompts by rates alone, not fitted:"
+    yield "predicted, with 80 % intervals:"
     yield from speeds_in_words(found.speeds)
     gap = None if report is None or report.proof is None else report.proof.gap
     if gap is not None:
@@ -660,7 +694,16 @@ def _lines(found: SplitPrediction, report: PlanReport | None = None) -> Iterator
                 out = ", leave it out" * (name.startswith("without") and excess <= 0)
                 yield f"  {name}: {excess:+.1%}{out}"
         yield ""
+    yield from _further(found)
     yield found.command
+
+
+def _further(found: SplitPrediction) -> Iterator[str]:
+    """Yield what a prediction asks for, and what explains a measured speed."""
+    for asked in found.asks:
+        yield f"asks: {asked}"
+    if found.explained is not None:
+        yield from found.explained.in_words()
 
 
 def _instance(setting: Setting, wish: Wish) -> Instance:
@@ -684,6 +727,7 @@ def _options(setting: Setting, wish: Wish) -> Options:
         "ubatch": setting.ubatch,
         "runtime": setting.runtime,
         "numa": setting.numa,
+        "runtime_date": None if setting.runtime_date is None else f"{setting.runtime_date}",
         "prompt_tokens": wish.prompt_tokens,
         "reply_tokens": wish.reply_tokens,
         "granularity": wish.granularity,

@@ -210,6 +210,7 @@ INSTANCE_ROWS = {
     "split": (
         "--bits Q4_K_M; --kv-bits 8; --context 2000; --room 60000; --ubatch 1024;"
         " --runtime ik_llama.cpp; nodes: --numa mirrored; --granularity tensor;"
+        " --runtime-date 2025-03-01;"
         " --contiguous=False; --prompt-tokens 3000; --reply-tokens 5"
     ),
     "threads": (
@@ -594,6 +595,7 @@ TABLE |= {
         "--bits": Row("--bits Q8_0", "text", "bare"),
         "--runtime": Row("--runtime llama.cpp", "text", "sweep"),
         "--n-cpu-moe": Row("--n-cpu-moe 10", "text", "sweep"),
+        "--triad": Row("--triad 30", "files"),
         "--json": Row("--json"),
     },
     "profile": {
@@ -621,6 +623,8 @@ TABLE |= {
         "--prompt": Row("--prompt 512", "prompt_tokens_per_s", "prompt"),
         "--ubatch": Row("--ubatch 64", "prompt_tokens_per_s", "prompt"),
         "--gpus": Row("--gpus 2", "tokens_per_s"),
+        "--runtime-date": Row("--runtime-date 2025-03-01", "tokens_per_s"),
+        "--measured": Row("--measured 5", "explained"),
         "--plan": Row("--plan other.plan.json", "tokens_per_s", "plan"),
         "--counts": Row("--counts d.csv", "tokens_per_s", "plan"),
         "--flags": Row("--flags '-ngl 99 --n-cpu-moe 40'", "tokens_per_s"),

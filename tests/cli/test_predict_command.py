@@ -21,11 +21,11 @@ def test_the_pages_commands_run(
 ) -> None:
     """From nothing to llama.cpp's command line, then calibrated; the page shows what is printed."""
     page = (root / "docs" / "predict.md").read_text()
-    shown, points = TEXT.findall(page)
+    shown, why, points = TEXT.findall(page)
     monkeypatch.chdir(tmp_path)
     Path("points.csv").write_text(points)
     commands = [line for block in EXAMPLE.findall(page) for line in block.splitlines()]
-    assert len(commands) == 9
+    assert len(commands) == 10
     printed = []
     for command in commands:
         program, *arguments = shlex.split(command)
@@ -33,12 +33,14 @@ def test_the_pages_commands_run(
         printed.append(capsys.readouterr().out)
     assert_same_facts(printed[1], shown)
     assert "llama-server" in printed[1]
-    for text in (printed[1], printed[5]):
+    for text in (printed[1], printed[6]):
         [line] = [line for line in text.splitlines() if "llama-server" in line]
         assert {"-m", "-ngl", "-fa", "-c", "-ub", "-t"} <= set(parsed(shlex.split(line)[1:]))
     assert "not calibrated: expect" in printed[1]
     assert printed[2].count("\n") == 5
-    assert "calibrated on this model" in printed[5]
+    told = printed[4][printed[4].index("measured 19") : printed[4].index("llama-server")]
+    assert_same_facts(told, why)
+    assert "calibrated on this model" in printed[6]
 
 
 def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) -> None:

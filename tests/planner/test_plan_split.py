@@ -403,7 +403,7 @@ def test_a_plan_by_tensor_is_priced_as_its_command_line(
     by_layer = json.loads(_printed(capsys, PLANNED))
     plan = json.loads(_printed(capsys, f"{PLANNED} --granularity tensor --backend ROCm"))
     assert plan["tokens_per_s"] > by_layer["tokens_per_s"]
-    assert "ffn_up_exps=CPU" in plan["command"]
+    assert "ffn_down_exps=CPU" in plan["command"]
     words = plan["command"].split("-ngl")[1].split(" -fa")[0]
     again = f"{PREDICT} --context 32k --kv-bits q8_0 --json --flags '-ngl{words}'"
     read = json.loads(_printed(capsys, again))

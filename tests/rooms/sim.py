@@ -10,6 +10,7 @@ __getattr__, __dir__ = lazily(
             "KINDS as COMPUTES",
             "with_table_noise",
         ),
+        "moeopt.sim.costs.interval": ("expected_sd", "within"),
         "moeopt.sim.costs.quanta": (
             "DEFAULT_QUANTUM_NS",
             "to_quanta",
@@ -28,6 +29,8 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.costs.terms": (
             "PRIOR",
             "TERMS",
+            "factored",
+            "sensitivity",
             "prior",
             "token_us",
         ),
@@ -75,6 +78,7 @@ __getattr__, __dir__ = lazily(
             "uses",
         ),
         "moeopt.sim.machines.runtimes.options": ("PredictOptions",),
+        "moeopt.sim.costs.vendors": ("vendor_of",),
         "moeopt.sim.machines.runtimes.predict": ("PARTS", "fewest_cpu_blocks"),
         "moeopt.sim.machines.runtimes.placement": ("Placement",),
         "moeopt.sim.machines.runtimes.profile": (

@@ -46,6 +46,30 @@ class KernelTimes:
             "pass_ns": self.pass_ps_per_million * weights // 10**9,
         }
 
+    def scaled(self, reads: float, products: float) -> "KernelTimes":
+        """Return the times on another device, by two ratios of data sheets.
+
+        Parameters
+        ----------
+        reads
+            How much longer reading an expert takes: this device's memory bandwidth over the
+            other's, times the other format's bytes per weight over this one's.
+        products
+            How much longer a product takes: this device's peak in its format over the other's in
+            its own. Launches take as long.
+
+        Returns
+        -------
+        KernelTimes
+            Of no measurement: docs/replication.md says how far off that is.
+        """
+        return KernelTimes(
+            self.launch_ns,
+            round(self.read_ps_per_thousand * reads),
+            round(self.token_ps_per_million * products),
+            round(self.pass_ps_per_million * products),
+        )
+
 
 KERNELS = {
     "h100-fp8": KernelTimes(41_411, 354, 1_109, 3_691),

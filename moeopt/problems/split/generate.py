@@ -3,6 +3,7 @@
 Times come from `moeopt.sim.costs.devices`. Sizes are rounded up to MiB, memories down.
 """
 
+from datetime import date
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -52,6 +53,9 @@ class Options(Frozen):
         NumaMode,
         Field(description="how several nodes are used"),
     ] = "interleaved"
+    runtime_date: Annotated[
+        date | None, Field(description="of the runtime's version; None: of the newest measured")
+    ] = None
     granularity: Annotated[
         Literal["layer", "tensor"],
         Field(description="whether a layer's experts are one part, or gate, up and down apart"),
@@ -85,6 +89,7 @@ def generate(source: Source, options: Options) -> Instance:
         Context(options.context, max(options.room, options.context)),
         ubatch=options.ubatch,
         numa=options.numa,
+        runtime_date=options.runtime_date,
     )
     times = device_times(setting, source.quantum_ns, source.counts)
     count = len(times.names)
@@ -108,7 +113,7 @@ def generate(source: Source, options: Options) -> Instance:
     return Instance(
         name=source.name or f"{source.machine.name}-{model.name}-{options.bits or 'own'}",
         provenance=source.provenance(
-            None, options.model_dump(exclude=None if apart else {"granularity"})
+            None, options.model_dump(mode="json", exclude=_unsaid(options))
         )
         | _counted(source),
         quantum_ns=source.quantum_ns,
@@ -128,6 +133,12 @@ def generate(source: Source, options: Options) -> Instance:
         prompt_weight=ubatches,
         layers=tuple(layers),
     )
+
+
+def _unsaid(options: Options) -> set[str]:
+    """Return the options that a provenance leaves out where they are as they have always been."""
+    found = set() if options.granularity == "tensor" else {"granularity"}
+    return found if options.runtime_date is not None else found | {"runtime_date"}
 
 
 def _counted(source: Source) -> dict[str, object]:

@@ -15,30 +15,17 @@ from moeopt.core.units import GIB, MIB
 from moeopt.sim.costs.prompt import prompt_us
 from moeopt.sim.costs.quanta import to_quanta
 from moeopt.sim.costs.rates import gpus_read_gb_s
-from moeopt.sim.costs.token import decode_us
+from moeopt.sim.costs.token import decode_us, unit_costs
 from moeopt.sim.machines.cores import NumaMode, cores_of
 from moeopt.sim.machines.machine import Device, LinkRate, Machine
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, buffer_bytes, host_gib
-from moeopt.sim.machines.runtimes.profile import as_costs, costs_of
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.attention import AttentionByLayer
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts
 
 Floats = NDArray[np.float64]
-
-LATER_GPU_LAYER_US = 80.0
-"""On top of each layer whose attention is on another GPU than the first, without a link to it.
-
-As `benchmarks/studies/split.py measured` fits it to the machine of ik_llama.cpp issue 629, on which
-a second GPU makes decoding slower; of the machines with public points it is the only one without
-peer access, and those with it ask for nothing. So no other machine tells whether it holds."""
-
-THROUGH_HOST_US = 400.0
-"""A hop between two GPUs without a link of their own: a copy to the host, waits, and one from it.
-
-From the points of the same study in which experts lie on another GPU than attention."""
 
 SOCKETS_GB_S = 31.5
 """Between nodes whose link is not stated: a hop carries kilobytes, so that it hardly matters."""
@@ -108,6 +95,7 @@ def device_times(
     held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
     attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
     alike = list[tuple[Device, Floats, float]]()
+    costs = unit_costs(setting)
     for number, gpu in enumerate(gpus):
         card = gpu.model_copy(update={"id": ""})
         found = next((one for one in alike if one[0] == card), None)
@@ -117,18 +105,19 @@ def device_times(
             alike.append(found)
         _, attention[:, number], experts[moe, number] = found
         if number and machine.between(gpus[0].id, gpu.id) is None:
-            attention[:, number] += LATER_GPU_LAYER_US
-    hand_over = _costs(setting)["host_layer_us"] / 2
+            attention[:, number] += costs["later_layer_us"]
+    hand_over = costs["host_layer_us"] / 2
     for number, host in enumerate(hosts, start=len(gpus)):
         attention[:, number] = _attention_us(replace(setting, machine=host))
         lone = replace(setting, machine=_with_gpus(machine, gpus, parts[number - len(gpus)][1]))
         experts[moe, number] = _experts_us(lone, on_host=True)
         if gpus:
             experts[moe, number] -= 2 * hand_over
-    hop = _hops(machine, names, len(gpus), model, 1, hand_over)
+    by_host = costs["gpu_hop_us"]
+    hop = _hops(machine, names, len(gpus), model, 1, hand_over, by_host)
     own = [cores_of(host, numa) for host in hosts]
     prompt = prompt_us(setting, setting.ubatch, setting.context.depth, own, counts)
-    prompt_hop = _hops(machine, names, len(gpus), model, setting.ubatch, hand_over)
+    prompt_hop = _hops(machine, names, len(gpus), model, setting.ubatch, hand_over, by_host)
     capacity = [gpu.gpu_gib * GIB for gpu in gpus]
     shared = gpus[0].gpu_gib if machine.unified else 0.0
     capacity += [max(0.0, host_gib(host, numa) - shared) * GIB for host in hosts]
@@ -189,10 +178,6 @@ def _attention_bytes(model: ModelShape, room: int) -> Floats:
     return found
 
 
-def _costs(setting: Setting) -> dict[str, float]:
-    return as_costs(costs_of(setting)[0])
-
-
 def _attention_us(setting: Setting) -> Floats:
     """Return each layer's time but for its experts; the step's own time is in the last layer."""
     machine, model = setting.machine, setting.model
@@ -200,7 +185,7 @@ def _attention_us(setting: Setting) -> Floats:
     calls = (0.0 if machine.gpus else 1.0,) * len(model.moe_layers)
     headless = replace(bare, model=bare.model.model_copy(update={"vocab_size": 1}))
     whole, body = decode_us(bare, calls), decode_us(headless, calls)
-    costs = _costs(setting)
+    costs = unit_costs(setting)
     body -= costs["token_us"]
     if not machine.gpus:  # experts of one column: the hand-overs of a layer are its experts'
         body -= len(calls) * model.top_k * costs["host_expert_us"]
@@ -223,7 +208,7 @@ def _experts_us(setting: Setting, *, on_host: bool) -> float:
     whole = decode_us(empty, (1.0 if on_host else 0.0,) * layers)
     found = (whole - base) / layers
     if not gpus:
-        found += model.top_k * _costs(setting)["host_expert_us"]
+        found += model.top_k * unit_costs(setting)["host_expert_us"]
     return found
 
 
@@ -234,6 +219,7 @@ def _hops(
     model: ModelShape,
     tokens: int,
     hand_over: float,
+    through_host: float,
 ) -> Floats:
     """Return what handing the activations of so many tokens over takes, in us."""
     size = 2.0 * tokens * model.hidden_size
@@ -250,7 +236,7 @@ def _hops(
             if max(i, j) >= gpus:
                 fixed = hand_over if min(i, j) < gpus else hand_over / 2  # between nodes
             elif link is None:  # to the host and from there
-                fixed, copies, link = THROUGH_HOST_US, 2, machine.pcie
+                fixed, copies, link = through_host, 2, machine.pcie
             else:
                 fixed = PEER_US
             way = LinkRate(gb_s=SOCKETS_GB_S) if link is None else link

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 
+from moeopt.sim.costs.interval import within
 from moeopt.sim.costs.overheads import Overheads, overheads_of
 from moeopt.sim.costs.step import StepCosts, step_costs
-from moeopt.sim.costs.terms import TERMS
 from moeopt.sim.costs.threads import threaded
-from moeopt.sim.costs.token import amounts, decode_us
+from moeopt.sim.costs.token import decode_us, unit_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import ALLOCATED, Context
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
-from moeopt.sim.machines.runtimes.profile import as_costs, costs_of, get_runtime
+from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
 
@@ -112,7 +112,7 @@ def priced(
         return Priced(machine, overheads_of(machine, "tensor-parallel"), None, said)
     profile = get_runtime(name)
     setting = threaded(Setting(machine, model, name, Context.at(depth), numa=profile.numa))
-    said = profile.interval(costs_of(setting)[1]).in_words()
+    said = within(setting, (1.0,) * len(model.moe_layers)).in_words()
     return Priced(setting.used, overheads_of_runtime(setting), name, f"times of {name}, {said}")
 
 
@@ -141,15 +141,14 @@ def overheads_of_runtime(setting: Setting) -> Overheads:
     machine, model = setting.used, setting.shape
     machine.require("gpu")
     machine.require("cpu")
-    costs, layers = as_costs(costs_of(setting)[0]), len(model.moe_layers)
+    costs, layers = unit_costs(setting), len(model.moe_layers)
     calls = layers * model.top_k
     empty = replace(setting, context=Context(0), model=model, kv=None)
     none = {"expert_intermediate_size": 1}
     bare = replace(empty, model=model.with_shared_width.model_copy(update=none))
     without = decode_us(bare, (0.0,) * layers)
     on_gpu, on_host = (decode_us(empty, (share,) * layers) for share in (0.0, 1.0))
-    waits = dict(zip(TERMS, amounts(empty, (1.0,) * layers).tolist(), strict=True))
-    barrier = costs["host_expert_us"] * waits["host_expert_us"] / calls
+    barrier = costs["host_expert_us"]
     reading = (on_host - without - layers * costs["host_layer_us"]) / calls - barrier
     rate = _rate(model.expert_bytes, (on_gpu - without) / calls)
     found = Overheads(

@@ -19,7 +19,22 @@ PRIOR = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 TERMS = tuple(PRIOR)
 """The terms in the order of `amounts`."""
 
-OF_RUNTIMES = ("host_read", "host_layer_us", "layer_us", "host_decode", "latent_layer_us")
+FACTORS = tuple(
+    (TERMS.index(name), [TERMS.index(of) for of in term["of"]])
+    for name, term in PRIOR.items()
+    if "of" in term
+)
+"""Terms that are factors, and the terms whose times each multiplies."""
+
+ON_HOST = np.array(
+    [name.startswith(("host_", "cpu_", "oblivious_")) and "of" not in PRIOR[name] for name in PRIOR]
+)
+"""Which terms are times of the CPU and its memory; the others are the GPU's, or factors."""
+
+OF_RUNTIMES = (
+    *("host_read", "host_layer_us", "layer_us", "host_decode", "latent_layer_us"),
+    "cpu_linear_layer_us",
+)
 """Terms that differ between runtimes; the others are fitted to all of them together."""
 
 OVERLAPS = (
@@ -43,6 +58,15 @@ With 1 they add; without end the longer one alone counts, as for a roofline. Pre
 threads in flight hide all but a little of the shorter one."""
 
 
+def factored(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
+    """Return rows x costs with each factor in the terms that it is of; its own entry is 0."""
+    times = np.asarray(rows * costs, dtype=float)
+    for factor, of in FACTORS:
+        times[..., of] *= (costs[..., factor] ** rows[..., factor])[..., None]
+        times[..., factor] = 0.0
+    return times
+
+
 def term_times(
     rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP
 ) -> NDArray[np.float64]:
@@ -63,7 +87,7 @@ def term_times(
         Products; but a device's reads and the computing that overlaps with them share what both
         take in proportion to their p-th powers.
     """
-    times = np.asarray(rows * costs, dtype=float)
+    times = factored(rows, costs)
     for reads, computing in OVERLAPS:
         read, work = times[..., list(reads)].sum(axis=-1), times[..., computing]
         longer = np.maximum(np.maximum(read, work), 1e-300)
@@ -81,10 +105,29 @@ def token_us(rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP)
     return np.asarray(term_times(rows, costs, overlap).sum(axis=-1))
 
 
+def sensitivity(
+    rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP
+) -> tuple[Vector, NDArray[np.float64]]:
+    """Return the time of a token in us, and by how much its logarithm follows each cost's.
+
+    Returns
+    -------
+    (...,) array and (..., terms) array
+        A term's share of the time; a factor's is that of what it multiplies, times its power.
+    """
+    times = term_times(rows, costs, overlap)
+    total = np.asarray(times.sum(axis=-1))
+    shares = times / total[..., None]
+    for factor, of in FACTORS:
+        shares[..., factor] = shares[..., of].sum(axis=-1) * rows[..., factor]
+    return total, shares
+
+
 def _every_term(costs: dict[str, float]) -> dict[str, float]:
     """Return the costs if there is one of each term."""
     if set(costs) != set(TERMS):
-        raise field_error([], f"must have exactly {', '.join(TERMS)}")
+        said = f"must have exactly {', '.join(TERMS)}; `moeopt calibrate` writes them anew"
+        raise field_error([], said)
     return costs
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.sim.costs.terms import TERMS, token_us
-from moeopt.sim.costs.token import amounts
+from moeopt.sim.costs.token import amounts, doublings
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.profile import costs_of, get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
@@ -51,5 +51,5 @@ def best_threads(setting: Setting, cores: int) -> int:
     tried = np.arange(1, min(cores, MOST_TRIED) + 1)
     rows = np.tile(amounts(empty, calls), (len(tried), 1))
     rows[:, TERMS.index("host_decode")] *= cores / tried
-    rows[:, TERMS.index("host_expert_us")] *= tried / cores
+    rows[:, TERMS.index("barrier_threads")] = doublings(tried)
     return int(tried[np.argmin(token_us(rows, costs_of(setting)[0]))])

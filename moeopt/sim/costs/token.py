@@ -1,19 +1,36 @@
 """Time of a token in a runtime: what it needs of each term, and what the runtime's terms cost."""
 
 from collections.abc import Sequence
+from datetime import date
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.costs.rates import gpus_read_gb_s
-from moeopt.sim.costs.terms import TERMS, Vector, term_times
+from moeopt.sim.costs.terms import PRIOR, TERMS, Vector, factored, term_times
+from moeopt.sim.costs.vendors import vendor_of
 from moeopt.sim.machines.cores import cores_of
 from moeopt.sim.machines.runtimes.profile import costs_of
 from moeopt.sim.machines.runtimes.setting import Setting
 
 USUAL_CLOCK_GHZ = 1.8
 """Of GPUs whose clock is not stated."""
+
+VERSIONS_FROM = date(2026, 1, 1)
+"""Runtimes of this date are what factors of versions are relative to."""
+
+NEWEST = date(2026, 9, 1)
+"""Taken where no date of a runtime is stated: of the newest that were measured."""
+
+FACTOR_NAMES = frozenset(name for name, term in PRIOR.items() if "of" in term)
+
+WIDE_HOST_GB_S = 80.0
+WIDE_GPU_GB_S = 1000.0
+"""Rates of memories that reads are said to take so long of."""
+
+BARRIER_THREADS = 16
+"""So many threads wait for each other in what a barrier is said to take."""
 
 DECODE_FACTORS = (
     *(("IQ1_S", 3.0), ("IQ1_M", 3.0), ("IQ2_XXS", 3.0), ("IQ2_XS", 3.0), ("IQ2_S", 3.0)),
@@ -42,6 +59,24 @@ def decode_times(setting: Setting, host_calls: Sequence[float]) -> Vector:
     return term_times(amounts(setting, host_calls), costs_of(setting)[0])
 
 
+def doublings(threads: ArrayLike) -> NDArray[np.float64]:
+    """Return how often threads are twice those of a stated barrier."""
+    return np.asarray(np.log2(np.asarray(threads, dtype=float) / BARRIER_THREADS))
+
+
+def years(setting: Setting) -> float:
+    """Return by how many years a setting's runtime is newer than `VERSIONS_FROM`."""
+    return ((setting.runtime_date or NEWEST) - VERSIONS_FROM).days / 365.25
+
+
+def unit_costs(setting: Setting) -> dict[str, float]:
+    """Return what one unit of each term costs in a setting, factors included."""
+    calls = (1.0 if setting.used.nodes else 0.0,) * len(setting.model.moe_layers)
+    rows, costs = amounts(setting, calls), costs_of(setting)[0]
+    ones = np.where([name in FACTOR_NAMES for name in TERMS], rows, 1.0)
+    return dict(zip(TERMS, factored(ones, costs).tolist(), strict=True))
+
+
 def decode_us(setting: Setting, host_calls: Sequence[float]) -> float:
     """Return the time of a token in us; see `amounts`."""
     return float(decode_times(setting, host_calls).sum())
@@ -61,7 +96,9 @@ def amounts(setting: Setting, host_calls: Sequence[float]) -> NDArray[np.float64
     (terms,) array
         Microseconds that reads would take at the machine's bandwidths and operations at its rates;
         numbers of tokens (1), layers, layers by kind of attention, expected layers in which the
-        CPU computes some expert, and expected experts that it computes.
+        CPU computes some expert, and expected experts that it computes; and the powers of factors:
+        doublings of threads, years, 1 for the vendor of the GPU. Of hops between GPUs, which
+        depend on what lies where, nothing: `moeopt.sim.costs.devices` counts them.
     """
     machine, model, depth = setting.used, setting.shape, setting.context.depth
     _check(setting, host_calls)
@@ -76,6 +113,10 @@ def amounts(setting: Setting, host_calls: Sequence[float]) -> NDArray[np.float64
     host_weights = float(calls.sum()) * top_k * model.expert_weights
     host_bytes = float(calls.sum()) * top_k * expert_bytes
     found = dict.fromkeys(TERMS, 0.0) | {"token_us": 1.0}
+    found["version"] = found["linear_version"] = years(setting)
+    linear = 0.0
+    if attention is not None and attention.kind in ("hybrid", "by_layer"):
+        linear = attention.linear_share
     cores = setting.cores if machine.nodes else None
     tops = 0.0 if cores is None else max(float(cores.rate_tflops(1)), 1e-6)
     decode_ops = 2.0 * host_weights * decode_factor(model.bits, model.quantisation)
@@ -86,7 +127,9 @@ def amounts(setting: Setting, host_calls: Sequence[float]) -> NDArray[np.float64
         host_bytes += rest
         decode_ops += 2.0 * others * decode_factor(other_bits)
         found["cpu_layer_us"] = layers
+        found["cpu_linear_layer_us"] = layers * linear
         if kind == "latent":
+            found["cpu_latent_layer_us"] = layers
             found["host_latent"] = score_ops / tops / 1e6
         else:
             # Where one node computes, too, costs were fitted with the rate of all memories.
@@ -96,6 +139,7 @@ def amounts(setting: Setting, host_calls: Sequence[float]) -> NDArray[np.float64
     else:
         gpu_bytes = rest + float((1.0 - calls).sum()) * top_k * expert_bytes
         found["gpu_read"] = gpu_bytes / gpus_read_gb_s(machine) / 1e3
+        found["gpu_width"] = float(np.log2(gpus_read_gb_s(machine) / WIDE_GPU_GB_S))
         gpu_weights = float((1.0 - calls).sum()) * top_k * model.expert_weights
         gpu_ops = 2.0 * gpu_weights * decode_factor(model.bits, model.quantisation)
         gpu_ops += 2.0 * others * decode_factor(other_bits)
@@ -112,16 +156,18 @@ def amounts(setting: Setting, host_calls: Sequence[float]) -> NDArray[np.float64
             found["gpu_kv"] = max(1.0, 16 / model.bits_of("kv")) * cache_bytes
             found["gpu_kv"] /= gpus_read_gb_s(machine) * 1e3
             found["gpu_scores"] = score_ops / vector / 1e6
-        if attention is not None and attention.kind in ("hybrid", "by_layer"):
-            found["linear_layer_us"] = slower * layers * attention.linear_share
+        found["linear_layer_us"] = slower * layers * linear
+        if (vendor := vendor_of(gpu.name)) is not None:
+            found[vendor] = found["other_hand_overs"] = 1.0
         found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
     if host_bytes:
         assert cores is not None  # noqa: S101
         spread = len(machine.nodes) > 1 and setting.numa in ("interleaved", "one-computes")
         found["oblivious_read" if spread else "host_read"] = host_bytes / cores.read_gb_s / 1e3
+        found["host_width"] = float(np.log2(cores.local_gb_s / WIDE_HOST_GB_S))
         found["host_decode"] = decode_ops / tops / 1e6
-        barrier = (cores.threads or 16) / 16
-        found["host_expert_us"] = float(calls.sum()) * top_k * barrier
+        found["host_expert_us"] = float(calls.sum()) * top_k
+        found["barrier_threads"] = float(doublings(cores.threads or BARRIER_THREADS))
     return np.array([found[term] for term in TERMS])
 
 

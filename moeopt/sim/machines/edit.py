@@ -13,7 +13,7 @@ from moeopt.core.wording import faults, meant, suggested
 
 from .fields import helped
 from .machine import Machine
-from .paths import RENAMED, SHORT, full_paths, named, place, short_fields
+from .paths import RENAMED, SHORT, TRIAD, TRIAD_READS, full_paths, named, place, short_fields
 
 BY_USER = "given by the user (moeopt machine set)"
 
@@ -115,6 +115,9 @@ class _Edit:
                 self._data["sources"] = _existing(self._data)
                 self._data["sources"]["devices"] = f"no GPU: {self._source}"
                 continue
+            if path == TRIAD:
+                asked |= self._triad(value, said)
+                continue
             found = full_paths(self._before, path)
             if not found:
                 self._wrong.append(f"{path}: {self._refusal(path)}")
@@ -132,6 +135,17 @@ class _Edit:
             raise InputError(reason, where=where, field=field, suggestion=self._suggestion)
         assert machine is not None  # noqa: S101
         return Changed(machine, self._values)
+
+    def _triad(self, value: object, said: dict[str, str]) -> dict[str, object]:
+        """Return what reads reach on each node by STREAM's Triad of all of them together."""
+        found = full_paths(self._before, TRIAD)
+        if not _is_rate(value):
+            self._wrong.append(f"{TRIAD}: must be GB/s, as in {TRIAD}=93.7, not {value!r:.40}")
+            return {}
+        together = " of all nodes together" if len(found) > 1 else ""
+        text = f"STREAM Triad {value:g} GB/s{together}, 4/3 of it: what is written is read first"
+        said |= dict.fromkeys(found, f"{text}; {self._sources.get(TRIAD, self._source)}")
+        return dict.fromkeys(found, round(value * TRIAD_READS / len(found), 2))
 
     def _validated(self) -> Machine | None:
         try:
@@ -290,6 +304,7 @@ def every_path(machine: Machine) -> list[str]:
         if full_paths(machine, f"{short}.{name}")
     ]
     full = [path for name in found for path in full_paths(machine, name)]
+    found += [TRIAD] if full_paths(machine, TRIAD) else []
     return ["name", "sync_us", *found, *dict.fromkeys(full)]
 
 

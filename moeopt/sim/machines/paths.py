@@ -24,6 +24,11 @@ from moeopt.sim.machines.machine import (
 
 SHORT = ("gpu", "cpu", "ndp", "dram", "pcie", "socket")
 
+TRIAD, TRIAD_READS = "dram.triad_gb_s", 4 / 3
+"""What STREAM's Triad says of the whole host, and how much more reads alone reach.
+
+Triad counts two reads and a write, but what is written is read first: four transfers for three."""
+
 RENAMED = {
     "gpu.hbm_gb": "gpu.capacity_gib",
     "gpu.hbm_gb_s": "gpu.gb_s",
@@ -79,7 +84,12 @@ def short_fields(kind: str) -> dict[str, tuple[type[BaseModel], str]]:
 
 
 def full_paths(machine: Machine, path: str) -> list[str]:
-    """Return the full paths of a path; none where the machine has no such field."""
+    """Return the full paths of a path; none where the machine has no such field.
+
+    `TRIAD` leads to the fields that follow it.
+    """
+    if path == TRIAD:
+        path = "dram.measured_gb_s"
     short, _, rest = path.partition(".")
     if short not in SHORT:
         return [path] if _exists(machine, path) else []

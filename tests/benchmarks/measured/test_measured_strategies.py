@@ -45,14 +45,14 @@ def test_the_strategies_are_ranked_as_measured() -> None:
 
 
 def test_what_the_page_claims_of_the_strategies() -> None:
-    """67 of 70 clear pairs; frequency over uniform within 6 points but at 80 and 90 %."""
+    """67 of 70 clear pairs; frequency over uniform within 7 points but at 80 and 90 %."""
     found = compare_strategies(read_points())
     assert found is not None
     alike, opposed, _ = found.pairs(found.noise)
     assert (alike, alike + opposed) == (67, 70)
     near, far = found.gains(0.1)
     assert (len(near), list(far)) == (7, [80, 90])
-    assert max(round(abs(measured - ours), 2) for measured, ours in near.values()) == 0.06
+    assert max(round(abs(measured - ours), 2) for measured, ours in near.values()) == 0.07
     for measured, ours in far.values():
         assert 0.1 < ours < measured
     for percent in far:

@@ -409,3 +409,16 @@ def test_kernels_follow_the_peak_of_a_gpu() -> None:
     assert changed.sources[f"{GPU}.gpu.kernels"].startswith(f"{peak:g} of {peak / 2:g} peak_tflops")
     given = set_machine(MINE, {"gpu.peak_tflops": peak, f"{GPU}.gpu.tflops": 7})
     assert float(given.require("gpu").only("gpu").rate_tflops(1)) == 7
+
+
+@pytest.mark.parametrize(("name", "each"), [("rtx4090+epyc-9004", 400.0), ("2xepyc-9004", 200.0)])
+def test_triad_is_converted(name: str, each: float) -> None:
+    """4/3 of what STREAM prints of the whole host, shared out over its nodes; sources say so."""
+    machine = set_machine(get_machine(name), {"dram.triad_gb_s": 300})
+    for node in machine.nodes:
+        assert node.memory.read_gb_s == each
+        said = machine.sources[f"devices.{node.id}.memory.measured_gb_s"]
+        assert said.startswith("STREAM Triad 300 GB/s")
+        assert "4/3 of it" in said
+    with pytest.raises(InputError, match=r"dram\.triad_gb_s: must be GB/s, as in"):
+        set_machine(machine, {"dram.triad_gb_s": "fast"})

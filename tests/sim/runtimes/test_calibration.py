@@ -9,6 +9,7 @@ import pytest
 import moeopt
 from moeopt import InputError, calibrate, get_machine, read_measurements
 from tests.rooms.sim import (
+    PRIOR,
     TERMS,
     Context,
     Machine,
@@ -22,6 +23,7 @@ from tests.rooms.sim import (
     get_model,
     get_runtime,
     measurements,
+    token_us,
 )
 
 QWEN = get_model("qwen3-30b-a3b")
@@ -45,12 +47,13 @@ def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Mea
     """Return what a machine would measure that is unlike its profile: twice the hand-overs."""
     costs = as_vector(get_runtime("llama.cpp").costs)
     slower = costs * np.array([1.2 if "read" in term else 2.0 for term in TERMS])
+    slower = np.where(["of" in term for term in PRIOR.values()], costs, slower)
     model = at_bits(get_model(name), "Q4_K_M")
     found = []
     for n in blocks:
         setting = Setting(machine, model, context=Context.at(64))
         needs = amounts(setting, Placement.of_blocks(setting, n).host_calls(setting))
-        speed = 1e6 / float(needs @ slower)
+        speed = 1e6 / float(token_us(needs, slower))
         found.append(Measurement(model, "llama.cpp", n, None, 64, speed))
     return found
 
@@ -58,7 +61,8 @@ def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Mea
 def test_two_points_say_what_lies_between(machine: Machine) -> None:
     """Far off before, within 3 % after; the interval shrinks; other models gain part of it.
 
-    Half of it came over while two points of one model counted as two of the machine.
+    A fifth comes over: factors of wide memories, versions and barriers are not the machine's, so
+    that less of what its points say is left for the terms of other models.
     """
     points = speeds_elsewhere(machine, "qwen3-30b-a3b", [4, 24, 44])
     ends, middle = [points[0], points[2]], points[1]
@@ -73,7 +77,7 @@ def test_two_points_say_what_lies_between(machine: Machine) -> None:
     there = moeopt.predict(own, other.model, n_cpu_moe=12, context=64)
     naive = moeopt.predict(machine, other.model, n_cpu_moe=12, context=64)
     assert there.certainty == "calibrated on another model"
-    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.6 * abs(
+    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.8 * abs(
         naive.tokens_per_s - other.tokens_per_s
     )
 

@@ -2,6 +2,8 @@
 
 import re
 
+from moeopt.sim.machines.paths import TRIAD_READS
+
 from .facts import Fact
 
 LEAST_MB_S, MOST_MB_S = 100.0, 1e8
@@ -22,7 +24,7 @@ def of_stream(text: str) -> list[Fact]:
     triad = found.get("triad", 0.0)
     if LEAST_MB_S <= triad <= MOST_MB_S:
         said = "STREAM: 4/3 of Triad, as what is written is read first"
-        facts.append(Fact("cpu.read_gb_s", round(triad / 750, 2), "GB/s", said))
+        facts.append(Fact("cpu.read_gb_s", round(triad * TRIAD_READS / 1000, 2), "GB/s", said))
     return facts
 
 

@@ -1,6 +1,7 @@
 """What a prediction may be asked for: options of `moeopt.predict` and of ``moeopt predict``."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
 
     from moeopt.core.envelope import SolutionEnvelope
     from moeopt.sim.plan import Plan
+
+
+def date_of(name: str, value: object) -> date | None:
+    """Return a date given as one or as text, as in 2026-03-01.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        said = f"must be a date as in 2026-03-01, not {value!r:.40}"
+        raise InputError(said, field=name) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +51,14 @@ class RunOptions(ContextOptions):
         None, "CPU threads; default: as many as are fastest.", least=1, most=65536
     )
     gpus: int | None = option(None, "So many of the machine's GPU.", least=1, most=64)
+    runtime_date: date | None = option(
+        None,
+        "Date of the runtime's version: 2026-03-01; default: of the newest that were measured.",
+        read=date_of,
+    )
+    measured: float | None = option(
+        None, "Tokens/s that were measured: what explains the difference.", above=0.0, most=1e7
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

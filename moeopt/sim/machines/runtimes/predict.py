@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike
 from moeopt.core.errors import InfeasibleError
 from moeopt.core.logs import logger_of
 from moeopt.core.units import GIB, MIB
-from moeopt.sim.costs.prompt import prompt_speed
+from moeopt.sim.costs.interval import within
+from moeopt.sim.costs.prompt import prompt_factor, prompt_speed
 from moeopt.sim.costs.terms import TERMS
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.costs.token import decode_times, decode_us
+from moeopt.sim.machines.runtimes.causes import Explained, asked_for, explained
 from moeopt.sim.machines.runtimes.command import (
     command_line,
     override,
@@ -22,7 +24,7 @@ from moeopt.sim.machines.runtimes.command import (
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, Use, is_stated, unstated, uses
 from moeopt.sim.machines.runtimes.placement import Placement
-from moeopt.sim.machines.runtimes.profile import Certainty, costs_of, get_runtime, kind_of_setting
+from moeopt.sim.machines.runtimes.profile import Certainty
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import (
     Speed,
@@ -40,8 +42,12 @@ PARTS = {
     "attention": ("gpu_kv", "gpu_scores", "gpu_latent", "host_kv", "host_latent"),
     "host_memory": ("host_read", "oblivious_read"),
     "cpu_cores": ("host_decode",),
-    "gpu_launches": ("token_us", "layer_us", "latent_layer_us", "linear_layer_us"),
-    "cpu_hand_overs": ("host_layer_us", "host_expert_us", "cpu_layer_us"),
+    "gpu_launches": (
+        *("token_us", "layer_us", "latent_layer_us", "linear_layer_us"),
+        *("later_layer_us", "gpu_hop_us"),
+    ),
+    "cpu_layers": ("cpu_layer_us", "cpu_latent_layer_us", "cpu_linear_layer_us"),
+    "cpu_hand_overs": ("host_layer_us", "host_expert_us"),
 }
 """Part of a token's time -> its terms."""
 
@@ -51,6 +57,7 @@ WORDS = {
     "host_memory": "reading experts from host memory",
     "cpu_cores": "unpacking quantised weights on the CPU's cores",
     "gpu_launches": "launching the GPU's kernels",
+    "cpu_layers": "attention's kernels on the CPU, and their barriers",
     "cpu_hand_overs": "hand-overs to the CPU and its barriers",
 }
 
@@ -64,8 +71,8 @@ class Prediction(WithSpeeds):
     setting, placement
         What was predicted.
     speeds
-        Tokens/s with an 80 % interval, at the depth asked for and at others; of a prompt by rates
-        alone.
+        Tokens/s of decoding and of a prompt, with 80 % intervals, at the depth asked for and at
+        others.
     parts_ms
         ms per token of gpu_memory, host_memory, gpu_launches and cpu_hand_overs.
     uses
@@ -77,6 +84,10 @@ class Prediction(WithSpeeds):
         What is tight, and what was assumed.
     command
         What runs it; None where it takes more than flags.
+    asks
+        What decides the speed and was assumed, with the option that says it.
+    explained
+        By what a measured speed differs, where one was given.
     """
 
     setting: Setting
@@ -88,6 +99,8 @@ class Prediction(WithSpeeds):
     expect: str
     notes: tuple[str, ...]
     command: str | None
+    asks: tuple[str, ...] = ()
+    explained: Explained | None = None
 
     @property
     def bottleneck(self) -> str:
@@ -132,6 +145,8 @@ class Prediction(WithSpeeds):
             "memory_mib": self.memory_mib,
             "command": self.command,
             "prompt_tokens_per_s": self.prompt_tokens_per_s,
+            "asks": list(self.asks),
+            "explained": None if self.explained is None else self.explained.to_dict(),
         }
         return found | speeds_as_dict(context, self.speeds)
 
@@ -144,6 +159,7 @@ def predict(
     prompt: int | None = None,
     path: str | None = None,
     assumed: tuple[str, ...] = (),
+    measured: float | None = None,
 ) -> Prediction:
     """Predict the decode speed of a runtime, one sequence at a time.
 
@@ -159,6 +175,8 @@ def predict(
         The model's file, for the command line.
     assumed
         Notes of what was assumed before.
+    measured
+        Tokens/s that were measured, to be explained.
 
     Raises
     ------
@@ -167,7 +185,8 @@ def predict(
     InfeasibleError
         If it does not fit: the message says how many MiB are missing.
     """
-    setting, fits_itself = threaded(setting), placement is None
+    asked, fits_itself = setting.threads, placement is None
+    setting = threaded(setting)
     if placement is None:
         placement = Placement.of_blocks(setting, fewest_cpu_blocks(setting))
     calls = placement.host_calls(setting, popularity)
@@ -186,26 +205,37 @@ def predict(
     )
     if not is_stated(setting.machine) and max(calls) > 0:
         notes += (unstated(setting.machine, needed[-1].needed),)
-    certainty = costs_of(setting)[1]
-    within = get_runtime(setting.runtime).interval(certainty, kind_of_setting(setting, calls))
+    expected = within(setting, calls)
     times_us = decode_times(setting, calls)
     by_term = dict(zip(TERMS, times_us.tolist(), strict=True))
     parts = {part: sum(by_term[term] for term in terms) / 1e3 for part, terms in PARTS.items()}
     speeds = []
     for depth in depths_of(setting.context):
         at = replace(setting, context=Context(depth, setting.context.allocated))
-        reading = prompt_speed(setting, prompt or max(depth, setting.ubatch), calls)
-        speeds.append(speed_at(depth, decode_us(at, calls), within.factor, reading))
+        length = prompt or max(depth, setting.ubatch)
+        reading = prompt_speed(setting, length, calls), prompt_factor(setting, length, calls)
+        speeds.append(speed_at(depth, decode_us(at, calls), within(at, calls).factor, *reading))
+
+    def speed_of(other: Setting) -> float:
+        return 1e6 / decode_us(other, calls)
+
+    model = setting.shape
+    read = sum(calls) * model.top_k * model.expert_bytes
+    host = needed[-1] if read else None
     found = Prediction(
         setting=setting,
         placement=placement,
         speeds=tuple(speeds),
         parts_ms={part: round(ms, 4) for part, ms in parts.items()},
         uses=needed,
-        certainty=certainty,
-        expect=within.in_words(),
+        certainty=expected.certainty,
+        expect=expected.in_words(),
         notes=notes,
         command=_command(setting, placement, path),
+        asks=asked_for(setting, asked, speed_of) if read else (),
+        explained=None
+        if measured is None
+        else explained(setting, speeds[0], measured, speed_of, host, read),
     )
     logger.info("%s: predicted: %.4g tokens/s, %s", name, speeds[0].decode, speeds[0].within)
     return found

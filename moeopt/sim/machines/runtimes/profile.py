@@ -1,10 +1,11 @@
 """Profiles of runtimes: what a token takes beyond its bytes, as fitted to public measurements."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from moeopt.core.envelope import Frozen
@@ -17,14 +18,23 @@ from moeopt.sim.machines.runtimes.setting import Setting
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
 
-Kind = Literal["any", "all on the GPU", "GPU and CPU", "CPU only", "several sockets"]
+Kind = Literal[
+    "any",
+    "all on the GPU",
+    "GPU and CPU",
+    "CPU only",
+    "several sockets",
+    "several GPUs",
+    "unified memory",
+]
 """What computes; errors differ by it."""
 
 
 class Within(Frozen):
     """A cross-validated interval: 80 % of points held out lay within a factor of the prediction.
 
-    `kind` says of which settings; "any" of all together.
+    `kind` says of which settings; "any" of all together. `few` says of which class of the setting
+    fewer than three machines were measured.
     """
 
     certainty: Certainty
@@ -32,11 +42,90 @@ class Within(Frozen):
     factor: Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)]
     median_error: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)]
     points: Annotated[int, Field(strict=True, ge=0)]
+    few: Annotated[str, Field(max_length=200)] = ""
 
     def in_words(self) -> str:
         """Return the interval in words, for pages."""
         low, high = 100 * (1 / self.factor - 1), 100 * (self.factor - 1)
-        return f"{self.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points)"
+        said = f"{self.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points)"
+        return f"{said}; {self.few}" if self.few else said
+
+
+Triangle = tuple[tuple[Annotated[float, Field(allow_inf_nan=False)], ...], ...]
+"""Rows of the lower triangle of a symmetric matrix."""
+
+Sd = Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)]
+
+
+class Uncertainty(Frozen):
+    """How far off predictions of settings that were not calibrated should be.
+
+    Attributes
+    ----------
+    covariance
+        Of the logarithms of the terms' costs: rows of the lower triangle.
+    machines, noise
+        Standard deviations of logarithms: of what a machine does to the times on GPU and on host,
+        and of a point by itself.
+    scale
+        Kind of setting -> how many standard deviations held 80 % of the held-out points.
+    measured
+        Kind of setting, or vendor of a GPU -> machines that were measured.
+    """
+
+    covariance: Annotated[Triangle, Field(min_length=len(TERMS), max_length=len(TERMS))]
+    machines: tuple[Sd, Sd]
+    noise: Sd
+    scale: dict[Kind, Sd]
+    measured: dict[str, int]
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """The covariance, (terms, terms)."""
+        return _symmetric(self.covariance)
+
+
+class PromptCosts(Frozen):
+    """What a ubatch of a prompt takes, and how uncertain that is.
+
+    Attributes
+    ----------
+    costs
+        Term of `moeopt.sim.costs.prompt` -> cost.
+    covariance
+        Of their logarithms: rows of the lower triangle.
+    machine, noise
+        Standard deviations of logarithms: of a machine, and of a point by itself.
+    scale
+        How many standard deviations held 80 % of the held-out points.
+    points
+        How many there were.
+    """
+
+    costs: dict[str, Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]]
+    covariance: Annotated[Triangle, Field(max_length=40)]
+    machine: Sd
+    noise: Sd
+    scale: Sd
+    points: Annotated[int, Field(strict=True, ge=0)]
+
+    @cached_property
+    def vector(self) -> Vector:
+        """The costs in the order of their terms."""
+        return np.array(list(self.costs.values()))
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """The covariance, (terms, terms)."""
+        return _symmetric(self.covariance)
+
+
+def _symmetric(rows: Triangle) -> NDArray[np.float64]:
+    """Return a symmetric matrix from the rows of its lower triangle."""
+    found = np.zeros((len(rows), len(rows)))
+    for number, row in enumerate(rows):
+        found[number, : len(row)] = found[: len(row), number] = row
+    return found
 
 
 class RuntimeProfile(Frozen):
@@ -53,6 +142,10 @@ class RuntimeProfile(Frozen):
         Whether it places weights by socket.
     intervals
         What to expect of its predictions, by how much is known of the machine.
+    uncertainty
+        Of predictions that are not calibrated.
+    prompt
+        Of reading a prompt.
     source
         What it was fitted on.
     """
@@ -61,6 +154,8 @@ class RuntimeProfile(Frozen):
     costs: Costs
     numa_aware: bool = False
     intervals: Annotated[tuple[Within, ...], Field(max_length=20)] = ()
+    uncertainty: Uncertainty
+    prompt: PromptCosts
     source: Annotated[str, Field(max_length=4000)]
 
     @property
@@ -111,10 +206,14 @@ def costs_of(setting: Setting) -> tuple[Vector, Certainty]:
 
 def kind_of_setting(setting: Setting, host_calls: Sequence[float]) -> Kind:
     """Return what computes in a setting, by the share of calls to experts on the host."""
-    calls = sum(host_calls)
-    if calls and len(setting.machine.nodes) > 1 and setting.numa != "isolate":
+    calls, machine = sum(host_calls), setting.machine
+    if calls and len(machine.nodes) > 1 and setting.numa != "isolate":
         return "several sockets"
-    if not setting.machine.gpus:
+    if machine.gpus and machine.unified:
+        return "unified memory"
+    if len(machine.gpus) > 1:
+        return "several GPUs"
+    if not machine.gpus:
         return "CPU only"
     return "GPU and CPU" if calls else "all on the GPU"
 

@@ -1,6 +1,7 @@
 """Settings: how a runtime is started on a machine, wherever weights lie."""
 
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from typing import Literal
 
@@ -37,6 +38,8 @@ class Setting:
         Threads of the CPU; None: one for each core.
     numa
         How weights lie on several nodes.
+    runtime_date
+        Of the runtime's version; None: of the newest that were measured.
     """
 
     machine: Machine
@@ -47,6 +50,7 @@ class Setting:
     ubatch: int = UBATCH
     threads: int | None = None
     numa: NumaMode = "interleaved"
+    runtime_date: date | None = None
 
     def __post_init__(self) -> None:
         """Raise InputError unless the context is one."""

@@ -13,7 +13,7 @@ class Speed(NamedTuple):
     """Tokens per second at so many tokens of context, with the ends of 80 % intervals.
 
     `prompt` is the rate at which the prompt asked for is read into an empty cache, or else one
-    that fills it to this depth, of one ubatch at least. What is not fitted has None as interval.
+    that fills it to this depth, of one ubatch at least. What is unknown has None as interval.
     """
 
     depth: int
@@ -28,6 +28,12 @@ class Speed(NamedTuple):
     def within(self) -> str:
         """The interval in words."""
         return "-" if self.low is None else f"{self.low:g} to {self.high:g}"
+
+    @property
+    def prompt_within(self) -> str:
+        """The interval of the prompt's rate in words."""
+        low, high = self.prompt_low, self.prompt_high
+        return "-" if low is None else f"{low:g} to {high:g}"
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the speed as JSON values."""
@@ -74,11 +80,17 @@ class WithSpeeds:
         return self.speeds[0].prompt
 
 
-def speed_at(depth: int, token_us: float, factor: float, prompt: float | None = None) -> Speed:
-    """Return the speed of tokens of so many microseconds, in digits as it is printed."""
-    speed = 1e6 / token_us
-    decode, low, high = (four_digits(each) for each in (speed, speed / factor, speed * factor))
-    return Speed(depth, decode, low, high, None if prompt is None else four_digits(prompt))
+def speed_at(
+    depth: int, token_us: float, factor: float, prompt: float, prompt_factor: float
+) -> Speed:
+    """Return the speed of tokens of so many microseconds, in digits as it is printed.
+
+    Intervals of decoding and of reading a prompt are of these factors.
+    """
+    found = []
+    for speed, ways in ((1e6 / token_us, factor), (prompt, prompt_factor)):
+        found += [four_digits(each) for each in (speed, speed / ways, speed * ways)]
+    return Speed(depth, *found)
 
 
 def speeds_as_dict(context: Context, speeds: Sequence[Speed]) -> dict[str, object]:
@@ -92,10 +104,12 @@ def speeds_as_dict(context: Context, speeds: Sequence[Speed]) -> dict[str, objec
 
 def speeds_in_words(speeds: Sequence[Speed]) -> list[str]:
     """Return a table of speeds for people, a line each."""
-    lines = [f"  {'context':>8} {'tokens/s':>9} {'80 %':>17} {'prompt/s':>9}"]
+    heads = f"{'context':>8} {'tokens/s':>9} {'80 %':>17} {'prompt/s':>9} {'80 %':>17}"
+    lines = [f"  {heads}"]
     for one in speeds:
         prompt = "-" if one.prompt is None else f"{one.prompt:g}"
-        lines.append(f"  {one.depth:8,} {one.decode:9g} {one.within:>17} {prompt:>9}")
+        within = f"{one.within:>17} {prompt:>9} {one.prompt_within:>17}"
+        lines.append(f"  {one.depth:8,} {one.decode:9g} {within}")
     return lines
 
 
