@@ -710,7 +710,7 @@ def _instance(setting: Setting, wish: Wish) -> Instance:
     keys, values = setting.shape.kv_widths
     model = wish.model if keys == values else wish.model.with_kv_bits(keys, values)
     options = _options(setting, wish).model_dump()
-    counts = wish.counts
+    counts = wish.counts if wish.prompt_tokens else None
     made = generate("split", machine=setting.used, model=model, counts=counts, **options)
     assert isinstance(made, Instance)  # noqa: S101
     return made

@@ -150,7 +150,7 @@ def test_a_top_k_of_another_model_is_refused(
 NO_EFFECT = {
     "split --machine 2xrtx3090+epyc-7002 --workload olmoe-1b-7b": "--workload: has no effect",
     "split --machine 2xrtx3090+epyc-7002 --trace T": "--trace: has no effect",
-    "split --machine 2xrtx3090+epyc-7002 --counts T": "--counts: has no effect",
+    "split --machine 2xrtx3090+epyc-7002 --counts T": "counts: has no effect without prompt_tokens",
     "replication --workload olmoe-1b-7b --kernel a100-bf16": "kernel: can be used with work",
     "replication --workload olmoe-1b-7b --kernel h100-fp8": "kernel: can be used with work",
     "replication --trace T --drawn-windows 4": "drawn_windows: is for a workload",

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from moeopt.core.envelope import MAX_NUMBER, Frozen
+from moeopt.core.errors import InputError
 from moeopt.core.units import MIB
 from moeopt.problems.split.instance import Device, Instance, Layer
 from moeopt.sim.costs.devices import device_times, refuse_numa
@@ -77,9 +78,13 @@ def generate(source: Source, options: Options) -> Instance:
     Raises
     ------
     InputError
-        If the machine has no CPU that computes experts, or the model lacks a size.
+        If the machine has no CPU that computes experts, the model lacks a size, or counts would
+        change nothing.
     """
     refuse_numa(source.machine, options.numa)
+    if source.counts is not None and not options.prompt_tokens:
+        reason = "has no effect without prompt_tokens: they say which experts a prompt activates"
+        raise InputError(reason, where="generate split", field="counts")
     model = source.model if options.bits is None else at_bits(source.model, options.bits)
     model = model if options.kv_bits is None else model.with_kv_bits(options.kv_bits)
     setting = Setting(
