@@ -46,14 +46,24 @@ def renamed(text: str, name: str, letters: str) -> str:
         ("tm_c", f"{letters.lower()}_c"),
     ):
         text = text.replace(old, new)
-    return text
+    return FROM.sub(lambda run: "".join(sorted(ONE.findall(run[0]), key=_module)), text)
+
+
+ONE = re.compile(r"^from \S+ import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
+FROM = re.compile(rf"(?:{ONE.pattern})+", re.MULTILINE)
+"""An import of names, and several in succession: another name may put them in another order."""
+
+
+def _module(line: str) -> str:
+    return line.split()[1].lower()
 
 
 def register(text: str, name: str) -> str:
     """Return the registry with the import and one line more."""
-    begin = text.index("from moeopt.problems import (")
+    begin = text.index("from moeopt.problems import (\n") + len("from moeopt.problems import (\n")
     end = text.index(")\n", begin)
-    text = text[:end] + f"    {name},\n" + text[end:]
+    lines = sorted([*text[begin:end].splitlines(keepends=True), f"    {name},\n"])
+    text = text[:begin] + "".join(lines) + text[end:]
     begin = text.index("PROBLEMS: dict[str, AnyProblem] = {")
     end = text.index("}\n", begin)
     return text[:end] + f'    "{name}": {name}.PROBLEM,\n' + text[end:]

@@ -1,4 +1,4 @@
-"""TEMPLATE instances: the experts of one layer, and the GPU memory that a share of them needs."""
+"""TEMPLATE instances: a layer's experts, and the GPU memory that a share of them needs."""
 
 from typing import Annotated
 
