@@ -110,3 +110,11 @@ def test_names_that_cannot_be_used(root: Path, copy: Path) -> None:
         assert done.stderr.startswith(says)
         assert not (copy / "moeopt" / "problems" / NAME).exists()
     assert moeopt.methods("tri_domain")
+
+
+def test_files_are_in_order_whatever_the_name(copy: Path) -> None:
+    """Lines are short enough, and imports sorted: ruff has nothing to say."""
+    for name, letters in (("elevenchars", "QX"), ("a_rather_long_name", "QY"), ("zz", "QZ")):
+        run(copy, "python", "formulations/new_problem.py", name, letters)
+    run(copy, "ruff", "check", "moeopt/problems", "tests/problems", "formulations")
+    run(copy, "ruff", "format", "--check", "moeopt/problems", "tests/problems")

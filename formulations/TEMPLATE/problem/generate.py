@@ -1,4 +1,4 @@
-"""TEMPLATE instances: a layer's experts, and the GPU memory that a share of them needs."""
+"""TEMPLATE instances: experts of a layer, and GPU memory for a share of them."""
 
 from typing import Annotated
 
