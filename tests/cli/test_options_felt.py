@@ -145,13 +145,13 @@ COMMON = {
 
 INSTANCE_ROWS = {
     "tri_domain": (
-        "--batch 4; --layer 1; trace: --batching streams; --dimms 8; --ndp-rate 0.01;"
+        "--batch 4; --layer 1; trace: --batching window; --dimms 8; --ndp-rate 0.01;"
         " --dimm-share 1/2; --channels 'two DIMMs each'; --gpu-base 'shared experts';"
         " --gpu-work 'two parts'; trace: --step 2; --residents 5; --cold-cut 'experts 0.7';"
         " cut: --dimm-choice 'in turn'; --layout-from 'last step'"
     ),
     "relayout": (
-        "--batch 4; --layer 1; trace: --batching streams; --dimms 8; --ndp-rate 0.01;"
+        "--batch 4; --layer 1; trace: --batching window; --dimms 8; --ndp-rate 0.01;"
         " --dimm-share 1/2; --channels 'two DIMMs each'; --gpu-base 'shared experts';"
         " --gpu-work 'two parts'; trace: --step 4; --residents 5; --cold-cut 'experts 0.7';"
         " cut: --dimm-choice 'in turn'; --layout-from 'last step'; --history 2;"
@@ -160,7 +160,7 @@ INSTANCE_ROWS = {
         " --link-window-us 200"
     ),
     "layout": (
-        "--batch 4; --layer 1; trace: --batching streams; --dimms 8; --ndp-rate 0.01;"
+        "--batch 4; --layer 1; trace: --batching window; --dimms 8; --ndp-rate 0.01;"
         " --dimm-share 1/2; --channels 'two DIMMs each'; --gpu-base 'shared experts';"
         " --gpu-work 'two parts'; --windows 2; several: --spacing 2; trace: --first-window 1;"
         " --drawn-windows 9; --hbm-slots 4; --dimm-slots 3; --table-noise 0.1; --held-out 1;"
@@ -186,7 +186,7 @@ INSTANCE_ROWS = {
         " trace: --sequence 1; --layers 2; --tokens 9"
     ),
     "placement": (
-        "--batch 4; trace: --batching streams --batch 4; --steps 3; --first-step 1;"
+        "--batch 4; trace: --batching window --batch 4; --steps 3; --first-step 1;"
         " trace: --first-sequence 0 --batching sequences;"
         " sequences: --prompt-share 0.3; first: --rules-know steps; --layers 2; --share 0.3;"
         " --gpu-slots 7; --context 9000; --reserved-gib 20; --bits 4; --cold-bits 4;"
@@ -195,7 +195,7 @@ INSTANCE_ROWS = {
         " us: --gpu-us-per-token 3; --offload-us 70; us: --offload-us-per-token 3"
     ),
     "joint": (
-        "--batch 4; batch: --batching streams; --steps 3; --first-step 1; --layers 2; --bits 4,8;"
+        "--batch 4; batch: --batching window; --steps 3; --first-step 1; --layers 2; --bits 4,8;"
         " --other-bits 8; --context 2000; --kv-bits 8; --kv-losses 5; --reserved-gib 20;"
         " --share 0.3; --host-gib 5; --host-copy=False; --max-ways 2; --max-deferred 2;"
         " --quality-loss 0.1; --deferral-price 1; widths: --losses alike;"
@@ -712,6 +712,7 @@ TABLE |= {
         "--model": Row("--model n.json"),
         "--bits": Row("--bits 4"),
         "--trace": Row("=trace"),
+        "--batching": Row("--batching window", base="trace"),
         "--workload": Row("--workload trimoe-skew"),
         "--plan": Row("--plan short.plan.json"),
         "--policy": Row("--policy cpu-for-misses --plan plan.json", "code"),

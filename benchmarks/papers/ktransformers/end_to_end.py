@@ -88,7 +88,8 @@ class Staged(KTransformers):
         kernels = {"fiddler": "oneDNN", "llama.cpp": "AVX-512"}.get(self.stage, "the machine's")
         return world.on_host(self.mechanisms.sockets, KERNEL_SHARES[kernels])
 
-    def _defers(self, world: World) -> bool:
+    def defers(self, world: World) -> bool:
+        """Tell whether the stage does."""
         return self.stage == "deferral"
 
 

@@ -188,19 +188,6 @@ def test_the_published_reversals_are_predicted() -> None:
     assert speeds[63] > max(speeds[61], speeds[62])
 
 
-def test_pages_have_the_figures_of_the_runs_beside_real_models(root: Path) -> None:
-    """Median and largest error by own and other width, as the committed results have them."""
-    rows = (root / "benchmarks" / "real" / "results.md").read_text().splitlines()
-    table = [[cell.strip() for cell in row.split("|")] for row in rows]
-    found = {cells[1]: cells[3:5] for cells in table if len(cells) == 7}
-    flat = " ".join((root / "docs" / "findings.md").read_text().split())
-    own, other = (
-        [error.replace("%", " %") for error in found[name]] for name in ("own width", "other width")
-    )
-    assert f"calibrated on the same width by {own[0]} (largest {own[1]})" in flat
-    assert f"on another width by {other[0]} ({other[1]})" in flat
-
-
 def test_intervals_by_hand() -> None:
     """Every point counts alike; others' errors make the interval."""
     first = read_points()
