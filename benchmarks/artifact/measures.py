@@ -1,6 +1,6 @@
 """What is measured on each sample, finding by finding; every excess is over a proven optimum."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,25 @@ LAYERS = 6
 
 Found = dict[str, dict[str, Values]]
 """Group, such as a batch -> sample -> quantities."""
+
+
+def _of_both(traces: Path, part: Part, values: Callable[[Sample], Values | None]) -> Found:
+    """Return what is measured on samples of both models."""
+    return {
+        V2_LITE.model: measure(draw(traces, V2_LITE, part, LAYERS), values),
+        MIXTRAL.model: measure(draw(traces, MIXTRAL, part, LAYERS // 2), values),
+    }
+
+
+def _by_batch(
+    traces: Path,
+    part: Part,
+    one: Callable[[int], Callable[[Sample], Values | None]],
+    batches: Sequence[int] = BATCHES,
+) -> Found:
+    """Return what is measured on samples of DeepSeek-V2-Lite, for each batch."""
+    samples = draw(traces, V2_LITE, part, LAYERS)
+    return {str(batch): measure(samples, one(batch)) for batch in batches}
 
 
 def _step(sample: Sample, batch: int) -> int:
@@ -74,8 +93,7 @@ def batches(traces: Path, part: Part) -> Found:
 
         return values
 
-    samples = draw(traces, V2_LITE, part, LAYERS)
-    return {str(batch): measure(samples, one(batch)) for batch in BATCHES}
+    return _by_batch(traces, part, one)
 
 
 def placement(traces: Path, part: Part) -> Found:
@@ -113,10 +131,7 @@ def placement(traces: Path, part: Part) -> Found:
             found |= {past: excess(instance, past, best), known: excess(instance, known, best)}
         return found
 
-    return {
-        "deepseek-v2-lite": measure(draw(traces, V2_LITE, part, LAYERS), values),
-        "mixtral-8x7b": measure(draw(traces, MIXTRAL, part, LAYERS // 2), values),
-    }
+    return _of_both(traces, part, values)
 
 
 PATHS: Mapping[str, dict[str, Any]] = {
@@ -154,8 +169,7 @@ def schedule(traces: Path, part: Part) -> Found:
 
         return values
 
-    samples = draw(traces, V2_LITE, part, LAYERS)
-    return {str(batch): measure(samples, one(batch)) for batch in BATCHES}
+    return _by_batch(traces, part, one)
 
 
 def migrations(traces: Path, part: Part) -> Found:
@@ -183,8 +197,7 @@ def migrations(traces: Path, part: Part) -> Found:
 
         return values
 
-    samples = draw(traces, V2_LITE, part, LAYERS)
-    return {str(batch): measure(samples, one(batch)) for batch in (64, 256)}
+    return _by_batch(traces, part, one, (64, 256))
 
 
 def slices(traces: Path, part: Part) -> Found:
@@ -214,10 +227,7 @@ def slices(traces: Path, part: Part) -> Found:
             return None
         return {name: excess(instance, rule, best) for name, rule in readings.items()}
 
-    return {
-        "deepseek-v2-lite": measure(draw(traces, V2_LITE, part, LAYERS), values),
-        "mixtral-8x7b": measure(draw(traces, MIXTRAL, part, LAYERS // 2), values),
-    }
+    return _of_both(traces, part, values)
 
 
 def widths(traces: Path, part: Part) -> Found:
@@ -251,10 +261,7 @@ def widths(traces: Path, part: Part) -> Found:
             }
         return found
 
-    return {
-        "deepseek-v2-lite": measure(draw(traces, V2_LITE, part, LAYERS), values),
-        "mixtral-8x7b": measure(draw(traces, MIXTRAL, part, LAYERS // 2), values),
-    }
+    return _of_both(traces, part, values)
 
 
 def blind_copies(traces: Path, part: Part) -> Found:
@@ -277,8 +284,7 @@ def blind_copies(traces: Path, part: Part) -> Found:
 
         return values
 
-    samples = draw(traces, V2_LITE, part, LAYERS)
-    return {str(batch): measure(samples, one(batch)) for batch in BATCHES}
+    return _by_batch(traces, part, one)
 
 
 @dataclass(frozen=True)
