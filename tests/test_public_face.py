@@ -419,3 +419,18 @@ def test_traces_and_simulations_are_short_as_well() -> None:
     assert repr(run).startswith(
         "<simulation of plan on trimoe, mixtral-8x7b: 2 steps of 3 of 32 layers,"
     )
+
+
+def test_what_is_returned_is_shown_in_one_line(root: Path) -> None:
+    """Predictions, machines and explanations by what matters, not by their fields."""
+    instance = moeopt.load(next((root / "instances/tri_domain/esft-fair").glob("*batch64.json")))
+    made = moeopt.predict("rtx4090+ryzen-am5", "glm-4.5-air", bits="Q4_K_M")
+    shown = [
+        repr(made),
+        repr(moeopt.get_machine("2xrtx3090+epyc-7002")),
+        repr(moeopt.explain(instance, work_limit=2)),
+        repr(moeopt.solve(instance, "trimoe")),
+    ]
+    assert all(len(text) < 160 and "\n" not in text for text in shown), shown
+    assert f"{made.tokens_per_s:g} tokens/s" in shown[0]
+    assert "gpu1 24 GiB" in shown[1]

@@ -100,6 +100,12 @@ class Explanation:
     reasons: dict[str, str] = field(default_factory=dict)
     binding: Binding | None = None
 
+    def __repr__(self) -> str:
+        if self.status == "infeasible":
+            return f"<explanation: infeasible by {', '.join(self.conflict)}>"
+        prices = sum(value is not None for value in self.without.values())
+        return f"<explanation: {self.status}, objective {self.objective}, {prices} prices of rules>"
+
 
 def explain(
     instance: InstanceLike,

@@ -423,6 +423,15 @@ class Machine(Frozen):
     )
     sources: dict[str, str] = about("where each number stands: field path -> source; may be empty")
 
+    def __repr__(self) -> str:
+        parts = []
+        for one in self.devices:
+            size = one.memory.capacity_gib
+            parts.append(one.id if size is None else f"{one.id} {size:g} GiB")
+        return f"<machine {self.name!r}: {', '.join(parts)}>"
+
+    __str__ = __repr__
+
     @field_validator("devices")
     @classmethod
     def _ids_differ(cls, devices: tuple[Device, ...]) -> tuple[Device, ...]:

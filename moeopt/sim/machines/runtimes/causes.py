@@ -230,7 +230,8 @@ def _threads(setting: Setting, measured: float, speed_of: SpeedOf) -> Iterator[C
     if cores and tried:
         speeds = [(float(n), speed_of(replace(setting, threads=n))) for n in tried]
         best = int(_nearest(speeds, measured))
-        yield Cause("threads", f"{best} threads compute, not {now}", dict(speeds)[float(best)])
+        few = "1 thread computes" if best == 1 else f"{best} threads compute"
+        yield Cause("threads", f"{few}, not {now}", dict(speeds)[float(best)])
 
 
 def _sockets(setting: Setting, speed_of: SpeedOf) -> Iterator[Cause]:

@@ -102,6 +102,14 @@ class Prediction(WithSpeeds):
     asks: tuple[str, ...] = ()
     explained: Explained | None = None
 
+    def __repr__(self) -> str:
+        what, first = self.setting, self.speeds[0]
+        where = f"{what.model.name} on {what.machine.name}, {what.runtime}"
+        ends = f"[{self.low:g}, {self.high:g}]"
+        return (
+            f"<prediction: {where}: {self.tokens_per_s:g} tokens/s {ends} at {first.depth} tokens>"
+        )
+
     @property
     def bottleneck(self) -> str:
         """The part of the time that is longest: a key of `parts_ms`."""
