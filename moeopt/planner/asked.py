@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.kv_types import kv_type_of
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.placement import Placement
@@ -14,6 +15,9 @@ from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits, narrower
 from moeopt.sim.plan import Plan
+
+LEAST_POWER = 10
+"""Of two: no smaller context is proposed."""
 
 
 def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) -> Prediction:
@@ -60,7 +64,12 @@ def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) 
         narrow = replace(setting, model=at_bits(model, name))
         check_fits(narrow, _placement(narrow, options))
 
+    def with_context(context: Context) -> None:
+        smaller = replace(setting, context=context)
+        check_fits(smaller, _placement(smaller, options))
+
     hint = nearest(model, options.bits, options.runtime, with_bits)
+    hint = hint or with_less_context(setting.context, with_context)
     raise InfeasibleError(f"{reason}; {hint}")
 
 
@@ -92,7 +101,7 @@ def nearest(
     runtime: str,
     with_bits: Callable[[str], object],
 ) -> str:
-    """Return the widest quantisation with which it fits, in words.
+    """Return the widest quantisation with which it fits, in words; empty if none does.
 
     Parameters
     ----------
@@ -105,4 +114,24 @@ def nearest(
         except InfeasibleError:
             continue
         return f"it fits with --bits {name}"
+    return ""
+
+
+def with_less_context(asked: Context, with_context: Callable[[Context], object]) -> str:
+    """Return the largest context with which it fits, a power of two, in words.
+
+    Parameters
+    ----------
+    with_context
+        Raises InfeasibleError where it does not fit with a context.
+    """
+    for power in range(asked.allocated.bit_length() - 1, LEAST_POWER - 1, -1):
+        tokens = 1 << power
+        if tokens >= asked.allocated:
+            continue
+        try:
+            with_context(Context(min(asked.depth, tokens), tokens))
+        except InfeasibleError:
+            continue
+        return f"no quantisation fits, but --context {tokens} does"
     return "no quantisation fits"

@@ -25,7 +25,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.plan import Plan, Times, times_of_step
 
-from .asked import nearest
+from .asked import nearest, with_less_context
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
 from .report import PlanReport, Row
@@ -84,7 +84,11 @@ def plan_layers(
         def with_bits(width: str) -> None:
             check_fits(replace(setting, model=at_bits(model, width)), None)
 
-        raise InfeasibleError(f"{missing}; {nearest(model, bits, name, with_bits)}")
+        def with_context(smaller: Context) -> None:
+            check_fits(replace(setting, context=smaller), None)
+
+        hint = nearest(model, bits, name, with_bits)
+        raise InfeasibleError(f"{missing}; {hint or with_less_context(context, with_context)}")
     rows = [(_row(one, goal), one) for one in found]
     rows.sort(key=lambda pair: (pair[0].score, -(pair[1].prompt_tokens_per_s or 0.0)))
     taken = rows[0][1]

@@ -455,7 +455,7 @@ def _nearest(
         narrow = replace(setting, model=at_bits(wish.model, name))
         predict_split(narrow, replace(wish, bits=name), words, said=said)
 
-    return nearest(wish.model, wish.bits, setting.runtime, with_bits)
+    return nearest(wish.model, wish.bits, setting.runtime, with_bits) or "no quantisation fits"
 
 
 def _made(

@@ -146,3 +146,17 @@ def test_a_table_has_prompts_where_they_are_asked_for(capsys: pytest.CaptureFixt
         assert run(shlex.split(f"{command} --machine {machine} --json")) == 0
         speed = json.loads(capsys.readouterr().out)["prompt_tokens_per_s"]
         assert f"{speed:g}" in row.split()
+
+
+@pytest.mark.parametrize("command", ["predict", "plan"])
+def test_a_context_that_no_quantisation_makes_room_for(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The largest that fits is named, a power of two; with it the command runs."""
+    words = [command, "--machine", "rtx4090+ryzen-am5", "--model", "glm-4.5-air"]
+    words += ["--bits", "Q4_K_M", "--context"]
+    assert run([*words, "10m"]) == 3
+    [fits] = re.findall(r"no quantisation fits, but --context (\d+) does", capsys.readouterr().err)
+    assert run([*words, fits]) == 0
+    capsys.readouterr()
+    assert run([*words, str(2 * int(fits))]) == 3
