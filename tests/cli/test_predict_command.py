@@ -148,7 +148,7 @@ def test_a_table_has_prompts_where_they_are_asked_for(capsys: pytest.CaptureFixt
         assert f"{speed:g}" in row.split()
 
 
-@pytest.mark.parametrize("command", ["predict", "plan"])
+@pytest.mark.parametrize("command", ["predict", pytest.param("plan", marks=pytest.mark.slow)])
 def test_a_context_that_no_quantisation_makes_room_for(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

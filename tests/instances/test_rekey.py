@@ -154,6 +154,7 @@ def library(root: Path, tmp_path: Path) -> Path:
     return tmp_path / "instances"
 
 
+@pytest.mark.slow
 def test_what_becomes_of_a_certificate(
     library: Path,
     root: Path,

@@ -74,7 +74,10 @@ def test_a_ubatch_that_is_asked_for_is_the_only_one() -> None:
     assert "-m a.gguf" in found.command
 
 
-@pytest.mark.parametrize("machine", ["rtx5090+ryzen-am5", "2xrtx3090+epyc-7002"])
+@pytest.mark.parametrize(
+    "machine",
+    ["rtx5090+ryzen-am5", pytest.param("2xrtx3090+epyc-7002", marks=pytest.mark.slow)],
+)
 def test_gpt_oss_is_what_is_published(machine: str) -> None:
     """Without bits its files are in MXFP4: the same speed and command, and a note."""
     limit = {"work_limit": 1.0} if "2x" in machine else {}

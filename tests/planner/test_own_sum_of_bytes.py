@@ -95,10 +95,10 @@ PAIRS = [
     ("rtx4090+epyc-9004", "glm-4.5-air", "Q8_0"),
     ("rtx5090+ryzen-am5", "gpt-oss-120b", "MXFP4"),
     ("2xrtx3090+epyc-7002", "qwen3-30b-a3b", "Q8_0"),
-    ("3xrtx3090+epyc-7003", "gpt-oss-120b", "MXFP4"),
     ("rtx4090+ryzen-am5", "deepseek-v2-lite", "Q8_0"),
 ]
 MORE = [
+    ("3xrtx3090+epyc-7003", "gpt-oss-120b", "MXFP4"),
     ("rtx3090+epyc-7002", "mixtral-8x7b", "Q8_0"),
     ("rx9070xt+ryzen-am5", "qwen3-30b-a3b", "Q6_K"),
     ("h100+xeon-spr", "qwen3-235b-a22b", "Q8_0"),

@@ -21,8 +21,14 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("machine", "options"),
+    [
+        pytest.param(machine, options, marks=[pytest.mark.slow] * ((row + column) % 3 > 0))
+        for row, machine in enumerate(MACHINES)
+        for column, options in enumerate(OPTIONS)
+    ],
+)
 def test_predictions(
     machine: str, options: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:

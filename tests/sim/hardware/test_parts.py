@@ -23,7 +23,13 @@ from tests.rooms.sim import (
 WITHOUT_UNIT = {"reached", "attention_reached", "count", "channels", "units"}
 
 
-@pytest.mark.parametrize("host", parts.host_names())
+@pytest.mark.parametrize(
+    "host",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (number % 4 > 0))
+        for number, name in enumerate(parts.host_names())
+    ],
+)
 def test_every_pair_is_a_machine(host: str) -> None:
     """With a source for every field, and the link of the slower end."""
     for gpu in ["", *parts.gpu_names()]:
