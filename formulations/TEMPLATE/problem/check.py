@@ -50,6 +50,6 @@ def count(instance: Instance) -> int:
 
 def candidates(instance: Instance) -> Iterator[Solution]:
     """Yield every set of kept experts, valid or not: that is for the checker to say."""
-    named = {"problem": "TEMPLATE", "instance": instance.name}
+    name = instance.name
     for kept in product((False, True), repeat=len(instance.experts)):
-        yield Solution.model_construct(**named, kept=kept)
+        yield Solution.model_construct(problem="TEMPLATE", instance=name, kept=kept)
