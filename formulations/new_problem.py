@@ -28,6 +28,7 @@ def copies(name: str) -> dict[Path, Path]:
         for file in sorted((TEMPLATE / part).glob("*.py"))
     }
     return found | {
+        TEMPLATE / "room.py": ROOT / "tests" / "rooms" / f"{name}.py",
         TEMPLATE / "spec.md": ROOT / "formulations" / name / "spec.md",
         TEMPLATE / "TEMPLATE.mod": ROOT / "formulations" / name / f"{name}.mod",
         TEMPLATE / "instances" / "families.toml": ROOT / "instances" / name / "families.toml",
@@ -39,6 +40,7 @@ def renamed(text: str, name: str, letters: str) -> str:
     for old, new in (
         ("formulations.TEMPLATE.problem", f"moeopt.problems.{name}"),
         ("formulations.TEMPLATE.tests", f"tests.problems.{name}"),
+        ("formulations.TEMPLATE.room", f"tests.rooms.{name}"),
         ("TEMPLATE", name),
         ("Template", name.title().replace("_", "")),
         ("TM-C", f"{letters}-C"),

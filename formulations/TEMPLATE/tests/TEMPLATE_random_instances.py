@@ -2,7 +2,7 @@
 
 import random
 
-from formulations.TEMPLATE.problem.instance import Instance
+from formulations.TEMPLATE.room import Instance
 
 
 def random_instance(seed: int) -> Instance:

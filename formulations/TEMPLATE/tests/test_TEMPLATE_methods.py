@@ -3,9 +3,15 @@
 import pytest
 
 import moeopt
-from formulations.TEMPLATE.problem import HEURISTICS, bounds, check
-from formulations.TEMPLATE.problem.cpsat import Model
-from formulations.TEMPLATE.problem.instance import Expert, Instance, Solution
+from formulations.TEMPLATE.room import (
+    HEURISTICS,
+    Expert,
+    Instance,
+    Model,
+    Solution,
+    bounds,
+    check,
+)
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance
 from tests.mathprog.solve import solve
 
