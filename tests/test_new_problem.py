@@ -31,6 +31,8 @@ def copy(root: Path, tmp_path: Path) -> Path:
     for path in (root / "instances").iterdir():
         if path.is_file():
             shutil.copy(path, target / "instances")
+        elif path.name == "tools":
+            shutil.copytree(path, target / "instances" / path.name, ignore=LEFT_OUT)
         elif (path / "index.json").is_file():
             (target / "instances" / path.name).symlink_to(path)
     return target
