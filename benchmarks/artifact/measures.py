@@ -21,9 +21,10 @@ from benchmarks.artifact.samples import (
     proven,
 )
 from benchmarks.rooms.layout import Copies, execute_layout
-from benchmarks.rooms.replication import HEURISTICS, KERNELS, lower_bound, peaks_units
+from benchmarks.rooms.replication import HEURISTICS, KERNELS
 from benchmarks.rooms.replication import Instance as CopiesInstance
 from benchmarks.rooms.sim import Trace
+from benchmarks.studies.replication import over_bound
 
 BATCHES = (64, 256, 512)
 LAYERS = 6
@@ -322,9 +323,13 @@ def expert_copies(traces: Path, part: Part) -> Found:
                 if plan is None:
                     return None
                 for when, instance in (("seen", seen), ("next", after)):
-                    found[f"{name}, {when}"] = _over_bound(instance, plan)
+                    found[f"{name}, {when}"] = over_bound(
+                        instance, plan.model_copy(update={"shares": None})
+                    )
             best = moeopt.solve(seen, "anneal-and-refute", work_limit=0.3, enough_gap=0.005)
-            found["optimum of the seen, next"] = _over_bound(after, best.solution)
+            found["optimum of the seen, next"] = over_bound(
+                after, best.solution.model_copy(update={"shares": None})
+            )
             found["EPLB over no copies"] = found["EPLB, next"] - found["no copies, next"]
             return found
 
@@ -365,10 +370,9 @@ def _window(sample: Sample, kind: str, turn: int) -> CopiesInstance | None:
     return made
 
 
-def _over_bound(instance: CopiesInstance, plan: Any) -> float:
-    plan = plan.model_copy(update={"shares": None})
-    launches = KERNELS[GPU].launch_ns * len(instance.windows) if instance.work == "kernel" else 0
-    return (peaks_units(instance, plan) + launches) / (lower_bound(instance) + launches) - 1
+def _equally_shared(instance: CopiesInstance, plan: Any) -> float:
+    """Return how far a placement is above its bound if copies share their tokens equally."""
+    return over_bound(instance, plan.model_copy(update={"shares": None}))
 
 
 def caches(traces: Path, part: Part) -> Found:

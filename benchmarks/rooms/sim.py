@@ -72,7 +72,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.models.quantisations": ("at_bits",),
         "moeopt.sim.plan": ("Assignment", "Times"),
         "moeopt.sim.presets": ("find", "get_model"),
-        "moeopt.sim.source": ("Record", "Source"),
+        "moeopt.sim.source": ("Source",),
         "moeopt.sim.traces.count_sample": ("UNKNOWN", "check_layer"),
         "moeopt.sim.traces.files": ("read_routing", "read_trace"),
         "moeopt.sim.traces.popularity": ("Dynamics", "Forecast", "PRIOR", "fit", "forecast"),

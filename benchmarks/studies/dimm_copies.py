@@ -1,11 +1,8 @@
 """Several copies of an expert on the DIMMs: what they cost in memory, and what they buy in time.
 
-    python benchmarks/studies/dimm_copies.py --traces DIR [--tables trimoe,price,curve] [--cells 39]
+    python benchmarks/studies/dimm_copies.py --traces DIR [--tables price,curve] [--cells 39]
         [--rows FILE.jsonl] [--figure FILE.svg]
 
-``trimoe``: every expert striped and on the DIMM of its number, no load known (`dual-copies`), over
-the proven optimum of any schedule on TriMoE's layout; families of tri_domain, one step each; the
-interval is of the median, drawn over traces, and over cells of laws.
 ``price``: families of layout with several windows, whose loads are known: the best layout found
 with as much memory as so many copies take, over the best one found with one copy; brackets.
 ``curve``: decided on 8 windows of 256 tokens, run on the next 8, every one scheduled exactly; the
@@ -24,20 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 import moeopt
 from benchmarks.rooms.layout import Copies, Instance, execute_layout, objective, windows_of
-from benchmarks.rooms.layout import generate as layouts
-from benchmarks.rooms.sim import Record, read_trace
-from benchmarks.rooms.study import interval, place
-from benchmarks.rooms.tri_domain import Instance as OnLayout
+from benchmarks.rooms.sim import read_trace
 
 LIBRARY = Path(__file__).parents[2] / "instances"
-FIXED = ("deepseek-v2-fair", "esft-fair")
-OTHERS = ("deepseek-v2", "qwen3-235b-a22b", "esft-window", "esft-streams")
-"""Families on the layout of the assumptions' defaults (offline trace, the experts with 8 % of the
-tokens localized, balanced), and on that of the last step with 70 % of the experts, in turn."""
 WINDOWS = ("esft-windows", "windows")
 MEMORY = (1.0, 1.25, 1.5, 2.0, 3.0)
 EXPERT_BYTES = 2**24
@@ -92,42 +80,6 @@ def with_memory(instance: Instance, copies: float | None) -> Instance:
     room = int(copies * instance.experts) * EXPERT_BYTES // instance.dimms
     several = Copies(max_per_expert=3, expert_bytes=EXPERT_BYTES, dimm_bytes=room)
     return instance.model_copy(update={"schema_version": 2, "copies": several})
-
-
-def without_layout(instance: OnLayout) -> Instance:
-    """Return the layout instance of a tri_domain instance's loads, its offline trace forecast."""
-    record = Record.of(instance)
-    source = None if record is None else record.source(instance)
-    if record is None or source is None:
-        raise moeopt.InputError(f"{instance.name}: does not say what it was made from")
-    now = np.zeros(source.model.routed_experts, dtype=np.int64)
-    for expert in instance.experts:
-        now[expert.expert] = expert.tokens
-    options = layouts.Options(dimms=instance.dimms, hbm_slots=record.options.get("residents", 0))
-    forecast = record.loads(len(now))["offline trace"]
-    return layouts.of_loads(source, options, [now], instance.name, forecast)
-
-
-def trimoe(_: argparse.Namespace) -> Iterator[str]:
-    """Yield the table of blind copies over the best schedule on TriMoE's layout."""
-    over = "`dual-copies` over the optimum on TriMoE's layout"
-    yield f"| family | steps | {over} | 95 % | traces or cells of laws | proven |"
-    yield "|---|---:|---:|---:|---:|---:|"
-    known = json.loads((LIBRARY / "tri_domain" / "best_known.json").read_text())
-    for family in (*FIXED, *OTHERS):
-        ratios, clusters, proven = [], [], 0
-        for key in [key for key in known if key.startswith(f"{family}/")]:
-            instance = moeopt.load(LIBRARY / "tri_domain" / key)
-            clusters.append(place(instance.name, instance.provenance or {})[1])
-            free = with_memory(without_layout(instance), 2.0)
-            decided = moeopt.solve(free, "dual-copies").solution
-            run = execute_layout(free, decided)
-            ratios.append(run.objective_ns / known[key]["objective"])
-            proven += known[key]["status"] == "optimal" and not run.unproven
-        ends = interval(ratios, clusters)
-        drawn = "-" if ends is None else f"{ends[0]:.2f} to {ends[1]:.2f}"
-        shown = f"{median(ratios):.2f} / {max(ratios):.2f} | {drawn} | {len(set(clusters))}"
-        yield f"| {family} | {len(ratios)} | {shown} | {proven} |"
 
 
 def price(_: argparse.Namespace) -> Iterator[str]:
@@ -269,7 +221,6 @@ def _draw(points: Sequence[tuple[str, float | None, list[float], list[float]]], 
 
 
 TABLES: Mapping[str, Callable[[argparse.Namespace], Iterator[str]]] = {
-    "trimoe": trimoe,
     "price": price,
     "curve": curve,
 }

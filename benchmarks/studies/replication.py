@@ -243,8 +243,13 @@ def above(seen: Instance, after: Instance, rule: str) -> float | None:
     plan = plan.model_copy(update={"shares": None})
     if after.has_shares:
         plan = DISPATCH[rule](after, plan.copies)
-    launch = KERNELS[GPU].launch_ns * len(after.windows) if after.work == "kernel" else 0
-    return (peaks_units(after, plan) + launch) / (lower_bound(after) + launch) - 1
+    return over_bound(after, plan)
+
+
+def over_bound(instance: Instance, plan: Any) -> float:
+    """Return how far a placement of copies is above a bound; of kernels, with their launches."""
+    launches = KERNELS[GPU].launch_ns * len(instance.windows) if instance.work == "kernel" else 0
+    return (peaks_units(instance, plan) + launches) / (lower_bound(instance) + launches) - 1
 
 
 def later(arguments: argparse.Namespace) -> None:

@@ -67,9 +67,8 @@ def draw(found: dict[str, dict[int, list[float]]], picture: Path) -> None:
 
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
-    for number, (name, of) in enumerate(found.items()):
-        if "oracle" in name:
-            continue
+    for number, name in enumerate(name for name in found if name in SHOWN):
+        of = found[name]
         values = [100 * (median(of[batch]) - 1) for batch in BATCHES]
         style = {"marker": "os^vDPX*<>"[number % 10], "color": f"C{number % 10}"}
         axes.plot(BATCHES, values, label=name, linestyle="-" if number < 6 else "--", **style)

@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from benchmarks.studies import counts_enough
 from benchmarks.studies.bitwidth_scale import BITS, rounding, splits
-from benchmarks.studies.dimm_copies import curve, with_memory, without_layout
+from benchmarks.studies.dimm_copies import curve, with_memory
 from benchmarks.textbook import bitwidth
 from tests.rooms.bitwidth import Instance, objective, violations
 from tests.rooms.sim import Workload, find, routing_trace
@@ -108,15 +108,3 @@ def test_memory_is_whole_experts(copies: float, root: Path) -> None:
     assert several is not None
     assert several.room_bytes // several.share_bytes(instance.dimms) == int(copies * 64)
     assert with_memory(instance, None) is instance
-
-
-def test_the_loads_are_those_of_the_fixed_layout(root: Path) -> None:
-    """Without the layout the same experts have the same tokens and NDP costs."""
-    for file in (root / "instances/tri_domain/hard").glob("*.json"):
-        instance = moeopt.load(file)
-        assert isinstance(instance, moeopt.tri_domain.Instance)
-        free = without_layout(instance).scenarios[0]
-        assert sum(free.tokens) == sum(expert.tokens for expert in instance.experts)
-        for expert in instance.experts:
-            assert free.tokens[expert.expert] == expert.tokens
-            assert expert.ndp_ns in (None, free.ndp_ns[expert.expert])
