@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import moeopt
 from benchmarks.artifact.fetch import fetch
 from benchmarks.artifact.measures import MEASURES, Found
 from benchmarks.artifact.samples import SEED, Part, spread
@@ -67,11 +68,13 @@ def main() -> None:
         return
     if arguments.traces is None:
         parser.error(f"{arguments.what}: needs --traces DIR")
-    if arguments.what == "run":
+    try:
+        if arguments.what == "check":
+            raise SystemExit(not check(names, arguments.traces))
         for name in names:
             run(name, "test" if arguments.test else "choice", arguments.traces, arguments.write)
-    else:
-        raise SystemExit(not check(names, arguments.traces))
+    except moeopt.InputError as error:
+        parser.error(str(error))
 
 
 def run(name: str, part: Part, traces: Path, write: bool) -> None:

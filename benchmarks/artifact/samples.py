@@ -122,7 +122,9 @@ def draw(traces: Path, source: Source, part: Part, count: int) -> list[Sample]:
     for turn, name in enumerate(source.traces(part)):
         file = traces / source.folder / f"{name}.npz"
         if not file.is_file():
-            raise SystemExit(f"{file}: is missing (python -m benchmarks.artifact fetch DIR)")
+            raise moeopt.InputError(
+                "is missing (python -m benchmarks.artifact fetch DIR)", where=file
+            )
         own = np.roll(layers, -turn * count)[: min(count, len(layers))].tolist()
         found += [Sample(source.model, name, layer, tuple(layers), file) for layer in own]
     return found
