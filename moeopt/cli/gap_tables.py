@@ -16,7 +16,7 @@ from moeopt.cli.options import (
 )
 from moeopt.cli.report import opened
 from moeopt.core.objective import entries
-from moeopt.core.wording import markdown_table
+from moeopt.core.wording import counted, markdown_table
 from moeopt.study.frame import named
 from moeopt.study.table import (
     ALL,
@@ -93,7 +93,8 @@ def _print_overview(summaries: Sequence[Any]) -> None:
         sure = "all proven" if proven == instances else f"{proven} of them proven"
         if single := max(s.single for s in summaries):
             sure += f" ({single} more closed by one engine, not confirmed)"
-        known = f"{instances} instances, {sure}, {cells} independent samples; "
+        known = f"{counted(instances, 'instance')}, {sure}, "
+        known += f"{counted(cells, 'independent sample')}; "
     failures = any(s.failed for s in summaries)
     columns = ["method", "information", "optimal", "median", "95 %", "max", *["failed"] * failures]
     rows = []

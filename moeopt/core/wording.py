@@ -214,6 +214,11 @@ def closest(name: object, known: Iterable[str]) -> list[str]:
     return [plain[one] for one in close]
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, which takes an s unless there is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def suggested(name: object, known: Iterable[str]) -> str | None:
     """Return the known name that is most like a name; None if none is."""
     return next(iter(closest(name, known)), None)
