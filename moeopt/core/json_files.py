@@ -35,6 +35,9 @@ MAX_DIGITS = 1000
 
 LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
 
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""Beginning of half a character of two escapes; where one is alone, no UTF-8 can hold it."""
+
 NINE_DIGITS = re.compile("[0-9]{9}")
 
 
@@ -87,7 +90,19 @@ def parse(text: str, where: str) -> Any:
     if refused:
         field, number = field_path(_place(refused[0], data)), shortened(refused[0])
         raise InputError(f"must be a number of usable size, not {number}", where=where, field=field)
+    if SURROGATE.search(text):
+        _check_characters(data, where)
     return data
+
+
+def _check_characters(data: Any, where: str) -> None:
+    """Raise InputError if a text or key has half of a character, which no file can hold."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])[1:-1]
+        reason = f"not usable: {half} is half of a character, without its other half"
+        raise InputError(reason, where=where) from None
 
 
 def _has_long_number(text: str) -> bool:
