@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from moeopt.cli.options import (
-    FUTURES,
     OWN_RULES,
     Json,
     command,
-    futures,
     method_names,
     print_json,
     print_lines,
@@ -22,7 +20,6 @@ from moeopt.core.errors import InputError
 from moeopt.core.options import Options, arguments_of, option
 
 if TYPE_CHECKING:
-    from moeopt.core.futures import Futures
     from moeopt.study.holdout import Bracket, HeldOut, Row
 
 SCHEDULES: dict[str, tuple[str, ...]] = {
@@ -41,8 +38,8 @@ class HoldoutOptions(Options):
 
     methods: tuple[str, ...] | None = option(
         None,
-        "Comma-separated names, or heuristics as in --with; default: the exact method, and robust"
-        " where there is one. The sample rule always stands beside them.",
+        "Comma-separated names, or heuristics as in --with; default: the exact method."
+        " The sample rule always stands beside them.",
         read=method_names,
         metavar="NAME[,NAME]",
     )
@@ -61,7 +58,6 @@ class HoldoutOptions(Options):
         metavar="W",
     )
     seed: int = option(0, "Seed of everything random.", metavar="N")
-    futures: "Futures | None" = option(None, FUTURES, read=futures, metavar="NAME=NUMBER,...")
     check: bool = option(
         True,
         "Whether the later files must be later loads of the same.",

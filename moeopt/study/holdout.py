@@ -10,10 +10,9 @@ from time import perf_counter
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import HeuristicError, InputError, expect
-from moeopt.core.futures import Futures
 from moeopt.core.json_files import JsonObject
 from moeopt.core.objective import first_key
-from moeopt.core.problem import EXACT, HINDSIGHT, ROBUST, Schedule
+from moeopt.core.problem import EXACT, HINDSIGHT, Schedule
 from moeopt.problems.files import InstanceLike, as_instance
 from moeopt.problems.holdout import executed_on, joined, schedule_name
 from moeopt.problems.registry import get_problem
@@ -275,7 +274,6 @@ def holdout(
     reference_limit_s: float = 30.0,
     work_limit: float | None = None,
     seed: int = 0,
-    futures: Futures | None = None,
     check: bool = True,
 ) -> HeldOut:
     """Decide on observed loads, execute on later ones, and say how far that is from the best.
@@ -289,7 +287,7 @@ def holdout(
     methods
         Names, functions from an instance to a solution, or their places, as
         ``FILE.py:function``. Default: the sample rule, the problem's exact method, whose decision
-        is the optimum of the observed loads, and ``robust`` where the problem has it.
+        is the optimum of the observed loads.
     beside
         More of them, whatever the methods are.
     schedule
@@ -304,8 +302,6 @@ def holdout(
     work_limit
         Units of work for each decision in place of both limits of time, as in `moeopt.solve`, and
         thrice as many for each of the references.
-    futures
-        For method ``robust``.
     check
         Whether `later` must be recognised as later loads of the same by its provenance. Without it
         instances made in code can be compared; nobody then says that their loads are apart.
@@ -350,7 +346,7 @@ def holdout(
     chosen = _methods(problem, rule, methods, beside)
     windows = [window for one in instances for window in get_problem(problem).windows_of(one)]
     whole = joined(windows)
-    decisions = [_decide(observed, one, limit, seed, futures) for one in chosen]
+    decisions = [_decide(observed, one, limit, seed) for one in chosen]
     own = [optimum_of(window, reference_limit) for window in windows]
     sample = decisions[0][0].method
     runs = [
@@ -401,7 +397,7 @@ def _methods(
     home = get_problem(problem)
     if isinstance(given, str):
         raise InputError(f"must be a list of names, not one: write [{given!r}]", field="methods")
-    usual = [home.exact[0].name, *[ROBUST] * home.has(ROBUST)]
+    usual = [home.exact[0].name]
     chosen: dict[str, Method] = {}
     for one in [rule, *(usual if given is None else given), *beside]:
         method = load_rule(one) if isinstance(one, str) and ":" in one else one
@@ -410,14 +406,13 @@ def _methods(
 
 
 def _decide(
-    observed: InstanceEnvelope, method: Method, limit: Limits, seed: int, futures: Futures | None
+    observed: InstanceEnvelope, method: Method, limit: Limits, seed: int
 ) -> tuple[Row, SolutionEnvelope | None]:
     """Return a method's row before its decision is executed, and the decision."""
     found = get_method(get_problem(observed.problem), method)
     begin = perf_counter()
-    later = futures if found.backend == "robust" else None
     try:
-        result = solve(observed, method, **limit.asked, seed=seed, futures=later)
+        result = solve(observed, method, **limit.asked, seed=seed)
     except HeuristicError as error:
         said = f"failed: {error.reason}"
         return Row(found.name, NONE, seconds=perf_counter() - begin, reason=said), None

@@ -155,7 +155,7 @@ INSTANCE_ROWS = {
         " --dimm-share 1/2; --channels 'two DIMMs each'; --gpu-base 'shared experts';"
         " --gpu-work 'two parts'; trace: --step 4; --residents 5; --cold-cut 'experts 0.7';"
         " cut: --dimm-choice 'in turn'; --layout-from 'last step'; --history 2;"
-        " earlier: --layout-steps 2; --observed; --alpha 0.9; --loads actual; --hbm-free-slots 5;"
+        " earlier: --layout-steps 2; --alpha 0.9; --loads actual; --hbm-free-slots 5;"
         " --windows two; two: --prefetches 3; --link-sum 'per link'; --link-move-us 50;"
         " --link-window-us 200"
     ),
@@ -804,7 +804,7 @@ REFUSED |= {
     " one: --backend ROCm; one: --path x.gguf",
     "simulate": "solution: --steps 3; solution: --policy cpu-for-misses",
     "compare": "trace: --seed 3; law: --prompt 0 --ubatch 9",
-    "solve": "one: --engine cbc; one: --futures samples=4",
+    "solve": "one: --engine cbc",
     "check": "one: --out x.json",
 }
 BASES["gap"]["json"] = "i.json --methods greedy --json"

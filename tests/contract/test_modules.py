@@ -39,7 +39,6 @@ TWO_SUMMARIES = {
     "problems/replication/check.py",
     "problems/replication/eplb.py",
     "problems/replication/generate.py",
-    "problems/replication/later.py",
     "problems/split/generate.py",
     "problems/tri_domain/threshold/feasibility.py",
     "sim/engine/core.py",
