@@ -140,7 +140,7 @@ def _require_report_extra(report: Path) -> None:
     try:
         import benchmarks.papers.report.write  # noqa: F401
     except ModuleNotFoundError as error:
-        reason = f"reports need {error.name}, of the extra 'report'"
+        reason = f"reports need {error.name} (pip install {error.name})"
         raise InputError(f"--report: {report}: {reason}") from None
 
 

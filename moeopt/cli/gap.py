@@ -251,8 +251,12 @@ def _print(solves: "pd.DataFrame", kept: "Path | Store", options: GapOptions) ->
         for record in records(solves):
             print_json(record)
         return
+    unknown: InputError | None = None
     if options.by is not None:
-        solves = split_by(solves, options.by)
+        try:
+            solves = split_by(solves, options.by)
+        except InputError as error:  # what was solved is printed all the same
+            unknown = error
     if not options.markdown:
         print_tables(solves, everything=options.instances)
     else:
@@ -261,3 +265,5 @@ def _print(solves: "pd.DataFrame", kept: "Path | Store", options: GapOptions) ->
         print(to_markdown(summarise(solves)), end="")
     if options.held_out:
         print_held_out(solves, kept, options.markdown)
+    if unknown is not None:
+        raise unknown

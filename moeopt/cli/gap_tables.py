@@ -1,6 +1,6 @@
 """The tables that ``moeopt gap`` prints: by instance, by family, by reading, on later loads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 from pathlib import Path
 from statistics import median
@@ -16,7 +16,7 @@ from moeopt.cli.options import (
 )
 from moeopt.cli.report import opened
 from moeopt.core.objective import entries
-from moeopt.core.wording import markdown_table
+from moeopt.core.wording import counted, markdown_table
 from moeopt.study.frame import named
 from moeopt.study.table import (
     ALL,
@@ -93,25 +93,39 @@ def _print_overview(summaries: Sequence[Any]) -> None:
         sure = "all proven" if proven == instances else f"{proven} of them proven"
         if single := max(s.single for s in summaries):
             sure += f" ({single} more closed by one engine, not confirmed)"
-        known = f"{instances} instances, {sure}, {cells} independent samples; "
+        known = f"{counted(instances, 'instance')}, {sure}, "
+        known += f"{counted(cells, 'independent sample')}; "
     failures = any(s.failed for s in summaries)
     columns = ["method", "information", "optimal", "median", "95 %", "max", *["failed"] * failures]
     rows = []
-    for family, group in families.items():
+    only, names = _without_what_all_share(families)
+    for below, group in zip(names, families.values(), strict=True):
         for s in sorted(group, key=rank):
             name = f"{s.method} *" if s.assumed else s.method
             row = [name, SHORT.get(s.kind, ""), percent(s.optimal), percent(s.excess_median)]
             row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
             if len(families) > 1:
-                row = [family.removesuffix(f"/{ALL}"), f"{s.proven} of {s.instances}", *row]
+                row = [below, f"{s.proven} of {s.instances}", *row]
             rows.append(row)
     if len(families) > 1:
         columns = ["family", "proven", *columns]
-    title = f"{known}excess over the optimum"
+    title = f"{only}{known}excess over the optimum"
     several = len(families) > 1
     print_table(columns, rows, title, words=2 + 2 * several, headings=2 * several, width=WIDTH)
     if any(s.assumed for s in summaries):
         print_lines([f"* {OTHER_SAID}"])
+
+
+def _without_what_all_share(families: Iterable[str]) -> tuple[str, list[str]]:
+    """Return what the title says and how families are called below it.
+
+    One family that a fact divides, such as ``esft, batch 64``, is named in the title alone.
+    """
+    names = [family.removesuffix(f"/{ALL}") for family in families]
+    shared = {name.rpartition(", ")[0] for name in names}
+    if len(names) == 1 or len(shared) > 1 or "" in shared:
+        return "", names
+    return f"{shared.pop()}: ", [name.rpartition(", ")[2] for name in names]
 
 
 def _print_instances(solves: pd.DataFrame, *, asked: bool) -> None:

@@ -25,7 +25,7 @@ class PlainHelp:
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:
         """Print how the command is called."""
         if usage:
-            _print(console, f"{_plain(usage)}\n")
+            _print(console, _plain(usage))
 
     def render_description(self, console: "Console", options: "ConsoleOptions", about: Any) -> None:
         """Print paragraphs; what begins with blanks stays as it is."""
@@ -43,7 +43,7 @@ def _entry(entry: "HelpEntry") -> list[str]:
     about = _plain(entry.description)
     if entry.choices:
         about += f" One of {', '.join(entry.choices)}."
-    if entry.default is not None:
+    if entry.default not in (None, "False"):  # a flag is off unless it is given
         about += f" [{_plain(entry.default)}]"
     if entry.required:
         about += " (required)"

@@ -68,7 +68,7 @@ class HoldoutOptions(Options):
 @command
 def holdout_command(
     observed: Annotated[Path, Parameter(help="Instance that methods decide on (train).")],
-    later: Annotated[list[Path], Parameter(help="Instances of later loads of the same (test).")],
+    later: Annotated[list[Path], Parameter(help="Test instances: later loads of the same layer.")],
     /,
     *,
     options: HoldoutOptions,

@@ -60,7 +60,10 @@ RENAMED = {
 def build_app() -> App:
     """Return the application; its commands are imported when they are used."""
     app = new_app("moeopt", "Optimal placements and schedules for Mixture-of-Experts inference.")
-    headings = {name: Group(name, sort_key=place) for place, name in enumerate(HEADINGS)}
+    # Negative keys: commands come before options, whose headings count from 0.
+    headings = {
+        name: Group(name, sort_key=place - len(HEADINGS)) for place, name in enumerate(HEADINGS)
+    }
     parents: dict[str, App] = {}
     for place, command in enumerate(COMMANDS):
         *outer, name = command.name.split()
@@ -108,7 +111,7 @@ def build_app() -> App:
 
 def new_app(name: str, about: str, **more: Any) -> App:
     """Return an application or a group of commands whose help and errors are like all others'."""
-    return App(
+    app = App(
         name=name,
         help=about,
         help_format="plaintext",
@@ -121,6 +124,8 @@ def new_app(name: str, about: str, **more: Any) -> App:
         default_parameter=Parameter(negative=(), allow_repeating=True),
         **more,
     )
+    app["--help"].group = group("Options")
+    return app
 
 
 def example(line: str) -> str:

@@ -19,6 +19,7 @@ from cyclopts import Group, Parameter
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, whole_of
+from moeopt.core.wording import package
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -478,9 +479,7 @@ def drawing(file: Path, flag: str = "--out") -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
-        raise InputError(
-            f"{file}: pictures need matplotlib, the extra 'report'", field=flag
-        ) from None
+        raise InputError(f"{file}: pictures need {package('matplotlib')}", field=flag) from None
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}", field=flag) from None
 

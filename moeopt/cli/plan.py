@@ -21,6 +21,7 @@ from moeopt.cli.options import (
 )
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options
+from moeopt.core.wording import package
 from moeopt.planner.options import OF_LIMITS, PlanOptions, RankOptions, SeveralOptions
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
         return
     check_picture("--picture", picture)
     if not installed("matplotlib"):
-        raise InputError(f"{picture}: needs matplotlib, the extra 'report'", field="--picture")
+        raise InputError(f"{picture}: needs {package('matplotlib')}", field="--picture")
     check_file("--picture", picture)
 
 

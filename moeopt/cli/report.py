@@ -68,6 +68,7 @@ def write_report(
         If a file cannot be written.
     """
     from moeopt.core.json_files import write_bytes
+    from moeopt.core.wording import package
     from moeopt.study.export import to_csv
     from moeopt.study.report.write import FILE, missing
     from moeopt.study.report.write import write_report as write_html
@@ -81,8 +82,7 @@ def write_report(
     write_bytes(to_csv(solves).encode(), folder / "gap.csv")
     if absent := missing():
         print(
-            f"moeopt: note: {folder / FILE} needs {' and '.join(absent)}: "
-            "pip install 'moeopt[report]'",
+            f"moeopt: note: {folder / FILE} needs {' and '.join(map(package, absent))}",
             file=sys.stderr,
         )
         return

@@ -63,7 +63,9 @@ class SimulateOptions(ExecutionOptions):
         if self.machine is None or self.model is None:
             raise InputError("--machine, --model: are missing")
         if self.trace is not None and self.workload is not None:
-            raise InputError("--trace, --workload: exactly one of the two must be given")
+            from moeopt.sim.source import one_of_two
+
+            one_of_two(self.trace, self.workload, flags=True)
         if self.batching not in BATCHINGS:
             raise InputError(
                 f"must be {' or '.join(BATCHINGS)}, not {self.batching}", field="--batching"
@@ -92,16 +94,17 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
     from moeopt.sim.models.quantisations import at_bits
     from moeopt.sim.plan import Plan
     from moeopt.sim.presets import get_machine, get_model
+    from moeopt.sim.source import one_of_two
     from moeopt.systems.plan_run import summary
 
     machine, model = get_machine(options.machine), get_model(options.model)
     model = model if options.bits is None else at_bits(model, options.bits)
     plan, layers = _plan(options), options.layers
     whole = not isinstance(plan, Plan)
-    if whole != (options.trace is None and options.workload is None):
-        said = "exactly one of the two must be given"
-        if whole:
-            said = f"not with {options.plan}, whole layers: all tokens are alike"
+    if not whole:
+        one_of_two(options.trace, options.workload, flags=True)
+    elif options.trace is not None or options.workload is not None:
+        said = f"not with {options.plan}, whole layers: all tokens are alike"
         raise InputError(f"--trace, --workload: {said}")
     if instance is not None and solution is not None:
         plan = _widths(instance, solution, machine, model, layers)

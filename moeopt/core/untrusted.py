@@ -93,7 +93,7 @@ def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
     """
     with reading(path):
         if path.is_dir():
-            raise InputError("cannot be read: Is a directory: name its files", where=path)
+            raise InputError("is a folder; name a file in it", where=path)
         is_packed, size = path.suffix == ".gz", path.stat().st_size
         if size > most:
             raise InputError(f"larger than {max(1, most // MIB)} MiB", where=path)

@@ -214,6 +214,16 @@ def closest(name: object, known: Iterable[str]) -> list[str]:
     return [plain[one] for one in close]
 
 
+def package(name: str) -> str:
+    """Return a package that is not installed, with the command that installs it anywhere."""
+    return f"{name} (pip install {name})"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, which takes an s unless there is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def suggested(name: object, known: Iterable[str]) -> str | None:
     """Return the known name that is most like a name; None if none is."""
     return next(iter(closest(name, known)), None)

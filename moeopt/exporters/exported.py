@@ -202,5 +202,5 @@ def destination(out: Path, name: str, suffix: str, strict: bool) -> Path:
     if not out.parent.is_dir():
         raise InputError(f"{out.parent} is not a folder", field="--out")
     if strict and not out.name.endswith(suffix):
-        raise InputError(f"{out} must end in {suffix}, which the runtime asks for", field="--out")
+        raise InputError(f"{out} must end in {suffix}, the suffix of this format", field="--out")
     return out

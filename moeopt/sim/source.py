@@ -27,6 +27,19 @@ from .traces.trace import Counts, Trace
 from .traces.workload import Workload
 
 
+def one_of_two(trace: object, workload: object, *, flags: bool = False) -> None:
+    """Raise InputError unless either a trace or a workload is given, by their names or flags."""
+    if (trace is None) != (workload is None):
+        return
+    names = "--trace, --workload" if flags else "trace, workload"
+    if trace is not None:
+        raise InputError(f"{names}: cannot be combined; give one of the two")
+    raise InputError(
+        f"{names}: one of the two is missing: a file of routing, or a workload such as "
+        "trimoe-skew (moeopt list workloads)"
+    )
+
+
 @dataclass(frozen=True)
 class Source:
     """The common input of all generators; exactly one of `trace`, `counts`, `workload` is given.
@@ -69,8 +82,8 @@ class Source:
         model = self.model
         if self.workload is not None and self.trace is None:
             return synthetic_trace(self.workload, model, batch, batches, self.seed)
-        if self.trace is None or self.workload is not None:
-            raise InputError("trace, workload: exactly one of the two must be given")
+        one_of_two(self.trace, self.workload)
+        assert self.trace is not None  # noqa: S101
         with_experts = model.layers - model.dense_layers
         self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace

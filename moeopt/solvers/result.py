@@ -10,6 +10,7 @@ from moeopt.core.json_files import JsonObject
 from moeopt.core.lazy import installed
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.core.problem import Violation
+from moeopt.core.wording import package
 from moeopt.problems.files import InstanceLike, SolutionLike, as_instance, as_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.evidence import Evidence, Proof
@@ -149,7 +150,7 @@ class Result:
         if self.solution is None or self.solved is None:
             raise InputError("plot: the result has no solution, or no instance")
         if not installed("matplotlib"):
-            raise InputError("plot: needs matplotlib, the extra 'report'")
+            raise InputError(f"plot: needs {package('matplotlib')}")
         from moeopt.problems.execute import critical_lanes
         from moeopt.problems.pictures import Panel, draw_gantt
 

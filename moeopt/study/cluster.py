@@ -19,7 +19,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.objective import of_json
 from moeopt.core.untrusted import LONGEST_PLACE
-from moeopt.core.wording import shortened
+from moeopt.core.wording import package, shortened
 from moeopt.study.attempt import News, Watch, attempt_telling, failed
 from moeopt.study.plan import Job
 from moeopt.study.record import SolveRecord
@@ -64,7 +64,7 @@ class Cluster:
             distributed: Any = import_module("distributed")
         except ModuleNotFoundError:
             raise InputError(
-                f"executor: {address}: needs Dask's distributed, the extra 'dask'"
+                f"executor: {address}: needs Dask's {package('distributed')}"
             ) from None
         self._address = address
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # tracebacks at its end

@@ -10,7 +10,7 @@ import pandas as pd
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import write_bytes
 from moeopt.core.objective import relative
-from moeopt.core.wording import csv_text
+from moeopt.core.wording import csv_text, package
 from moeopt.study.frame import differing
 from moeopt.study.record import entries_or_none
 from moeopt.study.table import facts_of
@@ -97,7 +97,7 @@ def export_parquet(frame: pd.DataFrame, path: Path) -> None:
     try:
         pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise InputError("Parquet needs pyarrow, the extra 'parquet'", where=path) from None
+        raise InputError(f"Parquet needs {package('pyarrow')}", where=path) from None
     types = {"objective": pa.list_(pa.int64()), "json": pa.string()}
     types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])

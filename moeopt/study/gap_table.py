@@ -7,6 +7,7 @@ import pandas as pd
 
 from moeopt.core.errors import InputError
 from moeopt.core.lazy import installed
+from moeopt.core.wording import package
 from moeopt.study.frame import named, split_costs
 from moeopt.study.table import ALL, GROUP, percent, rank, shown_interval, summarise
 
@@ -161,7 +162,7 @@ class GapTable(Sequence[GapRow]):
             If matplotlib is not installed.
         """
         if not installed("matplotlib"):
-            raise InputError("plot: needs matplotlib, the extra 'report'")
+            raise InputError(f"plot: needs {package('matplotlib')}")
         from moeopt.study.report.plots import lines as chart_lines
         from moeopt.study.report.plots import overview_chart
 

@@ -16,6 +16,7 @@ from moeopt.sim.costs.step import step_costs
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
+from moeopt.sim.source import one_of_two
 from moeopt.sim.traces.files import load_trace
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
@@ -416,8 +417,7 @@ def _routing(
     steps: int,
 ) -> Trace:
     """Return the trace, or one drawn of the workload."""
-    if (trace is None) == (workload is None):
-        raise InputError("trace, workload: exactly one of the two must be given")
+    one_of_two(trace, workload)
     if trace is not None and how.seed:
         raise InputError("goes with a workload: of a trace nothing is drawn", field="seed")
     if not how.prompt and how.ubatch != CompareOptions.ubatch:

@@ -96,7 +96,7 @@ def test_errors_are_one_line(
         assert message in refused_command(capsys, ["gantt", *paths, "--out", str(tmp_path / out)])
     monkeypatch.setitem(sys.modules, pictures.__name__, None)
     assert run(["gantt", *files, "--out", str(tmp_path / "a.svg")]) == 2
-    assert "pictures need matplotlib, the extra 'report'" in capsys.readouterr().err
+    assert "pictures need matplotlib (pip install matplotlib)" in capsys.readouterr().err
 
 
 def test_bars_are_drawn_to_scale() -> None:

@@ -40,6 +40,22 @@ def test_many_families_become_one_line_per_method(capsys: Capture) -> None:
     assert "More: --instances (80 one by one, 81 families), --csv FILE" in lines[-1]
 
 
+def test_what_divides_one_family_is_called_by_its_value(capsys: Capture) -> None:
+    """The family is in the title, so that its rows stay on a line; two families keep theirs."""
+    rows = [made_row("trimoe", f"i{n}", 12, 10, family=f"own, batch {n}") for n in (64, 128)]
+    print_tables(made(rows))
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("own: excess over the optimum")
+    assert [line.split()[:2] for line in lines[at:] if "trimoe" in line] == [
+        ["batch", "64"],
+        ["batch", "128"],
+    ]
+    print_tables(made([*rows, made_row("trimoe", "i1", 12, 10, family="other, batch 64")]))
+    text = capsys.readouterr().out
+    assert "other, batch" in text
+    assert "own: " not in text
+
+
 def test_progress_says_what_is_elapsed_and_what_is_left() -> None:
     """And before the solves are counted that instances are read, without a number."""
     console = Console(width=120, record=True, force_terminal=True)

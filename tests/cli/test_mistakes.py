@@ -40,7 +40,6 @@ MISTAKES = {
     "solve a.json --method broken.py:fastest": "'(' was never closed (broken.py, line 1)",
     "gap a.json --methods heuristic": "heuristics, published, exact for several",
     "gap a.json --methods trimo": "did you mean trimoe",
-    "gap a.json --by botleneck": "did you mean bottleneck?",
     "explain a.json --method cpsat": "did you mean cp-sat?",
     "list machine": "did you mean machines?",
     "generate tridomain": "no command of moeopt generate; did you mean tri_domain?",
@@ -111,7 +110,10 @@ MISTAKES = {
     "solve": "INSTANCES: is missing: Instance files (moeopt solve --help)",
     "solve a.jsn": "did you mean a.json",
     "solve nowhere/a.json": "there is no folder nowhere",
-    "solve folder": "Is a directory: name its files",
+    "plan --machine 32xh100 --model deepseek-v3": "as in 16xh100+xeon-spr; for more, `--ep-size`",
+    "predict --machine 'Mac Studio' --model deepseek-v3": "a Mac is one of m1, m1-max",
+    "export a.json --to vllm": "vLLM itself reads no map of experts",
+    "solve folder": "is a folder; name a file in it",
     "solve a.json --out nowhere/x/s.json": "nowhere/x is not a folder",
     "solve a.json b.json --out s2.json": "must be a folder for several instances",
     "check a.json": "SOLUTION: is missing",
@@ -192,7 +194,7 @@ MISTAKES = {
     f"plan {ON} --numa nodes": "--numa: needs several GPUs or nodes",
     f"predict {ON} --n-cpu-moe 3 --gpu-experts 4": "give one of them, not several",
     f"predict {ON} --counts counts.csv": "--counts: needs --plan",
-    DECODE: "--trace, --workload: exactly one",
+    DECODE: "--trace, --workload: one of the two is missing",
     f"{DECODE} --workload olmoe-1b-7b --plan p --policy x": "--plan, --policy: at most one",
     "simulate --instance i --solution s --plan p": "--plan: not with --instance",
 }
@@ -260,3 +262,15 @@ def test_a_mistake_is_one_line_that_says_what_would_be_right(
     assert len(said) <= 700
     assert captured.out == ""
     assert sorted(path.name for path in folder.iterdir() if path.suffix != ".pyc") == before
+
+
+def test_a_fact_that_no_solve_has_loses_no_solve(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which facts there are is known once all are solved: their table is printed undivided."""
+    monkeypatch.chdir(folder)
+    assert run(["gap", "a.json", "--methods", "trimoe", "--by", "botleneck"]) == 2
+    captured = capsys.readouterr()
+    assert "did you mean bottleneck?" in captured.err
+    assert "trimoe" in captured.out
+    assert "1 instance, all proven, 1 independent sample; excess" in captured.out

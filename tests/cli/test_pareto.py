@@ -107,4 +107,4 @@ def test_without_matplotlib_the_extra_is_named(
     monkeypatch.delitem(sys.modules, pictures.__name__)
     assert run(["pareto", file]) == 0
     assert run(["pareto", file, "--out", "x.svg"]) == 2
-    assert "pictures need matplotlib, the extra 'report'" in capsys.readouterr().err
+    assert "pictures need matplotlib (pip install matplotlib)" in capsys.readouterr().err

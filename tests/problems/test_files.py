@@ -291,7 +291,7 @@ def test_no_character_of_a_file_breaks_the_line(character: str, tmp_path: Path) 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     """Naming a folder gives the system's reason."""
-    assert error_of(tmp_path) == "cannot be read: Is a directory: name its files"
+    assert error_of(tmp_path) == "is a folder; name a file in it"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_deferral_shrinks_as_the_batch_grows() -> None:
     [
         ({"layers": 59}, "layers: deepseek-v3 has 58 with experts, not 59"),
         ({"min_immediate": 9}, "min_immediate: must be at most top_k = 8"),
-        ({"batch": 2}, "trace, workload: exactly one of the two must be given"),
+        ({"batch": 2}, "trace, workload: one of the two is missing"),
         ({"precision": "int3"}, "precision"),
         ({"batch": 5, "trace": Trace("t", np.zeros((4, 58, 8), int))}, "batch: needs 5 tokens"),
         ({"batch": 2, "trace": Trace("t", np.zeros((4, 3, 8), int))}, "2 tokens in 58 layers"),

@@ -163,7 +163,7 @@ def test_scattered_times_are_in_the_costs_and_drawn_with_the_seed() -> None:
         ({"drawn_windows": 3}, "drawn_windows: is for a workload"),
         ({"drawn_windows": 3, "windows": 4} | WORKLOAD, "batch: needs a trace of 4 windows,"),
         ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
-        ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
+        ({"trace": TRACE} | WORKLOAD, "trace, workload: cannot be combined"),
         ({"windows": 256, "batch": 65536} | WORKLOAD, "batch: 256 windows of 65536 tokens are mor"),
         ({"table_noise": -0.1}, "generate layout: table_noise: must be at least 0"),
         (

@@ -102,7 +102,7 @@ def test_without_pyarrow_the_extra_is_named(
 ) -> None:
     """One line; nothing is written."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(moeopt.InputError, match="Parquet needs pyarrow, the extra 'parquet'"):
+    with pytest.raises(moeopt.InputError, match=r"Parquet needs pyarrow \(pip install pyarrow\)"):
         export_parquet(rows.frame, tmp_path / "rows.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -55,6 +55,12 @@ def get_target(name: str, problem: str) -> Target:
     known = all_targets()
     fitting = [target.name for target in known.values() if target.fits(problem)]
     there = f"for {problem} there are"
+    if name == "vllm":
+        raise InputError(
+            "vLLM itself reads no map of experts; its plugin for Ascend does (moeopt plan "
+            f"--ep-size ... --to vllm-ascend); {there}: {', '.join(fitting)}",
+            field="--to",
+        )
     if name not in known:
         raise unknown_name("--to", name, fitting, there)
     if name not in fitting:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from moeopt.core.errors import InputError
+from moeopt.core.wording import package
 from moeopt.sim.models.model_shape import ModelShape
 
 from .curve import TimeTable
@@ -370,10 +371,7 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
     """
     torch = optional_torch()
     if torch is None:
-        raise InputError(
-            "profile: torch is not installed; install moeopt with the extra that has it:"
-            " pip install 'moeopt[torch]'"
-        )
+        raise InputError(f"profile: needs {package('torch')}")
     if settings.device == "gpu" and not torch.cuda.is_available():
         raise InputError("device: gpu: torch sees no CUDA GPU; use --device cpu")
     dtype = {2.0: torch.bfloat16, 4.0: torch.float32}.get(model.bytes_per_weight)

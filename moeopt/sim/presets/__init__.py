@@ -194,6 +194,16 @@ def _hint(kind: str, asked: str, known: list[str]) -> tuple[str, str | None]:
     from moeopt.sim.presets import parts
 
     hosts = parts.host_names()
+    if re.search(r"\b(?:i?mac|apple)", asked[:LONGEST], re.IGNORECASE):
+        macs = [name for name in known if re.match(r"m\d", name)]
+        return f"; a Mac is one of {', '.join(macs)}", None
+    several = re.match(r"(\d{1,6})x([^+]+)", asked)
+    if several and parts.gpu_called(several[2]) is not None:
+        node = f"{min(int(several[1]), parts.MOST_GPUS)}x{parts.gpu_called(several[2])}+xeon-spr"
+        more = (
+            "" if int(several[1]) <= parts.MOST_GPUS else "; for more, `--ep-size` needs no machine"
+        )
+        return f"; a node has 1 to {parts.MOST_GPUS} GPUs and a host, as in {node}{more}", node
     if (gpu := parts.gpu_called(asked)) is not None:
         whole = f"{gpu}+ryzen-am5"
         return f"; it is a GPU: name the host, too, as in {whole}", whole

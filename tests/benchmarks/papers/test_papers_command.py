@@ -104,7 +104,7 @@ def test_markdown_alone_needs_no_pictures(
     assert "| T2 |" in (tmp_path / "f.md").read_text()
     CALLS.clear()
     assert run(["T1", "--report", str(tmp_path / "r")]) == 2
-    assert "reports need jinja2, of the extra 'report'" in capsys.readouterr().err
+    assert "reports need jinja2 (pip install jinja2)" in capsys.readouterr().err
     assert CALLS == []
 
 

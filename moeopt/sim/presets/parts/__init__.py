@@ -111,9 +111,9 @@ def compose(name: str) -> Machine:
         if part not in known
     ]
     if not 1 <= sum(count for count, _ in given) <= MOST_GPUS and given:
-        wrong.append(f"from 1 to {MOST_GPUS} GPUs, please")
+        wrong.append(f"a node has 1 to {MOST_GPUS} GPUs")
     if sockets not in range(1, MOST_SOCKETS + 1):
-        wrong.append(f"from 1 to {MOST_SOCKETS} sockets, please")
+        wrong.append(f"a machine has 1 to {MOST_SOCKETS} sockets")
     if wrong:
         reason = f"{shortened(name)!r}: {'; '.join(wrong)}"
         raise InputError(reason, field="machine", suggestion=_probably(name))
