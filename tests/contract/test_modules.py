@@ -51,7 +51,6 @@ TWO_SUMMARIES = {
     "sim/traces/readers/runtimes.py",
     "sim/traces/trace.py",
     "solvers/verification.py",
-    "study/holdout.py",
 }
 """Modules whose docstring has a second first line: most are two modules in one file.
 

@@ -14,7 +14,8 @@ from moeopt.core.problem import EXACT
 from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.arguments import Limits
-from moeopt.study.frame import grouped
+from moeopt.study.frame import exact_of, grouped
+from moeopt.study.later_loads import HeldOutRow, held_out
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,
@@ -24,7 +25,6 @@ from moeopt.study.report.analysis import (
     profiles,
     proof_times,
 )
-from moeopt.study.report.heldout import HeldOutRow, held_out
 from moeopt.study.report.plots import (
     OWN,
     SERIES,
@@ -36,7 +36,7 @@ from moeopt.study.report.plots import (
     proof_chart,
     range_chart,
 )
-from moeopt.study.report.study import Study, exact_of, own_heuristic
+from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.table import ALL, percent, rank, summarise
