@@ -37,7 +37,7 @@ from moeopt.study.report.plots import (
     range_chart,
 )
 from moeopt.study.report.study import Study, own_heuristic
-from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
+from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.table import ALL, percent, rank, summarise
 
@@ -196,8 +196,8 @@ class Section:
         return found
 
 
-def sections(study: Study) -> list[Section]:
-    """Return a section for each problem of a study."""
+def sections(study: Study, found: Sequence[Takeaway]) -> list[Section]:
+    """Return a section for each problem of a study, with what its numbers come to."""
     if not study.problems:
         return []
     once = pd.concat(study.problems.values())
@@ -205,7 +205,7 @@ def sections(study: Study) -> list[Section]:
     families = dict(iter(summarise(study.frame).groupby("problem", sort=False)))
     return [
         _section(study, takeaway, overall[takeaway.problem], families[takeaway.problem])
-        for takeaway in takeaways(study)
+        for takeaway in found
     ]
 
 
