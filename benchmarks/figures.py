@@ -3,7 +3,6 @@
     python benchmarks/figures.py                    # what to run again, with its cost
     python benchmarks/figures.py run PAGE... [DIR=PATH] [--write]   # run them, and compare
     python benchmarks/figures.py stamp PAGE...      # these were run again, and are on the page
-    python benchmarks/figures.py table              # write benchmarks/sentences.md
 
 ``figures.json`` has an entry for each block of figures: page, command, cost, and a hash of each
 thing that the block hangs on. For the package that is not its source but answers on small instances
@@ -35,9 +34,8 @@ from benchmarks.rooms.problems import PROBLEMS, get_problem
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "instances"
 FIGURES = Path(__file__).with_suffix(".json")
-SENTENCES = Path(__file__).with_name("sentences.md")
-SEARCHING = ("local-search", "robust")
-"""Rules that no page's table has, and whose answers hang on how long they search."""
+SEARCHING = "local-search"
+"""Rule that no page's table has, and whose answer hangs on how long it searches."""
 PREDICTED = (
     ("rtx4090+ryzen-am5", "glm-4.5-air", "llama.cpp"),
     ("2xrtx3090+epyc-7002", "glm-4.5-air", "llama.cpp"),
@@ -47,16 +45,6 @@ PREDICTED = (
 MADE: dict[str, dict[str, Any]] = {"cache": {"tokens": 50, "slots": 56}, "threads": {"threads": 32}}
 """Options of ``made P`` that a problem needs, or that keep its instance small."""
 PLAIN = str | bytes | int | float | complex
-HEAD = """# Sentences with a figure, then and now
-
-Of README, findings and costs against size. *Then* is 2026-11-22, "-" where the sentence did not
-exist; *run on* is when the command last gave what stands on the page. What is no result has no
-row: sizes of instances, names, options, and what would refute a finding. Written by `python
-benchmarks/figures.py table` from `figures.json`.
-
-| page | sentence | then | now | run on | command |
-|---|---|---|---|---|---|
-"""
 
 
 def digest(*parts: object) -> str:
@@ -114,7 +102,7 @@ def seen(thing: str) -> str:
     """Return the hash of one thing that figures hang on, as it is now."""
     kind, _, name = thing.partition(" ")
     if kind == "rules":
-        rules = [rule for rule in get_problem(name).functions() if rule not in SEARCHING]
+        rules = [rule for rule in get_problem(name).functions() if rule != SEARCHING]
         return digest(answers(name, rules, 0.01, False))
     if kind == "search":
         return digest(answers(name, [get_problem(name).exact[0].name], 0.02, True))
@@ -177,7 +165,6 @@ def stamp(pages: set[str]) -> None:
         for one in found
     )
     FIGURES.write_text("[\n{\n" + "\n},\n{\n".join(entries) + "\n}\n]\n")
-    SENTENCES.write_text(table())
 
 
 def run(*words: str) -> int:
@@ -216,25 +203,12 @@ def text_of(page: str) -> str:
     return " ".join((ROOT / page).read_text().replace("|", " ").split())
 
 
-def table() -> str:
-    """Return benchmarks/sentences.md; a sentence's figure stands between two words of its page."""
-    rows = ""
-    for one in figures():
-        for what, then, before, after in one.get("sentences", []):
-            now = text_of(one["page"]).partition(before)[2].partition(after)[0]
-            row = (one["page"], what, then, now, one["run"], f"`{one['command']}`")
-            rows += f"| {' | '.join(row)} |\n"
-    return HEAD + rows
-
-
 def main(command: str = "", *pages: str) -> int:
     """Run a command; the exit code is 1 where figures are stale."""
     if command == "run":
         return run(*pages)
     if command == "stamp":
         stamp({*pages})
-    elif command == "table":
-        SENTENCES.write_text(table())
     else:
         print("\n".join(stale()) or "no figure is older than what it hangs on")
         return bool(stale())

@@ -29,7 +29,6 @@ from mkdocs.structure.pages import Page
 
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
-from moeopt.core.problem import ROBUST
 from moeopt.exporters.exported import Exported
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.report import PlanReport
@@ -58,7 +57,6 @@ ROOT = Path(__file__).parents[1]
 LOG = logging.getLogger("mkdocs.hooks.moeopt")  # a warning here fails a strict build
 
 MODELS = {
-    ROBUST: "decided for loads to come, on sampled futures of those seen",
     "cp-sat": "the model of section Formulation, solved by CP-SAT",
     "milp": "the same as a mixed-integer program, by HiGHS or another engine (`--engine`)",
     "brute-force": "every solution of a tiny instance, checked",
@@ -444,7 +442,7 @@ def first_line(text: str | None) -> str:
 CONCEPTS = {
     "Files": "load save load_solution load_plan load_trace save_trace load_counts",
     "Make instances": "generate generate_twins find_repeats dedupe_trace",
-    "Solve": "solve Result methods heuristic Futures check explain event_graph",
+    "Solve": "solve Result methods heuristic check explain event_graph",
     "Compare": "gap compare holdout run_on",
     "Machines and speeds": "get_machine detect_machine set_machine predict calibrate "
     "read_measurements",

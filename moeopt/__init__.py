@@ -30,7 +30,6 @@ Functions:
 load, save, load_solution          instances and solutions in files
 solve, methods, check, explain     exact methods and heuristics; the independent checker
 event_graph                        what a solution runs when, what waits for what; its slack
-Futures                            how method "robust" looks at loads that come later
 heuristic                          a decorator that makes a rule of yours one of the methods
 gap                                how far heuristics are from the optimum, over many instances
 load_trace, load_counts, save_trace, generate    instances from routing traces
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from moeopt.core.errors import MoeoptError as MoeoptError
     from moeopt.core.errors import MoeoptWarning as MoeoptWarning
     from moeopt.core.errors import StoreError as StoreError
-    from moeopt.core.futures import Futures as Futures
     from moeopt.core.json_files import save as save
     from moeopt.exporters.run import export as export
     from moeopt.planner.any_machine import plan as plan
@@ -117,7 +115,6 @@ _PUBLIC = {
     "moeopt.solvers.result": ("Result", "check"),
     "moeopt.solvers.explain": ("explain",),
     "moeopt.solvers.methods": ("methods",),
-    "moeopt.core.futures": ("Futures",),
     "moeopt.solvers.rules": ("heuristic",),
     "moeopt.study.study": ("gap",),
     "moeopt.problems.generate": ("generate", "generate_twins"),

@@ -1,9 +1,9 @@
 """Figures of a page made anew: the command is run, and its numbers are held against the page's.
 
 A command prints a table or lines, or it writes the page itself. Rows of a printed
-table are found on the page by their first cell and their number of cells; of a sentence the table
-of sentences says between which words of the page it stands, and its numbers are looked for in what
-was printed.
+table are found on the page by their first cell and their number of cells; of a sentence
+``figures.json`` says between which words of the page it stands, and its numbers are looked for in
+what was printed.
 """
 
 import os
@@ -183,7 +183,7 @@ def regenerate(
     text = " ".join(page.replace("|", " ").split())
     sentences = {
         what: text.partition(before)[2].partition(after)[0]
-        for what, _, before, after in figure.get("sentences", [])
+        for what, before, after in figure.get("sentences", [])
     }
     found = compared(page, output, sentences)
     if write:

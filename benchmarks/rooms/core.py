@@ -11,7 +11,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.json_files": ("MAX_FILE_BYTES", "read_json", "read_object", "write_bytes"),
         "moeopt.core.native_output": ("drop_native_stdout",),
         "moeopt.core.objective": ("Objective", "below", "entries", "of_json", "relative"),
-        "moeopt.core.rounding": ("rounded",),
         "moeopt.core.search": ("Feasibility", "Search"),
         "moeopt.core.stack_distance": ("stack_distances",),
         "moeopt.core.untrusted": ("digest", "inside", "reading"),

@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.layout.check": ("objective",),
-        "moeopt.problems.layout.generate as generate": ("Options", "of_loads"),
+        "moeopt.problems.layout.generate": ("Options", "of_loads"),
         "moeopt.problems.layout.heuristics": (
             "cold_counts_of",
             "family",

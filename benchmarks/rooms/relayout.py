@@ -7,8 +7,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.relayout": ("HEURISTICS",),
         "moeopt.problems.relayout.fixed_layout": ("after_migrations",),
         "moeopt.problems.relayout.generate": ("Options", "on_layout"),
-        "moeopt.problems.relayout.instance": ("Instance", "Migration"),
-        "moeopt.problems.relayout.later": ("Layouts", "decide", "draw", "draw_from", "execute"),
         "moeopt.problems.relayout.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.relayout.striped_reads as striped_reads": (),
         "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (),

@@ -75,7 +75,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.source": ("Source",),
         "moeopt.sim.traces.count_sample": ("UNKNOWN", "check_layer"),
         "moeopt.sim.traces.files": ("read_routing", "read_trace"),
-        "moeopt.sim.traces.popularity": ("Dynamics", "Forecast", "PRIOR", "fit", "forecast"),
         "moeopt.sim.traces.predictor": ("ALPHA", "HOT", "WARM", "load_classes", "predict_run"),
         "moeopt.sim.traces.readers.checked": (
             "MAX_ENTRIES",

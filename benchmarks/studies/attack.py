@@ -167,7 +167,7 @@ def ways_to_solve(problem: str, engines: Sequence[str]) -> Iterator[tuple[str, d
     for warm in (False, True):
         yield "auto" + ("" if warm else ", cold"), {"method": "auto", "warm_start": warm}
     for name, method in problem_methods(get_problem(problem)).items():
-        if name in ("brute-force", "robust") or method.backend in ("heuristic", "rule", "robust"):
+        if name == "brute-force" or method.backend in ("heuristic", "rule"):
             continue
         for engine in engines if name == "milp" else [None]:
             for warm in (False, True) if method.warm_starts else (True,):

@@ -1,6 +1,6 @@
 """The tables that ``moeopt gap`` prints: by instance, by family, by reading, on later loads."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from pathlib import Path
 from statistics import median
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from moeopt.cli.held_out_tables import print_held_out
 from moeopt.cli.options import (
     fits,
     print_lines,
@@ -16,7 +17,7 @@ from moeopt.cli.options import (
 )
 from moeopt.cli.report import opened
 from moeopt.core.objective import entries
-from moeopt.core.wording import counted, markdown_table
+from moeopt.core.wording import counted
 from moeopt.study.frame import named
 from moeopt.study.table import (
     ALL,
@@ -32,13 +33,7 @@ from moeopt.study.table import (
 )
 
 if TYPE_CHECKING:
-    from moeopt.study.report.heldout import HeldOutRow
     from moeopt.study.store import Store
-
-HELD_OUT = (
-    *("later loads", "scheduled by", "method", "train", "test", "95 %", "largest"),
-    *("of the possible gain", "decisions", "pairs"),
-)
 
 FEW_INSTANCES, FEW_METHODS, FEW_LINES = 8, 8, 15
 """Up to so many are printed one by one without `--instances`: as much as is read at a glance."""
@@ -197,40 +192,20 @@ def _print_families(summaries: Sequence[Any]) -> None:
         print_lines([f"* {OTHER_SAID}"])
 
 
-def print_held_out(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -> None:
+def print_later(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -> None:
     """Print a table for each problem that has instances of observed and of later loads."""
-    from moeopt.study.report.heldout import held_out
+    from moeopt.study.later_loads import held_out
     from moeopt.study.report.study import Study
 
     with opened(kept) as store:
         study = Study.of(solves, store, "")
-    none = True
-    for problem, of in study.problems.items():
-        found = held_out(problem, of, study.instances, study.optima(of))
-        none = none and not found
-        if not found:
-            continue
-        title = f"{problem}: on test loads, excess over their own optima"
-        if markdown:
-            print("\n".join(["", title, "", *markdown_table(HELD_OUT, map(_cells, found), 3)]))
-        else:
-            print_table(HELD_OUT, map(_cells, found), title, words=3, headings=2)
-        for line in _proof(found):
-            print(line)
-    if none:
+    tables = {
+        problem: held_out(problem, of, study.instances, study.optima(of))
+        for problem, of in study.problems.items()
+    }
+    for problem, found in tables.items():
+        if found:
+            title = f"{problem}: on test loads, excess over their own optima"
+            print_held_out(found, title, markdown)
+    if not any(tables.values()):
         print("no train instance has its test instance among the others")
-
-
-def _cells(one: "HeldOutRow") -> list[str]:
-    interval = "-" if one.interval is None else " to ".join(f"{100 * x:.1f}" for x in one.interval)
-    shares = (percent(one.known), percent(one.later), interval, percent(one.later_max))
-    counts = (percent(one.share), str(one.decisions), str(one.pairs))
-    return [one.distance, one.schedule or "-", one.method, *shares, *counts]
-
-
-def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:
-    """Yield how far hindsight is proven, where it is not to the end."""
-    for one in found:
-        if one.gap:
-            gap = f"proven within {percent(one.gap)} at the median"
-            yield f"{one.method}, {one.distance}: {gap}; shares are counted to its bound"

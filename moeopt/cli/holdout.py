@@ -2,37 +2,25 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from moeopt.cli.options import (
-    FUTURES,
     OWN_RULES,
     Json,
     command,
-    futures,
     method_names,
     print_json,
-    print_lines,
-    print_table,
-    shown,
 )
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, arguments_of, option
-
-if TYPE_CHECKING:
-    from moeopt.core.futures import Futures
-    from moeopt.study.holdout import Bracket, HeldOut, Row
 
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "exact": ("exact",),
     "trimoe": ("trimoe",),
     "both": ("exact", "trimoe"),
 }
-
-CLOSE = 0.005
-"""Two ends of a share that are no further apart are shown as one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +29,8 @@ class HoldoutOptions(Options):
 
     methods: tuple[str, ...] | None = option(
         None,
-        "Comma-separated names, or heuristics as in --with; default: the exact method, and robust"
-        " where there is one. The sample rule always stands beside them.",
+        "Comma-separated names, or heuristics as in --with; default: the exact method."
+        " The sample rule always stands beside them.",
         read=method_names,
         metavar="NAME[,NAME]",
     )
@@ -61,7 +49,6 @@ class HoldoutOptions(Options):
         metavar="W",
     )
     seed: int = option(0, "Seed of everything random.", metavar="N")
-    futures: "Futures | None" = option(None, FUTURES, read=futures, metavar="NAME=NUMBER,...")
     check: bool = option(
         True,
         "Whether the later files must be later loads of the same.",
@@ -83,6 +70,7 @@ def holdout_command(
     Exit 2 if the later files are no later loads of the same, or no method decided anything.
     """
     import moeopt
+    from moeopt.cli.held_out_tables import print_one
 
     if options.schedule not in SCHEDULES:
         raise InputError(
@@ -98,66 +86,5 @@ def holdout_command(
         for line in found.to_dicts():
             print_json(line)
     else:
-        _print(found)
+        print_one(found)
     return 0 if any(row.later is not None for row in found.rows) else 2
-
-
-def _print(found: "HeldOut") -> None:
-    print_lines(_head(found))
-    unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
-    columns = (
-        *("scheduled by", "method", "train", "test", unit, "worst batch"),
-        *("of the possible gain", "s"),
-    )
-    rows = ((r.schedule, r.method, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
-    print_table(columns, rows, words=2, headings=1)
-    print_lines(_notes(found))
-
-
-def _head(found: "HeldOut") -> list[str]:
-    """Return what was compared, and the two references with their brackets."""
-    later = found.later[0] if len(found.later) == 1 else f"{len(found.later)} instances"
-    least, most = found.hindsight_excess
-    excess = f"at least {_percent(least)}" if most is None else _range(least, most)
-    return [
-        f"{found.problem}: decided on {found.observed}, executed on {later}",
-        f"test batches' own optima, {found.windows} together: {_bracket(found, found.own)}",
-        f"best single decision in hindsight: {_bracket(found, found.hindsight)}; {excess} above",
-    ]
-
-
-def _bracket(found: "HeldOut", one: "Bracket") -> str:
-    if one.proven:
-        return f"{shown(found.problem, one.cost)}, proven"
-    gap = "" if one.gap is None else f" (gap {_percent(one.gap)})"
-    return f"{shown(found.problem, one.bound)} to {shown(found.problem, one.cost)}{gap}"
-
-
-def _figures(found: "HeldOut", row: "Row") -> list[str]:
-    if row.later is None:
-        return ["-", "failed", "-", "-", "-"]
-    cells = [shown(found.problem, row.known), shown(found.problem, row.later)]
-    cells += ["-" if of is None else _percent(of) for of in (row.excess, row.worst)]
-    if row.method == found.sample_rule:
-        return [*cells, "0: sample rule"]
-    if row.share_low is None or row.share_high is None:
-        return [*cells, "-"]
-    return [*cells, _range(row.share_low, row.share_high)]
-
-
-def _notes(found: "HeldOut") -> list[str]:
-    """Return what figures do not say: why there are none, and what is not proven."""
-    notes = [*found.notes]
-    notes += [f"{row.method}: {row.reason}" for row in found.rows if row.reason]
-    for row in found.rows:
-        if row.unproven:
-            notes.append(f"{row.method}: {row.unproven} exact schedules not proven the best")
-    return list(dict.fromkeys(notes))
-
-
-def _range(low: float, high: float) -> str:
-    return _percent(high) if high - low <= CLOSE else f"{_percent(low)} to {_percent(high)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -24,7 +24,6 @@ from moeopt.core.wording import package
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from moeopt.core.futures import Futures
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
 
@@ -241,17 +240,6 @@ def method_names(_: str, methods: str | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(methods, tuple):
         return methods
     return tuple(name.strip() for name in re.split(r",(?![^\[]*\])", methods))
-
-
-def futures(_: str, value: "str | Futures") -> "Futures":
-    """Return how method `robust` looks at later loads."""
-    from moeopt.core.futures import Futures
-
-    return Futures.from_text(value) if isinstance(value, str) else value
-
-
-FUTURES = "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8."
-"""Help of ``--futures``."""
 
 
 def labels(where: list[str] | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from moeopt.cli.gap import REPORT, CampaignOptions, campaign_of, command_line, solved
+from moeopt.cli.campaign import REPORT, CampaignOptions, campaign_of, command_line, solved
 from moeopt.cli.options import (
     LimitOptions,
     command,

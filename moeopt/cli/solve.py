@@ -12,14 +12,12 @@ from cyclopts import Parameter
 from moeopt.cli.options import (
     BAD_INPUT,
     DONE,
-    FUTURES,
     GRAVEST_FIRST,
     INFEASIBLE,
     NO_SOLUTION,
     Json,
     SolvingOptions,
     command,
-    futures,
     print_error,
     print_json,
     shown,
@@ -30,7 +28,6 @@ from moeopt.core.options import arguments_of, option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
-    from moeopt.core.futures import Futures
     from moeopt.solvers.result import Result
 
 
@@ -49,7 +46,6 @@ class SolveOptions(SolvingOptions):
         "Confirm by a second reason what rests on one engine's word.",
         flag="--verify/--no-verify",
     )
-    futures: "Futures | None" = option(None, FUTURES, read=futures, metavar="NAME=NUMBER,...")
     out: Path | None = option(None, "Save the solution to this file or folder.", group="Output")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from moeopt.core.formulation import Formulation
-    from moeopt.core.futures import Draw, Futures
-    from moeopt.core.search import Search
     from moeopt.core.view import Changes, Difference, Lane
 
 InstanceT = TypeVar("InstanceT")
@@ -39,9 +37,6 @@ THIS_STEP = "this step's loads"
 HINDSIGHT = "the measured loads (hindsight)"
 """Information in words: the loads that are measured, before they are there."""
 
-FORECAST = "a forecast from these loads"
-"""Information of method `ROBUST`, in words."""
-
 IN_WORDS: Mapping[Information, str] = {
     "none": NOTHING,
     "past loads": "past loads",
@@ -49,9 +44,6 @@ IN_WORDS: Mapping[Information, str] = {
     "oracle": HINDSIGHT,
 }
 """Information -> what tables print where a heuristic has no note of its own."""
-
-ROBUST = "robust"
-"""Method of every problem that can be decided for loads that come later."""
 
 HELD_OUT = "held out"
 """Name in provenance of the part of a trace that nothing is decided on."""
@@ -280,7 +272,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     machine_parts: ClassVar[tuple[Literal["gpu", "cpu", "ndp"], ...]] = ()
     rounds_times: ClassVar[bool] = True
 
-    OPTIONAL: ClassVar = ("restrictions", "holdout", "robust", "lanes", "execute")
+    OPTIONAL: ClassVar = ("restrictions", "holdout", "lanes", "execute")
     """Parts that a problem may lack, if `absent` says why."""
 
     MODULES: ClassVar[Mapping[str, str]] = {
@@ -487,14 +479,6 @@ class Problem(Generic[InstanceT, SolutionT]):
         run: Run = own(instance, decision, schedule)
         return run
 
-    def adopted(self, instance: InstanceT, decision: SolutionT, schedule: Schedule) -> SolutionT:
-        """Return a decision as a solution of an instance, with what is decided anew there."""
-        own = self._in_later("adopted")
-        if own is None:
-            return self.unchanged(instance, decision)
-        solution: SolutionT = own(instance, decision, schedule)
-        return solution
-
     def unchanged(self, instance: InstanceT, decision: SolutionT) -> SolutionT:
         """Return a decision that stays as it is as a solution of an instance.
 
@@ -547,17 +531,6 @@ class Problem(Generic[InstanceT, SolutionT]):
         found: SolutionT = decision if own is None else own(instance, decision)
         return found
 
-    def draw(self, instance: InstanceT, futures: "Futures", seed: int) -> "Draw":
-        """Return what futures of an instance are drawn by; see `moeopt.core.futures`."""
-        drawn: Draw = self.module("later").draw(instance, futures, seed)
-        return drawn
-
-    def decide(
-        self, observed: InstanceT, draw: "Draw", search: "Search", futures: "Futures"
-    ) -> None:
-        """Report a decision for futures of the observed loads to the search."""
-        self.module("later").decide(observed, draw, search, futures)
-
     # Views.
 
     def execute(self, instance: InstanceT, solution: SolutionT) -> Any:
@@ -604,8 +577,6 @@ class Problem(Generic[InstanceT, SolutionT]):
             everything in the instance, and custom heuristics do not say.
         """
         plain, _ = split_name(method)
-        if plain == ROBUST and self.has(ROBUST):
-            return FORECAST
         heuristic = self.known_heuristic(plain)
         if heuristic is None:
             return None

@@ -6,7 +6,7 @@ from pathlib import Path
 from moeopt.core.assumptions import assumed_name, check_assumed, split_name
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.problem import ROBUST, Engine, ExactMethod
+from moeopt.core.problem import Engine, ExactMethod
 from moeopt.core.wording import shown, unknown_name
 from moeopt.problems.files import InstanceLike, as_instance
 from moeopt.problems.registry import AnyProblem, get_problem
@@ -20,13 +20,11 @@ GOES_ON = "cp-sat"
 
 
 def problem_methods(problem: AnyProblem) -> dict[str, Method]:
-    """Return a problem's methods by name: heuristics, `ROBUST`, the exact ones, its own first.
+    """Return a problem's methods by name: heuristics, then the exact ones, its own first.
 
     Neither ``auto`` nor users' rules are among them: these are what the problem itself brings.
     """
     found = {of.name: Method(of.name, "heuristic", "heuristic") for of in problem.heuristics}
-    if problem.has(ROBUST):
-        found[ROBUST] = Method(ROBUST, "heuristic", "robust")
     found |= {own.name: _own(own) for own in problem.exact}
     models: dict[str, Engine] = {"cp-sat": "cp-sat", "milp": "milp"}
     for name, backend in EXACT.items():

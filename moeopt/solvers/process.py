@@ -42,6 +42,9 @@ ENDING_S = 5.0
 BYTES = "bytes"
 """Field of a request: how many bytes follow its line."""
 
+NEWS = "news"
+"""Field of a line that comes before the answer."""
+
 
 class ProcessEndedError(Exception):
     """The child exited, or sent no valid answer; the message says how it ended."""
@@ -81,9 +84,15 @@ class Process:
                 pipe.close() if pipe is not None else None
 
     def ask(
-        self, words: Mapping[str, object], payload: bytes = b"", limit_s: float = inf
+        self,
+        words: Mapping[str, object],
+        payload: bytes = b"",
+        limit_s: float = inf,
+        on_news: Callable[[Any], None] = lambda _: None,
     ) -> Words | None:
         """Return the answer to a request; None if it is late: the child is ended then.
+
+        `on_news` is called, in another thread, with what the child says by `tell` meanwhile.
 
         Raises
         ------
@@ -96,7 +105,7 @@ class Process:
 
         def talk() -> None:
             nonlocal line
-            line = self._heard(words, payload)
+            line = self._heard(words, payload, on_news)
 
         talking = threading.Thread(target=talk, daemon=True)
         talking.start()
@@ -127,7 +136,9 @@ class Process:
         talking.join()
         self.end()
 
-    def _heard(self, words: Mapping[str, object], payload: bytes) -> bytes:
+    def _heard(
+        self, words: Mapping[str, object], payload: bytes, on_news: Callable[[Any], None]
+    ) -> bytes:
         """Send a request and return the line that comes back; empty if the child has ended."""
         said, heard = self.running.stdin, self.running.stdout
         if said is None or heard is None:
@@ -137,7 +148,9 @@ class Process:
         with suppress(BrokenPipeError, ValueError):  # how it ended is told instead of an answer
             said.write(sent)
             said.flush()
-            return heard.readline()
+            while (line := heard.readline()).startswith(b'{"news"') and line.endswith(b"\n"):
+                on_news(json.loads(line)[NEWS])
+            return line
         return b""
 
 
@@ -182,8 +195,21 @@ def _how(code: int) -> str:
     return f"its process was ended by signal {-code}"
 
 
+_told: IO[bytes] | None = None
+"""Where a child's answers go."""
+
+
+def tell(news: object) -> None:
+    """Say something to the caller before the answer, from a child that is answering."""
+    if _told is not None:
+        _told.write(json.dumps({NEWS: news}).encode() + b"\n")
+        _told.flush()
+
+
 def serve(answer: Answering, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until there are no more."""
+    global _told
+    _told = answers
     while line := requests.readline():
         request = json.loads(line)
         payload = requests.read(request.pop(BYTES, 0))

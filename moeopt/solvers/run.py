@@ -7,8 +7,7 @@ from importlib.metadata import version
 from platform import python_version
 
 from moeopt.core.clock import TimeLimitError
-from moeopt.core.errors import ContradictionError, InputError, expect
-from moeopt.core.futures import Futures
+from moeopt.core.errors import ContradictionError, InputError
 from moeopt.core.logs import logger_of, one_line
 from moeopt.core.objective import Objective
 from moeopt.core.problem import Violation
@@ -29,13 +28,9 @@ logger = logger_of(__name__)
 SOFTWARE = {
     "cpsat": ["ortools"],
     "milp": ["ortools", "pulp"],
-    "robust": ["numpy", "numba", "scipy"],
     "own": ["numpy", "numba", "scipy", "ortools"],
 }
 """Backend -> packages whose version is recorded with the result."""
-
-THE_MEAN = Futures()
-"""How `robust` looks at later loads unless told otherwise."""
 
 
 def solve(
@@ -51,7 +46,6 @@ def solve(
     warm_start: bool = True,
     verify: bool = True,
     enough_gap: float = 0.0,
-    futures: Futures | None = None,
     on_progress: Progress | None = None,
 ) -> Result:
     """Solve an instance and return a checked result.
@@ -95,9 +89,6 @@ def solve(
     enough_gap
         Relative gap at which an own exact algorithm need not try for long to close it: 0.001 saves
         the time for the last thousandth. Those that know no such stop go on to the end.
-    futures
-        How method ``robust`` looks at loads that come later (`moeopt.Futures`): how many it samples
-        and what it minimises over them. Default: the mean of 128.
     on_progress
         Called with (seconds, objective, bound) at each improvement, possibly from another thread.
 
@@ -158,7 +149,6 @@ def solve(
             again=run_method,
             verify=verify,
             enough_gap=arguments.share("enough_gap", enough_gap),
-            futures=_futures(futures, chosen),
         )
         return _run(task, is_auto, arguments.flag("warm_start", warm_start))
 
@@ -226,7 +216,6 @@ def _backend(name: str) -> Callable[[Task], Outcome]:
 
     runs: dict[str, Callable[[Task], Outcome]] = {
         "heuristic": plain.run_heuristic,
-        "robust": plain.run_robust,
         "rule": plain.run_rule,
         "brute_force": plain.run_brute_force,
     }
@@ -239,17 +228,6 @@ def _engine(engine: str | None, chosen: Method) -> str | None:
         only = f"can be used with method 'milp' only, not with {chosen.name!r}"
         raise InputError(f"{name!r} {only}", field="engine")
     return name
-
-
-def _futures(futures: Futures | None, chosen: Method) -> Futures:
-    if futures is None:
-        return THE_MEAN
-    expect("futures", futures, Futures, what="moeopt.Futures(...)")
-    if chosen.backend != "robust":
-        raise InputError(
-            f"can be used with method 'robust' only, not with {chosen.name!r}", field="futures"
-        )
-    return futures
 
 
 def _left_out(without: frozenset[str], known: Collection[str], method: Method) -> frozenset[str]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.core.futures import Futures
 from moeopt.core.logs import logger_of
 from moeopt.core.objective import Objective, Packing
 from moeopt.core.problem import Engine, ExactMethod
@@ -132,7 +131,6 @@ class Task:
     end: Deadline
     verify: bool = True
     enough_gap: float = 0.0
-    futures: Futures = field(default_factory=Futures)
     lower: int | None = None
     upper: int | None = None
     start: SolutionEnvelope | None = None

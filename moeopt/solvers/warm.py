@@ -19,8 +19,6 @@ from moeopt.core import compiled
 from moeopt.core.compiled import PACKAGE, kernel_folder
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.futures import Futures
-from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import PROBLEMS, AnyProblem, get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
@@ -160,8 +158,6 @@ def solve_with_all(instance: InstanceEnvelope, home: AnyProblem) -> None:
     heuristics, exact = ([one.name for one in of] for of in (home.heuristics, home.exact))
     for method in (*heuristics, *exact):
         solve(instance, method, time_limit_s=LIMIT_S)
-    if home.has(ROBUST):
-        solve(instance, ROBUST, time_limit_s=LIMIT_S, futures=Futures(samples=2))
 
 
 def _misses() -> int:

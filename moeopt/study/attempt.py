@@ -5,12 +5,13 @@ import platform
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from moeopt.core.assumptions import split_name
 from moeopt.core.errors import ContradictionError, HeuristicError, InputError
@@ -227,6 +228,17 @@ def attempt_telling(job: Job, send: Progress) -> SolveRecord:
     with news.sending:
         news.over = True
     return record
+
+
+Asked = dict[str, Any]
+"""A solve as another process gets it: its fields as plain data, without the instance."""
+
+
+def as_asked(job: Job) -> Asked:
+    """Return a solve without objects of ours."""
+    sent = job.portable()
+    names = [one.name for one in fields(Job) if one.init and one.name != "instance"]
+    return {name: getattr(sent, name) for name in names}
 
 
 class Executor(Protocol):

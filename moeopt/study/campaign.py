@@ -142,9 +142,8 @@ class Settings(Frozen):
     methods
         Names of methods; "heuristics" stands for all heuristics of a problem, "published" for its
         paper's rule, "exact" for all its exact methods but brute-force. None: every heuristic.
-        Method robust is one of an instance that has later twins (`moeopt.problems.twins`) in its
-        part; elsewhere it is named. Custom heuristics stand here as well, as
-        ``FILE.py:function``, ``package.module:function`` or functions.
+        Custom heuristics stand here as well, as ``FILE.py:function``, ``package.module:function``
+        or functions.
     rules
         Custom heuristics that are set beside the methods, whatever these are; key ``with`` of a
         file.

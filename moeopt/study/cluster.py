@@ -5,7 +5,6 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import fields
 from importlib import import_module
 from itertools import count
 from math import inf
@@ -20,7 +19,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.objective import of_json
 from moeopt.core.untrusted import LONGEST_PLACE
 from moeopt.core.wording import package, shortened
-from moeopt.study.attempt import News, Watch, attempt_telling, failed
+from moeopt.study.attempt import Asked, News, Watch, as_asked, attempt_telling, failed
 from moeopt.study.plan import Job
 from moeopt.study.record import SolveRecord
 from moeopt.study.store import packed_instance, unpacked_instance
@@ -178,9 +177,6 @@ def _died(job: Job, error: BaseException) -> SolveRecord:
     return failed(job, "died", f"{type(error).__name__}: {error}")
 
 
-Asked = dict[str, Any]
-"""A solve as it is sent: its fields as plain data, without the instance."""
-
 Packed = dict[str, tuple[str, bytes]]
 """Content hash -> problem and compressed JSON."""
 
@@ -193,9 +189,7 @@ def as_sent(jobs: Sequence[Job]) -> tuple[list[Asked], Packed]:
     asked: list[Asked] = []
     packed: Packed = {}
     for job in jobs:
-        sent = job.portable()
-        names = [one.name for one in fields(Job) if one.init and one.name != "instance"]
-        asked.append({name: getattr(sent, name) for name in names})
+        asked.append(as_asked(job))
         if job.instance_hash not in packed:
             packed[job.instance_hash] = job.instance.problem, packed_instance(job.instance)
     return asked, packed

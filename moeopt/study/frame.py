@@ -11,6 +11,8 @@ from moeopt.core.assumptions import split_name
 from moeopt.core.errors import MoeoptWarning
 from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.rules import AUTO
 from moeopt.study.known import BEST, Known
 from moeopt.study.record import COSTS, MOST_ENTRIES, NAMES, SolveRecord, packed_solution
 
@@ -164,6 +166,19 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     for one in items:
         found.setdefault(key(one), []).append(one)
     return found
+
+
+def exact_of(frame: pd.DataFrame) -> pd.Series:
+    """Return of each solve whether its method can prove."""
+    pairs = {pair: is_exact(*pair) for pair in {*zip(frame.problem, frame.method, strict=True)}}
+    found = [pairs[pair] for pair in zip(frame.problem, frame.method, strict=True)]
+    return pd.Series(found, index=frame.index, dtype=bool)
+
+
+def is_exact(problem: str, method: str) -> bool:
+    """Tell whether a method can prove; one that no longer exists counts as a heuristic."""
+    found = problem_methods(get_problem(problem)).get(method)
+    return method == AUTO or (found is not None and found.kind == "exact")
 
 
 def each_once(frame: pd.DataFrame) -> pd.DataFrame:

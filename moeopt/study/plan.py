@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import get_problem
-from moeopt.problems.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
 from moeopt.study.campaign import MOST_SOLVES, Campaign, Choice, Loaded, Settings, Source, load_all
@@ -209,11 +207,10 @@ def make_plan(campaign: Campaign) -> Jobs:
         own = _load_rules(part.settings)
         loaded = [one for source in part.sources for one in sources.load(source)]
         problems = {instance.problem for _, _, instance in loaded}
-        observed = {earlier for earlier, _, _ in twins({digest: one for _, digest, one in loaded})}
         for family, digest, instance in loaded:
             _, jobs = found.setdefault((family, digest), (instance, {}))
             known = None if part.settings.prove_again else sources.known.get(digest)
-            chosen = list(_chosen(instance, part.settings, own, digest in observed, known))
+            chosen = list(_chosen(instance, part.settings, own, known))
             solves += len(chosen) * part.settings.times
             if solves > MOST_SOLVES:
                 raise InputError(f"asks for more than {MOST_SOLVES:,} solves", field="campaign")
@@ -306,15 +303,13 @@ def _chosen(
     instance: InstanceEnvelope,
     settings: Settings,
     own: Mapping[Choice, Rule],
-    observed: bool,
     known: Known | None,
 ) -> Iterator[_Chosen]:
     """Yield what is meant, and one method that can prove if none can.
 
-    What decides for later loads is among the heuristics of an instance that has later twins, on
-    which it can be seen; what decides on copies is where copies are permitted. No exact method is
-    needed where the optimum is known, and none is added where a bracket is: what it would prove in
-    its time depends on the machine, the library's bracket does not.
+    What decides on copies is where copies are permitted. No exact method is needed where the
+    optimum is known, and none is added where a bracket is: what it would prove in its time depends
+    on the machine, the library's bracket does not.
     """
     proven = known is not None and known.proven
     bracket = known is not None and known.bound is not None
@@ -323,8 +318,7 @@ def _chosen(
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
     needs = ((one.name, one.needs) for one in problem.heuristics if one.needs is not None)
     lacking = {name for name, field in needs if getattr(instance, field, None) is None}
-    left_out = lacking if observed else lacking | {ROBUST}
-    heuristics = [m for m in available.values() if m.kind == "heuristic" and m.name not in left_out]
+    heuristics = [m for m in available.values() if m.kind == "heuristic" and m.name not in lacking]
     proves = False
     for choice in [*(settings.methods or ["heuristics"]), *settings.rules]:
         if choice == "heuristics":

@@ -1,88 +1,43 @@
-"""Solves on this machine's cores: processes that a crash of one of them does not end."""
+"""Solves on this machine's cores: processes that a crash of one of them does not end.
 
-import os
-import signal
-import threading
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+A process is a child of `moeopt.solvers.process`, which Ctrl-C never reaches and which ends with
+this one. A thread for each waits for its answers.
+"""
+
 from math import inf
-from multiprocessing import get_context, parent_process, resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from moeopt.core.cores import available_cores
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.study.attempt import News, Watch, attempt_telling, failed
+from moeopt.core.objective import of_json
+from moeopt.solvers.process import (
+    Answering,
+    Process,
+    ProcessEndedError,
+    Words,
+    serve_pipes,
+    tell,
+)
+from moeopt.study.attempt import News, Watch, as_asked, attempt_telling, failed
 from moeopt.study.plan import Job
-from moeopt.study.record import SolveRecord
+from moeopt.study.record import SolveRecord, from_row, to_row
+from moeopt.study.store import packed_instance, unpacked_instance
 
-Ready = None
-"""The first message: the process is up."""
-
-Message = SolveRecord | News | None
-
-Asked = tuple[Job, InstanceEnvelope | None]
-"""A solve as it is sent, and its instance unless that is the one that the process had last."""
-
-
-def serve(connection: "Connection[Message, Asked]") -> None:
-    """Solve what comes until the other end is closed.
-
-    Ctrl-C and the end of the terminal are the parent's business. A process whose parent has gone
-    ends at once.
-    """
-    for number in _of_the_terminal():
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.dup2(2, 1)  # what a solver prints is no result of ours
-    connection.send(Ready)
-    instance = None
-    while True:
-        try:
-            sent, other = connection.recv()
-        except EOFError:
-            return
-        instance = other or instance
-        if instance is None:
-            raise ValueError("the first solve came without its instance")
-        job = replace(sent, instance=instance)
-        try:
-            connection.send(attempt_telling(job, lambda *news: connection.send(news)))
-        except OSError:  # nobody listens any more
-            return
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-NO_INSTANCE: Any = None
-"""Stands in a job that is sent for the instance that the process has already."""
-
-STOP_S = 1.0
+STOP_S = 5.0
+"""How long a thread may take to notice that its process was ended."""
 
 QUICK_S = 0.1
 """Solves are quick if they take less at the mean of the last few."""
 
-
-@dataclass
-class _Worker:
-    process: SpawnProcess
-    connection: "Connection[Asked, Message]"
-    ready: bool = False
-    job: Job | None = None
-    has: InstanceEnvelope | None = None
+Told = SolveRecord | News | Exception
+"""What a thread says of a solve: its end, an incumbent or bound, or what must end the campaign."""
 
 
 class Pool:
-    """Spawned processes, each with a pipe of its own.
+    """Processes, each with a thread that gives it one solve after the other.
 
     A process that dies is reported as the end of its solve and replaced; one that dies without a
     solve is only replaced. Where solves are quick, a few are taken in advance, so that no process
@@ -94,19 +49,14 @@ class Pool:
         The number of processes.
     watch
         Told of incumbents and bounds.
-
-    Raises
-    ------
-    InputError
-        If processes do not even start.
     """
 
     def __init__(self, jobs: int, watch: Watch) -> None:
         self._watch = watch
-        self._waiting: deque[Job] = deque()
         self._mean_s = inf
-        self._context = get_context("spawn")
-        self._workers = [self._start() for _ in range(jobs)]
+        self._todo: SimpleQueue[Job | None] = SimpleQueue()
+        self._told: SimpleQueue[tuple[Job, Told]] = SimpleQueue()
+        self._workers = [Worker(self._todo, self._told) for _ in range(jobs)]
 
     @property
     def slots(self) -> int:
@@ -114,57 +64,32 @@ class Pool:
         return len(self._workers) * (2 if self._mean_s < QUICK_S else 1)
 
     def submit(self, job: Job) -> None:
-        """Give a job to an idle process, or let it wait for one."""
-        number = next((i for i, worker in enumerate(self._workers) if worker.job is None), None)
-        if number is None:
-            self._waiting.append(job)
-            return
-        worker, sent = self._workers[number], job.portable()
-        worker.job = job
-        try:
-            same = worker.has is job.instance
-            bare = replace(sent, instance=NO_INSTANCE)
-            worker.connection.send((bare, None if same else sent.instance))
-            worker.has = job.instance
-        except OSError:  # it died while it was idle
-            self._replace(number)
-            self.submit(job)
+        """Give a job to the process that is idle first."""
+        self._todo.put(job)
 
     def completed(self) -> tuple[Job, SolveRecord]:
-        """Wait for a result, or for the death of a process that has a job."""
+        """Wait for a result, or for the death of a process that has a job.
+
+        Raises
+        ------
+        InputError
+            If processes do not even start, or a job cannot be sent.
+        """
         while True:
-            for number, message in self._messages():
-                worker = self._workers[number]
-                job = worker.job
-                if isinstance(message, EOFError):
-                    code = self._replace(number)
-                    if job is not None:
-                        self._next()
-                        return job, failed(job, "died", _how(code))
-                elif job is not None and isinstance(message, SolveRecord):
-                    worker.job = None
-                    self._note(message)
-                    self._next()
-                    return job, message
-                elif message is None:
-                    worker.ready = True
-                elif job is not None and isinstance(message, tuple):
-                    self._watch.improved(job, *message)
+            job, told = self._told.get()
+            if isinstance(told, SolveRecord):
+                self._note(told)
+                return job, told
+            if isinstance(told, Exception):
+                raise told
+            self._watch.improved(job, *told)
 
     def close(self) -> None:
-        """End all processes; the busy ones are killed."""
+        """End all processes, whatever they do."""
+        for _ in self._workers:
+            self._todo.put(None)
         for worker in self._workers:
-            if worker.job is not None:
-                worker.process.kill()
-            worker.connection.close()  # an idle one ends by itself
-            worker.process.join(STOP_S)
-            worker.process.kill()
-            worker.process.join()
-
-    def _next(self) -> None:
-        """Start what waits, before the last result is looked at."""
-        if self._waiting:
-            self.submit(self._waiting.popleft())
+            worker.close()
 
     def _note(self, record: SolveRecord) -> None:
         """Learn how long solves take."""
@@ -173,64 +98,91 @@ class Pool:
             known = self._mean_s if self._mean_s < inf else seconds
             self._mean_s = known + (seconds - known) / 8
 
-    def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs,), daemon=True)
-        with _ctrl_c_held_back():
-            process.start()
-        theirs.close()  # so that the end of the process is the end of the pipe
-        return _Worker(process, ours)
 
-    def _messages(self) -> Iterator[tuple[int, Message | EOFError]]:
-        """Wait, and yield one message of each process that has sent something, or its end."""
-        numbers = {worker.connection: i for i, worker in enumerate(self._workers)}
-        for connection in wait(list(numbers)):
-            number = numbers[connection]  # type: ignore[index]
+class Worker:
+    """A thread and its process.
+
+    Attributes
+    ----------
+    job
+        What it is at; None while it waits.
+    process
+        None until the first job.
+    """
+
+    def __init__(
+        self, todo: "SimpleQueue[Job | None]", told: "SimpleQueue[tuple[Job, Told]]"
+    ) -> None:
+        self.job: Job | None = None
+        self.process: Process | None = None
+        self._todo, self._told = todo, told
+        self._has: InstanceEnvelope | None = None
+        self._closed = False
+        self._thread = Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the process, and the thread after it."""
+        self._closed = True
+        if self.process is not None:
+            self.process.running.kill()
+        self._thread.join(STOP_S)
+        if self.process is not None:
+            self.process.end()
+
+    def _work(self) -> None:
+        while (job := self._todo.get()) is not None and not self._closed:
+            self.job = job
             try:
-                yield number, self._workers[number].connection.recv()
-            except (EOFError, OSError):
-                yield number, EOFError()
+                told: Told = self._solved(job)
+            except Exception as error:  # the campaign ends with it, in the main thread
+                told = error
+            self.job = None
+            self._told.put((job, told))
 
-    def _replace(self, number: int) -> int | None:
-        """Put a new process in the place of a dead one and return its exit code."""
-        worker = self._workers[number]
-        worker.connection.close()
-        worker.process.join(STOP_S)
-        code = worker.process.exitcode
-        worker.process.kill()
-        worker.process.join()
-        if not worker.ready:
-            raise InputError(
-                f"jobs: a worker process ended before it was ready (exit code {code}); a script "
-                "that calls moeopt.gap(jobs=...) needs the guard `if __name__ == '__main__':`"
-            )
-        self._workers[number] = self._start()
-        return code
+    def _solved(self, job: Job) -> SolveRecord:
+        """Have the process make a solve; it keeps the instance for the next one."""
+        process = self._started()
+        payload = b"" if self._has is job.instance else packed_instance(job.instance)
+        words = {"problem": job.instance.problem, "asked": as_asked(job)}
+        self._has = job.instance
+        try:
+            answer = process.ask(words, payload, on_news=lambda news: self._hear(job, *news))
+        except ProcessEndedError as error:
+            return failed(job, "died", str(error))
+        if answer is None:
+            raise TypeError("no limit, and late")
+        return from_row(answer["row"])
 
+    def _started(self) -> Process:
+        if self.process is None or not self.process.alive:
+            self._has = None
+            if self.process is not None:
+                self.process.end()
+            try:
+                self.process = Process(__name__)
+            except ProcessEndedError as error:
+                raise InputError(f"jobs: a process does not start: {error}") from None
+        return self.process
 
-@contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
-    """Start processes that Ctrl-C never reaches: a signal that is blocked at birth stays so."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows: they ignore it once they are up
-        yield
-        return
-    resource_tracker.ensure_running()  # the first start would start it, and let Ctrl-C through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _of_the_terminal())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _of_the_terminal() -> set[signal.Signals]:
-    """Return the signals that a terminal sends to all processes of a command."""
-    return {signal.SIGINT} | ({signal.SIGHUP} if hasattr(signal, "SIGHUP") else set())
+    def _hear(self, job: Job, seconds: float, objective: Any, bound: Any) -> None:
+        self._told.put((job, (seconds, of_json(objective), of_json(bound))))
 
 
-def _how(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"the worker process was killed by signal {-code}"
-    return f"the worker process ended with exit code {code}"
+def answering() -> Answering:
+    """Return what makes the solves in a process; an instance that came before is not sent again."""
+    instance: InstanceEnvelope | None = None
+
+    def answer(request: Words, payload: bytes) -> Words:
+        nonlocal instance
+        if payload:
+            instance = unpacked_instance(request["problem"], payload)
+        if instance is None:
+            raise ValueError("the first solve came without its instance")
+        job = Job(instance, **request["asked"])
+        return {"row": to_row(attempt_telling(job, lambda *news: tell(news)))}
+
+    return answer
 
 
 def oversubscribed(jobs: int, workers: int) -> str | None:
@@ -243,3 +195,7 @@ def oversubscribed(jobs: int, workers: int) -> str | None:
         f"{jobs * workers} cores, there are {cores}: solves take longer, and time limits cut in "
         "earlier"
     )
+
+
+if __name__ == "__main__":
+    serve_pipes(answering(), prints=True)

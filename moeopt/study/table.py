@@ -173,11 +173,12 @@ def split_by(frame: pd.DataFrame, fact: str) -> pd.DataFrame:
 def facts_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return what is known of each solve beside its numbers: facts, and tags of its instance."""
     tags = [name for name in frame.columns if name.startswith(TAG)]
-    columns = [frame[name] for name in tags]
     found = []
-    for at, facts in enumerate(frame.facts):
-        own = {name.removeprefix(TAG): of.iloc[at] for name, of in zip(tags, columns, strict=True)}
-        found.append(dict(facts) | {name: of for name, of in own.items() if isinstance(of, str)})
+    for facts, *own in zip(frame.facts, *(frame[name] for name in tags), strict=True):
+        said = zip(tags, own, strict=True)
+        found.append(
+            dict(facts) | {name.removeprefix(TAG): of for name, of in said if isinstance(of, str)}
+        )
     return found
 
 

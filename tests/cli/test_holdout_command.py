@@ -115,7 +115,6 @@ def test_options_that_cannot_be_used(pair: list[str], capsys: Capture) -> None:
         (["--with", "nowhere.py:rule"], "there is no file nowhere.py"),
         (["--sample-rule", "dream"], "'dream' is unknown for cache"),
         (["--time-limit", "-1"], "must be a positive number of seconds"),
-        (["--futures", "samples=0"], "futures: samples: must be from 1"),
     ):
         assert reason in refused_command(capsys, ["holdout", *pair, *options])
     assert "LATER: is missing" in refused_command(capsys, ["holdout", pair[0]])

@@ -38,7 +38,6 @@ MISTAKES = {
     "solve a.json --method rule.py": "rule.py:FUNCTION",
     "solve a.json --method rule.py:slowest": "there are: fastest",
     "solve a.json --method broken.py:fastest": "'(' was never closed (broken.py, line 1)",
-    "solve a.json --method robust --futures sample=12": "of samples, quantile, horizon",
     "gap a.json --methods heuristic": "heuristics, published, exact for several",
     "gap a.json --methods trimo": "did you mean trimoe",
     "explain a.json --method cpsat": "did you mean cp-sat?",
@@ -169,7 +168,6 @@ MISTAKES = {
     "certificate model a.json --for b.json --out m.json": "b.json: must be a certificate",
     # options that are impossible, or contradict each other
     "solve a.json --engine highs --method trimoe": "can be used with method 'milp' only",
-    "solve a.json --futures samples=128 --method trimoe": "can be used with method 'robust' only",
     "gap a.json --resume": "--resume: needs --store",
     "gap a.json --settlements --by batch": "--settlements: is now `moeopt sensitivity`",
     "gap a.json --points 3": "--points: is now `moeopt sensitivity --points`",

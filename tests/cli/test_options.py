@@ -26,10 +26,10 @@ OTHERWISE = {"method", "instance", "model", "out", "beside", "schedule"}
 @pytest.mark.parametrize(
     ("options", "function", "shared"),
     [
-        (SolveOptions, moeopt.solve, 7),
+        (SolveOptions, moeopt.solve, 6),
         (SolvingOptions, moeopt.explain, 4),
         (ExportOptions, moeopt.export, 2),
-        (HoldoutOptions, moeopt.holdout, 8),
+        (HoldoutOptions, moeopt.holdout, 7),
         (SolvesOptions, make_settings, 5),
         (CampaignOptions, run_campaign, 3),
         (SensitivityOptions, Running, 5),

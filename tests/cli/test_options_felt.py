@@ -155,7 +155,7 @@ INSTANCE_ROWS = {
         " --dimm-share 1/2; --channels 'two DIMMs each'; --gpu-base 'shared experts';"
         " --gpu-work 'two parts'; trace: --step 4; --residents 5; --cold-cut 'experts 0.7';"
         " cut: --dimm-choice 'in turn'; --layout-from 'last step'; --history 2;"
-        " earlier: --layout-steps 2; --observed; --alpha 0.9; --loads actual; --hbm-free-slots 5;"
+        " earlier: --layout-steps 2; --alpha 0.9; --loads actual; --hbm-free-slots 5;"
         " --windows two; two: --prefetches 3; --link-sum 'per link'; --link-move-us 50;"
         " --link-window-us 200"
     ),
@@ -451,7 +451,6 @@ TABLE |= {
         "--method": Row("--method greedy"),
         "--engine": Row("--engine highs", "raw_status", "milp"),
         "--verify": Row("--no-verify", "raw_status", "milp"),
-        "--futures": Row("--futures samples=2", "objective", "robust"),
         "--out": Row("--out x.json", "files"),
         "--json": Row("--json"),
     },
@@ -539,7 +538,6 @@ TABLE |= {
         "--reference-limit": Row("--reference-limit=-1", "code"),
         "--work-limit": Row("--work-limit=-1", "code"),
         "--seed": Row("--seed=-1", "refused"),
-        "--futures": Row("--methods robust --futures samples=2"),
         "--check": Row("=l.json k.json --methods trimoe-layout --work-limit 0.2", "code"),
         "--json": Row("--json"),
     },
@@ -804,7 +802,7 @@ REFUSED |= {
     " one: --backend ROCm; one: --path x.gguf",
     "simulate": "solution: --steps 3; solution: --policy cpu-for-misses",
     "compare": "trace: --seed 3; law: --prompt 0 --ubatch 9",
-    "solve": "one: --engine cbc; one: --futures samples=4",
+    "solve": "one: --engine cbc",
     "check": "one: --out x.json",
 }
 BASES["gap"]["json"] = "i.json --methods greedy --json"

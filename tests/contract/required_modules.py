@@ -136,11 +136,9 @@ def _info(home: Home) -> Iterator[str]:
             yield f"PROBLEM: {one.name} coincides with {one.coincides_with}, which is no heuristic"
         if one.needs is not None and one.needs not in _fields(info):
             yield f"PROBLEM: {one.name} needs {one.needs}, which is no field of the instance"
-    later = None if info.holdout is None else info.module("later")
     there = {
         "restrictions": bool(info.restrictions),
         "holdout": info.holdout is not None,
-        "robust": hasattr(later, "draw") and hasattr(later, "decide"),
         "lanes": hasattr(info.module("view"), "lanes"),
         "execute": Path(home.package.__file__ or "").with_name("execute.py").is_file(),
     }

@@ -39,7 +39,6 @@ TWO_SUMMARIES = {
     "problems/replication/check.py",
     "problems/replication/eplb.py",
     "problems/replication/generate.py",
-    "problems/replication/later.py",
     "problems/split/generate.py",
     "problems/tri_domain/threshold/feasibility.py",
     "sim/engine/core.py",
@@ -52,7 +51,6 @@ TWO_SUMMARIES = {
     "sim/traces/readers/runtimes.py",
     "sim/traces/trace.py",
     "solvers/verification.py",
-    "study/holdout.py",
 }
 """Modules whose docstring has a second first line: most are two modules in one file.
 

@@ -43,7 +43,6 @@ EDITS: dict[str, Edit] = {
     "PROBLEM: holdout lacks, and absent is silent": (
         INIT, '"holdout": "the data', '"unheld": "the data',
     ),
-    "PROBLEM: robust lacks, and absent is silent": (INIT, '"robust": "there', '"unsure": "there'),
     "PROBLEM: lanes is there, but absent says why not": (
         "view.py", "def facts(", "lanes = print\n\n\ndef facts(",
     ),

@@ -17,7 +17,7 @@ TIMES = "times"
 
 GROUPS: dict[str, list[tuple[str, ...]]] = {
     "tri_domain": [(TIMES,), ("tokens",)],
-    "relayout": [(TIMES,), ("tokens", "observed_tokens")],
+    "relayout": [(TIMES,), ("tokens",)],
     "layout": [
         (TIMES,),
         (TIMES, "weight"),

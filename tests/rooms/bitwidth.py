@@ -25,7 +25,6 @@ __getattr__, __dir__ = lazily(
             "uniform",
         ),
         "moeopt.problems.bitwidth.instance": ("Instance", "Solution"),
-        "moeopt.problems.bitwidth.later": ("decide", "draw"),
         "moeopt.problems.bitwidth.multiple_choice_knapsack as multiple_choice_knapsack": (
             "Curve",
             "Stopped",

@@ -38,7 +38,6 @@ __getattr__, __dir__ = lazily(
             "Solution",
             "curves_of",
         ),
-        "moeopt.problems.cache.later": ("decide", "draw", "own_share"),
         "moeopt.problems.cache.view as view": (),
     }
 )

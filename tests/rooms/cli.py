@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.cli.front_picture": ("save_fronts",),
         "moeopt.cli.gantt": ("draw",),
         "moeopt.cli.export": ("ExportOptions",),
-        "moeopt.cli.gap": ("CampaignOptions", "SolvesOptions"),
+        "moeopt.cli.campaign": ("CampaignOptions", "SolvesOptions"),
         "moeopt.cli.gap_tables": ("WIDTH", "print_tables"),
         "moeopt.cli.main as main_module": (
             "SHELLS",

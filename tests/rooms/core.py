@@ -46,7 +46,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.plugins": ("entries as plugin_entries",),
         "moeopt.core.problem": (
             "ExactMethod",
-            "FORECAST",
             "HINDSIGHT",
             "IN_WORDS",
             "NOTHING",

@@ -55,7 +55,7 @@ __getattr__, __dir__ = lazily(
             "TWO_PARTS",
             "with_idle_localized",
         ),
-        "moeopt.problems.layout.later as later": ("draw", "execute_layout"),
+        "moeopt.problems.layout.later": ("execute_layout",),
         "moeopt.problems.layout.multi_scenario": ("solve as solve_several_scenarios",),
         "moeopt.problems.layout.paths": (
             "CPU_PATHS",
@@ -71,7 +71,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.layout.rounds as rounds": (),
         "moeopt.problems.layout.second_stage": (
             "as_solution",
-            "best_schedules",
             "refined",
             "starting",
         ),

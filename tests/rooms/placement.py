@@ -52,12 +52,7 @@ __getattr__, __dir__ = lazily(
             "residual_of",
             "solve_residual",
         ),
-        "moeopt.problems.placement.later as later": (
-            "decide",
-            "draw",
-            "future_ns",
-            "unchanged as for_other_steps",
-        ),
+        "moeopt.problems.placement.later": ("unchanged as for_other_steps",),
         "moeopt.problems.placement.layer_steps": (
             "CELLS",
             "FEW",

@@ -23,7 +23,6 @@ __getattr__, __dir__ = lazily(
             "refined_ns",
             "schedule_of",
         ),
-        "moeopt.problems.relayout.generate": ("assume as assume",),
         "moeopt.problems.relayout.heuristics": (
             "WARM_START",
             "benefit_greedy",
@@ -39,13 +38,7 @@ __getattr__, __dir__ = lazily(
             "Migration",
             "Solution",
         ),
-        "moeopt.problems.relayout.later as later": (
-            "IN_MEMORY",
-            "Layouts",
-            "decide",
-            "draw",
-            "execute",
-        ),
+        "moeopt.problems.relayout.later": ("execute",),
         "moeopt.problems.relayout.modes": ("Modes", "objective_grid"),
         "moeopt.problems.relayout.striped_reads as striped_reads": ("_Decomposition", "solve"),
         "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (

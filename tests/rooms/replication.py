@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.replication.cpsat": ("Model",),
         "moeopt.problems.replication.eplb": ("placed", "rebalance"),
-        "moeopt.problems.replication.generate": ("KERNELS", "Options", "assume as assume"),
+        "moeopt.problems.replication.generate": ("KERNELS", "assume as assume"),
         "moeopt.problems.replication.heuristics": (
             "biased",
             "eplb",
@@ -34,7 +34,6 @@ __getattr__, __dir__ = lazily(
             "swift_balancer",
         ),
         "moeopt.problems.replication.instance": ("Instance", "Solution"),
-        "moeopt.problems.replication.later": ("decide", "draw"),
         "moeopt.problems.replication.view": ("differences", "facts"),
     }
 )

@@ -154,7 +154,6 @@ __getattr__, __dir__ = lazily(
             "read_trace",
         ),
         "moeopt.sim.traces.of_model": ("check_trace",),
-        "moeopt.sim.traces.popularity": ("CostCurve", "Dynamics", "fit", "forecast"),
         "moeopt.sim.traces.predictor": ("load_classes", "predict_run"),
         "moeopt.sim.traces.readers.arrays": ("kind_of_array",),
         "moeopt.sim.traces.readers.checked as checked": (),

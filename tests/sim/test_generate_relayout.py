@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt import InputError, get_machine
 from tests.refusals import refused
-from tests.rooms.relayout import COSTS, Instance, assume
+from tests.rooms.relayout import COSTS, Instance
 from tests.rooms.sim import (
     Source,
     Trace,
@@ -276,16 +276,3 @@ def test_a_prediction_of_no_tokens_at_all_is_refused() -> None:
     ids = np.arange(20 * TOP_K).reshape(20, 1, TOP_K) % EXPERTS
     with pytest.raises(InputError, match="must have tokens for at least one expert"):
         made(trace=Trace("never the same", ids), batch=1)
-
-
-def test_the_observed_steps_are_those_of_the_history() -> None:
-    """Oldest first, the same for predicted and actual loads; without them nothing changes."""
-    plain, seen = made(step=6), made(step=6, observed=True)
-    assert (plain.schema_version, plain.observed_tokens) == (1, None)
-    assert seen.observed_tokens == tuple(tuple(counted(step, 0)) for step in range(2, 6))
-    assert made(step=6, observed=True, loads="actual").observed_tokens == seen.observed_tokens
-    same = {"schema_version", "observed_tokens", "provenance"}
-    assert seen.model_dump(exclude=same) == plain.model_dump(exclude=same)
-    assert "observed" not in (plain.provenance or {})["options"]
-    again = assume(seen, "cold_cut", "experts 0.7")
-    assert again.observed_tokens == seen.observed_tokens

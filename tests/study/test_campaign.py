@@ -10,7 +10,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 from tests.refusals import refused
 from tests.rooms.cli import run
 from tests.rooms.problems import PROBLEMS
-from tests.rooms.study import Campaign, Part, is_campaign, make_plan, make_settings, read_campaign
+from tests.rooms.study import is_campaign, make_plan, read_campaign
 
 TOML = """
 campaign = "two parts"
@@ -147,21 +147,6 @@ def test_a_missing_instance_or_method_is_named(folder: Path) -> None:
     ):
         with pytest.raises(moeopt.InputError, match=words):
             make_plan(read_campaign(write(folder, f'campaign = "x"\n{line}')))
-
-
-def test_what_decides_for_later_loads_is_run_where_they_are(tmp_path: Path) -> None:
-    """``robust`` is among the heuristics of the predicted loads; elsewhere it must be named."""
-    options = {"machine": "trimoe", "model": "deepseek-v2-lite", "workload": "trimoe-skew"}
-    pair = moeopt.generate_twins("relayout", **options, batch=16)
-    other = moeopt.generate("relayout", **options, batch=8)
-
-    def run_robust(*methods: str) -> list[str]:
-        settings = make_settings(methods or None, [1.0], [0], 1)
-        plan = make_plan(Campaign([Part([*pair, other], settings)]))
-        return [e.instance.name for e in plan.entries if any(j.method == "robust" for j in e.jobs)]
-
-    assert run_robust() == run_robust("heuristics") == [pair[0].name]
-    assert run_robust("robust") == [pair[0].name, pair[1].name, other.name]
 
 
 def test_an_unknown_engine_is_refused_before_anything_is_solved(folder: Path) -> None:

@@ -58,7 +58,7 @@ def test_the_table_has_every_key(page: str) -> None:
 def test_the_program_prints_what_the_page_says(
     page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run as it stands, as the main program's file: the pool's processes import it again."""
+    """Run as it stands, as the main program's file."""
     [(source, expected)] = PYTHON.findall(page)
     Path("program.py").write_text(source)
     runpy.run_path(str(Path("program.py").resolve()), run_name="__main__")

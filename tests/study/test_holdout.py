@@ -68,15 +68,15 @@ def test_hindsight_is_one_decision_for_all() -> None:
 
 def test_a_bracket_that_is_open() -> None:
     """Shares lie between those of its two ends; what a rule reached narrows it from above."""
-    from tests.rooms.study import _with_share, hindsight_static
+    from tests.rooms.study import hindsight_static, with_shares
 
-    row = Row("mine", "-", later=90)
-    found = _with_share(row, 100, Bracket(80, 60))
+    rows = [Row(name, "-", later=cost) for name, cost in (("rule", 100), ("mine", 90), ("w", 110))]
+    sample, found, worse = with_shares(rows, "rule", Bracket(80, 60))
+    assert (sample.share_low, sample.share_high) == (0, 0)
     assert (found.share_low, found.share_high) == (pytest.approx(0.25), pytest.approx(0.5))
-    worse = _with_share(Row("mine", "-", later=110), 100, Bracket(80, 60))
     assert (worse.share_low, worse.share_high) == (pytest.approx(-0.5), pytest.approx(-0.25))
     for bracket in (Bracket(100, 60), Bracket(None, 60), Bracket(100, 100)):
-        assert _with_share(row, 100, bracket).share_high is None
+        assert {row.share_high for row in with_shares(rows, "rule", bracket)} == {None}
     single = hindsight_static(NEXT, [NEXT], Bracket(None, 11), [30, 14], Limits(1))
     assert single == Bracket(14, 11)
     assert Bracket(14, 11).gap == pytest.approx(3 / 14)
@@ -87,11 +87,11 @@ def test_rules_that_know_narrow_what_the_exact_method_left_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without its solution the best of them is the upper end; its bound is the lower one."""
-    from tests.rooms.study import holdout
+    from tests.rooms.study import references
 
     other = placement("other", [2, 2, 1], 6)
-    monkeypatch.setattr(holdout, "_solved", lambda *_: (Bracket(None, 30), None))
-    found = holdout.hindsight_static(
+    monkeypatch.setattr(references, "_solved", lambda *_: (Bracket(None, 30), None))
+    found = references.hindsight_static(
         joined([NEXT, other]), [NEXT, other], Bracket(24, 24), [], Limits(9)
     )
     assert found == Bracket(33, 30)
@@ -165,3 +165,20 @@ def test_schedulers_and_limits_are_checked() -> None:
     ):
         with pytest.raises(InputError, match=reason):
             moeopt.holdout(OBSERVED, NEXT, **options)
+
+
+def test_a_hold_out_is_rows_of_the_table_of_solves() -> None:
+    """A row per decision and load, with the cost there: the train loads, then each test load."""
+    found = moeopt.holdout(OBSERVED, [NEXT, FURTHER], ["price-and-swap"])
+    frame = found.to_frame()
+    mine = frame[frame.method == "frequency-hindsight"]
+    assert mine.judged_on.to_list() == ["observed", "next", "further"]
+    assert mine.objective_0.to_list() == [12, 30, 50]
+    assert mine.optimum_0.to_list() == [12, 12, 23]
+    assert mine.excess.to_list() == pytest.approx([0, 1.5, 50 / 23 - 1])
+    assert set(mine.instance) == {"observed"}
+    assert set(moeopt.gap([OBSERVED]).to_frame().columns) <= set(frame.columns)
+    best, rule = found.summary[:2]
+    assert (best.method, best.pairs, best.later) == ("one decision in hindsight", 2, 0)
+    assert rule.later == pytest.approx((1.5 + 27 / 23) / 2)
+    assert (rule.later_max, rule.known) == (1.5, 0)

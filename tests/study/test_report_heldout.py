@@ -7,7 +7,7 @@ import pytest
 
 import moeopt
 from tests.rooms.problems import get_problem
-from tests.rooms.study import HINDSIGHT, OPTIMUM, HeldOutRow, Store, Study, held_out, to_html
+from tests.rooms.study import ONE_DECISION, OPTIMUM, HeldOutRow, Store, Study, held_out, to_html
 from tests.study.rows_made import made, made_row, placement
 
 
@@ -38,7 +38,7 @@ def solves(instance: Any, **experts: int) -> list[Any]:
 
 def found(*instances: Any, **experts: int) -> list[HeldOutRow]:
     """Return the table of instances on which the named methods chose so, without hindsight."""
-    return [row for row in whole(*instances, **experts) if row.method != HINDSIGHT]
+    return [row for row in whole(*instances, **experts) if row.method != ONE_DECISION]
 
 
 def whole(*instances: Any, **experts: int) -> list[HeldOutRow]:
@@ -84,12 +84,12 @@ def test_one_decision_in_hindsight_and_the_share_of_it() -> None:
     earlier = placement("a", [0, 0, 1], 0)
     apart = [placement("b", [1, 1, 2], 3), placement("c", [0, 0, 2], 3)]
     hindsight, best, sample = whole(earlier, *apart, frequency_hindsight=0)
-    assert (hindsight.method, hindsight.decisions, hindsight.pairs) == (HINDSIGHT, 1, 2)
+    assert (hindsight.method, hindsight.decisions, hindsight.pairs) == (ONE_DECISION, 1, 2)
     assert (hindsight.later, hindsight.gap) == (pytest.approx(42 / 24 - 1), 0)
     assert (best.share, sample.share) == (None, None)
     alike = [placement("b", [1, 1, 2], 3), placement("c", [1, 1, 1], 3)]
     rows = {row.method: row for row in whole(earlier, *alike, frequency_hindsight=0, uniform_x=2)}
-    assert rows[HINDSIGHT].later == 0
+    assert rows[ONE_DECISION].later == 0
     assert rows["frequency-hindsight"].share == 0
     assert rows[OPTIMUM].share == 0
     assert rows["uniform-x"].share == pytest.approx((60 - 51) / (60 - 15))
@@ -207,7 +207,7 @@ def test_generated_twins_are_known(
     study = Study(made(rows))
     which = study.labelled, instances, study.optima(study.frame)
     hindsight, one, by_rule = held_out(problem, *which)
-    assert (hindsight.method, hindsight.schedule, hindsight.pairs) == (HINDSIGHT, "exact", 1)
+    assert (hindsight.method, hindsight.schedule, hindsight.pairs) == (ONE_DECISION, "exact", 1)
     assert (by_rule.method, by_rule.schedule) == (heuristics[problem], "trimoe")
     assert by_rule.later >= one.later
     assert (by_rule.known > one.known) == (problem == "layout")

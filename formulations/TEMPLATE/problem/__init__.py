@@ -34,7 +34,6 @@ class TemplateProblem(Problem["Instance", "Solution"]):
     restrictions: ClassVar = {"min_kept": 0}
     absent: ClassVar = {
         "holdout": "the data are sizes and costs; nothing comes later",
-        "robust": "there are no loads to forecast",
         "lanes": "kept experts are no schedule",
         "execute": "the objective is a sum over experts; nothing runs",
     }

@@ -40,7 +40,6 @@ class BalanceProblem(Problem["Instance", "Solution"]):
     absent: ClassVar = {
         "restrictions": "the GPU may take any slices; nothing restricts it",
         "holdout": "slices are shared out anew for the loads of every step",
-        "robust": "slices are shared out when the loads are known",
     }
     unpriced: ClassVar = {"BA-C1": "it says what is decided"}
 

@@ -39,7 +39,6 @@ class DeferralProblem(Problem["Instance", "Solution"]):
     restrictions: ClassVar = {"max_total_penalty": None}
     absent: ClassVar = {
         "holdout": "times of layers do not depend on which experts a token chooses",
-        "robust": "there are no loads to forecast",
     }
     unpriced: ClassVar = {
         "DE-C1": "it says what is decided",

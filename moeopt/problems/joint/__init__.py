@@ -39,7 +39,6 @@ class JointProblem(Problem["Instance", "Solution"]):
     restrictions: ClassVar = {"host_bytes": None, "max_loss": None}
     holdout = Stretch("first_step", "steps")
     sample_rule = "in-turn"
-    absent: ClassVar = {"robust": "its parts have it: placement, cache and bitwidth"}
     unpriced: ClassVar = {
         "JT-C1": "it says what is decided",
         "JT-C5": "it says what a resident expert is for",

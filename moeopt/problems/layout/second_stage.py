@@ -6,16 +6,12 @@ from numpy.typing import NDArray
 from moeopt.core.clock import spend
 from moeopt.problems.device_loads import loads_of, makespan_of, refine, table_for
 from moeopt.problems.tri_domain.heuristics import cheapest_path
-from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 
 from .instance import DOMAINS, Instance, Solution
 from .paths import IDLE, STRIPED, Device
 from .systems import Layout as Layout
 
 GPU, CPU, NDP = Device
-
-EFFORT = 2**18
-"""Labels that one scenario's best schedule may take: some milliseconds."""
 
 REFINED = 1_000_000
 """So many experts of scenarios are refined in a unit of work, on an idle core."""
@@ -89,23 +85,3 @@ def _cheapest(instance: Instance, layout: Layout, tie_order: str) -> Devices:
     cost = times.under(times.alone, layout.resident, layout.dimm)
     cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
     return np.where(times.active, cheapest_path(cost, tie_order), IDLE)
-
-
-def best_schedules(instance: Instance, layout: Layout, device: Devices) -> Devices:
-    """Return schedules that are in no scenario later than those given, and optimal where possible.
-
-    A scenario on a fixed layout is the problem tri_domain; its threshold search gets `EFFORT`. In
-    schema 2 that relaxes channels and PCIe, and the schedule need not be the best.
-    """
-    found, active = device.copy(), instance.path_times.active
-    for s, table in enumerate(tables(instance, layout)):
-        at = np.flatnonzero(active[s])
-        if len(at) == 0:
-            continue
-        base_load = np.arange(instance.experts, table.shape[1])
-        of_scenario = np.ascontiguousarray(table[:, np.append(at, base_load)])
-        bracket = Bracket(of_scenario, len(at), instance.dimms)
-        bracket.narrow(NO_CUTOFF, EFFORT)  # which spends
-        if bracket.upper < makespan_of(loads_of(table, device[s], instance.dimms), instance.dimms):
-            found[s, at] = bracket.domain
-    return found

@@ -32,10 +32,6 @@ from moeopt.sim.traces.windows import (
 )
 
 
-def _unobserved(observed: bool) -> bool:
-    return not observed
-
-
 class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
@@ -67,10 +63,6 @@ class Options(MemoryOptions):
     layout_steps: Annotated[
         int, Field(ge=1, le=2**20, description="first steps of these, which decide the layout")
     ] = 1
-    observed: Annotated[
-        bool,
-        Field(exclude_if=_unobserved, description="state the history's loads, for method robust"),
-    ] = False
     alpha: Annotated[float, Field(ge=1e-6, le=1, description="weight of the newest step")] = ALPHA
     loads: Annotated[
         Literal["predicted", "actual"],
@@ -153,7 +145,7 @@ def generate(source: Source, options: Options) -> Instance:
     dimms = options.dimms or source.machine.dimm_count
     name = source.name or _name(source, options, step)
     layout = _decided(source, options, loads)
-    instance = on_layout(source, options, tokens, layout, name, run[:-1])
+    instance = on_layout(source, options, tokens, layout, name)
     decided = options.model_dump()
     decided |= {"step": step, "dimms": dimms}
     provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
@@ -187,9 +179,7 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     if options.layout_from not in loads or len(tokens) != source.model.routed_experts:
         return None
     layout = _decided(source, options, loads)
-    before = instance.observed_tokens
-    observed = None if before is None else np.array(before, dtype=np.int64)
-    made = on_layout(source, options, tokens, layout, instance.name, observed)
+    made = on_layout(source, options, tokens, layout, instance.name)
     stated = {"options": options.model_dump()}
     return made.model_copy(update={"provenance": (instance.provenance or {}) | stated})
 
@@ -200,7 +190,6 @@ def on_layout(
     tokens: NDArray[np.int64],
     layout: Layout,
     name: str,
-    observed: NDArray[np.int64] | None = None,
 ) -> Instance:
     """Return the instance of given loads on a given layout, with the windows of the options.
 
@@ -210,8 +199,6 @@ def on_layout(
         Tokens of every expert, predicted or real, shape (experts,).
     layout
         Where the experts lie before the migrations.
-    observed
-        Tokens in the steps before, shape (steps, experts); stated if the options say so.
     """
     source = source.paced(options.ndp_rate)
     machine, quantum = source.machine, source.quantum_ns
@@ -223,8 +210,6 @@ def on_layout(
     newer = memory_fields(source, options, dimms, options.batch)
     if options.link_sum == "per link":
         newer["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
-    if options.observed and observed is not None:
-        newer["observed_tokens"] = tuple(map(tuple, observed.tolist()))
     return Instance(
         name=name,
         quantum_ns=quantum,

@@ -16,7 +16,6 @@ from moeopt.core.envelope import (
     Flag,
     Nanoseconds,
     SolutionEnvelope,
-    Sum,
     absent,
     distinct,
     field_error,
@@ -156,17 +155,13 @@ def costs_ns(expert: Expert) -> tuple[int, ...]:
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
-MAX_STEPS = 1024
-
-Observed = Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
-"""Every expert's tokens in one step."""
 
 
 class Instance(HostMemory):
     """One GPU, one CPU, `dimms` identical NDP-DIMMs, and one window per link for migrations.
 
     Schema 2 has the fields of `HostMemory`, those of `Expert` that split a run on the GPU,
-    `relayout_share_ns` and `observed_tokens`.
+    and `relayout_share_ns`.
 
     Parameters
     ----------
@@ -188,9 +183,6 @@ class Instance(HostMemory):
         (RE-C13 instead of RE-C7). A layout change keeps the link of the DIMM that holds, or will
         hold, the whole expert busy for `relayout_ns` and every other for this long; a move keeps
         both its DIMMs' links busy for `rebalance_ns`. Absent: all DIMMs share one link.
-    observed_tokens
-        Given: each expert's tokens in the steps before the one that runs, the oldest step first, of
-        shape (steps, experts) in the order of `experts`. What forecasts start from; no constraint.
 
     Notes
     -----
@@ -213,7 +205,7 @@ class Instance(HostMemory):
 
     TABLES: ClassVar = (Table("experts", "tokens", "(experts,)", "expert", {"resident": False}),)
 
-    SUMS: ClassVar = (Sum("observed_tokens", "the tokens of all steps", "observed"),)
+    FORMER: ClassVar = {"observed_tokens": None}
 
     problem: Literal["relayout"] = "relayout"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
@@ -231,10 +223,6 @@ class Instance(HostMemory):
         Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True),
         AfterValidator(distinct),
     ]
-    observed_tokens: Annotated[
-        tuple[Observed, ...] | None,
-        Field(min_length=1, max_length=MAX_STEPS, fail_fast=True, exclude_if=absent),
-    ] = None
 
     @field_validator("experts")
     @classmethod
@@ -245,18 +233,6 @@ class Instance(HostMemory):
                 reason = f"must be below dimms = {dimms}, not {expert.dimm}"
                 raise field_error([row, "dimm"], reason)
         return experts
-
-    @field_validator("observed_tokens")
-    @classmethod
-    def _observed_of_each_expert(
-        cls, observed: tuple[Observed, ...] | None, info: ValidationInfo
-    ) -> tuple[Observed, ...] | None:
-        experts = info.data.get("experts")
-        for step, tokens in enumerate(observed or ()):
-            if experts is not None and len(tokens) != len(experts):
-                reason = f"must have {len(experts)} entries, one per expert, not {len(tokens)}"
-                raise field_error([step], reason)
-        return observed
 
     @model_validator(mode="after")
     def _parts_of_all_or_none(self) -> Self:
@@ -275,11 +251,6 @@ class Instance(HostMemory):
         if not any(expert.tokens for expert in self.experts):
             raise field_error(["experts"], "must have tokens for at least one expert")
         return self
-
-    @property
-    def observed(self) -> int:
-        """The tokens of all observed steps together."""
-        return sum(map(sum, self.observed_tokens or ()))
 
     @property
     def two_parts(self) -> bool:

@@ -42,7 +42,6 @@ class SplitProblem(Problem["Instance", "Solution"]):
     from_counts = True
     absent: ClassVar = {
         "holdout": "times and sizes do not depend on which experts a token chooses",
-        "robust": "there are no loads to forecast",
         "lanes": "nothing overlaps: the sums that `facts` states say all",
     }
     unpriced: ClassVar = {

@@ -40,7 +40,6 @@ class ThreadsProblem(Problem["Instance", "Solution"]):
     absent: ClassVar = {
         "restrictions": "any thread may run any part; nothing restricts it",
         "holdout": "parts are shared out anew for the loads of every step",
-        "robust": "parts are shared out when the loads are known",
     }
     unpriced: ClassVar = {
         "TH-C1": "it says what is decided",

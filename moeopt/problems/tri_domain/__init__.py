@@ -35,7 +35,6 @@ class TriDomainProblem(Problem["Instance", "Solution"]):
     absent: ClassVar = {
         "restrictions": "a given layout leaves every path open that it allows",
         "holdout": "a schedule is made anew for the loads of every step",
-        "robust": "a schedule is made when the loads are known",
     }
     unpriced: ClassVar = {"TD-C1": "without it nothing has to run"}
 

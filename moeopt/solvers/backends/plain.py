@@ -1,13 +1,10 @@
-"""What needs no solver: heuristics, decisions for later loads, users' rules, every candidate."""
-
-from contextlib import suppress
+"""What needs no solver: heuristics, users' rules, every candidate."""
 
 from moeopt.core.assumptions import split_name
 from moeopt.core.clock import TimeLimitError, spend
 from moeopt.core.errors import HeuristicError, InputError, MoeoptError
 from moeopt.core.objective import Objective, below
-from moeopt.core.problem import EXACT, ROBUST, Heuristic
-from moeopt.core.search import Search
+from moeopt.core.problem import Heuristic
 from moeopt.solvers.evidence import Claim
 from moeopt.solvers.limits import late_s
 from moeopt.solvers.rule_process import apply_apart, runs_apart
@@ -58,42 +55,6 @@ def _unknown_form(task: Task, heuristic: Heuristic) -> str:
     published = task.problem.known_heuristic(task.problem.published)
     other = "" if published is None or published.knows_only else f"; {published.name} knows more"
     return f": {heuristic.name} knows {field} {value} alone, and here it is {here}{other}"
-
-
-def run_robust(task: Task) -> Outcome:
-    """Return the decision as a solution of the observed loads, on which the checker recomputes it.
-
-    What the decision is worth on the sampled futures stands in `Outcome.raw_status`: it is a sum
-    over them, or a quantile, and no objective of this instance.
-    """
-    begin = task.deadline.elapsed_s
-    futures = task.futures
-    if not task.problem.has(ROBUST):
-        raise InputError(f"{task.problem.name} has no {ROBUST!r}", field="method")
-    search = Search(task.deadline.remaining_s, task.seed, task.workers)
-
-    interrupted = False
-    try:
-        with task.deadline.told(gives_up=True), suppress(TimeLimitError):
-            draw = task.problem.draw(task.instance, futures, task.seed)
-            task.problem.decide(task.instance, draw, search, futures)
-    except KeyboardInterrupt:
-        interrupted = True
-        search.stop()
-    if search.solution is None:  # a kernel is compiled for the first time, say
-        with task.deadline.told():
-            start = task.problem.start(task.instance)
-        outcome = Outcome(start, "NOTHING DECIDED in time: a heuristic's answer", "time_limit")
-    else:
-        of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
-        here = task.problem.adopted(task.instance, search.solution, EXACT)
-        outcome = Outcome(here, f"ROBUST ({of} of sampled futures)")
-    if interrupted:
-        outcome.termination = "interrupted"
-    elif search.stopped:
-        outcome.termination = "time_limit"
-    outcome.solve_s = task.deadline.elapsed_s - begin
-    return outcome
 
 
 def run_rule(task: Task) -> Outcome:

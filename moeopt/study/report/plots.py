@@ -17,10 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
+from moeopt.study.frame import is_exact
 from moeopt.study.table import MEANING, Knew, percent
 
 from .analysis import Curve, Dependence
-from .study import is_exact
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 

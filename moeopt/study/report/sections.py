@@ -14,7 +14,8 @@ from moeopt.core.problem import EXACT
 from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.arguments import Limits
-from moeopt.study.frame import grouped
+from moeopt.study.frame import exact_of, grouped
+from moeopt.study.later_loads import HeldOutRow, held_out
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,
@@ -24,7 +25,6 @@ from moeopt.study.report.analysis import (
     profiles,
     proof_times,
 )
-from moeopt.study.report.heldout import HeldOutRow, held_out
 from moeopt.study.report.plots import (
     OWN,
     SERIES,
@@ -36,8 +36,8 @@ from moeopt.study.report.plots import (
     proof_chart,
     range_chart,
 )
-from moeopt.study.report.study import Study, exact_of, own_heuristic
-from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
+from moeopt.study.report.study import Study, own_heuristic
+from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.table import ALL, percent, rank, summarise
 
@@ -196,8 +196,8 @@ class Section:
         return found
 
 
-def sections(study: Study) -> list[Section]:
-    """Return a section for each problem of a study."""
+def sections(study: Study, found: Sequence[Takeaway]) -> list[Section]:
+    """Return a section for each problem of a study, with what its numbers come to."""
     if not study.problems:
         return []
     once = pd.concat(study.problems.values())
@@ -205,7 +205,7 @@ def sections(study: Study) -> list[Section]:
     families = dict(iter(summarise(study.frame).groupby("problem", sort=False)))
     return [
         _section(study, takeaway, overall[takeaway.problem], families[takeaway.problem])
-        for takeaway in takeaways(study)
+        for takeaway in found
     ]
 
 

@@ -8,9 +8,7 @@ import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.rules import AUTO
-from moeopt.study.frame import as_known, each_once, labels
+from moeopt.study.frame import as_known, each_once, exact_of, is_exact, labels
 from moeopt.study.known import Known
 from moeopt.study.store import Store
 
@@ -66,19 +64,6 @@ class Study:
         own = solves[solves.optimal & solves.solution.notna()]
         both = pd.concat([own, as_known(solves, self.known)])
         return both.drop_duplicates("instance_hash").set_index("instance_hash", drop=False)
-
-
-def exact_of(frame: pd.DataFrame) -> pd.Series:
-    """Return of each solve whether its method can prove."""
-    pairs = {pair: is_exact(*pair) for pair in {*zip(frame.problem, frame.method, strict=True)}}
-    found = [pairs[pair] for pair in zip(frame.problem, frame.method, strict=True)]
-    return pd.Series(found, index=frame.index, dtype=bool)
-
-
-def is_exact(problem: str, method: str) -> bool:
-    """Tell whether a method can prove; one that no longer exists counts as a heuristic."""
-    found = problem_methods(get_problem(problem)).get(method)
-    return method == AUTO or (found is not None and found.kind == "exact")
 
 
 def own_heuristic(problem: str, solves: pd.DataFrame) -> tuple[str, str] | None:

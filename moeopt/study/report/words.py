@@ -85,9 +85,7 @@ def takeaway_of(
         return start
     settled = known.get("tag_settled", pd.Series("", index=known.index)).fillna("") != ""
     kinds = known.facts.map(lambda facts: kind_of(str(facts.get("knew", ""))))
-    regimes = {
-        at: known[(settled == at[0]) & (kinds == at[1])] for at in zip(settled, kinds, strict=True)
-    }
+    regimes = dict(iter(known.groupby([settled, kinds], sort=False)))
     assumed, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
     solved = regimes[assumed, knew].groupby("instance_hash", sort=False)
     excesses, optimal = solved.excess.max(), solved.optimal.all()

@@ -61,7 +61,7 @@ def to_html(study: Study) -> str:
         "policy": policy(),
         "headline": words.headline(study),
         "opening": words.opening(found, solves, brief=bool(words.headline(study))),
-        "sections": sections(study),
+        "sections": sections(study, found),
         "failures": list(listed.itertuples()),
         "more_failures": max(0, len(failures) - MOST_FAILURES),
         "versions": versions,

@@ -329,13 +329,3 @@ def test_a_decision_with_copies_runs_on_later_windows() -> None:
     assert run.objective_ns == objective(instance, run.solution)
     with pytest.raises(InputError, match="permit one copy"):
         execute_layout(Instance(**WINDOWS), decision)
-
-
-def test_robust_keeps_to_the_memory() -> None:
-    """What it decides for later windows fits the DIMMs, and has copies where they fit."""
-    for seed in (0, 3):
-        instance = copies_matter(seed)
-        result = solve(instance, "robust")
-        assert result.status == "feasible", instance.name
-        assert violations(instance, result.solution) == [], instance.name
-        assert result.objective >= optimum(instance)

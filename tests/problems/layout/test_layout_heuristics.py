@@ -11,7 +11,6 @@ from tests.rooms.layout import (
     IDLE,
     Instance,
     as_solution,
-    best_schedules,
     loads,
     local_search,
     lpt,
@@ -82,11 +81,8 @@ def random_layout(instance: Instance, seed: int) -> Layout:
 
 
 def test_the_schedules_are_those_of_the_online_problem() -> None:
-    """Given a layout, every scenario is scheduled as tri_domain's `trimoe` does, to the letter.
-
-    The best schedules are no later in any scenario.
-    """
-    compared = improved = 0
+    """Given a layout, every scenario is scheduled as tri_domain's `trimoe` does, to the letter."""
+    compared = 0
     for seed, instance in enumerate(instances(experts=12)):
         layout = random_layout(instance, seed)
         device, value = refined(instance, layout)
@@ -98,12 +94,7 @@ def test_the_schedules_are_those_of_the_online_problem() -> None:
                 compared += 1
         solution = as_solution(instance, layout, device)
         assert value == [of.makespan_ns for of in loads(instance, solution)]
-        best = as_solution(instance, layout, best_schedules(instance, layout, device))
-        for before, after in zip(loads(instance, solution), loads(instance, best), strict=True):
-            assert after.makespan_ns <= before.makespan_ns
-            improved += after.makespan_ns < before.makespan_ns
     assert compared > 80
-    assert improved > 10
 
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(6), marks=pytest.mark.slow)])

@@ -195,11 +195,7 @@ def test_time_on_each_link_by_hand(moves: list[Move], links: list[int]) -> None:
     ("change", "says"),
     [
         ({"relayout_share_ns": 61}, "relayout_share_ns: must be at most relayout_ns = 60, not 61"),
-        (
-            {"observed_tokens": [[1] * len(EXPERTS), [1]]},
-            f"observed_tokens[1]: must have {len(EXPERTS)} entries, one per expert, not 1",
-        ),
-        ({"observed_tokens": []}, "observed_tokens: "),
+        ({"observed_tokens": [[1] * len(EXPERTS)]}, "observed_tokens: is no longer supported"),
         ({"experts": [*NEWER["experts"][:3], EXPERTS[3]]}, "experts[3].gpu_calc_ns: is missing"),
         ({"experts": [EXPERTS[0] | {"gpu_calc_ns": 1}]}, "pcie_striped_ns: is missing"),
         (
@@ -217,18 +213,9 @@ def test_fields_of_schema_2_are_held_to_their_meaning(change: dict[str, Any], sa
     assert says in refused(Instance.model_validate, INSTANCE.model_dump() | NEWER | change)
 
 
-def test_observed_tokens_bind_nothing() -> None:
-    """They are written and read, and change neither rules nor objective."""
-    seen = {"observed_tokens": [[1] * len(EXPERTS)]}
-    instance = Instance.model_validate(INSTANCE.model_dump() | seen)
-    assert Instance.model_validate(instance.model_dump()) == instance
-    nothing = solution([], (None,) * len(EXPERTS))
-    assert loads(instance, nothing) == loads(INSTANCE, nothing)
-
-
 def test_what_is_absent_is_not_written() -> None:
     """A file of schema 1 has no field of schema 2."""
-    newer = {"relayout_share_ns", "channels", "gpu_calc_ns", "observed_tokens"}
+    newer = {"relayout_share_ns", "channels", "gpu_calc_ns"}
     assert not newer & set(INSTANCE.model_dump())
     assert "gpu_calc_ns" not in INSTANCE.model_dump()["experts"][0]
 
