@@ -1,0 +1,9 @@
+"""Names of room `algorithms` that benchmarks use."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__, __dir__ = lazily(
+    {
+        "moeopt.algorithms.labels as label_setting": (),
+    }
+)

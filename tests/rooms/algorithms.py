@@ -1,0 +1,13 @@
+"""Names of room `algorithms` that tests use."""
+
+from benchmarks.rooms.lazily import lazily
+
+__getattr__, __dir__ = lazily(
+    {
+        "moeopt.algorithms.labels as labels": (
+            "LabelSetting",
+            "undominated",
+            "whole_prices",
+        ),
+    }
+)
