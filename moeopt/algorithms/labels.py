@@ -25,6 +25,9 @@ from moeopt.core.compiled import compiled
 Ints = NDArray[np.int64]
 Kept = NDArray[np.bool_] | Ints
 
+FLAT = 3
+"""Columns up to which rows are compared by stairs; beyond, one by one."""
+
 MAX_COMPARISONS = 50_000_000
 """Of two rows, for one list: a tenth of a second or two."""
 
@@ -44,11 +47,54 @@ def undominated(rows: Ints, equal: int | None = None) -> Ints:
     array
         Of equal rows one is left. Where very many are left, there may be some too many.
     """
+    kept = np.empty(len(rows), dtype=np.int64)
+    if equal is None and rows.shape[1] <= FLAT:
+        flat = np.zeros((len(rows), FLAT), dtype=np.int64)
+        flat[:, : rows.shape[1]] = rows
+        order = np.lexsort(flat.T[::-1])
+        return order[kept[: _stairs(flat[order], kept)]]
     sums = rows.sum(axis=1)
     order = np.lexsort((sums,) if equal is None else (sums, rows[:, equal]))
-    kept = np.empty(len(rows), dtype=np.int64)
     count = _scan(np.ascontiguousarray(rows[order]), -1 if equal is None else equal, kept)
     return order[kept[:count]]
+
+
+@compiled
+def _stairs(rows: Ints, kept: Ints) -> int:
+    """List the rows of three columns that none before them is equal to or below; return how many.
+
+    Rows are sorted by the first column, then the second, then the third, so that later rows are
+    below none. Those kept so far form stairs in the other two columns: the last step with no larger
+    second number has the least third one of all such.
+    """
+    second, third = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    steps = count = 0
+    for row in range(len(rows)):
+        a, b = rows[row, 1], rows[row, 2]
+        low, high = 0, steps
+        while low < high:  # the first step with a larger second number
+            middle = (low + high) // 2
+            low, high = (low, middle) if second[middle] > a else (middle + 1, high)
+        if low and third[low - 1] <= b:
+            continue
+        begin = low - 1 if low and second[low - 1] == a else low
+        end = low
+        while end < steps and third[end] >= b:
+            end += 1
+        if end == begin:
+            for step in range(steps, begin, -1):
+                second[step], third[step] = second[step - 1], third[step - 1]
+        elif end > begin + 1:
+            for step in range(end, steps):
+                second[step + begin + 1 - end], third[step + begin + 1 - end] = (
+                    second[step],
+                    third[step],
+                )
+        steps += begin + 1 - end
+        second[begin], third[begin] = a, b
+        kept[count] = row
+        count += 1
+    return count
 
 
 @compiled
@@ -162,10 +208,10 @@ class LabelSetting:
     groups
         What each option uses, shape (options, resources): at least one option each.
     limit
-        Of each resource, shape (resources,).
+        Of each resource, shape (resources,). One that no choice can reach is lowered to that.
     prices
-        Shape (resources,), or (prices, resources) for several: at least 0 but for `equal`. Priced
-        uses and limits must fit into 64 bits.
+        Shape (resources,), or (prices, resources) for several: at least 0 but for `equal`. What
+        all groups use, priced, must fit into 64 bits.
     equal
         The resource of which the limit must be met exactly.
     ranked
@@ -191,7 +237,9 @@ class LabelSetting:
         equal: int | None = None,
         ranked: Sequence[int] = (),
     ) -> None:
-        self.limit, self.prices, self.equal = limit, np.atleast_2d(prices), equal
+        most = np.sum([uses.max(axis=0) for uses in groups], axis=0)
+        self.limit = np.where(np.arange(len(limit)) == equal, limit, np.minimum(limit, most))
+        self.prices, self.equal = np.atleast_2d(prices), equal
         self._met = [n for n in range(len(limit)) if n != equal and n not in ranked]
         self.complete = True
         self.open: list[Ints] = []
@@ -199,7 +247,7 @@ class LabelSetting:
         self.refuted = False
         for price in self.prices:
             values = [uses @ price for uses in groups]
-            spare = int(limit @ price) - sum(int(value.min()) for value in values)
+            spare = int(self.limit @ price) - sum(int(value.min()) for value in values)
             if spare < 0:
                 self.refuted = True
                 return

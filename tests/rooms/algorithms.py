@@ -4,6 +4,17 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.algorithms.knapsack as knapsack": (
+            "Curve",
+            "FAR",
+            "Knapsack",
+            "MergedCurves",
+            "Stopped",
+            "TooLarge",
+            "capacity_price",
+            "merged",
+            "priced",
+        ),
         "moeopt.algorithms.labels as labels": (
             "LabelSetting",
             "undominated",
