@@ -6,7 +6,7 @@ parts have nothing but a capacity in common. A *price* of the capacity (`capacit
 bound of the linear relaxation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -89,43 +89,40 @@ class Knapsack:
         stopped: Callable[[], bool] = _never,
     ) -> None:
         classes, options = costs.shape
-        self._weights = np.broadcast_to(weights, costs.shape)
-        self._costs = costs
+        self.capacity = capacity
         self._least = [0] * options if least is None else [*least]
         self._counted = [option for option in range(options) if self._least[option]]
         shape = tuple(self._least[option] + 1 for option in self._counted)
         if (classes + 1) * prod(shape) * (capacity + 1) > MAX_ENTRIES:
             raise TooLarge
+        every = zip(np.broadcast_to(weights, costs.shape).tolist(), costs.tolist(), strict=True)
+        self._options = [
+            [(n, w, cost) for n, (w, cost) in enumerate(zip(*row, strict=True)) if cost < FAR]
+            for row in every
+        ]
         self._table = np.full((classes + 1, *shape, capacity + 1), FAR, dtype=np.int64)
         self._table[(0,) * (len(shape) + 2)] = 0
-        self.capacity, pending = capacity, SUMS_PER_LOOK
-        heaviest = np.minimum(self._weights.max(axis=1, initial=0).cumsum(), capacity)
-        reached = 0
-        for number in range(classes):
-            there = np.flatnonzero(costs[number] < FAR)
-            sums = len(there) * (reached + 1) * prod(shape)
+        reached, pending = 0, SUMS_PER_LOOK
+        for number, there in enumerate(self._options):
             if pending >= SUMS_PER_LOOK:
                 pending = 0
                 if stopped():
                     raise Stopped
+            sums = len(there) * (reached + 1) * prod(shape)
             pending += sums
             spend(sums / SUMS + len(there) * ROW)
-            self._extend(number, there, reached)
-            reached = int(heaviest[number])
+            self._extend(number, reached)
+            reached = min(capacity, reached + max((weight for _, weight, _ in there), default=0))
         self.costs_at: Ints = self._table[-1].reshape(-1, capacity + 1)[-1]
 
-    def _extend(self, number: int, options: Ints, reached: int) -> None:
+    def _extend(self, number: int, reached: int) -> None:
         """Add a class to those before, which weigh at most `reached`."""
         before, after = self._table[number], self._table[number + 1]
-        for option in options.tolist():
-            weight = int(self._weights[number, option])
+        for option, weight, cost in self._options[number]:
             end = min(self.capacity - weight, reached) + 1
             if end <= 0:
                 continue
-            of, to = (
-                before[..., :end] + self._costs[number, option],
-                after[..., weight : weight + end],
-            )
+            of, to = before[..., :end] + cost, after[..., weight : weight + end]
             if not self._least[option]:
                 np.minimum(to, of, out=to)
                 continue
@@ -140,27 +137,29 @@ class Knapsack:
 
         Where there are several, later classes take the first options that they can.
         """
-        classes, options = self._costs.shape
-        flat = self._table.reshape(classes + 1, -1, self.capacity + 1)
-        counts = np.array(self._least)
-        strides = np.ones(options, dtype=np.int64)
-        for n, option in enumerate(self._counted):
-            strides[option] = prod(self._table.shape[n + 2 : -1])
-        state, chosen = flat.shape[1] - 1, np.zeros(classes, dtype=np.int64)
-        for number in range(classes - 1, -1, -1):
-            counted = state // strides % (counts + 1)
-            fresh = np.where(counts > 0, state - strides, state)
-            free = weight - self._weights[number]
-            wanted = flat[number + 1, state, weight] - self._costs[number]
-            one_more = free >= np.where((counts > 0) & (counted == 0), FAR, 0)
-            enough = (free >= 0) & (counts > 0) & (counted == counts)
-            before = flat[number, np.where(one_more, fresh, 0), np.maximum(free, 0)]
-            as_before = flat[number, state, np.maximum(free, 0)]
-            found = np.array([one_more & (before == wanted), enough & (as_before == wanted)])
-            option = int(found.any(axis=0).argmax())
-            state = int(fresh[option]) if found[0, option] else state
-            chosen[number], weight = option, int(free[option])
+        chosen = np.zeros(len(self._options), dtype=np.int64)
+        state = tuple(self._least[option] for option in self._counted)
+        for number in range(len(self._options) - 1, -1, -1):
+            wanted = int(self._table[(number + 1, *state, weight)])
+            chosen[number], state, weight = next(
+                (option, source, weight - added)
+                for option, added, cost in self._options[number]
+                if added <= weight
+                for source in self._sources(state, option)
+                if int(self._table[(number, *source, weight - added)]) + cost == wanted
+            )
         return chosen
+
+    def _sources(self, state: tuple[int, ...], option: int) -> Iterator[tuple[int, ...]]:
+        """Yield the states that an option leads from to this one."""
+        if not self._least[option]:
+            yield state
+            return
+        axis = self._counted.index(option)
+        if state[axis]:
+            yield (*state[:axis], state[axis] - 1, *state[axis + 1 :])
+        if state[axis] == self._least[option]:
+            yield state
 
 
 def capacity_price(weights: Ints, costs: Ints, capacity: int) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import short
 
 Ints = NDArray[np.int64]
 Kept = NDArray[np.bool_] | Ints
@@ -59,7 +59,7 @@ def undominated(rows: Ints, equal: int | None = None) -> Ints:
     return order[kept[:count]]
 
 
-@compiled
+@short(1024)
 def _stairs(rows: Ints, kept: Ints) -> int:
     """List the rows of three columns that none before them is equal to or below; return how many.
 
@@ -97,7 +97,7 @@ def _stairs(rows: Ints, kept: Ints) -> int:
     return count
 
 
-@compiled
+@short(1024)
 def _scan(rows: Ints, equal: int, kept: Ints) -> int:
     """List the rows without any before them that is nowhere above; return how many there are.
 
