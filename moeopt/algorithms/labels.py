@@ -237,7 +237,7 @@ class LabelSetting:
         equal: int | None = None,
         ranked: Sequence[int] = (),
     ) -> None:
-        most = np.sum([uses.max(axis=0) for uses in groups], axis=0)
+        most = sum((uses.max(axis=0) for uses in groups), np.zeros_like(limit))
         self.limit = np.where(np.arange(len(limit)) == equal, limit, np.minimum(limit, most))
         self.prices, self.equal = np.atleast_2d(prices), equal
         self._met = [n for n in range(len(limit)) if n != equal and n not in ranked]
@@ -268,10 +268,14 @@ class LabelSetting:
         nothing = np.zeros((0, len(self.limit)), np.int64)
         if self.refuted:
             return nothing
-        rest_value = _suffix([(uses @ self.prices.T).min(axis=0) for uses in self._uses])
-        rest_low = _suffix([uses.min(axis=0) for uses in self._uses])
-        rest_high = _suffix([uses.max(axis=0) for uses in self._uses])
+        resources = len(self.limit)
+        least_values = [(uses @ self.prices.T).min(axis=0) for uses in self._uses]
+        rest_value = _suffix(least_values, len(self.prices))
+        rest_low = _suffix([uses.min(axis=0) for uses in self._uses], resources)
+        rest_high = _suffix([uses.max(axis=0) for uses in self._uses], resources)
         total = self.prices @ self.limit
+        if (rest_low[0] > self.limit).any():
+            return nothing
         labels = Labels(np.zeros((1, len(self.limit)), np.int64), *np.zeros((2, 1), np.int64))
         self._steps = []
         for k, uses in enumerate(self._uses, start=1):
@@ -328,7 +332,7 @@ class LabelSetting:
         return joined.only(undominated(joined.uses, self.equal))
 
 
-def _suffix(rows: Sequence[Ints]) -> Ints:
+def _suffix(rows: Sequence[Ints], columns: int) -> Ints:
     """Return the sum of the rows from each on, and 0 at the end; shape (rows + 1, columns)."""
-    stacked = np.array([*rows, np.zeros_like(rows[0])], dtype=np.int64)
+    stacked = np.array([*rows, np.zeros(columns, dtype=np.int64)], dtype=np.int64)
     return stacked[::-1].cumsum(axis=0)[::-1]

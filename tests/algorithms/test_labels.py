@@ -122,6 +122,13 @@ def test_dropped_labels_refute_nothing() -> None:
     assert missed
 
 
+def test_no_groups_use_nothing() -> None:
+    """Which is within limits that are at least 0."""
+    for limit, found in ([0, 3], [[0, 0]]), ([0, -1], []):
+        setting = LabelSetting([], np.array(limit), np.zeros(2, int), ranked=(0, 1))
+        assert setting.run(MANY, going_on).tolist() == found
+
+
 def test_of_too_many_labels_the_cheapest_stay() -> None:
     """By the first prices."""
     group = np.array([[n, 9 - n] for n in range(10)])
