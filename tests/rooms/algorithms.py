@@ -15,6 +15,7 @@ __getattr__, __dir__ = lazily(
             "merged",
             "priced",
         ),
+        "moeopt.algorithms.lru as lru": ("LruCache", "stack_distances"),
         "moeopt.algorithms.labels as labels": (
             "LabelSetting",
             "undominated",

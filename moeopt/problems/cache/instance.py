@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
+from moeopt.algorithms.lru import stack_distances
 from moeopt.core.arrays import NOT_THERE, integers
 from moeopt.core.envelope import (
     Count,
@@ -21,7 +22,6 @@ from moeopt.core.envelope import (
     Sum,
     field_error,
 )
-from moeopt.core.stack_distance import stack_distances
 
 Ints = NDArray[np.int64]
 
