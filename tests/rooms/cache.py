@@ -9,9 +9,8 @@ __getattr__, __dir__ = lazily(
             "Sides",
             "bisect",
             "cheapest",
-            "completions",
             "dual_function",
-            "dual_ns",
+            "priced_ns",
         ),
         "moeopt.problems.cache.check as check": (
             "CONSTRAINTS",
