@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from pickle import UnpicklingError
@@ -109,6 +110,10 @@ class Kernel:
         """Return what the function returns."""
         return self._call(*arguments)
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
+        """Stand for itself by name: a kernel made of others is found in the cache by their names."""
+        return _kernel, (self.py_func.__module__, self.py_func.__qualname__)
+
     @property
     def dispatcher(self) -> Any:
         """What compiles the function, or loads it, for each combination of types."""
@@ -152,6 +157,10 @@ class Kernel:
         finally:
             self.plain.here = False
             Kernel.plain_left_s -= thread_time() - begin
+
+
+def _kernel(module: str, name: str) -> Kernel:
+    return cast(Kernel, getattr(import_module(module), name))
 
 
 class _Files:
