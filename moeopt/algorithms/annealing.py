@@ -49,9 +49,9 @@ def uniform(random: Random) -> float:
 
 
 @inner
-def below(random: Random, end: int) -> int:
+def below(random: Random, end: int) -> Any:
     """Return a random integer from 0 to before `end`, which is at most 2**31."""
-    return int((drawn(random) >> np.uint64(32)) * np.uint64(end) >> np.uint64(32))
+    return np.int64((drawn(random) >> np.uint64(32)) * np.uint64(end) >> np.uint64(32))
 
 
 class Annealing:
