@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import Kernel, compiled, inner
+from moeopt.core.compiled import Kernel, step
 
 Random = NDArray[np.uint64]
 """The state of xorshift, shape (1,): not 0."""
 
-BITS = 12
+BITS = 9
 """Exponential random numbers are one of 2 to this power quantiles: a logarithm costs a move."""
 
 EXPONENTIAL = -np.log((np.arange(2**BITS) + 0.5) / 2**BITS)
@@ -31,7 +31,7 @@ def seeded(seed: int) -> Random:
     return np.array([(seed + 1) * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
 
 
-@inner
+@step
 def drawn(random: Random) -> Any:
     """Return 64 random bits as a uint64, by xorshift (Marsaglia 2003)."""
     x = random[0]
@@ -42,13 +42,13 @@ def drawn(random: Random) -> Any:
     return x
 
 
-@inner
+@step
 def uniform(random: Random) -> float:
     """Return a random number in [0, 1)."""
     return float(drawn(random) >> np.uint64(11)) / 9007199254740992.0
 
 
-@inner
+@step
 def below(random: Random, end: int) -> Any:
     """Return a random integer from 0 to before `end`, which is at most 2**31."""
     return np.int64((drawn(random) >> np.uint64(32)) * np.uint64(end) >> np.uint64(32))
@@ -70,7 +70,7 @@ class Annealing:
 
     Notes
     -----
-    All three are `moeopt.core.compiled.inner` functions at the top of a module: the compiled loop
+    All three are `moeopt.core.compiled.step` functions at the top of a module: the compiled loop
     is kept on the disk under their names.
     """
 
@@ -132,7 +132,7 @@ def _loop_of(propose: Any, commit: Any, revert: Any) -> Kernel:
 
     anneal.__qualname__ = f"anneal_by_{propose.py_func.__module__.rpartition('.')[2]}"
     anneal.__qualname__ += f"_{propose.py_func.__qualname__}"
-    return compiled(anneal)  # type: ignore[return-value]
+    return Kernel(anneal, allocates=False)
 
 
 def falling(hot: float, cold: float, steps: int) -> list[float]:

@@ -20,7 +20,7 @@ from moeopt.algorithms.annealing import (
     seeded,
     uniform,
 )
-from moeopt.core.compiled import inner
+from moeopt.core.compiled import step
 from moeopt.problems.device_loads import (
     CHANNEL,
     CPU,
@@ -194,7 +194,7 @@ def loaded(instance: Instance, rules: Rules, lies: Flags, run: Ints) -> State:
     return State(lies, run, load, worth_of(load, instance.dimms), held)
 
 
-@inner
+@step
 def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
     """Let an expert run otherwise, or not at all."""
     dimms = rules.limits[0]
@@ -206,7 +206,7 @@ def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
             at.run[s, i] = run
 
 
-@inner
+@step
 def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> Any:
     """Return how an expert that is taken away runs best, with the makespan and its value then.
 
@@ -268,7 +268,7 @@ def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> 
     return found, best_span, best
 
 
-@inner
+@step
 def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     """Return how long PCIe or the busiest channel is busy if an expert runs so, besides others."""
     pcie, every, own, at = load[link], load[link + 1], 0.0, table[CHANNEL, row]
@@ -284,7 +284,7 @@ def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     return max(pcie, every + own)
 
 
-@inner
+@step
 def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     """Tell whether limits are kept: of an expert's copies, and of the places that a move enters."""
     limits, dimms, copies = rules.limits, rules.limits[0], 0
@@ -303,7 +303,7 @@ def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     return True
 
 
-@inner
+@step
 def some_place(at: State, i: int, there: bool, random: Random) -> int:
     """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
     places = at.lies.shape[1]
@@ -315,7 +315,7 @@ def some_place(at: State, i: int, there: bool, random: Random) -> int:
     return NOBODY
 
 
-@inner
+@step
 def flip(at: State, i: int, j: int, flips: Ints) -> None:
     """Make or take back a move: two places of i, and two of j, each entered or left."""
     for n in range(4):
@@ -360,7 +360,7 @@ class Walk(NamedTuple):
     move: Move
 
 
-@inner
+@step
 def propose(task: Task, walk: Walk, random: Random, most: float, temperature: float) -> float:
     """Change places, and let the experts run where that suits best in every scenario."""
     rules, by, at, move = task.rules, task.by, walk.at, walk.move
@@ -429,7 +429,7 @@ def propose(task: Task, walk: Walk, random: Random, most: float, temperature: fl
     return min(change, NEVER)
 
 
-@inner
+@step
 def revert(task: Task, walk: Walk) -> None:
     """Take a move back."""
     at, move = walk.at, walk.move
@@ -441,7 +441,7 @@ def revert(task: Task, walk: Walk) -> None:
     flip(at, move.who[0], move.who[1], move.flips)
 
 
-@inner
+@step
 def commit(task: Task, walk: Walk) -> None:
     """Take a move; keep the state if its weighted makespans are less than any before."""
     at, best, after, total = walk.at, walk.best, walk.move.after, 0.0
