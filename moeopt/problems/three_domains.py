@@ -363,6 +363,7 @@ def table_of(
     owner: Ints,
     copies: Sequence[int],
     two_parts: bool,
+    able: Flags | None = None,
 ) -> ModeTable:
     """Return the modes of experts whose costs are at hand in columns: one per copy of an expert.
 
@@ -377,6 +378,8 @@ def table_of(
         Of each column, the expert (numbers from 0, rising), and which of its copies it is.
     two_parts
         Whether transfers to the GPU are resources of their own.
+    able
+        Which of GPU, CPU and NDP each column may be run by, shape (columns, 3). None: all.
 
     Returns
     -------
@@ -403,7 +406,8 @@ def table_of(
                 columns[READ + path] if newer and host else nothing,
             ]
         )
-    there = np.stack([~nothing.astype(np.bool_), ~nothing.astype(np.bool_), ~striped], axis=1)
+    there = np.stack([np.ones(size, np.bool_), np.ones(size, np.bool_), ~striped], axis=1)
+    there = there if able is None else there & able
     ns, member = (np.array(of).transpose(2, 0, 1)[there] for of in (times, members))
     resource = np.broadcast_to(np.array(resources), (size, 3, 4))[there]
     kept = ns > 0

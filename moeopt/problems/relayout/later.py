@@ -46,14 +46,11 @@ from moeopt.sim.traces.popularity import CostCurve, Forecast, fit
 
 from .check import link_time_ns
 from .fixed_layout import after_migrations
-from .instance import COSTS, STRIPED, TWO_PARTS, Expert, Instance, Migration, Solution
+from .instance import COSTS, IN_MEMORY, STRIPED, TWO_PARTS, Expert, Instance, Migration, Solution
 from .migrations import prefetch_allowed
 
 EFFORT = 2**18
 """Labels that one future's best schedule may take: some milliseconds."""
-
-IN_MEMORY = -2
-"""Stands for the GPU's memory where a place is asked for; others are `STRIPED` or a DIMM."""
 
 
 SCHEDULES_PER_UNIT = 150_000
