@@ -14,7 +14,7 @@ take microseconds read the same numbers in columns (`moeopt.problems.device_load
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import gcd
@@ -287,7 +287,9 @@ class ModeTable:
             load = after[best]
             chosen[self.owner[best]] = best
 
-    def lagrangian_bound(self, able: Flags | None = None) -> int:
+    def lagrangian_bound(
+        self, phases: Sequence[tuple[int, Flags | None]] = ((ROUNDS, None),), scale: int = SCALE
+    ) -> int:
         """Return a lower bound on the makespan: the rows of all resources relaxed.
 
         Proof. For any multipliers w >= 0 of the groups' members and p >= 0 of the budgets', the
@@ -301,12 +303,47 @@ class ModeTable:
 
         Parameters
         ----------
-        able
-            Modes that may be taken; each expert has one. None: all.
+        phases
+            Rounds of updates, and which modes may be taken meanwhile (None: all; each expert has
+            one). The bound holds for solutions of the last phase's modes.
+        scale
+            Multipliers are rounded to this resolution.
         """
-        ascent = _Ascent(self)
-        ascent.improve(ROUNDS, np.ones(len(self.owner), np.bool_) if able is None else able)
-        return ascent.bound(able)
+        ascent, able = _Ascent(self), np.ones(len(self.owner), np.bool_)
+        for rounds, only in phases:
+            able = np.ones(len(self.owner), np.bool_) if only is None else only
+            ascent.improve(rounds, able)
+        return ascent.bound(able, scale)
+
+    def limited(
+        self, budgets: Sequence[Budget], migrations: Sequence[object], uses: Ints
+    ) -> "ModeTable":
+        """Return the table with budgets of one member each, and what each mode uses of them.
+
+        Parameters
+        ----------
+        migrations
+            For the modes' labels: the migration before each.
+        uses
+            Shape (modes, budgets).
+        """
+        modes, number = np.nonzero(uses)
+        mode = np.concatenate([self._mode_of, modes])
+        order = np.argsort(mode, kind="stable")
+        label = [
+            of._replace(migration=by) for of, by in zip(self.label, migrations, strict=True)
+        ]
+        counts = np.bincount(mode, minlength=len(self.owner))
+        resources = np.concatenate([self.resource, len(self.groups) + number])
+        return replace(
+            self,
+            budgets=tuple(budgets),
+            label=tuple(label),
+            start=np.concatenate([[0], counts.cumsum()]),
+            resource=resources[order],
+            member=np.concatenate([self.member, np.zeros_like(number)])[order],
+            ns=np.concatenate([self.ns, uses[modes, number]])[order],
+        )
 
     @cached_property
     def _mode_of(self) -> Ints:
@@ -340,8 +377,9 @@ class ModeTable:
     def _busy(self, taken: Ints) -> Ints:
         """Return the load of every member if each mode is taken so often."""
         size = int(self._offset[-1])
-        busy = np.zeros(size + len(self._sizes), np.int64)
-        np.add.at(busy, self._place, self.ns * taken[self._mode_of])
+        busy, of_mode = np.zeros(size + len(self._sizes), np.int64), taken[self._mode_of]
+        used = np.flatnonzero(of_mode)
+        np.add.at(busy, self._place[used], self.ns[used] * of_mode[used])
         return np.asarray(self._base + busy[:size] + np.repeat(busy[size:], self._sizes))
 
     def _split(self, busy: Ints) -> list[Ints]:
@@ -351,7 +389,9 @@ class ModeTable:
         """Return each mode's price if a ns of each member costs so much."""
         of_all = [weights[a:b].sum() for a, b in pairwise(self._offset.tolist())]
         priced = self.ns * np.concatenate([weights, of_all])[self._place]
-        prices = np.zeros(len(self.owner), priced.dtype)
+        if priced.dtype != object:
+            return np.bincount(self._mode_of, priced, len(self.owner))
+        prices = np.zeros(len(self.owner), object)
         np.add.at(prices, self._mode_of, priced)
         return prices
 
@@ -458,13 +498,18 @@ class _Ascent:
         self.best = -np.inf, (np.arange(size) < self.devices).astype(np.float64)
 
     def improve(self, rounds: int, able: Flags) -> None:
-        """Raise the multipliers of whatever the cheapest modes that may be taken overload."""
+        """Raise the multipliers of whatever the cheapest modes that may be taken overload.
+
+        The best of these rounds replaces what was known: with more modes bounds are lower.
+        """
         table, devices = self.table, self.devices
         self.best = -np.inf, self.best[1]
+        room = np.maximum(self.limit, 1).astype(np.float64)
+        room[:devices] = self.span
         for step in range(rounds):
             w = np.exp(self.log_w - self.log_w.max())
             w /= w[:devices].sum()
-            w[devices:] *= self.span / np.maximum(self.limit[devices:], 1)
+            w[devices:] *= self.span / room[devices:]
             prices = np.where(able, table._prices(w), np.inf)
             least = np.minimum.reduceat(prices, table.first)
             value = float(least.sum() + w @ (table._base - self.limit))
@@ -473,17 +518,16 @@ class _Ascent:
             at = np.flatnonzero(prices == least[table.owner])  # of equally cheap modes the first
             chosen = np.zeros(len(prices), np.int64)
             chosen[at[np.unique(table.owner[at], return_index=True)[1]]] = 1
-            ratio = table._busy(chosen) / np.where(self.limit > 0, self.limit, self.span)
+            ratio = table._busy(chosen) / room
             self.log_w += ratio / max(ratio.max(), 1e-9) / (1 + step) ** 0.5
         self.span = max(self.best[0], 1.0)
 
-    def bound(self, able: Flags | None) -> int:
+    def bound(self, able: Flags, scale: int) -> int:
         """Return the best bound, computed in Python's integers, which do not overflow."""
         table = self.table
-        w = np.array([round(x * SCALE) for x in self.best[1].tolist()], dtype=object)
+        w = np.array([round(x * scale) for x in self.best[1].tolist()], dtype=object)
         prices = table._prices(w)
-        if able is not None:
-            prices = np.where(able, prices, prices.max() + 1)
+        prices[~able] = prices.max() + 1
         least = np.minimum.reduceat(prices, table.first).sum()
         total = least + w @ (table._base.astype(object) - self.limit.astype(object))
         return max(int(-(-total // w[: self.devices].sum())), 0)
