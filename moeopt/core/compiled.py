@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from pickle import UnpicklingError
@@ -68,6 +69,15 @@ def inner(function: F) -> F:
     return cast(F, Kernel(function, None))
 
 
+def step(function: F) -> F:
+    """Return `inner` for a step of a loop that takes some 10 ns, and makes no array.
+
+    It is put into its caller, and no references to arrays are counted: with a dozen arrays in a
+    tuple that takes longer than the step.
+    """
+    return cast(F, Kernel(function, None, allocates=False))
+
+
 def short(entries: int) -> Callable[[F], F]:
     """Return `compiled` for a function that takes milliseconds in Python on arrays of so many.
 
@@ -99,8 +109,10 @@ class Kernel:
     plain = _Plain()
     plain_left_s = PLAIN_S
 
-    def __init__(self, function: Callable[..., Any], entries: int | None = 0) -> None:
-        self.py_func, self.entries = function, entries
+    def __init__(
+        self, function: Callable[..., Any], entries: int | None = 0, allocates: bool = True
+    ) -> None:
+        self.py_func, self.entries, self.allocates = function, entries, allocates
         self._made: Any = None
         self._call: Callable[..., Any] = function if entries is None else self._first
         KERNELS.append(self)
@@ -109,12 +121,16 @@ class Kernel:
         """Return what the function returns."""
         return self._call(*arguments)
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
+        """Stand for itself by name: a kernel made of others is found in the cache by their names."""
+        return _kernel, (self.py_func.__module__, self.py_func.__qualname__)
+
     @property
     def dispatcher(self) -> Any:
         """What compiles the function, or loads it, for each combination of types."""
         with _LOADING:
             if self._made is None:
-                self._made = _dispatcher(self.py_func, self.entries is None)
+                self._made = _dispatcher(self.py_func, self.entries is None, self.allocates)
             return self._made
 
     def _first(self, *arguments: Any) -> Any:
@@ -154,6 +170,10 @@ class Kernel:
             Kernel.plain_left_s -= thread_time() - begin
 
 
+def _kernel(module: str, name: str) -> Kernel:
+    return cast(Kernel, getattr(import_module(module), name))
+
+
 class _Files:
     """Kept kernels that cannot be read or written: the cache is lost, and no answer."""
 
@@ -190,12 +210,13 @@ def compile_all() -> None:
 _LOADING = threading.RLock()
 
 
-def _dispatcher(function: Callable[..., Any], inner: bool) -> Any:
+def _dispatcher(function: Callable[..., Any], inner: bool, allocates: bool) -> Any:
     config: Any = _numba().config
     before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
     try:
         cache = bool(config.CACHE_DIR) and _Files.are_kept
-        return _numba().njit(cache=cache, nogil=True, no_cpython_wrapper=inner)(function)
+        options = {} if allocates else {"_nrt": False, "forceinline": inner}
+        return _numba().njit(cache=cache, nogil=True, no_cpython_wrapper=inner, **options)(function)
     finally:
         config.CACHE_DIR = before
 

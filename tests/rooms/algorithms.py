@@ -21,5 +21,15 @@ __getattr__, __dir__ = lazily(
             "undominated",
             "whole_prices",
         ),
+        "moeopt.algorithms.annealing": (
+            "Annealing",
+            "EXPONENTIAL",
+            "IMPOSSIBLE",
+            "below",
+            "drawn",
+            "falling",
+            "seeded",
+            "uniform",
+        ),
     }
 )

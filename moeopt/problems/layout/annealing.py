@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled, inner
+from moeopt.algorithms.annealing import (
+    IMPOSSIBLE,
+    Annealing,
+    Random,
+    below,
+    falling,
+    seeded,
+    uniform,
+)
+from moeopt.core.compiled import step
 from moeopt.problems.device_loads import (
     CHANNEL,
     CPU,
@@ -37,6 +45,9 @@ from .paths import Path
 Floats = NDArray[np.float64]
 
 NOBODY = -1
+
+NEVER = 1e300
+"""The rise of a move that leaves an expert nowhere to run."""
 
 SMOOTHING = 0.05
 """Weight of the devices' mean square against a makespan."""
@@ -183,18 +194,7 @@ def loaded(instance: Instance, rules: Rules, lies: Flags, run: Ints) -> State:
     return State(lies, run, load, worth_of(load, instance.dimms), held)
 
 
-@inner
-def uniform(random: NDArray[np.uint64]) -> float:
-    """Return a number in [0, 1) by xorshift (Marsaglia 2003); the seed must not be 0."""
-    x = random[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    random[0] = x
-    return float(x >> np.uint64(11)) / 9007199254740992.0
-
-
-@inner
+@step
 def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
     """Let an expert run otherwise, or not at all."""
     dimms = rules.limits[0]
@@ -206,7 +206,7 @@ def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
             at.run[s, i] = run
 
 
-@inner
+@step
 def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> Any:
     """Return how an expert that is taken away runs best, with the makespan and its value then.
 
@@ -268,7 +268,7 @@ def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> 
     return found, best_span, best
 
 
-@inner
+@step
 def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     """Return how long PCIe or the busiest channel is busy if an expert runs so, besides others."""
     pcie, every, own, at = load[link], load[link + 1], 0.0, table[CHANNEL, row]
@@ -284,7 +284,7 @@ def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     return max(pcie, every + own)
 
 
-@inner
+@step
 def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     """Tell whether limits are kept: of an expert's copies, and of the places that a move enters."""
     limits, dimms, copies = rules.limits, rules.limits[0], 0
@@ -303,11 +303,11 @@ def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     return True
 
 
-@inner
-def some_place(at: State, i: int, there: bool, random: NDArray[np.uint64]) -> int:
+@step
+def some_place(at: State, i: int, there: bool, random: Random) -> int:
     """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
     places = at.lies.shape[1]
-    place = int(uniform(random) * places)
+    place = below(random, places)
     for _ in range(places):
         if at.lies[i, place] == there:
             return place
@@ -315,7 +315,7 @@ def some_place(at: State, i: int, there: bool, random: NDArray[np.uint64]) -> in
     return NOBODY
 
 
-@inner
+@step
 def flip(at: State, i: int, j: int, flips: Ints) -> None:
     """Make or take back a move: two places of i, and two of j, each entered or left."""
     for n in range(4):
@@ -325,105 +325,129 @@ def flip(at: State, i: int, j: int, flips: Ints) -> None:
             at.lies[who, place] = not at.lies[who, place]
 
 
-@compiled
-def anneal(
-    rules: Rules,
-    at: State,
-    best: State,
-    random: NDArray[np.uint64],
-    by: Moves,
-    temperature: float,
-    moves: int,
-) -> None:
-    """Try so many moves at one temperature; `at` and `best` are updated.
+class Move(NamedTuple):
+    """The move that was proposed last.
 
-    Parameters
+    Attributes
     ----------
-    temperature
-        In the unit of the objective.
+    who
+        The two experts that it changes; `NOBODY` where it is one.
+    flips
+        Places that each enters or leaves, see `flip`.
+    before, after
+        How the two ran in each scenario, `IDLE` where nothing has changed, shape (2, scenarios);
+        and `State.worth` with the move.
     """
-    dimms, rows, scenarios = rules.limits[0], rules.rows, len(at.run)
-    before, after, flips = (
-        np.empty((2, scenarios), np.int64),
-        at.worth.copy(),
-        np.empty(4, np.int64),
-    )
-    for _ in range(moves):
-        kind, one, only = uniform(random), NOBODY, IDLE
-        i, j = rows[int(uniform(random) * len(rows))], rows[int(uniform(random) * len(rows))]
-        for n in range(4):  # i may enter and leave a place, j leave and enter one
-            flips[n] = some_place(at, i if n < 2 else j, n in (1, 2), random)
-        if kind >= by.relocate and i == j:
-            continue
-        if kind < by.anew:
-            one, only = int(uniform(random) * scenarios), 3 * flips[1] + int(uniform(random) * 3)
-            if at.run[one, i] == IDLE:
-                continue
-            if i == j or uniform(random) < 0.5:
-                j = NOBODY
-        elif kind >= by.transfer:  # each goes where the other was
-            flips[0], flips[3] = flips[2], flips[1]
-            if at.lies[i, flips[0]] or at.lies[j, flips[3]]:
-                continue
-        else:
-            if uniform(random) < (0.2 if kind < by.relocate else 0.5):
-                flips[1] = NOBODY
-            if kind < by.relocate:
-                j = flips[2] = flips[3] = NOBODY
-            elif uniform(random) < 0.5:
-                flips[3] = NOBODY
-        if kind < by.anew:
-            for n in range(4):
-                flips[n] = NOBODY
-        if by.fixed and kind < by.transfer and 0 in (flips[0], flips[1], flips[2], flips[3]):
-            continue
-        flip(at, i, j, flips)
-        allowed = one != NOBODY or (
-            holds(rules, at, i, flips) and (j == NOBODY or holds(rules, at, j, flips))
-        )
-        change, most = 0.0, -temperature * np.log(uniform(random) + 1e-300)
-        for s in range(scenarios):
-            before[0, s] = before[1, s] = IDLE
-            if not allowed or one not in (NOBODY, s):
-                continue
-            for n in range(2):  # both are away before either chooses
-                who = i if n == 0 else j
-                if who != NOBODY and at.run[s, who] != IDLE:
-                    before[n, s] = at.run[s, who]
-                    rerun(rules, at, s, who, IDLE)
-            for n in range(2):
-                if before[n, s] == IDLE:
-                    continue
-                who = i if n == 0 else j
-                run, after[0, s], after[1, s] = run_best(
-                    rules.tables[s],
-                    at.load[s],
-                    at.lies[who],
-                    who * (dimms + 2),
-                    only if n == 0 else IDLE,
-                )
-                rerun(rules, at, s, who, run)
-                allowed = allowed and run != IDLE
-            change += rules.limits[WEIGHTS + s] * (after[1, s] - at.worth[1, s])
-            allowed = allowed and change <= most + SLACK * temperature
-        if allowed and change <= most:
-            note(rules, at, best, after)
-            continue
-        for s in range(scenarios):
-            after[0, s], after[1, s] = at.worth[0, s], at.worth[1, s]
-            for n in range(2):
-                if before[n, s] != IDLE:
-                    rerun(rules, at, s, i if n == 0 else j, before[n, s])
-        flip(at, i, j, flips)
+
+    who: Ints
+    flips: Ints
+    before: Ints
+    after: Floats
 
 
-@inner
-def note(rules: Rules, at: State, best: State, after: Floats) -> None:
+class Task(NamedTuple):
+    """What stays as it is."""
+
+    rules: Rules
+    by: Moves
+
+
+class Walk(NamedTuple):
+    """What changes: the state, the best one, and the move that was proposed last."""
+
+    at: State
+    best: State
+    move: Move
+
+
+@step
+def propose(task: Task, walk: Walk, random: Random, most: float, temperature: float) -> float:
+    """Change places, and let the experts run where that suits best in every scenario."""
+    rules, by, at, move = task.rules, task.by, walk.at, walk.move
+    flips, rows, kind, one, only = move.flips, task.rules.rows, uniform(random), NOBODY, IDLE
+    i, j = rows[below(random, len(rows))], rows[below(random, len(rows))]
+    if kind >= by.relocate and i == j:
+        return IMPOSSIBLE
+    for n in range(4):  # i may enter and leave a place, j leave and enter one
+        flips[n] = some_place(at, i if n < 2 else j, n in (1, 2), random)
+    if kind < by.anew:
+        one, only = below(random, len(at.run)), 3 * flips[1] + below(random, 3)
+        if at.run[one, i] == IDLE:
+            return IMPOSSIBLE
+        if i == j or uniform(random) < 0.5:
+            j = NOBODY
+        for n in range(4):
+            flips[n] = NOBODY
+    elif kind >= by.transfer:  # each goes where the other was
+        flips[0], flips[3] = flips[2], flips[1]
+        if at.lies[i, flips[0]] or at.lies[j, flips[3]]:
+            return IMPOSSIBLE
+    else:
+        if uniform(random) < (0.2 if kind < by.relocate else 0.5):
+            flips[1] = NOBODY
+        if kind < by.relocate:
+            j = flips[2] = flips[3] = NOBODY
+        elif uniform(random) < 0.5:
+            flips[3] = NOBODY
+        if by.fixed and 0 in (flips[0], flips[1], flips[2], flips[3]):
+            return IMPOSSIBLE
+    move.who[0], move.who[1] = i, j
+    flip(at, i, j, flips)
+    if one == NOBODY and not (
+        holds(rules, at, i, flips) and (j == NOBODY or holds(rules, at, j, flips))
+    ):
+        flip(at, i, j, flips)
+        return IMPOSSIBLE
+    change = 0.0
+    for s in range(len(at.run)):
+        move.before[0, s] = move.before[1, s] = IDLE
+    for s in range(len(at.run)):
+        if change > most + SLACK * temperature:
+            break
+        if one not in (NOBODY, s):
+            continue
+        for n in range(2):  # both are away before either chooses
+            who = move.who[n]
+            if who != NOBODY and at.run[s, who] != IDLE:
+                move.before[n, s] = at.run[s, who]
+                rerun(rules, at, s, who, IDLE)
+        for n in range(2):
+            if move.before[n, s] == IDLE:
+                continue
+            who = move.who[n]
+            run, move.after[0, s], move.after[1, s] = run_best(
+                rules.tables[s],
+                at.load[s],
+                at.lies[who],
+                who * (rules.limits[0] + 2),
+                only if n == 0 else IDLE,
+            )
+            rerun(rules, at, s, who, run)
+            if run == IDLE:  # it can run nowhere
+                change = NEVER
+        change += rules.limits[WEIGHTS + s] * (move.after[1, s] - at.worth[1, s])
+    return min(change, NEVER)
+
+
+@step
+def revert(task: Task, walk: Walk) -> None:
+    """Take a move back."""
+    at, move = walk.at, walk.move
+    for s in range(len(at.run)):
+        move.after[0, s], move.after[1, s] = at.worth[0, s], at.worth[1, s]
+        for n in range(2):
+            if move.before[n, s] != IDLE:
+                rerun(task.rules, at, s, move.who[n], move.before[n, s])
+    flip(at, move.who[0], move.who[1], move.flips)
+
+
+@step
+def commit(task: Task, walk: Walk) -> None:
     """Take a move; keep the state if its weighted makespans are less than any before."""
-    total = 0.0
+    at, best, after, total = walk.at, walk.best, walk.move.after, 0.0
     for s in range(len(at.run)):
         at.worth[0, s], at.worth[1, s] = after[0, s], after[1, s]
-        total += rules.limits[WEIGHTS + s] * (after[0, s] - best.worth[0, s])
+        total += task.rules.limits[WEIGHTS + s] * (after[0, s] - best.worth[0, s])
     if total < 0:
         for s in range(len(at.run)):
             best.worth[0, s] = after[0, s]
@@ -432,6 +456,9 @@ def note(rules: Rules, at: State, best: State, after: Floats) -> None:
         for i in range(len(at.lies)):
             for place in range(at.lies.shape[1]):
                 best.lies[i, place] = at.lies[i, place]
+
+
+anneal = Annealing(propose, commit, revert)
 
 
 def annealed(
@@ -454,17 +481,27 @@ def annealed(
     stopped
         Asked between two batches.
     """
+    walk, value = walk_from(start), value_of(rules, start)
+    anneal(
+        Task(rules, by),
+        walk,
+        seeded(seed),
+        [value * temperature for temperature in temperatures],
+        BATCH,
+        units=units_per_move(instance),
+        stopped=stopped,
+    )
+    return loaded(instance, rules, walk.best.lies, walk.best.run)
+
+
+def walk_from(start: State) -> Walk:
+    """Return the beginning of a walk from a state, which stays as it is."""
     at, best = (
         State(**{name: of.copy() for name, of in start._asdict().items()}) for _ in range(2)
     )
-    random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
-    value = value_of(rules, start)
-    for temperature in temperatures:
-        if stopped():
-            break
-        anneal(rules, at, best, random, by, value * temperature, BATCH)
-        spend(BATCH * units_per_move(instance))
-    return loaded(instance, rules, best.lies, best.run)
+    runs = np.full((2, len(start.run)), IDLE, np.int64)
+    who, flips = np.full(2, NOBODY, np.int64), np.full(4, NOBODY, np.int64)
+    return Walk(at, best, Move(who, flips, runs, start.worth.copy()))
 
 
 def units_per_move(instance: Instance) -> float:
@@ -474,8 +511,7 @@ def units_per_move(instance: Instance) -> float:
 
 def cooling(hot: float, cold: float, moves: int) -> Sequence[float]:
     """Return falling temperatures, one for each batch of so many moves."""
-    found: Sequence[float] = np.geomspace(hot, cold, max(1, moves // BATCH)).tolist()
-    return found
+    return falling(hot, cold, moves // BATCH)
 
 
 def worth_of(load: Floats, dimms: int) -> Floats:

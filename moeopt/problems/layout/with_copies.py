@@ -12,6 +12,7 @@ import numpy as np
 
 from moeopt.core.clock import out_of_time
 from moeopt.core.search import Search
+from moeopt.problems.tri_domain.heuristics import quick_schedule
 
 from .bounds import lower_bound, on_grid
 from .check import objective, violations
@@ -87,8 +88,6 @@ def copies_by_load(instance: Instance) -> Solution:
     on. Residents are the hottest. The best schedules of the real loads. Where a limit cuts in, the
     best of what is made by then, at least of one number.
     """
-    from moeopt.problems.tri_domain.threshold.copies import quick_schedule
-
     def made(cuts: Iterable[tuple[Flags, Flags]], rule: Rule) -> list[_Cut]:
         found: list[_Cut] = []
         for cut in cuts:
@@ -168,8 +167,6 @@ def improved(instance: Instance) -> Solution:
 
 def solve(instance: Instance, search: Search) -> None:
     """Prove wait and see, and anneal for an incumbent; CP-SAT goes on with what is open."""
-    from moeopt.problems.tri_domain.threshold.copies import quick_schedule
-
     from .single_scenario import scenario_bounds
 
     search.prove(on_grid(instance, lower_bound(instance)))

@@ -1,13 +1,24 @@
 """The CP-SAT model: one method per constraint ID (`formulations/relayout/spec.md`)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 from moeopt.core.rows import take_out_divisor
+from moeopt.problems.three_domains import Mode
 
 from .bounds import objective_grid
-from .instance import DOMAINS, STRIPED, Domain, Instance, Migration, Solution, longest_ns
+from .instance import (
+    DOMAINS,
+    IN_MEMORY,
+    STRIPED,
+    Domain,
+    Instance,
+    Migration,
+    Solution,
+    longest_ns,
+    modes_of,
+)
 
 
 class Variables:
@@ -58,6 +69,10 @@ class Variables:
     def rebalances(self) -> list[IntVar]:
         """The variables of its migrations between DIMMs."""
         return list(self.rebalance.values())
+
+    def of(self, mode: Mode) -> IntVar:
+        """Return the variable of a mode of `modes_of`."""
+        return self.hit if mode.copy == IN_MEMORY else self.runs[mode.path, mode.copy]
 
     def at(self, *places: int) -> list[IntVar]:
         """Return the variables of its runs while its host copy lies on one of `places`."""
@@ -114,6 +129,9 @@ class Model(Formulation):
         new = self.model.new_bool_var
         rows = [row for row, expert in enumerate(instance.experts) if expert.tokens]
         self.active = [Variables(instance, row, new) for row in rows]
+        self.modes = modes_of(instance)
+        modes = zip(self.modes.owner.tolist(), self.modes.label, strict=True)
+        self.chosen = [self.active[number].of(mode) for number, mode in modes]
         self.horizon = 3 * longest_ns(instance) // self.objective_unit
         self.makespan = self.model.new_int_var(0, self.horizon, "makespan")
         for of in self.active:
@@ -177,52 +195,26 @@ class Model(Formulation):
 
     def re_c8_gpu_is_serial(self) -> None:
         """Post RE-C8: the GPU's costs sum to at most the makespan."""
-        terms = [
-            (of.hit, of.expert.gpu_work_ns(in_memory=True, striped=True)) for of in self.active
-        ]
-        for of, place, run in self._runs("gpu"):
-            terms.append((run, of.expert.gpu_work_ns(in_memory=False, striped=place == STRIPED)))
-        base = self.instance.base_ns // self.objective_unit
-        self.model.add(self._steps(terms) + base <= self.makespan)
+        self._serial("gpu")
 
     def re_c9_cpu_is_serial(self) -> None:
         """Post RE-C9: the CPU's costs sum to at most the makespan."""
-        terms = [
-            (run, of.expert.cpu_striped_ns if place == STRIPED else of.expert.cpu_localized_ns)
-            for of, place, run in self._runs("cpu")
-        ]
-        self.model.add(self._steps(terms) <= self.makespan)
+        self._serial("cpu")
 
     def re_c10_dimms_serve_ndp_and_hosts(self) -> None:
         """Post RE-C10: each DIMM's NDP work and host reads sum to at most the makespan.
 
         Reads of striped experts load every DIMM alike, so they are summed once, in a variable.
         """
-        every_dimm = self.model.new_int_var(0, self.horizon, "striped_reads")
-        self.model.add(every_dimm == self._steps(self._busy(STRIPED)))
-        for dimm in range(self.instance.dimms):
-            self.model.add(every_dimm + self._steps(self._busy(dimm)) <= self.makespan)
+        self._serial("dimm", every="striped_reads")
 
     def re_c11_channels_serve_hosts(self) -> None:
         """Post RE-C11: each memory channel's host reads sum to at most the makespan."""
-        channel_of, i = self.instance.channels or (), self.instance
-        for channel in sorted(set(channel_of)):
-            read_ns = {d: i.dram_localized_ns for d, of in enumerate(channel_of) if of == channel}
-            read_ns[STRIPED] = i.dram_striped_ns
-            reads = [
-                (run, read_ns[place])
-                for _, place, run in self._runs("gpu", "cpu")
-                if place in read_ns
-            ]
-            self.model.add(self._steps(reads) <= self.makespan)
+        self._serial("channel")
 
     def re_c12_pcie_is_serial(self) -> None:
         """Post RE-C12: transfers of the experts run on the GPU sum to at most the makespan."""
-        transfers = [
-            (run, of.expert.pcie_ns(striped=place == STRIPED))
-            for of, place, run in self._runs("gpu")
-        ]
-        self.model.add(self._steps(transfers) <= self.makespan)
+        self._serial("pcie")
 
     def re_c13_own_links(self) -> None:
         """Post RE-C13: layout changes and moves fit into the window of each DIMM's own link."""
@@ -263,32 +255,9 @@ class Model(Formulation):
         chosen = [of.prefetch for of in self.active if of.prefetch is not None]
         return cp_model.LinearExpr.sum(chosen)
 
-    def _runs(self, *domains: Domain) -> Iterator[tuple[Variables, int, IntVar]]:
-        """Yield the runs in some domains, each with the place of its expert's host copy."""
-        for of in self.active:
-            for (domain, place), run in of.runs.items():
-                if domain in domains:
-                    yield of, place, run
-
-    def _busy(self, dimm: int) -> Iterator[tuple[IntVar, int]]:
-        """Yield the runs of host copies on `dimm` (or `STRIPED`), and how long each loads it.
-
-        A striped expert on NDP, which RE-C2 forbids, counts for nothing.
-        """
-        i = self.instance
-        read_ns = i.dram_localized_ns
-        if dimm == STRIPED:
-            read_ns = i.striped_charge_ns(i.dram_striped_ns)
-        for _, place, run in self._runs("gpu", "cpu"):
-            if place == dimm:
-                yield run, read_ns
-        for of, place, run in self._runs("ndp"):
-            if place == dimm != STRIPED:
-                yield run, of.expert.ndp_ns
-
-    def _steps(self, terms: Iterable[tuple[IntVar, int]]) -> LinearExpr:
-        variables, steps = [0], [0]
-        for variable, cost_ns in terms:
-            variables.append(variable)
-            steps.append(cost_ns // self.objective_unit)
-        return cp_model.LinearExpr.weighted_sum(variables, steps)
+    def _serial(self, name: str, every: str = "") -> None:
+        """Post the rows of a group of devices, see `ModeTable.add_serial`."""
+        self.modes.add_serial(
+            *(self.model, name, self.chosen, self.makespan, self.objective_unit),
+            *(self.horizon, every),
+        )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +21,15 @@ from moeopt.core.envelope import (
     field_error,
 )
 from moeopt.core.json_files import JsonObject
+from moeopt.problems.device_loads import table_for
 from moeopt.problems.host_memory import HostMemory
 from moeopt.problems.tri_domain.expert import STRIPED as STRIPED
+
+if TYPE_CHECKING:
+    from moeopt.problems.three_domains import ModeTable
+
+IN_MEMORY = -2
+"""Stands for the GPU's memory where a place is asked for; others are `STRIPED` or a DIMM."""
 
 COSTS = (
     "gpu_hit_ns",
@@ -156,6 +163,7 @@ def costs_ns(expert: Expert) -> tuple[int, ...]:
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
+Values = NDArray[np.int64]
 
 
 class Instance(HostMemory):
@@ -335,6 +343,42 @@ class Instance(HostMemory):
             dimm=array(STRIPED if e.dimm is None else e.dimm for e in self.experts),
             resident=column("resident").astype(np.bool_),
         )
+
+
+def modes_of(instance: Instance) -> "ModeTable":
+    """Return every way to run each expert with tokens, from each place where it may lie, as a table.
+
+    Which of its copies a mode is run from is a place here: `IN_MEMORY`, `STRIPED` or a DIMM.
+    """
+    from moeopt.problems.three_domains import table_of  # checkers read instances without it
+
+    c, dimms = instance.columns, instance.dimms
+    rows = np.flatnonzero(c.tokens)
+    place = np.concatenate([[IN_MEMORY, STRIPED], np.arange(dimms)])
+    hit, striped = place == IN_MEMORY, place < 0
+
+    def of_place(hits: Values, if_striped: Values, if_localized: Values) -> Values:
+        chosen = np.where(hit, hits[:, None], if_striped[:, None])
+        return np.where(striped, chosen, if_localized[:, None])[rows].ravel()
+
+    nothing = np.zeros_like(c.tokens)
+    cpu = of_place(c.cpu_striped_ns, c.cpu_striped_ns, c.cpu_localized_ns)
+    work = of_place(c.gpu_hit_ns, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns)
+    pcie = of_place(nothing, c.pcie_striped_ns, c.pcie_localized_ns)
+    read = of_place(
+        nothing, nothing + instance.dram_striped_ns, nothing + instance.dram_localized_ns
+    )
+    columns = table_for(
+        *(instance, work, cpu, of_place(c.ndp_ns, c.ndp_ns, c.ndp_ns), read, read),
+        np.tile(np.where(striped, STRIPED, place), len(rows)),
+        *((work, pcie) if instance.two_parts else ()),
+    )
+    on_gpu = hit | ~c.resident[rows, None]  # a resident expert has no miss
+    on_host = np.broadcast_to(~hit, on_gpu.shape)
+    able = np.stack([on_gpu, on_host, on_host], axis=2).reshape(-1, 3)
+    owner = np.repeat(np.arange(len(rows)), len(place))
+    places = np.tile(place, len(rows)).tolist()
+    return table_of(instance, dimms, columns, owner, places, True, able)
 
 
 def reads_ns(instance: Instance) -> tuple[int, ...]:

@@ -145,7 +145,7 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
         start = starts[number // AFRESH % len(starts)] if fresh else here
         heat = HOT if fresh and number // AFRESH % 2 else HEATS[number % len(HEATS)]
         steps, seed = int(FIRST_STEPS * LONGER**number), 10**6 * search.seed + number
-        here = _offered(instance, search, arrays.annealed(start, steps, seed, ended, heat), here)
+        here = _offered(instance, search, arrays.walked(start, steps, seed, ended, heat), here)
 
 
 def _has_exchanges(instance: Instance) -> bool:

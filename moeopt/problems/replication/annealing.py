@@ -1,24 +1,37 @@
-"""Simulated annealing over placements with an even split, compiled.
+"""Simulated annealing over placements with an even split, in two neighbourhoods.
 
-A *state* is `slot`, the expert in each slot of each device (-1: none). Changes: two slots of
-different devices change contents; or a slot takes a copy of another expert, which then has one
-more, in place of one whose expert has others, or of none; or a slot is left empty.
+A *state* is `slot`, the expert in each slot of each device (-1: none).
 
-Peaks alone do not lead: few changes lower one. So what devices have above a target between bound
-and peak counts, too, squared.
+`walked`: two slots of different devices change contents; or a slot takes a copy of another expert,
+which then has one more, in place of one whose expert has others, or of none; or a slot is left
+empty. Peaks alone do not lead: few changes lower one. So what devices have above a target between
+bound and peak counts, too, squared.
+
+`exchanged`: a copy, or two, and as many of another device that are about as large change places.
+Numbers of copies stay, remainders are left out, and only the squares above targets count; so a move
+takes a few ns, and experts of equal size are found.
 
 Both works are one: a device takes the larger of its tokens and its readings, each times what one
 costs, and the tokens' way there. Where tokens alone count, reading and ways cost nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.algorithms.annealing import (
+    IMPOSSIBLE,
+    Annealing,
+    Random,
+    below,
+    drawn,
+    falling,
+    seeded,
+)
+from moeopt.core.compiled import step
 from moeopt.core.search import Search
 
 from .bounds import window_bounds
@@ -28,275 +41,328 @@ from .instance import Instance, Ints, Solution
 Floats = NDArray[np.float64]
 
 EMPTY = -1
+"""The expert in a slot without one."""
 
-HOT, COLD = 0.1, 1e-5
-"""First temperature for starts that are to be forgotten, and the last, as shares of peaks."""
+NOWHERE = -1
+"""The device that a copy comes from which is made, or goes to which is given up."""
 
-SMOOTH, STEEP, TARGET = 0.5, 20.0, 3
-"""What squares count beside the peaks, of one window's times and of several windows' excess over a
-target; and the target's part of the way from bound to peak."""
+HOT = 0.1
+"""First temperature for starts that are to be forgotten, as a share of the peaks."""
+
+COLD = 1e-5
+"""Last temperature, as a share of the peaks."""
+
+SMOOTH = 0.5
+"""What squares of times count beside the peaks with one window."""
+
+STEEP = 20.0
+"""What squares of the excess over targets count beside the peaks with several windows."""
+
+TARGET = 3
+"""With several windows the target is one part in so many of the way from bound to peak."""
 
 CHUNK = 5e7
-"""Steps between two looks at the clock, times windows and a constant: some 50 ms."""
+"""Steps at one temperature at most, times their length: some 50 ms."""
 
-PART, MIDDLE, SLOPE = (0.62, 0.75), 0.13, (0.6, 2.0)
-"""The targets' part of the way from bounds to peaks, with one window and with several; temperature
-of exchanges halfway, as a share of that way squared, and half of its logarithm before and after."""
+LEVELS = 64
+"""Temperatures at least."""
+
+STEP = 240
+"""A step is as long as this and devices times windows."""
+
+STEPS_PER_UNIT = 4e9
+"""So much of that is a second of one core."""
+
+PART = 0.62, 0.75
+"""Where exchanges' targets lie between bounds and peaks: with one window, with several."""
+
+MIDDLE = 0.13
+"""Temperature of exchanges halfway, in squares of the way from bounds to targets."""
+
+SLOPE = 0.6, 2.0
+"""Half of what the temperature's logarithm falls by: with one window, with several."""
 
 SPLIT = 8
-"""What half a token on a device counts twice with one window, in squares of the way to targets."""
+"""Price of a device that is half a token off a whole number, in the same squares; one window."""
 
-PARTS, LOOKED = 64, 0.05
-"""Temperatures at least, and units of work of each at most."""
+LOOKED = 0.05
+"""Units of work at one temperature of exchanges at most."""
 
-SORTED, MOST_PAIRS = 5000, 4096
-"""Steps after which experts and pairs of slots are sorted again, and pairs at most."""
+SORTED = 5000
+"""Steps after which experts and pairs of slots are sorted again."""
 
-EXCHANGE, EXCHANGES_PER_UNIT = 12, 6.4e8
-"""An exchange is as long as this and windows; so much of that is a second of one core."""
+MOST_PAIRS = 4096
+"""Pairs of slots at most."""
 
-STEP, STEPS_PER_UNIT = 240, 4e9
-"""A step is as long as this and devices times windows; so much of that is a second of one core."""
+EXCHANGE = 12
+"""An exchange is as long as this and windows."""
+
+EXCHANGES_PER_UNIT = 6.4e8
+"""So much of that is a second of one core."""
 
 
-@compiled
-def anneal(
-    share: Ints,
-    extra: Ints,
-    weight: Ints,
-    slot: Ints,
-    moved: Ints,
-    best: Ints,
-    costs: Ints,
-    bounds: Ints,
-    numbers: Ints,
-    factors: Floats,
-) -> int:
-    """Run some steps of simulated annealing; return the cost of the best state.
+class Costs(NamedTuple):
+    """What does not change in a walk.
 
-    One random number of xorshift (Marsaglia 2003) per step decides all: its parts are a window, a
-    slot of that one's slowest device (at times of any), another slot of the node, and the change.
-
-    Parameters
+    Attributes
     ----------
     share, extra
         What a copy has at least by number of copies, and how many of them have one more, shape
         (experts, most + 1, windows).
-    weight, bounds
-        Of the windows, and a bound on the slowest device's time in each, shape (windows,).
-    slot, best
-        The state, and the best one, overwritten: shape (devices, slots).
+    weight, target
+        Of the windows, shape (windows,).
     moved
         What a copy costs on a device, shape (experts, devices) or (1, 1), which is nothing.
     costs
         Of a reading, of computing a token, of a copy beyond one; and of a token's way to each
         device, shape (3 + devices,).
-    numbers
-        Consecutive devices that make up a node, which nothing leaves; the number of steps; the
-        state of the random numbers, not 0, overwritten; and the first peaks, filled in if 0.
-    factors
-        The first temperature, as a share of the first peaks, and its factor per step.
+    smooth
+        What squares count, shape (1,).
+    per_node
+        Consecutive devices that make up a node, which nothing leaves.
     """
-    (devices, slots), (experts, most, windows) = slot.shape, share.shape
-    moving = moved.shape[0] > 1
-    per_node, steps, random = numbers[0], numbers[1], np.uint64(numbers[2])
-    # The copies of each expert, and the devices that hold them, in order.
-    count, where = np.zeros(experts, dtype=np.int64), np.zeros((experts, most), dtype=np.int64)
-    # Tokens and experts with tokens of each device in each window: now, what a change adds, times.
-    load = np.zeros((devices, windows), dtype=np.int64)
-    reads, more, more_reads = load.copy(), load.copy(), load.copy()
-    time, after_time = load.copy(), load.copy()
-    slowest, target = np.zeros(windows, dtype=np.int64), np.zeros(windows, dtype=np.int64)
-    before = np.zeros((2, most), dtype=np.int64)
-    # Devices that a change touches, and the last step that touched each.
-    touched, last = np.zeros(devices, dtype=np.int64), np.zeros(devices, dtype=np.int64)
-    keep(slot, best)
-    cost, peaks, excess, weights = -costs[2] * experts, 0, 0, 0
-    for g in range(devices):
-        last[g] = -1
-        for s in range(slots):
-            e = slot[g, s]
-            if e != EMPTY:
-                where[e, count[e]] = g
-                count[e] += 1
-                cost += costs[2] + (moved[e, g] if moving else 0)
-    for e in range(experts):
-        for k in range(count[e]):
-            for w in range(windows):
-                tokens = share[e, count[e], w] + (k < extra[e, count[e], w])
-                load[where[e, k], w] += tokens
-                reads[where[e, k], w] += tokens > 0
-    for w in range(windows):
-        for g in range(devices):
-            tokens = load[g, w]
-            time[g, w] = max(costs[0] * reads[g, w], costs[1] * tokens) + costs[3 + g] * tokens
-            if time[g, w] > time[slowest[w], w]:
-                slowest[w] = g
-        top = time[slowest[w], w]
-        peaks += weight[w] * top
-        if windows > 1:
-            target[w] = bounds[w] + (top - bounds[w]) // TARGET
-            excess += weight[w] * (top - target[w]) * devices
-        else:
-            for g in range(devices):
-                excess += weight[w] * time[g, w]
-        weights += weight[w]
-    cost += peaks
-    numbers[3] = numbers[3] or peaks
-    least, heat, cooling = cost, factors[0] * numbers[3], factors[1]
-    smooth = (STEEP if windows > 1 else SMOOTH) * weights / max(1, excess)
-    for step in range(steps):
-        heat *= cooling
-        random ^= random << np.uint64(13)
-        random ^= random >> np.uint64(7)
-        random ^= random << np.uint64(17)
-        kind = int(random >> np.uint64(61))
-        g = slowest[int(random >> np.uint64(45) & np.uint64(0xFFFF)) % windows]
-        if kind == 0:
-            g = int(random >> np.uint64(29) & np.uint64(0xFFFF)) % devices
-        s = int(random >> np.uint64(33) & np.uint64(0xFFF)) % slots
-        h = g // per_node * per_node + int(random >> np.uint64(16) & np.uint64(0x1FFFF)) % per_node
-        t = int(random >> np.uint64(4) & np.uint64(0xFFF)) % slots
-        a = slot[g, s]
-        b = slot[h, t]
-        # A change: `a` leaves g for h where it is not EMPTY, and b leaves h for g. Or `added` has
-        # one copy more, in `place` of device `at`, and `dropped` one less there; either is EMPTY.
-        swap = kind < 5
+
+    share: Ints
+    extra: Ints
+    weight: Ints
+    target: Ints
+    moved: Ints
+    costs: Ints
+    smooth: Floats
+    per_node: int
+
+
+class Held(NamedTuple):
+    """A placement and what follows from it.
+
+    Attributes
+    ----------
+    slot, best
+        The state, and the best one, shape (devices, slots).
+    count, where
+        The copies of each expert, and the devices that hold them, in order.
+    load, reads, time
+        Tokens, experts with tokens, and time of each device in each window.
+    slowest
+        The slowest device of each window.
+    cost
+        Of the state, and of the best one.
+    """
+
+    slot: Ints
+    best: Ints
+    count: Ints
+    where: Ints
+    load: Ints
+    reads: Ints
+    time: Ints
+    slowest: Ints
+    cost: Ints
+
+
+class Change(NamedTuple):
+    """The change that was proposed last.
+
+    Attributes
+    ----------
+    copies
+        Two rows: an expert (or `EMPTY`), the device that a copy of it leaves, and the one that it
+        comes to; either may be `NOWHERE`.
+    slots
+        Two rows: device, slot, and the expert in it afterwards.
+    touched, last, number
+        Devices whose times change, the step that touched each last; how many there are, the step,
+        and by how much the cost rises.
+    more, more_reads, after
+        What is added to tokens and readings of devices, and their times then.
+    """
+
+    copies: Ints
+    slots: Ints
+    touched: Ints
+    last: Ints
+    number: Ints
+    more: Ints
+    more_reads: Ints
+    after: Ints
+
+
+class Walk(NamedTuple):
+    """What changes in a walk."""
+
+    held: Held
+    change: Change
+
+
+TOUCHES, STEPS, RISE = 0, 1, 2
+"""Entries of `Change.number`."""
+
+
+@step
+def draw(of: Costs, walk: Walk, random: Random) -> bool:
+    """Draw a change of a slot of some window's slowest device, at times of any; False: none."""
+    held, copies, slots = walk.held, walk.change.copies, walk.change.slots
+    kind, (devices, size) = below(random, 8), held.slot.shape
+    g = held.slowest[below(random, len(held.slowest))]
+    if kind == 0:
+        g = below(random, devices)
+    h = g // of.per_node * of.per_node + below(random, of.per_node)
+    s, t = below(random, size), below(random, size)
+    a, b = held.slot[g, s], held.slot[h, t]
+    if kind < 5:  # they change places
+        copies[0, 0], copies[0, 1], copies[0, 2] = a, g, h
+        copies[1, 0], copies[1, 1], copies[1, 2] = b, h, g
+        slots[0, 0], slots[0, 1], slots[0, 2] = g, s, b
+        slots[1, 0], slots[1, 1], slots[1, 2] = h, t, a
+        if g == h:
+            return False
+    else:  # one has a copy more where the other has one less
         added, dropped, at, place = a, b, h, t
         if kind == 5:
             added, dropped, at, place = b, a, g, s
-        if kind == 6 and a != EMPTY and int(random >> np.uint64(40)) % 4 == 0:
+        if kind == 6 and a != EMPTY and below(random, 4) == 0:
             added, dropped, at, place = EMPTY, a, g, s
-        first, second = (a, b) if swap else (added, dropped)
-        if first == second or (swap and g == h):
-            continue
-        if not swap and added != EMPTY and count[added] == most - 1:
-            continue
-        if not swap and dropped != EMPTY and count[dropped] == 1:
-            continue
-        wrong = False
-        if first != EMPTY:
-            for k in range(count[first]):
-                wrong |= where[first, k] == (h if swap else at)
-        if swap and b != EMPTY:
-            for k in range(count[b]):
-                wrong |= where[b, k] == g
-        if wrong:
-            continue
-        # Take both experts' tokens away, change their devices, and add the tokens again.
-        touches = 0
-        for turn in range(2):
-            e = second if turn else first
-            if e == EMPTY:
-                continue
-            n = count[e]
-            for k in range(most):
-                before[turn, k] = where[e, k]
-            for sign in (-1, 1):
-                for k in range(n):
-                    d = where[e, k]
-                    if last[d] != step:
-                        last[d], touched[touches] = step, d
-                        touches += 1
-                    for w in range(windows):
-                        tokens = share[e, n, w] + (k < extra[e, n, w])
-                        more[d, w] += sign * tokens
-                        more_reads[d, w] += sign * (tokens > 0)
-                if sign == 1:
-                    break
-                out, into = at, at
-                if swap:
-                    out, into = (h, g) if turn else (g, h)
-                if swap or turn == 1:  # it leaves `out`
-                    k = 0
-                    while where[e, k] != out:
-                        k += 1
-                    n -= 1
-                    while k < n:
-                        where[e, k] = where[e, k + 1]
-                        k += 1
-                if swap or turn == 0:  # it comes to `into`
-                    k = n
-                    while k > 0 and where[e, k - 1] > into:
-                        where[e, k] = where[e, k - 1]
-                        k -= 1
-                    where[e, k] = into
-                    n += 1
-        after, rough = 0, 0.0
-        for w in range(windows):
-            top = 0
-            for number in range(touches):
-                d = touched[number]
-                tokens = load[d, w] + more[d, w]
-                computed = max(costs[0] * (reads[d, w] + more_reads[d, w]), costs[1] * tokens)
-                after_time[d, w] = computed + costs[3 + d] * tokens
-                top = max(top, after_time[d, w])
-                above = float(max(0, after_time[d, w] - target[w]))
-                above_now = float(max(0, time[d, w] - target[w]))
-                rough += weight[w] * (above - above_now) * (above + above_now)
-            # The slowest device may have got faster, and another be the slowest now.
-            now = time[slowest[w], w]
-            if last[slowest[w]] != step:
-                top = max(top, now)
-            elif top < now:
-                for d in range(devices):
-                    if last[d] != step:
-                        top = max(top, time[d, w])
-            after += weight[w] * (top - now)
-        if moving and swap:
-            if a != EMPTY:
-                after += moved[a, h] - moved[a, g]
-            if b != EMPTY:
-                after += moved[b, g] - moved[b, h]
-        elif not swap:
-            if added != EMPTY:
-                after += costs[2] + (moved[added, at] if moving else 0)
-            if dropped != EMPTY:
-                after -= costs[2] + (moved[dropped, at] if moving else 0)
-        worse = after + smooth * rough
-        # The low bits again: which of two changes is tried has nothing to do with whether it is
-        # accepted.
-        drawn = float(random >> np.uint64(11)) / 9007199254740992.0
-        drawn = (drawn * 12345.6789) % 1.0
-        accepted = worse <= 0 or worse < -heat * np.log(drawn + 1e-300)
-        for number in range(touches):
-            d = touched[number]
-            for w in range(windows):
-                if accepted:
-                    load[d, w] += more[d, w]
-                    reads[d, w] += more_reads[d, w]
-                    time[d, w] = after_time[d, w]
-                more[d, w] = 0
-                more_reads[d, w] = 0
-        if not accepted:
-            for turn in range(2):
-                e = second if turn else first
-                if e != EMPTY:
-                    for k in range(most):
-                        where[e, k] = before[turn, k]
-            continue
-        for w in range(windows):
-            slowest[w] = 0
-            for d in range(1, devices):
-                if time[d, w] > time[slowest[w], w]:
-                    slowest[w] = d
-        cost += after
-        if swap:
-            slot[g, s], slot[h, t] = b, a
-        else:
-            slot[at, place] = added
-            if added != EMPTY:
-                count[added] += 1
-            if dropped != EMPTY:
-                count[dropped] -= 1
-        if cost < least:
-            least = cost
-            keep(slot, best)
-    numbers[2] = np.int64(random)
-    return int(least)
+        copies[0, 0], copies[0, 1], copies[0, 2] = added, NOWHERE, at
+        copies[1, 0], copies[1, 1], copies[1, 2] = dropped, at, NOWHERE
+        for n in range(2):
+            slots[n, 0], slots[n, 1], slots[n, 2] = at, place, added
+        if added != EMPTY and held.count[added] == held.where.shape[1]:
+            return False
+        if dropped != EMPTY and held.count[dropped] == 1:
+            return False
+    if copies[0, 0] == copies[1, 0]:
+        return False
+    for n in range(2):
+        e, into = copies[n, 0], copies[n, 2]
+        if e != EMPTY and into != NOWHERE:
+            for k in range(held.count[e]):
+                if held.where[e, k] == into:
+                    return False
+    return True
 
 
-@compiled
+@step
+def carry(held: Held, e: int, out: int, into: int) -> None:
+    """Let a copy leave a device and come to another, either of which may be `NOWHERE`."""
+    if out != NOWHERE:
+        k = 0
+        while held.where[e, k] != out:
+            k += 1
+        held.count[e] -= 1
+        while k < held.count[e]:
+            held.where[e, k] = held.where[e, k + 1]
+            k += 1
+    if into != NOWHERE:
+        k = held.count[e]
+        while k > 0 and held.where[e, k - 1] > into:
+            held.where[e, k] = held.where[e, k - 1]
+            k -= 1
+        held.where[e, k] = into
+        held.count[e] += 1
+
+
+@step
+def tally(of: Costs, walk: Walk, e: int, sign: int) -> None:
+    """Add an expert's tokens and readings to what the change adds; with `sign` -1, take away."""
+    held, change, n = walk.held, walk.change, walk.held.count[e]
+    for k in range(n):
+        d = held.where[e, k]
+        if change.last[d] != change.number[STEPS]:
+            change.last[d] = change.number[STEPS]
+            change.touched[change.number[TOUCHES]] = d
+            change.number[TOUCHES] += 1
+        for w in range(len(of.weight)):
+            tokens = of.share[e, n, w] + (k < of.extra[e, n, w])
+            change.more[d, w] += sign * tokens
+            change.more_reads[d, w] += sign * (tokens > 0)
+
+
+@step
+def propose(of: Costs, walk: Walk, random: Random, most: float, temperature: float) -> float:
+    """Draw a change and make it, but for slots and loads, which `commit` changes."""
+    held, change = walk.held, walk.change
+    if not draw(of, walk, random):
+        return IMPOSSIBLE
+    change.number[STEPS] += 1
+    change.number[TOUCHES], rise, rough = 0, 0, 0.0
+    for n in range(2):
+        e, out, into = change.copies[n, 0], change.copies[n, 1], change.copies[n, 2]
+        if e != EMPTY:
+            tally(of, walk, e, -1)
+            carry(held, e, out, into)
+            tally(of, walk, e, 1)
+            if out != NOWHERE:
+                rise -= of.costs[2] + (of.moved[e, out] if len(of.moved) > 1 else 0)
+            if into != NOWHERE:
+                rise += of.costs[2] + (of.moved[e, into] if len(of.moved) > 1 else 0)
+    for w in range(len(of.weight)):
+        top, now = 0, held.time[held.slowest[w], w]
+        for n in range(change.number[TOUCHES]):
+            d = change.touched[n]
+            tokens = held.load[d, w] + change.more[d, w]
+            reading = of.costs[0] * (held.reads[d, w] + change.more_reads[d, w])
+            after = max(reading, of.costs[1] * tokens) + of.costs[3 + d] * tokens
+            change.after[d, w] = after
+            top = max(top, after)
+            above = float(max(0, after - of.target[w]))
+            above_now = float(max(0, held.time[d, w] - of.target[w]))
+            rough += of.weight[w] * (above - above_now) * (above + above_now)
+        # The slowest device may have got faster, and another be the slowest now.
+        if change.last[held.slowest[w]] != change.number[STEPS]:
+            top = max(top, now)
+        elif top < now:
+            for d in range(len(held.time)):
+                if change.last[d] != change.number[STEPS]:
+                    top = max(top, held.time[d, w])
+        rise += of.weight[w] * (top - now)
+    change.number[RISE] = rise
+    return rise + of.smooth[0] * rough
+
+
+@step
+def revert(of: Costs, walk: Walk) -> None:
+    """Take a change back."""
+    held, change = walk.held, walk.change
+    for n in range(1, -1, -1):
+        if change.copies[n, 0] != EMPTY:
+            carry(held, change.copies[n, 0], change.copies[n, 2], change.copies[n, 1])
+    forget(walk)
+
+
+@step
+def forget(walk: Walk) -> None:
+    """Set what the change adds to nothing."""
+    change = walk.change
+    for n in range(change.number[TOUCHES]):
+        for w in range(change.more.shape[1]):
+            change.more[change.touched[n], w] = change.more_reads[change.touched[n], w] = 0
+
+
+@step
+def commit(of: Costs, walk: Walk) -> None:
+    """Make a change of slots and loads; keep the state if none before cost as little."""
+    held, change = walk.held, walk.change
+    for w in range(len(of.weight)):
+        for n in range(change.number[TOUCHES]):
+            d = change.touched[n]
+            held.load[d, w] += change.more[d, w]
+            held.reads[d, w] += change.more_reads[d, w]
+            held.time[d, w] = change.after[d, w]
+        slowest = 0
+        for d in range(1, len(held.time)):
+            if held.time[d, w] > held.time[slowest, w]:
+                slowest = d
+        held.slowest[w] = slowest
+    forget(walk)
+    for n in range(2):
+        held.slot[change.slots[n, 0], change.slots[n, 1]] = change.slots[n, 2]
+    held.cost[0] += change.number[RISE]
+    if held.cost[0] < held.cost[1]:
+        held.cost[1] = held.cost[0]
+        keep(held.slot, held.best)
+
+
+@step
 def keep(slot: Ints, best: Ints) -> None:
     """Copy a state; an assignment of whole arrays takes a second longer to compile."""
     for g in range(slot.shape[0]):
@@ -304,158 +370,212 @@ def keep(slot: Ints, best: Ints) -> None:
             best[g, s] = slot[g, s]
 
 
-@compiled
-def exchange(
-    now: Floats,
-    sets: Ints,
-    ranks: Ints,
-    slot: Ints,
-    best: Ints,
-    level: Floats,
-    fixed: Floats,
-    state: Floats,
-) -> None:
-    """Run some steps of annealing by what devices have above targets, squared.
+anneal = Annealing(propose, commit, revert)
 
-    A copy, or two, and as many of another device that are about as large change places: numbers of
-    copies stay, and remainders are left out.
 
-    Parameters
+class Sizes(NamedTuple):
+    """What does not change while copies are exchanged.
+
+    Attributes
     ----------
     now
         Tokens of a copy by expert, and of none, shape (experts + 1, windows).
-    sets, ranks
-        Device and slots of single copies, then of pairs; and their order by tokens, overwritten.
-    slot, best, level
-        The state, the one with the least cost, and tokens, then readings, by device: overwritten.
+    size
+        Their weighted sum, shape (experts + 1,).
+    sets
+        Device and slots of single copies, then of pairs.
     fixed
-        Weights, targets and, of reading, computing and what comes besides, costs; then what makes a
-        token, and what half a token off counts twice: rows.
-    state
-        Temperature, steps, random number, least cost and least sum of squares, overwritten.
+        Weights and targets of windows, by rows.
+    read, compute, way
+        What a reading, computing a token, and a token's way cost.
+    token, dear
+        What makes up a token, and twice the price of half a token off a whole number.
+    apart
+        More than the size of two copies.
     """
-    (devices, slots), windows, mask = slot.shape, now.shape[1], np.uint64(0xFFFF)
-    single, read, compute, way = devices * slots, fixed[2, 0], fixed[2, 1], fixed[2, 2]
-    token, dear = fixed[2, 3], fixed[2, 4]
-    each, random, total = len(ranks) // single - 1, np.uint64(state[2]), 0.0
-    place, key, size = ranks.copy(), np.zeros(len(ranks)), np.zeros(len(now))
-    on, energy, chance = np.zeros((len(now), devices)), np.zeros(devices), np.zeros(256)
-    apart = 1.0
-    for q in range(len(chance)):
-        chance[q] = -state[0] * np.log((q + 0.5) / len(chance))
-    for e in range(len(now)):
-        for w in range(windows):
-            size[e] += fixed[0, w] * now[e, w]
-        apart = max(apart, 2 * size[e] + 1)
-    for g in range(devices):
-        for s in range(slots):
-            on[slot[g, s], g] = 1
-        for w in range(windows):
-            time = max(read * level[devices + g, w], compute * level[g, w]) + way * level[g, w]
-            energy[g] += fixed[0, w] * max(0.0, time - fixed[1, w]) ** 2
-            energy[g] += dear * abs(level[g, w] / token - np.rint(level[g, w] / token))
-        total += energy[g]
-    for g in range(devices):
-        on[EMPTY, g] = 0
-    for step in range(int(state[1])):
-        if step % SORTED == 0:
-            for q in range(len(ranks)):
-                g, t, u = sets[q, 0], sets[q, 1], sets[q, 2]
-                key[q] = size[slot[g, t]] + (size[slot[g, u]] + apart if q >= single else 0.0)
-            _sort(ranks, place, key)
-        random ^= random << np.uint64(13)
-        random ^= random >> np.uint64(7)
-        random ^= random << np.uint64(17)
-        mine = np.int64((random & mask) * np.uint64(single) >> np.uint64(16))
-        limit = chance[np.int64(random >> np.uint64(16) & np.uint64(255))]
-        low, far = 0, single >> 4 + int(random >> np.uint64(24) & np.uint64(1))
-        if random >> np.uint64(25) & np.uint64(3) and each:
-            mine = (
-                single
-                + mine * each
-                + np.int64((random >> np.uint64(32) & mask) * np.uint64(each) >> np.uint64(16))
-            )
-            low, far = single, far * each
-        far = max(2, far)
-        other = (
-            place[mine]
-            + np.int64((random >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16))
-            - far
-        )
-        if other < low or other >= (len(ranks) if low else single):
-            continue
-        theirs = ranks[other]
-        g, s, u = sets[mine, 0], sets[mine, 1], sets[mine, 2]
-        h, t, v = sets[theirs, 0], sets[theirs, 1], sets[theirs, 2]
-        if g == h or energy[g] + energy[h] == 0.0:
-            continue
-        a, b, c, d = slot[g, s], slot[h, t], EMPTY, EMPTY
-        if low:
-            c, d = slot[g, u], slot[h, v]
-        worse, mended = -energy[g] - energy[h], 0.0
-        for w in range(windows):
-            more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
-            one, two = level[g, w] + more, level[h, w] - more
-            if dear > 0.0:
-                split = dear * abs(one / token - np.rint(one / token))
-                mended += split
-                worse += split + dear * abs(two / token - np.rint(two / token))
-            one, two = compute * one, compute * two
-            if read > 0.0:
-                seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
-                seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
-                one = max(one, read * (level[devices + g, w] + seen)) + way * (level[g, w] + more)
-                two = max(two, read * (level[devices + h, w] - seen)) + way * (level[h, w] - more)
-            one, two = max(0.0, one - fixed[1, w]), max(0.0, two - fixed[1, w])
-            mended += fixed[0, w] * one * one
-            worse += fixed[0, w] * (one * one + two * two)
-            if worse > limit:
-                break
-        if worse > limit or on[a, h] or on[c, h] or on[b, g] or on[d, g]:
-            continue
-        slot[g, s], slot[h, t], on[a, g], on[a, h], on[b, h], on[b, g] = b, a, 0, 1, 0, 1
-        if low:
-            slot[g, u], slot[h, v], on[c, g], on[c, h], on[d, h], on[d, g] = d, c, 0, 1, 0, 1
-        on[EMPTY, g] = on[EMPTY, h] = 0
-        total, energy[h], energy[g] = total + worse, worse + energy[g] + energy[h] - mended, mended
-        for w in range(windows):
-            more = now[b, w] + now[d, w] - now[a, w] - now[c, w]
-            seen = min(1.0, now[b, w]) + min(1.0, now[d, w])
-            seen -= min(1.0, now[a, w]) + min(1.0, now[c, w])
-            level[g, w] += more
-            level[h, w] -= more
-            level[devices + g, w] += seen
-            level[devices + h, w] -= seen
-        if total < state[4]:
-            state[4], cost = total, 0.0
-            for w in range(windows):
-                top = 0.0
-                for g in range(devices):
-                    time = max(read * level[devices + g, w], compute * level[g, w])
-                    top = max(top, time + way * level[g, w])
-                cost += fixed[0, w] * top
-            if cost < state[3]:
-                state[3] = cost
-                keep(slot, best)
-    state[2] = np.float64(random >> np.uint64(11))
+
+    now: Floats
+    size: Floats
+    sets: Ints
+    fixed: Floats
+    read: float
+    compute: float
+    way: float
+    token: float
+    dear: float
+    apart: float
 
 
-@compiled
-def _sort(order: Ints, place: Ints, key: Floats) -> None:
-    """Sort by insertion, as little is out of order; `place` says where each is."""
-    for i in range(len(order)):
-        j, one = i, order[i]
-        while j > 0 and key[order[j - 1]] > key[one]:
-            order[j] = order[j - 1]
+class Levels(NamedTuple):
+    """What changes while copies are exchanged.
+
+    Attributes
+    ----------
+    slot, best
+        The state, and the one with the least cost.
+    level
+        Tokens of each device, then readings, shape (2 * devices, windows).
+    on
+        Whether an expert has a copy on a device, shape (experts + 1, devices).
+    energy
+        What each device has above its targets, squared.
+    ranks, place, key
+        Sets by rising size, each one's place there, and their sizes.
+    drawn
+        The two sets that were proposed last, and the steps so far.
+    value
+        The sum of squares, the least one, the least cost; and by how much the sum rises with what
+        was proposed last, and what the first of the two devices would have.
+    """
+
+    slot: Ints
+    best: Ints
+    level: Floats
+    on: Ints
+    energy: Floats
+    ranks: Ints
+    place: Ints
+    key: Floats
+    drawn: Ints
+    value: Floats
+
+
+MINE, THEIRS, DRAWN = 0, 1, 2
+"""Entries of `Levels.drawn`."""
+
+TOTAL, LEAST, CHEAPEST, WORSE, MENDED = range(5)
+"""Entries of `Levels.value`."""
+
+
+@step
+def sort(of: Sizes, at: Levels) -> None:
+    """Sort sets by size, by insertion, as little is out of order."""
+    single = at.slot.size
+    for q in range(len(at.ranks)):
+        g, t, u = of.sets[q, 0], of.sets[q, 1], of.sets[q, 2]
+        at.key[q] = of.size[at.slot[g, t]]
+        if q >= single:
+            at.key[q] += of.size[at.slot[g, u]] + of.apart
+    for i in range(len(at.ranks)):
+        j, one = i, at.ranks[i]
+        while j > 0 and at.key[at.ranks[j - 1]] > at.key[one]:
+            at.ranks[j] = at.ranks[j - 1]
             j -= 1
-        order[j] = one
-    for i in range(len(order)):
-        place[order[i]] = i
+        at.ranks[j] = one
+    for i in range(len(at.ranks)):
+        at.place[at.ranks[i]] = i
+
+
+@step
+def draw_sets(at: Levels, random: Random) -> bool:
+    """Draw a set and one about as large, by the parts of one random number; False: none."""
+    single, x = at.slot.size, drawn(random)
+    each = len(at.ranks) // single - 1
+    mine = np.int64((x & np.uint64(0xFFFF)) * np.uint64(single) >> np.uint64(16))
+    low, end, far = 0, single, single >> (4 + np.int64(x >> np.uint64(24) & np.uint64(1)))
+    if each and x >> np.uint64(25) & np.uint64(3):
+        pair = (x >> np.uint64(32) & np.uint64(0xFFFF)) * np.uint64(each) >> np.uint64(16)
+        mine = single + mine * each + np.int64(pair)
+        low, end, far = single, len(at.ranks), far * each
+    far = max(2, far)
+    apart = np.int64((x >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16)) - far
+    other = at.place[mine] + apart
+    if other < low or other >= end:
+        return False
+    at.drawn[MINE], at.drawn[THEIRS] = mine, at.ranks[other]
+    return True
+
+
+@step
+def propose_exchange(
+    of: Sizes, at: Levels, random: Random, most: float, temperature: float
+) -> float:
+    """Draw two sets and price their exchange; `commit_exchange` makes it."""
+    if at.drawn[DRAWN] % SORTED == 0:
+        sort(of, at)
+    at.drawn[DRAWN] += 1
+    if not draw_sets(at, random):
+        return IMPOSSIBLE
+    mine, theirs, devices = at.drawn[MINE], at.drawn[THEIRS], len(at.slot)
+    g, s, u = of.sets[mine, 0], of.sets[mine, 1], of.sets[mine, 2]
+    h, t, v = of.sets[theirs, 0], of.sets[theirs, 1], of.sets[theirs, 2]
+    if g == h or at.energy[g] + at.energy[h] == 0.0:
+        return IMPOSSIBLE
+    a, b, c, d = at.slot[g, s], at.slot[h, t], EMPTY, EMPTY
+    if u != s:
+        c, d = at.slot[g, u], at.slot[h, v]
+    worse, mended = -at.energy[g] - at.energy[h], 0.0
+    for w in range(of.now.shape[1]):
+        more = of.now[b, w] + of.now[d, w] - of.now[a, w] - of.now[c, w]
+        one, two = at.level[g, w] + more, at.level[h, w] - more
+        if of.dear > 0.0:
+            split = of.dear * abs(one / of.token - np.rint(one / of.token))
+            mended += split
+            worse += split + of.dear * abs(two / of.token - np.rint(two / of.token))
+        one, two = of.compute * one, of.compute * two
+        if of.read > 0.0:
+            seen = min(1.0, of.now[b, w]) + min(1.0, of.now[d, w])
+            seen -= min(1.0, of.now[a, w]) + min(1.0, of.now[c, w])
+            one = max(one, of.read * (at.level[devices + g, w] + seen))
+            two = max(two, of.read * (at.level[devices + h, w] - seen))
+            one += of.way * (at.level[g, w] + more)
+            two += of.way * (at.level[h, w] - more)
+        one, two = max(0.0, one - of.fixed[1, w]), max(0.0, two - of.fixed[1, w])
+        mended += of.fixed[0, w] * one * one
+        worse += of.fixed[0, w] * (one * one + two * two)
+        if worse > most:
+            return IMPOSSIBLE
+    if at.on[a, h] or at.on[c, h] or at.on[b, g] or at.on[d, g]:
+        return IMPOSSIBLE
+    at.value[WORSE], at.value[MENDED] = worse, mended
+    return worse
+
+
+@step
+def revert_exchange(of: Sizes, at: Levels) -> None:
+    """Leave all as it is: nothing has been changed."""
+
+
+@step
+def commit_exchange(of: Sizes, at: Levels) -> None:
+    """Exchange the two sets; keep the state if none before cost as little."""
+    mine, theirs, devices = at.drawn[MINE], at.drawn[THEIRS], len(at.slot)
+    g, h, windows, seen = of.sets[mine, 0], of.sets[theirs, 0], of.now.shape[1], 0.0
+    for n in range(1, 3 if of.sets[mine, 1] != of.sets[mine, 2] else 2):
+        s, t = of.sets[mine, n], of.sets[theirs, n]
+        a, b = at.slot[g, s], at.slot[h, t]
+        at.slot[g, s], at.slot[h, t] = b, a
+        at.on[a, g], at.on[a, h], at.on[b, h], at.on[b, g] = 0, 1, 0, 1
+        at.on[EMPTY, g] = at.on[EMPTY, h] = 0
+        for w in range(windows):
+            more = of.now[b, w] - of.now[a, w]
+            seen = min(1.0, of.now[b, w]) - min(1.0, of.now[a, w])
+            at.level[g, w] += more
+            at.level[h, w] -= more
+            at.level[devices + g, w] += seen
+            at.level[devices + h, w] -= seen
+    at.value[TOTAL] += at.value[WORSE]
+    both = at.value[WORSE] + at.energy[g] + at.energy[h]
+    at.energy[g], at.energy[h] = at.value[MENDED], both - at.value[MENDED]
+    if at.value[TOTAL] < at.value[LEAST]:
+        at.value[LEAST], cost = at.value[TOTAL], 0.0
+        for w in range(windows):
+            top = 0.0
+            for d in range(devices):
+                time = max(of.read * at.level[devices + d, w], of.compute * at.level[d, w])
+                top = max(top, time + of.way * at.level[d, w])
+            cost += of.fixed[0, w] * top
+        if cost < at.value[CHEAPEST]:
+            at.value[CHEAPEST] = cost
+            keep(at.slot, at.best)
+
+
+exchange = Annealing(propose_exchange, commit_exchange, revert_exchange)
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """What does not change: see `anneal`; `bounds` are those of the windows, scaled."""
+    """What does not change: see `Costs`; `bounds` are those of the windows, scaled."""
 
     instance: Instance
     share: Ints
@@ -480,31 +600,84 @@ class Arrays:
         bounds = window_bounds(i) * i.scale
         return cls(i, share, extra, moved, np.array(costs, dtype=np.int64), bounds)
 
-    def annealed(
+    def walked(
         self, start: Solution, steps: int, seed: int, stopped: Callable[[], bool], heat: float
     ) -> Solution:
-        """Return the best placement that some steps of annealing find, `start` at worst.
+        """Return the best placement that some steps find, `start` at worst.
 
         `stopped` is asked every 50 ms or so; `heat` is the first temperature, as a share of peaks.
         """
-        i = self.instance
-        here = slots_of(i, start)
-        found, best, least = here, here.copy(), None
-        step = i.devices * len(i.windows) + STEP
-        at_once = max(1, int(CHUNK / step))
-        cooling = (COLD / heat) ** (1 / steps)
-        numbers = np.array([i.devices_per_node, 0, 2 * seed + 1, 0], dtype=np.int64)
-        for done in range(0, steps, at_once):
-            if stopped():
-                break
-            numbers[1] = part = min(at_once, steps - done)
-            state = (self.share, self.extra, i.weights, here, self.moved, best)
-            factors = np.array([heat * cooling**done, cooling])
-            cost = anneal(*state, self.costs, self.bounds, numbers, factors)
-            spend(part * step / STEPS_PER_UNIT)
-            if least is None or cost < least:
-                least, found = cost, best.copy()
-        return solution_of(i, found)
+        i, held = self.instance, self.held(start)
+        length = i.devices * len(i.windows) + STEP
+        levels = max(LEVELS, int(steps * length / CHUNK))
+        of = Costs(
+            self.share,
+            self.extra,
+            i.weights,
+            np.zeros(len(i.windows), np.int64),
+            self.moved,
+            self.costs,
+            np.zeros(1),
+            i.devices_per_node,
+        )
+        peaks = int(i.weights @ held.time.max(axis=0))
+
+        def temperatures() -> Iterator[float]:
+            for temperature in falling(heat * peaks, COLD * peaks, levels):
+                self._aim(of, held)
+                yield temperature
+
+        anneal(
+            of,
+            Walk(held, self._nothing(held)),
+            seeded(seed),
+            temperatures(),
+            max(1, steps // levels),
+            units=length / STEPS_PER_UNIT,
+            stopped=stopped,
+        )
+        return solution_of(i, held.best)
+
+    def held(self, start: Solution) -> Held:
+        """Return a placement with what follows from it."""
+        i, slot = self.instance, slots_of(self.instance, start)
+        count = np.array([len(row) for row in start.copies])
+        where = np.zeros((i.experts, i.most_copies), np.int64)
+        load = np.zeros((i.devices, len(i.windows)), np.int64)
+        reads, paid = load.copy(), 0
+        for e, row in enumerate(start.copies):
+            where[e, : len(row)] = devices = sorted(row)
+            order = np.arange(len(row))[:, None]
+            tokens = self.share[e, len(row)] + (order < self.extra[e, len(row)])
+            load[devices] += tokens
+            reads[devices] += tokens > 0
+            paid += int(self.costs[2]) * (len(row) - 1)
+            paid += int(self.moved[e, devices].sum()) if len(self.moved) > 1 else 0
+        time = np.maximum(self.costs[0] * reads, self.costs[1] * load)
+        time = time + self.costs[3:, None] * load
+        cost = paid + int(i.weights @ time.max(axis=0))
+        costs = np.array([cost, cost])
+        return Held(slot, slot.copy(), count, where, load, reads, time, time.argmax(axis=0), costs)
+
+    def _nothing(self, held: Held) -> Change:
+        devices = len(held.slot)
+        return Change(
+            np.full((2, 3), EMPTY),
+            np.zeros((2, 3), np.int64),
+            np.zeros(devices, np.int64),
+            np.full(devices, -1),
+            np.zeros(3, np.int64),
+            *(np.zeros_like(held.load) for _ in range(3)),
+        )
+
+    def _aim(self, of: Costs, held: Held) -> None:
+        """Set targets and what squares count by the times that devices have now."""
+        top, excess = held.time.max(axis=0), held.time.sum(axis=0)
+        steep = SMOOTH
+        if len(top) > 1:
+            of.target[:] = self.bounds + (top - self.bounds) // TARGET
+            excess, steep = (top - of.target) * len(held.time), STEEP
+        of.smooth[0] = steep * of.weight.sum() / max(1, int(of.weight @ excess))
 
     def exchanged(self, start: Solution, units: float, search: Search) -> Solution:
         """Return the placement with the least cost that so much work on exchanges finds.
@@ -513,31 +686,71 @@ class Arrays:
         """
         i, weight = self.instance, self.instance.weights.astype(float)
         here, now, level = self._levels(start)
-        best, slots, bound = here.copy(), i.devices * i.slots, float(weight @ self.bounds)
         tokens, reads = self._levels(search.solution)[2].reshape(2, i.devices, -1)
-        read, compute, way = costs = self.costs[[0, 1, 3]].astype(float)
+        read, compute, way = self.costs[[0, 1, 3]].astype(float).tolist()
         peaks = (np.maximum(read * reads, compute * tokens) + way * tokens).max(axis=0)
         several = int(len(weight) > 1)
-        gap = max(0.0, PART[several] * (weight @ peaks / max(1.0, bound) - 1))
-        unit = weight @ (gap * self.bounds) ** 2 / len(weight)
-        fixed = np.zeros((3, max(5, len(weight))))
-        fixed[0, : len(weight)], fixed[1, : len(weight)] = weight, self.bounds * (1 + gap)
-        split = SPLIT * unit * (not several and i.work == "tokens")
-        fixed[2, :5] = *costs, i.units_per_token, split
-        each = min(i.slots // 2, MOST_PAIRS // slots)
+        bound = float(weight @ self.bounds)
+        gap = max(0.0, PART[several] * float(weight @ peaks / max(1.0, bound) - 1))
+        unit = float(weight @ (gap * self.bounds) ** 2) / len(weight)
+        size = now @ weight
+        of = Sizes(
+            now,
+            size,
+            self._sets(),
+            np.stack([weight, self.bounds * (1 + gap)]),
+            *(read, compute, way, float(i.units_per_token)),
+            float(SPLIT * unit * (not several and i.work == "tokens")),
+            float(2 * size.max() + 1),
+        )
+        at = self._at(of, here, level)
+        part = min(units / LEVELS, LOOKED)
+        steps = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
+        begin = search.remaining_s
+
+        def temperatures() -> Iterator[float]:
+            self._add_up(of, at)
+            while at.value[TOTAL] > 0 and begin - search.remaining_s < units:
+                x = 1 - 2 * (begin - search.remaining_s) / units
+                yield unit * MIDDLE * float(np.exp(SLOPE[several] * x * (1 + x * x)))
+                self._add_up(of, at)
+
+        exchange(
+            of,
+            at,
+            seeded(search.seed),
+            temperatures(),
+            steps,
+            units=part / steps,
+            stopped=lambda: search.stopped,
+        )
+        return solution_of(i, at.best)
+
+    def _sets(self) -> Ints:
+        i = self.instance
+        each = min(i.slots // 2, MOST_PAIRS // (i.devices * i.slots))
         places = [(g, s) for g in range(i.devices) for s in range(i.slots)]
         pairs = [(g, s, (s + k) % i.slots) for g, s in places for k in range(1, each + 1)]
-        sets = np.array([(g, s, s) for g, s in places] + pairs)
-        part = min(units / PARTS, LOOKED)
-        steps = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
-        state = np.array([0.0, steps, 2 * search.seed + 1, np.inf, np.inf])
-        ranks, begin = np.arange(len(sets)), search.remaining_s
-        while state[4] > 0 and begin - search.remaining_s < units and not search.stopped:
-            x = 1 - 2 * (begin - search.remaining_s) / units
-            state[0] = unit * MIDDLE * np.exp(SLOPE[several] * x * (1 + x * x))
-            exchange(now, sets, ranks, here, best, level, fixed, state)
-            spend(part)
-        return solution_of(i, best)
+        return np.array([(g, s, s) for g, s in places] + pairs)
+
+    def _at(self, of: Sizes, here: Ints, level: Floats) -> Levels:
+        """Return the beginning of a search by exchanges."""
+        on = np.zeros((len(of.now), len(here)), np.int64)
+        for g, row in enumerate(here):
+            on[row, g] = 1
+        on[EMPTY] = 0
+        ranks, value = np.arange(len(of.sets)), np.full(5, np.inf)
+        energy, key, steps = np.zeros(len(here)), np.zeros(len(ranks)), np.zeros(3, np.int64)
+        return Levels(here, here.copy(), level, on, energy, ranks, ranks.copy(), key, steps, value)
+
+    def _add_up(self, of: Sizes, at: Levels) -> None:
+        """Add up what devices have above targets anew: floats that change by little drift."""
+        tokens, reads = np.split(at.level, 2)
+        time = np.maximum(of.read * reads, of.compute * tokens) + of.way * tokens
+        off = np.abs(tokens / of.token - np.rint(tokens / of.token))
+        above = np.maximum(0.0, time - of.fixed[1])
+        at.energy[:] = above**2 @ of.fixed[0] + of.dear * off.sum(axis=1)
+        at.value[TOTAL] = at.energy.sum()
 
     def _levels(self, solution: Solution) -> tuple[Ints, Floats, Floats]:
         """Return slots, a copy's tokens by expert, and devices' tokens, then readings."""

@@ -6,9 +6,7 @@ Schema 2: the GPU has its base load first, transfers go over a PCIe link of thei
 keeps its channels busy besides the DIMMs.
 """
 
-from moeopt.problems.tri_domain.check import used_copy
-from moeopt.problems.tri_domain.expert import Copy, Expert
-from moeopt.problems.tri_domain.instance import Instance, Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution, modes_of
 from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
@@ -29,37 +27,13 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     Executed
         With the makespan in ns as objective.
     """
-    dimms = [Resource(f"DIMM {number}") for number in range(instance.dimms)]
-    more = [Resource("PCIe")] if instance.two_parts else []
-    more += [Resource(f"channel {number}") for number in sorted(set(instance.channels or ()))]
-    engine = Engine([Resource("GPU"), Resource("CPU"), *dimms, *more])
+    of = instance.modes
+    engine = Engine([Resource(name) for group in of.groups for name in group.members])
     if instance.base_ns:
         engine.add("GPU", instance.base_ns, priority=READS_FIRST, kind="base")
-    pairs = zip(instance.experts, solution.assignment, strict=True)
-    for row, (expert, domain) in enumerate(pairs):
-        number, lie = expert.expert, used_copy(expert, solution.source_of(row)) or expert
-        if domain == "gpu":
-            engine.add("GPU", lie.gpu_work_ns, priority=WORK, kind="expert", number=number)
-            if lie.pcie_ns:
-                engine.add("PCIe", lie.pcie_ns, kind="transfer", number=number)
-            _read(engine, instance, number, lie, lie.gpu_dram_ns)
-        elif domain == "cpu":
-            engine.add("CPU", lie.cpu_ns, kind="expert", number=number)
-            _read(engine, instance, number, lie, lie.cpu_dram_ns)
-        else:
-            own, length = f"DIMM {lie.dimm}", lie.ndp_ns or 0
-            engine.add(own, length, priority=WORK, kind="expert", number=number)
+    for expert, mode in zip(instance.experts, modes_of(instance, solution).tolist(), strict=True):
+        for entry in of.entries(mode):
+            kind = "expert" if entry.kind == "work" else entry.kind
+            priority = WORK if entry.kind == "work" else READS_FIRST
+            engine.add(entry.member, entry.ns, priority=priority, kind=kind, number=expert.expert)
     return engine.executed()
-
-
-def _read(
-    engine: Engine, instance: Instance, number: int, lie: Expert | Copy, length_ns: int
-) -> None:
-    """Occupy every DIMM that a copy lies on, and their channels."""
-    if length_ns:
-        where = range(instance.dimms) if lie.dimm is None else [lie.dimm]
-        busy = {f"DIMM {dimm}": instance.charge_ns(lie, length_ns) for dimm in where}
-        if instance.channels is not None:
-            busy |= {f"channel {instance.channels[dimm]}": length_ns for dimm in where}
-        for name, length in busy.items():
-            engine.add(name, length, priority=READS_FIRST, kind="read", number=number)

@@ -20,7 +20,7 @@ from moeopt.problems import device_loads
 from moeopt.problems.device_loads import loads_of, makespan_of
 
 from .assumptions import ASSUMPTIONS
-from .instance import DOMAINS, STRIPED, Columns, Instance, Solution
+from .instance import DOMAINS, STRIPED, Columns, Instance, Solution, solution_of
 
 GPU, CPU, NDP = range(3)
 
@@ -109,6 +109,22 @@ def refine(
     found = np.empty_like(choice)
     found[order] = choice
     return found
+
+
+def quick_schedule(instance: Instance) -> Solution:
+    """Return a schedule of all copies by descent: to compare layouts, and to start from.
+
+    No system's rule. It starts with each expert on the NDP unit of its first localized copy, the
+    others on the CPU (`ModeTable.descended`).
+    """
+    modes = instance.modes
+    cheapest = {"ndp": 0, "cpu": 1, "gpu": 2}
+    order = sorted(
+        range(len(modes.label)), key=lambda at: (modes.owner[at], cheapest[modes.label[at].path])
+    )
+    start = np.array(order)[modes.first]
+    chosen = [modes.label[at] for at in modes.descended(start).tolist()]
+    return solution_of(instance, [(mode.path, mode.copy) for mode in chosen])
 
 
 def klotski(instance: Instance) -> Solution:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from .expert import STRIPED as STRIPED
 from .expert import Columns as Columns
 from .expert import Copy as Copy
 from .expert import Expert as Expert
+
+if TYPE_CHECKING:
+    from moeopt.problems.three_domains import ModeTable
 
 MAX_EXPERTS = 4096
 
@@ -105,20 +108,6 @@ class Instance(HostMemory):
         """Whether some expert lies in several places."""
         return any(map(attrgetter("copies"), self.experts))
 
-    def charge_ns(self, lie: Expert | Copy, read_ns: int) -> int:
-        """Return how long each DIMM that a copy lies on is busy while a host reads it."""
-        return self.striped_charge_ns(read_ns) if lie.dimm is None else read_ns
-
-    def times_ns(self, expert: Expert) -> list[int]:
-        """Return every duration with which an expert may keep some device busy, zeros aside."""
-        times: list[int | None] = []
-        for lie in expert.lies:
-            reads = (lie.gpu_dram_ns, lie.cpu_dram_ns)
-            times += [lie.gpu_work_ns, lie.cpu_ns, lie.ndp_ns, lie.pcie_ns]
-            times += [self.charge_ns(lie, read) for read in reads]
-            times += reads if self.channels is not None else ()
-        return [time for time in times if time]
-
     @classmethod
     def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
         [table] = cls.TABLES
@@ -185,6 +174,16 @@ class Instance(HostMemory):
         """The experts with their first copies as `moeopt.problems.device_loads` takes them."""
         return self.table_of(self.columns)
 
+    @cached_property
+    def modes(self) -> "ModeTable":
+        """Every way to run each expert, from each of its copies, as a table."""
+        from moeopt.problems.three_domains import table_of  # checkers read instances without it
+
+        owner, columns = self.copy_columns
+        copies = (np.arange(len(owner)) - np.searchsorted(owner, owner)).tolist()
+        table = self.table_of(columns)
+        return table_of(self, self.dimms, table, owner, copies, self.two_parts)
+
     def table_of(self, c: Columns) -> NDArray[np.int64]:
         """Return some columns as `moeopt.problems.device_loads` takes them."""
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
@@ -246,6 +245,22 @@ def solution_of(instance: Instance, runs: Sequence[Run | None]) -> Solution:
     return Solution.model_construct(
         problem="tri_domain", instance=instance.name, assignment=assignment, source=source
     )
+
+
+def modes_of(instance: Instance, solution: Solution) -> NDArray[np.int64]:
+    """Return the modes of a valid solution in `Instance.modes`, expert by expert."""
+    number = {
+        (owner, mode.path, mode.copy): at
+        for at, (owner, mode) in enumerate(
+            zip(instance.modes.owner.tolist(), instance.modes.label, strict=True)
+        )
+    }
+    chosen = []
+    for row, (expert, domain) in enumerate(zip(instance.experts, solution.assignment, strict=True)):
+        source = solution.source_of(row)
+        copy = 0 if source is None else [lie.dimm for lie in expert.lies].index(source, 1)
+        chosen.append(number[row, domain or "gpu", copy])
+    return np.array(chosen, np.int64)
 
 
 def read_off(

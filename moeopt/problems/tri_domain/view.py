@@ -1,6 +1,6 @@
 """An assignment as a schedule to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from moeopt.core.view import (
@@ -13,9 +13,8 @@ from moeopt.core.view import (
     replaced,
 )
 
-from .check import loads, used_copy
-from .expert import Copy, Expert
-from .instance import DOMAINS, Instance, Solution
+from .check import loads
+from .instance import DOMAINS, Instance, Solution, modes_of
 
 Piece = tuple[int, str, Literal["work", "read", "transfer"]]
 
@@ -26,34 +25,14 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     The order on a device is free (Eq. 5 and 6 are sums): longest first, and on a DIMM the hosts'
     reads before its own NDP work.
     """
-    runs = [
-        (str(e.expert), used_copy(e, solution.source_of(row)) or e, d)
-        for row, (e, d) in enumerate(zip(instance.experts, solution.assignment, strict=True))
-    ]
-    on_gpu = [(name, lie) for name, lie, d in runs if d == "gpu"]
-    base: list[Piece] = [(instance.base_ns, "base", "work")]
-    gpu: list[Piece] = [(lie.gpu_work_ns, name, "work") for name, lie in on_gpu]
-    host = [
-        longest_first("GPU", base + gpu),
-        longest_first("CPU", ((lie.cpu_ns, name, "work") for name, lie, d in runs if d == "cpu")),
-    ]
-    reads = [
-        (name, lie, lie.gpu_dram_ns if d == "gpu" else lie.cpu_dram_ns)
-        for name, lie, d in runs
-        if d != "ndp"
-    ]
-    for dimm in range(instance.dimms):
-        charges = [(name, lie, instance.charge_ns(lie, read)) for name, lie, read in reads]
-        own = [(name, lie) for name, lie, d in runs if d == "ndp" and lie.dimm == dimm]
-        host.append(longest_first(f"DIMM {dimm}", _dimm_pieces({dimm}, charges, own)))
-    if instance.two_parts:
-        host.append(
-            longest_first("PCIe", ((lie.pcie_ns or 0, name, "transfer") for name, lie in on_gpu))
-        )
-    for channel in sorted(set(instance.channels or ())):
-        dimms = {dimm for dimm, of in enumerate(instance.channels or ()) if of == channel}
-        host.append(longest_first(f"channel {channel}", _dimm_pieces(dimms, reads, [])))
-    return host
+    pieces: dict[str, list[Piece]] = {
+        name: [] for group in instance.modes.groups for name in group.members
+    }
+    pieces["GPU"].append((instance.base_ns, "base", "work"))
+    for expert, mode in zip(instance.experts, modes_of(instance, solution).tolist(), strict=True):
+        for entry in instance.modes.entries(mode):
+            pieces[entry.member].append((entry.ns, str(expert.expert), entry.kind))
+    return [longest_first(name, of) for name, of in pieces.items()]
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
@@ -99,16 +78,3 @@ def changes(instance: Instance, solution: Solution) -> Changes:
                     update["source"] = replaced(sources, row, source)
                 copy = "" if source is None else f", copy on DIMM {source}"
                 yield f"{what} from {domain} to {other}{copy}", solution.model_copy(update=update)
-
-
-def _dimm_pieces(
-    dimms: set[int],
-    reads: list[tuple[str, Expert | Copy, int]],
-    own: list[tuple[str, Expert | Copy]],
-) -> Iterable[Piece]:
-    """Yield the host reads of copies that lie on some DIMMs or on all, and NDP work."""
-    for name, lie, dram_ns in reads:
-        if lie.dimm is None or lie.dimm in dimms:
-            yield dram_ns, name, "read"
-    for name, lie in own:
-        yield lie.ndp_ns or 0, name, "work"

@@ -10,6 +10,7 @@ from tests.problems.layout.layout_random_instances import (
     with_schema_2,
 )
 from tests.problems.layout.test_layout_copies import permitting
+from tests.rooms.algorithms import seeded
 from tests.rooms.layout import (
     DOMAINS,
     Instance,
@@ -80,10 +81,10 @@ def test_books_are_kept_while_moving(fixed: bool) -> None:
     for seed, instance in enumerate(instances(experts=5)):
         rules = rules_of(instance)
         at = state_of(instance, rules, trimoe_layout(instance))
-        best, random = State(*(of.copy() for of in at)), np.array([seed + 7], dtype=np.uint64)
-        striped = at.held[0]
-        by = Moves(*ANY[:3], fixed)
-        annealing.anneal(rules, at, best, random, by, 1e3 * value_of(rules, at) + 1.0, 200)
+        striped, hot = at.held[0], 1e3 * value_of(rules, at) + 1.0
+        walk, task = annealing.walk_from(at), annealing.Task(rules, Moves(*ANY[:3], fixed))
+        annealing.anneal(task, walk, seeded(seed + 7), [hot], 200)
+        at = walk.at
         again = annealing.loaded(instance, rules, at.lies, at.run)
         for name, kept in at._asdict().items():
             assert np.array_equal(kept, getattr(again, name)) or (
