@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.systems.caches": ("Caches",),
         "moeopt.systems.clock": ("Begin", "Clock", "LayerWork", "OnGpu"),
         "moeopt.systems.cost_table": ("CostTable", "PATHS", "cost_table"),
         "moeopt.systems.planned": (
@@ -39,6 +40,7 @@ __getattr__, __dir__ = lazily(
             "Offer",
             "Policy",
             "StepWork",
+            "joined",
             "layer_times",
             "per_layer",
         ),
