@@ -30,6 +30,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.systems.readers": ("Readers",),
         "moeopt.systems.compare": ("SystemComparison",),
         "moeopt.systems.quality": ("fastest_widths",),
+        "moeopt.systems.residents": ("StepPaths", "best_residents"),
         "moeopt.systems.registry": ("get_system", "system_names"),
         "moeopt.systems.threads": ("on_threads_ns",),
         "moeopt.systems.work": (
