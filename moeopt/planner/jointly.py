@@ -52,7 +52,8 @@ class Jointly:
     candidate
         Its plan, executed on the steps decided on; None if none was found in time.
     bound_ms
-        No plan of these kinds takes less for all of these steps; None without a bound.
+        No plan of these kinds takes less for all of these steps, with caches as the problem has
+        them; None without a bound.
     """
 
     decision: Decision
@@ -69,7 +70,8 @@ class Jointly:
         parts = ["residents"]
         if len(instance.bits) > 1:
             parts.append(f"widths {', '.join(map(str, instance.bits))} within the quality budget")
-        parts += ["caches"] if instance.max_ways else []
+        if instance.max_ways:
+            parts.append("caches whose copies are all made, and usable at once")
         parts += [f"up to {instance.max_deferred} deferred"] if instance.max_deferred else []
         return ", ".join(parts)
 

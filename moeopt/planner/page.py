@@ -129,15 +129,10 @@ def _numbers(comparison: Comparison) -> str:
 
 
 def _apart(comparison: Comparison) -> Iterator[str]:
-    """Yield what median and p95 do not show of a plan's other steps: a cold start, slow copies."""
+    """Yield what median and p95 do not show of a plan's other steps: a cold start."""
     later, name = comparison.later, comparison.plan.name
     if later.first_ms > later.p95_ms:
         yield f"{name}: first step, caches empty: {later.first_ms:.2f} ms, not counted above"
-    if later.mean_ms > later.p95_ms:
-        yield (
-            f"{name}: copies into the caches outlast the steps:"
-            f" {later.mean_ms:.2f} ms per step with them, which tokens/s goes by"
-        )
 
 
 def _worth(planned: Planned) -> Iterator[str]:

@@ -56,7 +56,8 @@ def simulate(
     chosen for the loads that come, beside the shared experts on the GPU. Host reads occupy every
     DIMM they touch and do not delay the host's own task (TriMoE Eq. 6). The next layer waits for
     all of it, but for deferred experts, for which the layer after waits (KTransformers 4.1), and
-    for what the caches fetch, for which nothing waits (CPU-GPU collaborative III-B).
+    for what the caches fetch, for which nothing waits (CPU-GPU collaborative III-B): copies go over
+    PCIe one after the other, and an expert is a hit from the end of its copy on.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from moeopt.core.errors import InputError, expect
+from moeopt.core.interval import interval
 from moeopt.core.options import Options, option, takes, with_given
 from moeopt.core.units import GIB, gib_of
 from moeopt.sim.costs.runtime import quantum_ns
@@ -23,7 +24,8 @@ from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.arguments import a_function
 
-from .optimum import Optimum, layout_bound_ns, optimum_of
+from .cells import layout_bound_ns
+from .optimum import Optimum, optimum_of
 from .readers import Readers
 from .registry import get_system, named_systems, what_is_missing
 from .relayouts import FREE_SLOTS
@@ -44,9 +46,6 @@ MOST_STEPS = 64
 
 SYNTHETIC_TOKENS = 2**15
 """Most tokens that are drawn of a synthetic workload."""
-
-STUDENT_3 = 4.303
-"""Student's quantile of 95 % for three independent samples."""
 
 
 def _names(name: str, value: "str | Sequence[str]") -> tuple[str, ...]:
@@ -192,17 +191,19 @@ class Compared:
         """Return the 95 % interval of the oracle's latency over the sampled layers, in ms."""
         if self.run is None or self.optimum is None or self.optimum.oracle_ns is None:
             return None
-        layer = np.array([cell.layer for cell in self.run.cells])
-        executed, oracle = np.array(self.optimum.executed_ns), np.array(self.optimum.oracle_ns)
-        shares = [
-            float(oracle[layer == one].sum() / executed[layer == one].sum())
-            for one in np.unique(layer)
-        ]
-        if len(shares) != SAMPLED_LAYERS:
-            return None
-        half = STUDENT_3 * float(np.std(shares, ddof=1)) / len(shares) ** 0.5
-        middle = float(np.mean(shares))
-        return self._with_experts(max(0.0, middle - half)), self._with_experts(middle + half)
+        best = self.optimum
+        oracle = np.array(best.oracle_ns)
+        layer, executed = np.array(best.layer), np.array(best.executed_ns)
+        found = interval(
+            [
+                float(oracle[layer == one].sum() / executed[layer == one].sum())
+                for one in sorted(set(best.layer))
+            ],
+            of="mean",
+        )
+        return (
+            None if found is None else (self._with_experts(found[0]), self._with_experts(found[1]))
+        )
 
 
 @dataclass(frozen=True)

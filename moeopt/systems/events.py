@@ -159,12 +159,9 @@ class _Layer:
         return [self.many(where, self.dram[reader], reader, after, priority, kind="read")]
 
     def fetches(self) -> list[Transfer]:
-        """Return what the cache fetches, in the order in which the experts are mentioned."""
-        work, layer = self.work, self.layer
-        rows = np.flatnonzero(work.fetched[layer])
-        if work.order is not None:
-            rows = rows[work.order[layer, rows].argsort()]
-        return [Transfer(PCIE, int(work.fetch_ns[layer, e]), "fetch", int(e)) for e in rows]
+        """Return what the cache fetches, in order."""
+        copies = self.work.copies[self.layer]
+        return [Transfer(PCIE, length, "fetch", expert) for expert, length in copies]
 
     def transfers(self, transfers: list[Transfer], after: list[int]) -> list[int]:
         return [

@@ -3,7 +3,7 @@
 What a simulation found out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,7 @@ from .migrations import link_names
 from .plan_work import works
 from .planned import Decider
 from .walk import walk
-from .work import Integers, LayerTimes, StepWork, layer_times
+from .work import Integers, LayerTimes, StepWork, joined, layer_times
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class _Tally:
         self.experts += np.bincount(work.domain.ravel() + 1, minlength=4)[1:]
         self.hits += work.hits
         self.misses += work.misses
-        self.fetches += int(np.count_nonzero(work.fetched))
+        self.fetches += sum(map(len, work.copies))
 
 
 def simulate_loads(
@@ -208,7 +208,7 @@ def simulate_loads(
     times
         By default the plan's, with shared experts that cost nothing unless it says otherwise.
     timeline
-        Time the steps by events and keep every task, instead of by sums.
+        Time the decided steps by events, too, and keep every task.
 
     Raises
     ------
@@ -226,12 +226,10 @@ def simulate_loads(
         events = EventClock(dimms, times, links)
     tally = _Tally()
     for step in range(steps):
-        work = decider.decide(step)
-        if events is None:
-            at = walk(clock, _PlannedStep(work, times, dimms)).edges_ns
-        else:
-            at = events.run(work, step)
-        tally.add(work, at)
+        planned = _PlannedStep(decider, step, times, dimms)
+        at = walk(clock, planned).edges_ns
+        work = joined(planned.decided)
+        tally.add(work, at if events is None else events.run(work, step))
     edges = np.array(tally.edges, dtype=np.int64)
     kept = None if events is None else events.timeline()
     makespan, used = _usage(clock, dimms, links) if kept is None else _usage_of(kept)
@@ -259,20 +257,29 @@ def simulate_loads(
 
 
 class _PlannedStep:
-    """A step that was decided as a whole."""
+    """A step of a plan: decided as a whole, or layer by layer where there are caches."""
 
-    def __init__(self, work: StepWork, times: LayerTimes, dimms: int) -> None:
-        self.times, self.outside_ns, self.layers = times, times.step_ns, len(work.domain)
-        self._works = works(work, dimms, times)
+    def __init__(self, decider: Decider, step: int, times: LayerTimes, dimms: int) -> None:
+        self._decider, self._times, self._dimms = decider, times, dimms
+        self.outside_ns, self.layers = times.step_ns, decider.layers
+        self.decided: list[StepWork] = []
+        self._works: Iterator[LayerWork] = iter(())
+        decider.begin(step)
 
     def begin(self, layer: int) -> Begin:
-        return Begin(self.times.attention_ns[layer] + self.times.other_ns[layer])
+        return Begin(self._times.attention_ns[layer] + self._times.other_ns[layer])
 
     def work(self, layer: int, routed_ns: int, there_ns: Mapping[int, int]) -> LayerWork:
+        by_layer = self._decider.by_layer
+        if by_layer or not layer:
+            rows = slice(layer, layer + 1 if by_layer else self.layers)
+            made = self._decider.decide(rows, routed_ns)
+            self.decided.append(made)
+            self._works = works(made, self._dimms, self._times, layer)
         return next(self._works)
 
     def ran(self, layer: int, copies_ns: Mapping[int, int]) -> None:
-        """Do nothing: a plan's caches hold what they were asked for at once."""
+        self._decider.copied(layer, copies_ns)
 
 
 def _usage(clock: Clock, dimms: int, links: list[str]) -> tuple[int, list[Usage]]:

@@ -10,8 +10,8 @@ from .clock import LayerWork, OnGpu
 from .work import CPU, GPU, NDP, Flags, Integers, LayerTimes, StepWork
 
 
-def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
-    """Yield the work of each layer of a step.
+def works(work: StepWork, dimms: int, times: LayerTimes, first: int = 0) -> Iterator[LayerWork]:
+    """Yield the work of each layer, from the first of a step or from another.
 
     An expert on the GPU keeps it busy for its complete path, uploads included (TriMoE Eq. 2, 5).
     """
@@ -25,7 +25,6 @@ def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
     there = _at_dimms(work, ndp, np.ones_like(work.cost_ns), dimms)
     gpu_ns, now_ns, late_ns = (_sums(work, mask) for mask in (gpu, now, late))
     on_cpu = np.any(cpu, axis=1).tolist()
-    fetched = np.any(work.fetched, axis=1).tolist()
     for layer in range(len(work.domain)):
         yield LayerWork(
             gpu=OnGpu(gpu_ns[layer]),
@@ -34,24 +33,19 @@ def works(work: StepWork, dimms: int, times: LayerTimes) -> Iterator[LayerWork]:
             later_reads_ns=None if later is None else later[layer],
             ndp_ns=None if own is None else own[layer],
             on_ndp=None if there is None else there[layer] > 0,
-            shared_ns=times.shared_ns[layer],
+            shared_ns=times.shared_ns[first + layer],
             on_cpu=on_cpu[layer],
             cpu_ns=now_ns[layer],
             cpu_later_ns=late_ns[layer],
-            to_host_ns=times.to_host_ns[layer],
-            to_gpu_ns=times.to_gpu_ns[layer],
+            to_host_ns=times.to_host_ns[first + layer],
+            to_gpu_ns=times.to_gpu_ns[first + layer],
             moves=work.transfers[layer],
-            copies=_copies(work, layer) if fetched[layer] else (),
+            copies=work.copies[layer],
         )
 
 
 def _runs_on(work: StepWork, domain: int) -> Flags:
     return np.asarray(work.domain == domain)
-
-
-def _copies(work: StepWork, layer: int) -> list[tuple[int, int]]:
-    rows = np.flatnonzero(work.fetched[layer])
-    return [(int(expert), int(work.fetch_ns[layer, expert])) for expert in rows]
 
 
 def _sums(work: StepWork, mask: Flags) -> list[int]:

@@ -1,29 +1,30 @@
 """Deciding a step from the plan and the loads that come: everything but the timing.
 
-Timing has no say here: a policy sees loads and layout, the cache its accesses, and migrations fit
-by the sum of their times. So both ways of timing a step start from the same decisions.
+A policy sees loads and layout, and migrations fit by the sum of their times: without caches timing
+has no say, and a step is decided as a whole. A cache has what has been copied by the time at which
+a layer's experts are known, so that with caches layers are decided one after the other.
 
 Online policies: which domain runs each expert, chosen from the loads that come.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 
-from moeopt.algorithms.lru import LruCache
 from moeopt.core.assumptions import check_assumed, split_name
 from moeopt.core.errors import InputError
 from moeopt.core.wording import unknown_name
 from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.plan import Plan
+from moeopt.sim.plan import Assignment, Plan
 from moeopt.systems import policies
 
+from .caches import Asked, Caches
 from .cost_table import UNAVAILABLE_NS, CostTable
 from .loads import Loads
-from .migrations import DIMM_LINK, PCIE, Migrations
+from .migrations import DIMM_LINK, PCIE, Migrations, Transfer
 from .work import (
     CPU,
     GPU,
@@ -133,6 +134,12 @@ class Decider:
         Its widths are the sorted different numbers in ``plan.bits``, if there are any.
     dimms
         Number of DIMMs.
+
+    Attributes
+    ----------
+    by_layer
+        Whether a layer is decided when its experts are known, as its cache has what has been copied
+        by then; otherwise all layers are decided at once.
     """
 
     def __init__(
@@ -140,67 +147,95 @@ class Decider:
     ) -> None:
         self._plan, self._costs, self._loads, self._dimms = plan, costs, loads, dimms
         _, layers, experts = loads.counts.shape
-        self._layers = layers
+        self.layers = layers
         self._policy = get_policy(plan.policy)
         self._dimm = _layout(plan, layers, experts)
         self._resident = _residents(plan, layers, experts)
         self._width = _widths(plan, layers, experts)
-        self._deferred = per_layer(plan.deferred, layers)
-        self._caches = [LruCache(ways) for ways in per_layer(plan.cache_ways, layers)]
+        self._deferred = [*per_layer(plan.deferred, layers)[:-1], 0]
+        self.caches = Caches(per_layer(plan.cache_ways, layers))
+        self.by_layer = any(self.caches.ways)
+        self._fixed: dict[int, list[Assignment]] = {}
+        for entry in plan.assignments:
+            self._fixed.setdefault(entry.layer, []).append(entry)
         window = [a + o for a, o in zip(times.attention_ns, times.other_ns, strict=True)]
         given = {PCIE: plan.pcie_window_ns, DIMM_LINK: plan.dimm_link_window_ns}
         windows = {
             link: [given[link]] * layers if plan.window == "given" else window for link in given
         }
         self.migrations = Migrations(plan, costs, windows)
+        self._step = 0
+        self._there = self._resident
+        self._transfers: list[list[Transfer]] = []
+        self._order: Integers | None = None
 
-    def decide(self, step: int) -> StepWork:
-        """Return what happens in a step, and remember what it changes."""
-        counts = self._loads.counts[step]
-        resident = self._resident.copy()
-        transfers = self.migrations.before_layers(step, resident, self._dimm, self._width)
-        cached = np.array([cache.ways for cache in self._caches])[:, None] > 0
-        asked = (counts > 0) & ~resident & cached
-        hits = missed = np.zeros_like(resident)
-        order = None
-        if cached.any() or any(self._deferred):
-            order = self._loads.first_mentions(step)
-        if order is not None and asked.any():
-            hits = self._looked_up(asked, order)
-            missed = asked & ~hits
-            resident |= hits
-        offer = self._offer(counts, resident)
+    def begin(self, step: int) -> None:
+        """Begin a step: with its migrations, and with the order in which experts are mentioned."""
+        self._step, self._there = step, self._resident.copy()
+        self._transfers = self.migrations.before_layers(step, self._there, self._dimm, self._width)
+        needed = self.by_layer or any(self._deferred)
+        self._order = self._loads.first_mentions(step) if needed else None
+
+    def decide(self, rows: slice, now_ns: int = 0) -> StepWork:
+        """Return what happens in some layers of the step, and remember what it changes.
+
+        Parameters
+        ----------
+        rows
+            Consecutive layers; one of them where layers have caches.
+        now_ns
+            When their experts are known.
+        """
+        counts, resident = self._loads.counts[self._step, rows], self._there[rows]
+        order = None if self._order is None else self._order[rows]
+        asked = Asked([], [])
+        wanted = 0
+        if order is not None and self.caches.ways[rows.start]:
+            listed = np.flatnonzero((counts[0] > 0) & ~resident[0])
+            listed = listed[order[0, listed].argsort()]
+            wanted = len(listed)
+            asked = self.caches.ask(rows.start, listed.tolist(), now_ns)
+            resident[0, asked.hits] = True
+        offer = self._offer(rows, counts, resident)
         domain = np.where(counts > 0, self._policy(offer), NOWHERE)
-        self._fix(step, domain, offer)
-        cost, dram = self._costs_of(step, domain, offer)
-        fetched = missed & (domain != GPU)
-        if fetched.any():
-            self._costs.require("pcie")
+        self._fix(rows, domain, offer)
+        cost, dram = self._costs_of(rows, domain, offer)
         return StepWork(
             domain=domain,
             cost_ns=cost,
             dram_ns=dram,
-            dimm=self._dimm.copy() if self._plan.migrations else self._dimm,
-            deferred=self._defer(domain, counts, order),
-            transfers=transfers,
-            fetched=fetched,
-            fetch_ns=self._costs.fetch_ns[self._width],
-            order=order,
-            hits=int(hits.sum()),
-            misses=int(missed.sum()),
+            dimm=self._dimm[rows].copy() if self._plan.migrations else self._dimm[rows],
+            deferred=self._defer(rows, domain, counts, order),
+            transfers=self._transfers[rows],
+            copies=[self._copies(rows.start, asked.let_in, domain[0], now_ns)]
+            if asked.let_in
+            else [()] * len(domain),
+            hits=len(asked.hits),
+            misses=wanted - len(asked.hits),
         )
 
-    def _looked_up(self, asked: Flags, order: Integers) -> Flags:
-        """Return the hits in the layers' caches, which remember what was asked for."""
-        hits = np.zeros_like(asked)
-        for layer in np.flatnonzero(asked.any(axis=1)).tolist():
-            listed = np.flatnonzero(asked[layer])
-            listed = listed[order[layer, listed].argsort()]
-            hits[layer, listed] = self._caches[layer].access(listed.tolist())
-        return hits
+    def copied(self, layer: int, ends_ns: Mapping[int, int]) -> None:
+        """Take note of when copies into a layer's cache end, expert by expert."""
+        for expert, end in ends_ns.items():
+            self.caches.arrives(layer, expert, end)
 
-    def _offer(self, counts: Integers, resident: Flags) -> Offer:
-        width, striped = self._width, self._dimm == STRIPED
+    def _copies(
+        self, layer: int, let_in: list[int], domain: Integers, now_ns: int
+    ) -> list[tuple[int, int]]:
+        """Return expert and length of each copy; what the GPU computes brings its weights along."""
+        away = list[int]()
+        for expert in let_in:
+            if domain[expert] == GPU:
+                self.caches.arrives(layer, expert, now_ns)
+            else:
+                away.append(expert)
+        if away:
+            self._costs.require("pcie")
+        return [(one, int(self._costs.fetch_ns[self._width[layer, one]])) for one in away]
+
+    def _offer(self, rows: slice, counts: Integers, resident: Flags) -> Offer:
+        width, dimm = self._width[rows], self._dimm[rows]
+        striped = dimm == STRIPED
 
         def cost(path: str) -> Integers:
             table = self._costs.path_ns[path]
@@ -217,7 +252,7 @@ class Decider:
             dimms=self._dimms,
             tokens=counts,
             resident=resident,
-            dimm=self._dimm,
+            dimm=dimm,
             gpu_ns=np.where(resident, cost("gpu_hit"), by_layout("gpu_miss")),
             cpu_ns=by_layout("cpu"),
             ndp_ns=cost("ndp"),
@@ -225,21 +260,22 @@ class Decider:
             cpu_dram_ns=dram,
         )
 
-    def _fix(self, step: int, domain: Integers, offer: Offer) -> None:
-        for entry in self._plan.assignments:
-            if entry.step in (None, step):
-                for name, number in DOMAIN_NAMES.items():
-                    ids = np.array(getattr(entry, name), dtype=np.int64)
-                    active = ids[offer.tokens[entry.layer, ids] > 0]
-                    domain[entry.layer, active] = number
+    def _fix(self, rows: slice, domain: Integers, offer: Offer) -> None:
+        for row in range(len(domain)):
+            for entry in self._fixed.get(rows.start + row, ()):
+                if entry.step in (None, self._step):
+                    for name, number in DOMAIN_NAMES.items():
+                        ids = np.array(getattr(entry, name), dtype=np.int64)
+                        active = ids[offer.tokens[row, ids] > 0]
+                        domain[row, active] = number
 
-    def _costs_of(self, step: int, domain: Integers, offer: Offer) -> tuple[Integers, Integers]:
+    def _costs_of(self, rows: slice, domain: Integers, offer: Offer) -> tuple[Integers, Integers]:
         """Return device times and host reads, or say why there is none."""
         active = domain != NOWHERE
         striped_ndp = (domain == NDP) & (offer.dimm == STRIPED)
         if striped_ndp.any():
             layer, expert = np.argwhere(striped_ndp)[0].tolist()
-            where = f"step {step}, layer {layer}: expert {expert}"
+            where = f"step {self._step}, layer {rows.start + layer}: expert {expert}"
             raise InputError(f"plan: {where} is striped and cannot run on NDP")
         on_gpu, on_cpu = domain == GPU, domain == CPU
         cost = np.where(domain == NDP, offer.ndp_ns, 0)
@@ -261,10 +297,12 @@ class Decider:
             self._costs.require(f"gpu_miss_{layout}")
         self._costs.require("gpu_hit")
 
-    def _defer(self, domain: Integers, counts: Integers, order: Integers | None) -> Flags:
+    def _defer(
+        self, rows: slice, domain: Integers, counts: Integers, order: Integers | None
+    ) -> Flags:
         """Defer each layer's CPU experts of least tokens; among equals the last in order."""
         on_cpu = domain == CPU
-        most = np.array([*self._deferred[:-1], 0])[:, None]
+        most = np.array(self._deferred[rows])[:, None]
         if order is None or not most.any():
             return np.zeros(domain.shape, dtype=np.bool_)
         mentions = int(order.max()) + 1

@@ -1,6 +1,6 @@
 """Readers of a trace: what stands before each of them, and the token that each reads at a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,8 @@ class Readers:
         Readers, tokens of each prompt, and decoded tokens that are executed.
     batching
         "streams": one token of each reader at a step. "window": `batch` consecutive tokens.
+    given
+        Tokens of each step where they are not the readers', shape (steps, batch).
     """
 
     trace: Trace
@@ -38,6 +40,7 @@ class Readers:
     prompt: int
     steps: int
     batching: Batching = "streams"
+    given: Ints | None = None
 
     @classmethod
     def of(
@@ -80,6 +83,8 @@ class Readers:
 
     def positions(self, step: int) -> Ints:
         """Return the tokens of a decode step, shape (batch,)."""
+        if self.given is not None:
+            return np.asarray(self.given[step])
         ahead = step * self.batch if self.batching == "window" else step
         return (self.starts + ahead) % self.trace.tokens
 
@@ -108,8 +113,21 @@ class Readers:
         Where the steps execute the whole trace nothing is left, and the profile is all of it:
         `profile_is_executed`.
         """
-        rest = np.setdiff1d(np.arange(self.trace.tokens), self._executed)
-        return self._counts(rest if len(rest) else np.arange(self.trace.tokens))
+        return self._counts(self._profiled)
+
+    @cached_property
+    def _profiled(self) -> Ints:
+        every = np.arange(self.trace.tokens)
+        rest = np.setdiff1d(every, self._executed)
+        return rest if len(rest) else every
+
+    def on_profile(self, steps: int) -> "Readers":
+        """Return readers of the profile: as many, at equal distances, for at most so many steps."""
+        there = len(self._profiled)
+        steps = min(steps, max(1, there // self.batch))
+        starts = np.arange(self.batch) * there // self.batch
+        given: Ints = self._profiled[(starts + np.arange(steps)[:, None]) % there]
+        return replace(self, steps=steps, given=given)
 
     @property
     def profile_is_executed(self) -> bool:

@@ -8,8 +8,10 @@ import numpy as np
 from moeopt.problems.balance.heuristics import framework
 from moeopt.problems.balance.instance import Instance, Solution
 
+from .clock import LayerWork, OnGpu
 from .system import RunState
 from .work import Integers
+from .world import World
 
 
 @dataclass(frozen=True)
@@ -98,4 +100,15 @@ def slices_of(instance: Instance, solution: Solution) -> Slices:
         upload_ns=upload_ns,
         ndp_ns=(kept * ndp[:, None]).sum(axis=0),
         delay_ns=instance.ndp_overhead_ns if due else 0,
+    )
+
+
+def work_of_slices(world: World, found: Slices) -> LayerWork:
+    """Return what a layer's slices ask of each device."""
+    return LayerWork(
+        gpu=OnGpu.of(found.gpu_ns, found.upload_ns),
+        ndp_ns=found.ndp_ns,
+        to_host_ns=world.sync_ns,
+        to_gpu_ns=world.sync_ns,
+        ndp_delay_ns=found.delay_ns,
     )

@@ -1,6 +1,6 @@
 """What a policy may choose from in one decode step, and what the step consists of once decided."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ class LayerTimes(Times):
 
 @dataclass(frozen=True)
 class StepWork:
-    """Who runs where, and what moves, in one step; arrays of shape (layers, experts).
+    """Who runs where, and what moves, in layers of one step; arrays of shape (layers, experts).
 
     Attributes
     ----------
@@ -78,10 +78,8 @@ class StepWork:
         Whether its output joins that of the next layer.
     transfers
         Per layer: migrations before its experts.
-    fetched, fetch_ns
-        Whether its layer's cache fetches it after the lookup, and how long a copy takes.
-    order
-        Where in its layer it is first mentioned; None if nothing goes by it.
+    copies
+        Per layer: expert and length of each copy into its cache, in order, after the lookup.
     hits, misses
         Of the caches, in all layers.
     """
@@ -92,11 +90,23 @@ class StepWork:
     dimm: Integers
     deferred: Flags
     transfers: list[list[Transfer]]
-    fetched: Flags
-    fetch_ns: Integers
-    order: Integers | None
+    copies: list[Sequence[tuple[int, int]]]
     hits: int
     misses: int
+
+
+def joined(parts: Sequence[StepWork]) -> StepWork:
+    """Return what happens in several layers, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = ("domain", "cost_ns", "dram_ns", "dimm", "deferred")
+    return StepWork(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
+        transfers=[of for part in parts for of in part.transfers],
+        copies=[of for part in parts for of in part.copies],
+        hits=sum(part.hits for part in parts),
+        misses=sum(part.misses for part in parts),
+    )
 
 
 def layer_times(plan: Plan, layers: int, shared_ns: int = 0) -> LayerTimes:

@@ -223,9 +223,9 @@ def test_a_workloads_experts_are_handed_to_no_runtime(tmp_path: Path) -> None:
 
 
 def test_a_slow_first_step_does_not_weigh_on_the_rate() -> None:
-    """Fifty quick steps after one with empty caches: median, p95, mean and rate are of the quick.
+    """The rate is of the steps after the first: some until all copies have ended, then quick ones.
 
-    The counts are those of one set of experts in every step, which a cache holds from the second.
+    The counts are those of one set of experts in every step, which PCIe copies in some steps.
     """
     model = get_model(MODEL)
     counts = np.zeros((51, 26, 64), dtype=np.int64)
@@ -233,16 +233,19 @@ def test_a_slow_first_step_does_not_weigh_on_the_rate() -> None:
     asked = Request(machine=get_machine(MACHINE), model=model, trace=recorded())
     found = predicted(asked, Plan(cache_ways=(6,)), loads_of_counts(counts, model))
     assert found.first_ms > 3 * found.median_ms
-    assert found.median_ms == pytest.approx(found.p95_ms) == pytest.approx(found.mean_ms)
-    assert found.tokens_per_s == pytest.approx(1e3 / found.median_ms)
+    later_ms = found.step_ns / 1e6
+    assert found.median_ms == later_ms[-1] == later_ms.min()
+    slow = int(np.count_nonzero(later_ms > found.median_ms))
+    assert 0 < slow < 50 / 2
+    assert found.mean_ms == pytest.approx(later_ms.mean())
+    assert found.tokens_per_s == pytest.approx(1e3 / found.mean_ms)
 
 
 def test_the_page_says_what_stands_apart() -> None:
-    """A cold first step, and copies that outlast the steps."""
+    """A cold first step."""
     planned = small()
     cold = Predicted(9, mean_ms=11.5, median_ms=7.0, p95_ms=7.6, tokens_per_s=87.0, first_ms=50.0)
     first = replace(planned.comparisons[0], later=cold)
     text = page(replace(planned, comparisons=(first, *planned.comparisons[1:])))
     assert "plan: first step, caches empty: 50.00 ms, not counted above" in text
-    assert "copies into the caches outlast the steps: 11.50 ms per step with them" in text
     assert "caches empty" not in page(planned)

@@ -4,6 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.systems.caches": ("Caches",),
         "moeopt.systems.clock": ("Begin", "Clock", "LayerWork", "OnGpu"),
         "moeopt.systems.cost_table": ("CostTable", "PATHS", "cost_table"),
         "moeopt.systems.planned": (
@@ -29,6 +30,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.systems.readers": ("Readers",),
         "moeopt.systems.compare": ("SystemComparison",),
         "moeopt.systems.quality": ("fastest_widths",),
+        "moeopt.systems.residents": ("StepPaths", "best_residents"),
         "moeopt.systems.registry": ("get_system", "system_names"),
         "moeopt.systems.threads": ("on_threads_ns",),
         "moeopt.systems.work": (
@@ -39,6 +41,7 @@ __getattr__, __dir__ = lazily(
             "Offer",
             "Policy",
             "StepWork",
+            "joined",
             "layer_times",
             "per_layer",
         ),

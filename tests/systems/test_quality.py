@@ -12,16 +12,18 @@ BITS = np.array([1, 2, 3, 4])
 
 
 def busiest(cost: np.ndarray, unit: np.ndarray, chosen: np.ndarray) -> int:
-    taken = cost[np.arange(len(chosen)), chosen]
-    return max(int(taken[unit == one].sum()) for one in set(unit.tolist()))
+    """Return what the busiest units take in all steps together."""
+    taken = cost[:, np.arange(len(chosen)), chosen]
+    return sum(max(int(step[unit == one].sum()) for one in set(unit.tolist())) for step in taken)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_widths_lie_between_bound_and_own_choice(seed: int) -> None:
     """All choices are tried: none within the limits is below the bound, or faster than found."""
     rng = np.random.default_rng(seed)
-    experts, units = int(rng.integers(1, 6)), int(rng.integers(1, 4))
-    cost = rng.integers(0, 40, (experts, 1)) + np.sort(rng.integers(0, 90, (experts, 4)), axis=1)
+    experts, units, steps = (int(rng.integers(1, most)) for most in (6, 4, 4))
+    cost = rng.integers(0, 40, (steps, experts, 1))
+    cost = cost + np.sort(rng.integers(0, 90, (steps, experts, 4)), axis=2)
     loss = -np.sort(-rng.integers(0, 60, (experts, 4)), axis=1)
     unit, start = rng.integers(0, units, experts), rng.integers(0, 4, experts)
     rows = np.arange(experts)
@@ -40,7 +42,7 @@ def test_widths_lie_between_bound_and_own_choice(seed: int) -> None:
 
 def test_the_bound_is_not_trivial() -> None:
     """One unit, no limits that bind: the bound is the optimum."""
-    cost = np.array([[3, 5, 7, 9]] * 4)
+    cost = np.array([[[3, 5, 7, 9]] * 4])
     loss = np.zeros((4, 4), dtype=np.int64)
     found = fastest_widths(cost, np.zeros(4, dtype=np.int64), loss, BITS, np.full(4, 3))
     assert found.bound_ns == 12

@@ -88,6 +88,7 @@ def copies_by_load(instance: Instance) -> Solution:
     on. Residents are the hottest. The best schedules of the real loads. Where a limit cuts in, the
     best of what is made by then, at least of one number.
     """
+
     def made(cuts: Iterable[tuple[Flags, Flags]], rule: Rule) -> list[_Cut]:
         found: list[_Cut] = []
         for cut in cuts:

@@ -7,7 +7,6 @@ With copies (schema 2) o is a domain and a copy together; arrays have one entry 
 expert's least is over the entries of all its copies.
 """
 
-
 from .instance import Instance
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from moeopt.systems.caches import Caches
 from moeopt.systems.readers import Readers
 from moeopt.systems.system import Assignment, Mechanisms, RunState, System, SystemDecision, idle
 from moeopt.systems.work import CPU, GPU, Integers
@@ -32,51 +33,29 @@ class Collaborative(System):
         state = _Cached.of(world, seen)
         assert isinstance(state, _Cached)  # noqa: S101
         ways = max(1, min(world.experts, 2 * world.model.top_k))
-        state.ways = np.zeros(world.layers, dtype=np.int64)
-        state.ways[: world.slots // ways] = ways
-        state.used = np.full((world.layers, world.experts), -1, dtype=np.int64)
-        state.valid_ns = np.zeros((world.layers, world.experts), dtype=np.int64)
+        cached = world.slots // ways
+        state.caches = Caches([ways if layer < cached else 0 for layer in range(world.layers)])
         return state
 
     def route(self, state: RunState, layer: int, tokens: Integers) -> Assignment:
         """Run hits on the GPU and misses on the CPU; copy the misses."""
         assert isinstance(state, _Cached)  # noqa: S101
-        if state.prompt:
+        if state.prompt or not state.caches.ways[layer]:
             return Assignment(idle(np.full_like(tokens, CPU), tokens))
-        asked, ways = np.flatnonzero(tokens), int(state.ways[layer])
-        held = state.used[layer] >= 0
-        state.resident[layer] = held & (state.valid_ns[layer] <= state.now_ns)
-        hits = state.resident[layer, asked]
-        domain = idle(np.where(state.resident[layer], GPU, CPU), tokens)
-        if not ways:
-            return Assignment(domain)
-        coming = int((held & (state.valid_ns[layer] > state.now_ns)).sum())
-        wanted = [int(e) for e in asked[~hits] if not held[e]][: max(0, ways - coming)]
-        state.turn += 1
-        state.used[layer, asked[held[asked]]] = state.turn
-        # Those asked for now, and those on their way, are not evicted.
-        free = ways - int(held.sum())
-        settled = np.flatnonzero(held & (state.valid_ns[layer] <= state.now_ns))
-        settled = settled[state.used[layer, settled] < state.turn]
-        settled = settled[np.argsort(state.used[layer, settled], kind="stable")]
-        room = free + len(settled)
-        wanted = wanted[:room]
-        for expert in settled[: max(0, len(wanted) - free)]:
-            state.used[layer, expert] = -1
-        return Assignment(domain, copies=wanted)
+        state.resident[layer] = False
+        state.resident[layer, state.caches.usable(layer, state.now_ns)] = True
+        asked = state.caches.ask(layer, np.flatnonzero(tokens).tolist(), state.now_ns)
+        domain = np.where(state.resident[layer], GPU, CPU)
+        return Assignment(idle(domain, tokens), copies=asked.let_in)
 
     def copied(self, state: RunState, layer: int, ends_ns: Mapping[int, int]) -> None:
         """Let the copies be valid from their ends on."""
         assert isinstance(state, _Cached)  # noqa: S101
         for expert, end in ends_ns.items():
-            state.used[layer, expert] = state.turn
-            state.valid_ns[layer, expert] = end
+            state.caches.arrives(layer, expert, end)
 
 
 class _Cached(RunState):
-    """RunState with the caches: when each expert was used last, and from when on it is valid."""
+    """RunState with the caches."""
 
-    ways: Integers
-    used: Integers
-    valid_ns: Integers
-    turn: int = 0
+    caches: Caches

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from moeopt.systems.clock import LayerWork, OnGpu
+from moeopt.systems.clock import LayerWork
 from moeopt.systems.readers import Readers
-from moeopt.systems.slices import balanced_slices
+from moeopt.systems.slices import balanced_slices, work_of_slices
 from moeopt.systems.system import (
     Assignment,
     RunState,
@@ -59,11 +59,4 @@ class EdgeGpuNdp(System):
 
     def work(self, state: RunState, layer: int, tokens: Integers, made: Assignment) -> LayerWork:
         """Return the work of the slices that the equations give each device."""
-        found = balanced_slices(state, layer, tokens)
-        return LayerWork(
-            gpu=OnGpu.of(found.gpu_ns, found.upload_ns),
-            ndp_ns=found.ndp_ns,
-            to_host_ns=state.world.sync_ns,
-            to_gpu_ns=state.world.sync_ns,
-            ndp_delay_ns=found.delay_ns,
-        )
+        return work_of_slices(state.world, balanced_slices(state, layer, tokens))

@@ -27,22 +27,43 @@ COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
 COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")
 
 
-class Lru:
+class Entry:
+    """An expert in a cache: when its weights are there; nobody knows before the copy is queued."""
+
+    def __init__(self, expert: int) -> None:
+        self.expert = expert
+        self.there: int | None = None
+
+
+class Cache:
     """The cache of one layer: a list, the least recent expert first."""
 
     def __init__(self, ways: int) -> None:
         self.ways = ways
-        self._experts: dict[int, None] = {}
+        self.entries: list[Entry] = []
 
-    def access(self, experts: Sequence[int]) -> list[int]:
-        """Return the hits among `experts`, which differ, and remember them all."""
-        hits = [expert for expert in experts if expert in self._experts]
+    def access(self, experts: Sequence[int], now: int) -> tuple[list[int], list[int]]:
+        """Return the hits, and what is to be copied; all become most recent, one by one."""
+        before = {entry.expert: entry for entry in self.entries}
+        hits = []
         for expert in experts:
-            self._experts.pop(expert, None)
-            self._experts[expert] = None
-        while len(self._experts) > self.ways:
-            del self._experts[next(iter(self._experts))]
-        return hits
+            entry = before.get(expert) or Entry(expert)
+            if entry.there is not None and entry.there <= now:
+                hits.append(expert)
+            self.entries = [one for one in self.entries if one is not entry] + [entry]
+        place = 0
+        while len(self.entries) > self.ways:
+            entry = self.entries[place]
+            coming = entry.expert in before and (entry.there is None or entry.there > now)
+            if coming:
+                place += 1
+            else:
+                del self.entries[place]
+        return hits, [one.expert for one in self.entries if one.expert not in before]
+
+    def arrives(self, expert: int, there: int) -> None:
+        [entry] = [one for one in self.entries if one.expert == expert]
+        entry.there = there
 
 
 def heuristic_policy(name: str, assumed: Mapping[str, str] | None = None) -> Policy:
@@ -90,7 +111,7 @@ class SlowDecider(Decider):
         name, assumed = split_name(plan.policy)
         if name in HEURISTICS:
             self._policy = heuristic_policy(name, assumed)
-        self._lists = [Lru(ways) for ways in per_layer(plan.cache_ways, self._layers)]
+        self._lists = [Cache(ways) for ways in per_layer(plan.cache_ways, self.layers)]
 
     def _migrated(
         self, entries: list[tuple[int, Migration]], layer: int, resident: Any
@@ -117,59 +138,66 @@ class SlowDecider(Decider):
                 dimm[entry.expert] = STRIPED if entry.dimm is None else entry.dimm
         return made
 
-    def decide(self, step: int) -> StepWork:
-        """Return what happens in a step."""
-        counts, resident = self._loads.counts[step], self._resident.copy()
-        transfers = []
-        for layer in range(self._layers):
+    def begin(self, step: int) -> None:
+        """Migrate."""
+        self._step, self._there = step, self._resident.copy()
+        self._transfers = []
+        for layer in range(self.layers):
             entries = [
                 (row, entry)
                 for row, entry in enumerate(self._plan.migrations)
                 if entry.layer == layer and entry.step in (None, step)
             ]
-            transfers.append(self._migrated(entries, layer, resident[layer]))
-        missed, hits = self._asked(step, resident)
-        offer = self._offer(counts, resident)
+            self._transfers.append(self._migrated(entries, layer, self._there[layer]))
+
+    def decide(self, rows: slice, now_ns: int = 0) -> StepWork:
+        """Return what happens in some layers."""
+        layers = range(self.layers)[rows]
+        counts, resident = self._loads.counts[self._step][layers], self._there[layers]
+        hits, missed, let_in = 0, 0, list[list[int]]()
+        for at, layer in enumerate(layers):
+            asked = listed(self._loads, self._step, layer) if self._lists[layer].ways else []
+            asked = [expert for expert in asked if not resident[at, expert]]
+            found, new = self._lists[layer].access(asked, now_ns)
+            hits, missed = hits + len(found), missed + len(asked) - len(found)
+            resident[at, found] = True
+            let_in.append(new)
+        offer = self._offer(rows, counts, resident)
         domain = np.where(counts > 0, self._policy(offer), NOWHERE)
-        self._fix(step, domain, offer)
-        cost, dram = self._costs_of(step, domain, offer)
-        fetched, order = np.zeros_like(resident), np.zeros_like(domain)
-        for layer, of_layer in enumerate(missed):
-            wanted = [expert for expert in of_layer if domain[layer, expert] != GPU]
-            fetched[layer, wanted] = True
-            order[layer, wanted] = np.arange(len(wanted))
+        self._fix(rows, domain, offer)
+        cost, dram = self._costs_of(rows, domain, offer)
+        copies = []
+        for at, layer in enumerate(layers):
+            copies.append([])
+            for expert in let_in[at]:
+                if domain[at, expert] == GPU:
+                    self._lists[layer].arrives(expert, now_ns)
+                else:
+                    width = self._width[layer, expert]
+                    copies[-1].append((expert, int(self._costs.fetch_ns[width])))
         return StepWork(
             domain=domain,
             cost_ns=cost,
             dram_ns=dram,
-            dimm=self._dimm.copy(),
-            deferred=self._late(step, domain, counts),
-            transfers=transfers,
-            fetched=fetched,
-            fetch_ns=self._costs.fetch_ns[self._width],
-            order=order,
+            dimm=self._dimm[layers].copy(),
+            deferred=self._late(layers, domain, counts),
+            transfers=[self._transfers[layer] for layer in layers],
+            copies=copies,
             hits=hits,
-            misses=sum(map(len, missed)),
+            misses=missed,
         )
 
-    def _asked(self, step: int, resident: Any) -> tuple[list[list[int]], int]:
-        """Ask the caches; hits count as resident. Return the misses per layer, and the hits."""
-        missed: list[list[int]] = [[] for _ in range(self._layers)]
-        hits = 0
-        for layer, cache in enumerate(self._lists):
-            if cache.ways:
-                asked = [e for e in listed(self._loads, step, layer) if not resident[layer, e]]
-                found = cache.access(asked)
-                hits += len(found)
-                missed[layer] = [expert for expert in asked if expert not in set(found)]
-                resident[layer, found] = True
-        return missed, hits
+    def copied(self, layer: int, ends_ns: Mapping[int, int]) -> None:
+        for expert, end in ends_ns.items():
+            self._lists[layer].arrives(expert, end)
 
-    def _late(self, step: int, domain: Integers, counts: Integers) -> Any:
+    def _late(self, layers: range, domain: Integers, counts: Integers) -> Any:
         deferred = np.zeros(domain.shape, dtype=np.bool_)
-        for layer, count in enumerate(self._deferred[:-1]):
+        for at, layer in enumerate(layers):
+            count = self._deferred[layer] if layer + 1 < self.layers else 0
             if count:
-                on_cpu = [e for e in listed(self._loads, step, layer) if domain[layer, e] == CPU]
-                on_cpu.sort(key=lambda expert: -int(counts[layer, expert]))
-                deferred[layer, on_cpu[max(0, len(on_cpu) - count) :]] = True
+                asked = listed(self._loads, self._step, layer)
+                on_cpu = [e for e in asked if domain[at, e] == CPU]
+                on_cpu.sort(key=lambda expert: -int(counts[at, expert]))
+                deferred[at, on_cpu[max(0, len(on_cpu) - count) :]] = True
         return deferred

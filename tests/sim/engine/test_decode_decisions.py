@@ -12,6 +12,7 @@ from tests.rooms.systems import (
     Decider,
     Loads,
     StepWork,
+    joined,
     layer_times,
     policy_names,
     simulate_loads,
@@ -31,7 +32,19 @@ def decided(plan: dict[str, Any], costs: CostTable = COSTS, steps: int = 1) -> l
     made = Plan.model_validate(plan)
     loads = Loads(counts, np.full(steps, 6))
     decider = Decider(made, costs, loads, DIMMS, layer_times(made, 2))
-    return [decider.decide(step) for step in range(steps)]
+    return [whole_step(decider, step) for step in range(steps)]
+
+
+def whole_step(decider: Decider, step: int) -> StepWork:
+    """Decide a step; copies into caches end when it does."""
+    decider.begin(step)
+    if not decider.by_layer:
+        return decider.decide(slice(0, 2))
+    parts = []
+    for layer in range(2):
+        parts.append(decider.decide(slice(layer, layer + 1), step))
+        decider.copied(layer, {expert: step + 1 for expert, _ in parts[-1].copies[0]})
+    return joined(parts)
 
 
 def test_domains_fixed_in_advance_win() -> None:
@@ -73,7 +86,7 @@ def test_the_coldest_are_deferred() -> None:
     ids = np.array([[[2, 0, 1]] * 2])
     loads = Loads(np.ones((1, 2, 3), dtype=np.int64), np.ones(1, dtype=np.int64), list(ids[None]))
     plan = Plan(deferred=(2,))
-    work = Decider(plan, COSTS, loads, 1, layer_times(plan, 2)).decide(0)
+    work = whole_step(Decider(plan, COSTS, loads, 1, layer_times(plan, 2)), 0)
     assert work.deferred[0].tolist() == [True, True, False]
 
 
@@ -81,12 +94,12 @@ def test_hits_run_as_residents_and_misses_are_fetched() -> None:
     """But for what the GPU computes: that brought its weights along."""
     first, second = decided({"cache_ways": 2}, steps=2)
     assert first.domain[0].tolist() == [CPU, CPU, CPU, -1]
-    assert first.fetched[0].tolist() == [True, True, True, False]
+    assert first.copies == [[(1, 20), (2, 20)]] * 2  # two places: the first is the least recent
     assert second.domain[0].tolist() == [CPU, GPU, GPU, -1]
     assert second.cost_ns[0].tolist() == [0, 1, 1, 0]
     assert (second.hits, second.misses) == (4, 2)
     [work] = decided({"cache_ways": 2, "policy": "gpu-only"})
-    assert (work.misses, work.fetched.any()) == (6, False)
+    assert (work.misses, work.copies) == (6, [[], []])
 
 
 def migration(kind: str, expert: int, dimm: int | None = None, **more: Any) -> dict[str, Any]:
