@@ -1,0 +1,1 @@
+"""Algorithms that several problems share. They know no problem."""
