@@ -31,5 +31,14 @@ __getattr__, __dir__ = lazily(
             "seeded",
             "uniform",
         ),
+        "moeopt.algorithms.lagrangian as lagrangian": (
+            "Pace",
+            "Tangent",
+            "Volume",
+            "best_price",
+            "bisection",
+            "multiplicative_weights",
+            "stride",
+        ),
     }
 )
