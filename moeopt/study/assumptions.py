@@ -40,32 +40,55 @@ from moeopt.study.study import run_campaign
 from moeopt.study.table import known, percent, shown_interval, summarise
 from moeopt.study.tags import NO_LOADS
 
+Point = tuple[tuple[Assumption, str], ...]
+"""Assumptions with a value each; all others are at their default."""
+
 
 @dataclass(frozen=True)
 class Reading:
-    """One method under one value of one assumption; everything else at its default.
+    """One method under the values of a point: of one assumption, or of all.
 
-    `skipped` of the instances could not be made again under this value; `method` is the heuristic,
-    without assumptions, and `summary` a row of `moeopt.study.table.summarise`.
+    `skipped` of the instances could not be made again under these values; `method` is the
+    heuristic, without assumptions, and `summary` a row of `moeopt.study.table.summarise`.
     """
 
-    assumption: Assumption
-    value: str
+    point: Point
     skipped: int
     method: str
     summary: Any
 
+    @property
+    def assumption(self) -> Assumption:
+        """The first assumption of the point."""
+        return self.point[0][0]
+
+    @property
+    def value(self) -> str:
+        """Its value."""
+        return self.point[0][1]
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values that are not at their default, by the assumption's name."""
+        return {one.name: value for one, value in self.point if value != one.default}
+
+    @property
+    def said(self) -> str:
+        """The same in words; empty for the defaults."""
+        return ", ".join(f"{name}={value}" for name, value in self.values.items())
+
 
 @dataclass(frozen=True)
 class _Group:
-    """Instances of one problem under one value, and the methods that are asked of them."""
+    """Instances of one problem under the values of a point, and the methods asked of them.
 
-    assumption: Assumption
-    value: str
+    `methods` has each method as it is called -> as the table calls it.
+    """
+
+    point: Point
     skipped: int
     instances: Sequence[InstanceEnvelope]
     methods: Mapping[str, str]
-    """Method as it is called -> as the table calls it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +171,20 @@ def sensitivity(
     ]
     if not groups:
         raise InputError(f"{', '.join(instances)}: no assumptions are listed")
-    solves = running.solved((group.instances, group.methods) for group in groups)
-    return [
-        Reading(group.assumption, group.value, group.skipped, method, summary)
-        for group in groups
-        for method, summary in _summaries(group.instances, group.methods, solves)
-    ]
+    return list(_read(groups, running))
+
+
+def _read(groups: Sequence[_Group], running: Running) -> Iterator[Reading]:
+    """Solve the groups' instances and yield each method's numbers, by what it knew."""
+    solves = running.solved((group.instances, group.methods) for group in groups if group.instances)
+    for group in groups:
+        hashes = {content_hash(instance) for instance in group.instances}
+        here = solves[solves.instance_hash.isin(hashes)]
+        for called, method in group.methods.items():
+            mine = here[here.method == called]
+            by = ("problem", "family", "method", "kind")
+            for summary in summarise(mine, by).itertuples() if len(mine) else ():
+                yield Reading(group.point, group.skipped, method, summary)
 
 
 def _loaded(paths: Iterable[Source]) -> dict[str, list[InstanceEnvelope]]:
@@ -190,14 +221,14 @@ def _groups(
             for value in assumption.values if taken else ():
                 own = {} if value == assumption.default else {assumption.name: value}
                 called = {assumed_name(name, own): name for name in taken}
-                yield _Group(assumption, value, 0, instances, called)
+                yield _Group(((assumption, value),), 0, instances, called)
             continue
         for value in assumption.values:
             there = _remade(instances, assumption.name, value, traces)
             if there:
                 names = {name: name for name in methods or [rule]}
                 skipped = len(instances) - len(there)
-                yield _Group(assumption, value, skipped, there, names)
+                yield _Group(((assumption, value),), skipped, there, names)
 
 
 def _remade(
@@ -278,31 +309,13 @@ def _made_anew(
         return None
 
 
-@dataclass(frozen=True)
-class Joint:
-    """One method under one value of every assumption at once, as `Reading`.
-
-    `values` has those that are not at their default.
-    """
-
-    values: Mapping[str, str]
-    skipped: int
-    method: str
-    summary: Any
-
-    @property
-    def said(self) -> str:
-        """The values in words; empty for the defaults."""
-        return ", ".join(f"{name}={value}" for name, value in self.values.items())
-
-
 def jointly(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
     *,
     points: int,
     running: Running | None = None,
-) -> tuple[list[Joint], int]:
+) -> tuple[list[Reading], int]:
     """Return the excess of methods on a grid of all assumptions at once.
 
     Parameters
@@ -315,7 +328,7 @@ def jointly(
 
     Returns
     -------
-    list of Joint
+    list of Reading
         Point by point, the defaults first.
     int
         How many points the grid has.
@@ -344,29 +357,20 @@ def jointly(
         for method in chosen:
             own = {s.name: v for s, v in point if method in s.methods and v != s.default}
             called[assumed_name(method, own)] = method
-        groups.append((point, made, called))
-    solves = running.solved((made, called) for _, made, called in groups if made)
-    found = []
-    for point, made, called in groups:
-        values = {s.name: value for s, value in point if value != s.default}
-        skipped = len(instances) - len(made)
-        found += [Joint(values, skipped, *one) for one in _summaries(made, called, solves)]
-    return found, size
+        groups.append(_Group(point, len(instances) - len(made), made, called))
+    return list(_read(groups, running)), size
 
 
-_Point = list[tuple[Assumption, str]]
-
-
-def _points(grid: Sequence[Assumption], count: int) -> list[_Point]:
+def _points(grid: Sequence[Assumption], count: int) -> list[Point]:
     """Return so many points of a grid, the defaults first, the others drawn without a repeat."""
     rng = random.Random(0)  # noqa: S311
     found = {tuple(s.default for s in grid): None}
     while len(found) < count:
         found[tuple(rng.choice(list(s.values)) for s in grid)] = None
-    return [list(zip(grid, values, strict=True)) for values in found]
+    return [tuple(zip(grid, values, strict=True)) for values in found]
 
 
-def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
+def joint_sentences(found: Sequence[Reading], size: int) -> list[str]:
     """Return for each method its range over the grid, with the worst and the best point named."""
     lines = []
     points = len({tuple(one.values.items()) for one in found})
@@ -390,7 +394,7 @@ def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
     return lines
 
 
-def joint_to_csv(found: Sequence[Joint]) -> str:
+def joint_to_csv(found: Sequence[Reading]) -> str:
     """Return a line per point and method as CSV."""
     lines: list[list[object]] = [
         ["method", "skipped", "proven", "excess_median", "excess_max", "assumptions"]
@@ -400,19 +404,6 @@ def joint_to_csv(found: Sequence[Joint]) -> str:
         numbers = [one.skipped, s.proven, known(s.excess_median), known(s.excess_max)]
         lines.append([one.method, *numbers, one.said])
     return csv_text(lines)
-
-
-def _summaries(
-    instances: Sequence[InstanceEnvelope], methods: Mapping[str, str], solves: pd.DataFrame
-) -> Iterator[tuple[str, Any]]:
-    """Yield each method's name and its numbers, by what it knew."""
-    hashes = {content_hash(instance) for instance in instances}
-    here = solves[solves.instance_hash.isin(hashes)]
-    for called, method in methods.items():
-        mine = here[here.method == called]
-        if not mine.empty:
-            for summary in summarise(mine, ("problem", "family", "method", "kind")).itertuples():
-                yield method, summary
 
 
 def _ranges(

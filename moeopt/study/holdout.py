@@ -289,7 +289,7 @@ def _solves(
         source = "" if found.rule is None else found.rule.source_sha256 or NO_SOURCE
         limits = (limit.time_limit_s, limit.work, 1)
         record = attempt(Job(observed, digest, name, seed, *limits, {}, found.rule, source))
-        if record.failed and record.failure != "rule":
+        if record.failed and record.failure not in ("rule", "crash"):
             raise record.error()
         records.append(record)
     frame = frame_of(

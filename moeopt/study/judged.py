@@ -72,7 +72,8 @@ def judge(
         `raw_status` say why a decision cannot be used there. Besides `scheduled_by`, `distance` and
         `unproven`: how many exact schedules are not proven the best.
     """
-    of_train = grouped(decided.to_dict("records"), lambda row: str(row["instance_hash"]))
+    asked = decided[decided.instance_hash.isin({trial.train for trial in trials})]
+    of_train = grouped(asked.to_dict("records"), lambda row: str(row["instance_hash"]))
     known: dict[tuple[str, str, str], JudgedRow] = {}
     rows: list[JudgedRow] = []
     for trial in trials:

@@ -182,6 +182,8 @@ def held_out(
         Trial(train, tuple(test for test, _ in of), min(distance for _, distance in of))
         for (_, train), of in found.items()
     ]
+    if not trials:
+        return []
     home = get_problem(problem)
     own = {digest: Bracket(cost, cost) for digest, cost in optima.items()}
     judged = judge(_decided(solves, best), trials, instances, own, home.schedulers or (EXACT,))
