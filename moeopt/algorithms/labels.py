@@ -77,21 +77,18 @@ def _stairs(rows: Ints, kept: Ints) -> int:
             low, high = (low, middle) if second[middle] > a else (middle + 1, high)
         if low and third[low - 1] <= b:
             continue
-        begin = low - 1 if low and second[low - 1] == a else low
         end = low
         while end < steps and third[end] >= b:
             end += 1
-        if end == begin:
-            for step in range(steps, begin, -1):
+        fewer = end - low - 1
+        if fewer < 0:
+            for step in range(steps, low, -1):
                 second[step], third[step] = second[step - 1], third[step - 1]
-        elif end > begin + 1:
+        elif fewer:
             for step in range(end, steps):
-                second[step + begin + 1 - end], third[step + begin + 1 - end] = (
-                    second[step],
-                    third[step],
-                )
-        steps += begin + 1 - end
-        second[begin], third[begin] = a, b
+                second[step - fewer], third[step - fewer] = second[step], third[step]
+        second[low], third[low] = a, b
+        steps -= fewer
         kept[count] = row
         count += 1
     return count

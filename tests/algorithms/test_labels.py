@@ -104,6 +104,9 @@ def test_labels_are_dropped_as_soon_as_they_can_be() -> None:
     for prices, left in ([0, 0, 0], 5), ([1, 1, 0], 4), ([[0, 0, 0], [1, 1, 0]], 4):
         setting = LabelSetting(groups, limit, np.array(prices), ranked=range(3))
         assert extensions(setting) == [3, 3 * 3, left * 3]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(labels, "MAX_CANDIDATES", 1)  # what one block dominates in another
+            assert extensions(setting) == [3, *[3] * 3, *[3] * left]
 
 
 def test_dropped_labels_refute_nothing() -> None:

@@ -35,7 +35,6 @@ __getattr__, __dir__ = lazily(
             "Instance",
             "MAX_TRACE_NS",
             "Solution",
-            "curves_of",
         ),
         "moeopt.problems.cache.view as view": (),
     }

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from moeopt.algorithms.knapsack import TooLarge
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.instance import Instance, held_of, solution_of
@@ -97,7 +98,7 @@ class _Run:
         """Solve the knapsack of layers."""
         try:
             held = cheapest_layers(self.model)
-        except MemoryError:
+        except TooLarge:
             self.search.note = "TOO_MANY_SLOTS"
             return
         if held is None:
