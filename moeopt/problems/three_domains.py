@@ -148,7 +148,7 @@ class ModeTable:
 
     def makespan(self, chosen: Ints) -> int:
         """Return when the busiest device is done (Eq. 7), in ns."""
-        return max(int(load.max()) for load in self.loads(chosen)[: len(self.groups)])
+        return max(int(load.max(initial=0)) for load in self.loads(chosen)[: len(self.groups)])
 
     @cached_property
     def grid(self) -> int:
@@ -236,7 +236,9 @@ class ModeTable:
         common = model.new_int_var(0, horizon, every)
         model.add(common == self.sum(name, (ALL,), variables, unit))
         for member in range(len(group.members)):
-            model.add(common + self.sum(name, (member,), variables, unit) + base[member] <= makespan)
+            model.add(
+                common + self.sum(name, (member,), variables, unit) + base[member] <= makespan
+            )
 
     def longest_expert(self) -> int:
         """Return the largest over the experts of the least that each keeps some device busy, in ns.
@@ -330,9 +332,7 @@ class ModeTable:
         modes, number = np.nonzero(uses)
         mode = np.concatenate([self._mode_of, modes])
         order = np.argsort(mode, kind="stable")
-        label = [
-            of._replace(migration=by) for of, by in zip(self.label, migrations, strict=True)
-        ]
+        label = [of._replace(migration=by) for of, by in zip(self.label, migrations, strict=True)]
         counts = np.bincount(mode, minlength=len(self.owner))
         resources = np.concatenate([self.resource, len(self.groups) + number])
         return replace(

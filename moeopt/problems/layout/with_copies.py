@@ -12,13 +12,12 @@ import numpy as np
 
 from moeopt.core.clock import out_of_time
 from moeopt.core.search import Search
-
 from moeopt.problems.tri_domain.heuristics import quick_schedule
 
 from .bounds import lower_bound, on_grid
 from .check import objective, violations
 from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
-from .instance import Instance, Solution
+from .instance import Instance, Solution, is_tiny
 from .paths import STRIPED
 from .systems import (
     Layout,
@@ -89,6 +88,7 @@ def copies_by_load(instance: Instance) -> Solution:
     on. Residents are the hottest. The best schedules of the real loads. Where a limit cuts in, the
     best of what is made by then, at least of one number.
     """
+
     def made(cuts: Iterable[tuple[Flags, Flags]], rule: Rule) -> list[_Cut]:
         found: list[_Cut] = []
         for cut in cuts:
@@ -184,7 +184,7 @@ def solve(instance: Instance, search: Search) -> None:
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
     search.prove(on_grid(instance, sum(scenario_bounds(alone, search, share_s))))
     until_s = (1 - ANNEALING_SHARE) * search.remaining_s
-    failures = 0
+    failures = PATIENCE if is_tiny(instance) else 0
     while failures < PATIENCE and search.remaining_s > until_s and not search.closed:
         before = search.objective
         anneal(instance, search, search.seed + 1 + failures, ROUND, until_s)

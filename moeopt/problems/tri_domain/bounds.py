@@ -7,8 +7,6 @@ With copies (schema 2) o is a domain and a copy together; arrays have one entry 
 expert's least is over the entries of all its copies.
 """
 
-import numpy as np
-
 from .instance import Instance
 
 
