@@ -130,8 +130,8 @@ def _loop_of(propose: Any, commit: Any, revert: Any) -> Kernel:
             elif change < IMPOSSIBLE:
                 revert(problem, state)
 
-    anneal.__qualname__ = f"anneal_by_{propose.py_func.__module__.rpartition('.')[2]}"
-    anneal.__qualname__ += f"_{propose.py_func.__qualname__}"
+    whose = propose.py_func
+    anneal.__qualname__ = f"anneal_{whose.__module__.split('.')[-2]}_{whose.__qualname__}"
     return Kernel(anneal, allocates=False)
 
 

@@ -122,7 +122,7 @@ class Kernel:
         return self._call(*arguments)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
-        """Stand for itself by name: a kernel made of others is found in the cache by their names."""
+        """Stand for itself by name: a kernel made of others is kept under their names."""
         return _kernel, (self.py_func.__module__, self.py_func.__qualname__)
 
     @property
@@ -137,7 +137,7 @@ class Kernel:
         """Compile or load, and call. Cut short by Ctrl-C, LLVM would raise an error of its own."""
         if self.plain.here:
             return self.py_func(*arguments)
-        if self.entries and self.plain_left_s > 0 and sum(map(np.size, arguments)) <= self.entries:
+        if self.entries and self.plain_left_s > 0 and _entries(arguments) <= self.entries:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
         with signals_wait(), solving_clock().standing(), _alone(name), _no_garbage():
@@ -168,6 +168,11 @@ class Kernel:
         finally:
             self.plain.here = False
             Kernel.plain_left_s -= thread_time() - begin
+
+
+def _entries(arguments: Sequence[Any]) -> int:
+    """Return how many numbers there are in all arrays, those in tuples as well."""
+    return sum(_entries(of) if isinstance(of, tuple) else np.size(of) for of in arguments)
 
 
 def _kernel(module: str, name: str) -> Kernel:

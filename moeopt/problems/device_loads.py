@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled, inner, short
+from moeopt.core.compiled import inner, short
 from moeopt.problems.host_memory import HostMemory
 
 GPU, CPU, NDP = 0, 1, 2
@@ -227,7 +227,7 @@ def _bottleneck(load: Ints, dimms: int, makespan: int) -> tuple[int, int]:
     return CHANNELS, busiest(load, link + 2, len(load)) - link - 1
 
 
-@compiled
+@short(2**20)
 def put(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int) -> None:
     """Add an expert's run in a domain to the loads; with `sign` -1, take it away."""
     if domain != NDP:

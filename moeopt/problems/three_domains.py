@@ -148,7 +148,7 @@ class ModeTable:
 
     def makespan(self, chosen: Ints) -> int:
         """Return when the busiest device is done (Eq. 7), in ns."""
-        return max(int(load.max()) for load in self.loads(chosen)[: len(self.groups)])
+        return max(int(load.max(initial=0)) for load in self.loads(chosen)[: len(self.groups)])
 
     @cached_property
     def grid(self) -> int:

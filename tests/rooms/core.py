@@ -29,7 +29,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.cpsat as cpsat": (),
         "moeopt.core.envelope": ("InstanceEnvelope", "LARGEST_SUM", "SolutionEnvelope"),
         "moeopt.core.errors": ("about",),
-        "moeopt.core.formulation": ("Formulation",),
+        "moeopt.core.formulation": ("Formulation", "cp_model"),
         "moeopt.core.interval": ("interval",),
         "moeopt.core.json_files as json_files": ("check_file", "check_folder", "read_object"),
         "moeopt.core.lazy as lazy": ("EVERY_PROBLEM", "HEURISTICS", "lazy_names"),

@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.relayout": ("HEURISTICS",),
-        "moeopt.problems.relayout.bounds": ("lower_bound",),
+        "moeopt.problems.relayout.bounds": ("kind_of", "lower_bound", "with_migrations"),
         "moeopt.problems.relayout.check as check": (
             "CONSTRAINTS",
             "candidates",

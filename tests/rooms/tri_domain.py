@@ -35,7 +35,12 @@ __getattr__, __dir__ = lazily(
             "monde",
             "trimoe",
         ),
-        "moeopt.problems.tri_domain.instance as instance": ("DOMAINS", "Instance", "Solution"),
+        "moeopt.problems.tri_domain.instance as instance": (
+            "DOMAINS",
+            "Instance",
+            "Solution",
+            "modes_of",
+        ),
         "moeopt.problems.tri_domain.layout_rule": ("cold_localized", "expected_ndp_ns"),
         "moeopt.problems.tri_domain.online as online": (),
         "moeopt.problems.tri_domain.assumptions": ("ASSUMPTIONS",),

@@ -42,7 +42,9 @@ def test_every_kernel_is_in_the_cache() -> None:
 def test_it_comes_to_exchanges_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only large instances do; the folder may have their kernel from another test."""
     exchange, calls = annealing.exchange, []
-    monkeypatch.setattr(annealing, "exchange", lambda *of: calls.append(exchange(*of)))
+    monkeypatch.setattr(
+        annealing, "exchange", lambda *of, **how: calls.append(exchange(*of, **how))
+    )
     for instance in module.warm_instances("replication"):
         module.solve_with_all(instance, PROBLEMS["replication"])
     assert calls

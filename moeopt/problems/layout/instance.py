@@ -425,3 +425,12 @@ def with_idle_localized(instance: Instance, solution: Solution) -> Solution:
             busy[least] += shortest
             free[least] -= 1
     return solution.model_copy(update={"dimm": tuple(dimm)})
+
+
+TINY = 64
+"""Experts times DIMMs times windows up to which CP-SAT closes what is open without annealing."""
+
+
+def is_tiny(instance: Instance) -> bool:
+    """Tell whether an instance is so small that no kernel is worth being compiled for it."""
+    return instance.experts * instance.dimms * len(instance.scenarios) <= TINY

@@ -10,7 +10,7 @@ from .annealing import units_per_move
 from .bounds import lower_bound, on_grid
 from .check import objective
 from .heuristics import lpt
-from .instance import Instance, Solution, with_idle_localized
+from .instance import Instance, Solution, is_tiny, with_idle_localized
 from .rounds import in_turn
 from .single_scenario import scenario_bounds
 
@@ -39,6 +39,9 @@ def solve(instance: Instance, search: Search) -> None:
     search.prove(on_grid(instance, sum(alone)))
     first = lpt(instance)
     keep(first)
+    if is_tiny(instance):
+        search.note = "CLOSED" if search.closed else "OPEN"
+        return
     units = min(FIRST_ROUND * search.remaining_s, LONGEST)
     moves = int(units / units_per_move(instance))
     rounds = in_turn(instance, first, search.seed + 1, moves, stopped)

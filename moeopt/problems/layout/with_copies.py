@@ -17,7 +17,7 @@ from moeopt.problems.tri_domain.heuristics import quick_schedule
 from .bounds import lower_bound, on_grid
 from .check import objective, violations
 from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
-from .instance import Instance, Solution
+from .instance import Instance, Solution, is_tiny
 from .paths import STRIPED
 from .systems import (
     Layout,
@@ -184,7 +184,7 @@ def solve(instance: Instance, search: Search) -> None:
     share_s = WAIT_AND_SEE_SHARE * search.remaining_s
     search.prove(on_grid(instance, sum(scenario_bounds(alone, search, share_s))))
     until_s = (1 - ANNEALING_SHARE) * search.remaining_s
-    failures = 0
+    failures = PATIENCE if is_tiny(instance) else 0
     while failures < PATIENCE and search.remaining_s > until_s and not search.closed:
         before = search.objective
         anneal(instance, search, search.seed + 1 + failures, ROUND, until_s)

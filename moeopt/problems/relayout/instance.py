@@ -346,7 +346,7 @@ class Instance(HostMemory):
 
 
 def modes_of(instance: Instance) -> "ModeTable":
-    """Return every way to run each expert with tokens, from each place where it may lie, as a table.
+    """Return every way to run each expert with tokens, from each place it may lie in, as a table.
 
     Which of its copies a mode is run from is a place here: `IN_MEMORY`, `STRIPED` or a DIMM.
     """

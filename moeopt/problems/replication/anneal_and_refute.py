@@ -53,11 +53,14 @@ WHOLE = 100
 """Tokens a copy from which remainders matter little."""
 
 AFRESH = 4
-"""Every so manieth round starts from a heuristic's placement."""
+"""Every AFRESH-th round starts from a heuristic's placement."""
 
 SMALL, SMALL_ROUNDS, SIZE_PER_ROUND = 3000, 6, 50
 """Experts times devices times copies up to which CP-SAT may close what is left; so many rounds
 before, and one more for each so much of that size."""
+
+TINY = 256
+"""Up to this size CP-SAT has proven the optimum before a kernel could be compiled: no rounds."""
 
 BOUND_WORK = 2.0
 """Deterministic time for the numbers of copies; most take some hundredths."""
@@ -82,7 +85,7 @@ def solve(instance: Instance, search: Search) -> None:
             search.prove(bound)
     size = _size(instance)
     small = size <= SMALL
-    if not search.closed:
+    if not search.closed and size > TINY:
         _improve(instance, search, starts, min(ROUNDS, SMALL_ROUNDS + size // SIZE_PER_ROUND))
     search.enough = not small or _near_enough(search)
 

@@ -610,16 +610,7 @@ class Arrays:
         i, held = self.instance, self.held(start)
         length = i.devices * len(i.windows) + STEP
         levels = max(LEVELS, int(steps * length / CHUNK))
-        of = Costs(
-            self.share,
-            self.extra,
-            i.weights,
-            np.zeros(len(i.windows), np.int64),
-            self.moved,
-            self.costs,
-            np.zeros(1),
-            i.devices_per_node,
-        )
+        of = self.costs_of()
         peaks = int(i.weights @ held.time.max(axis=0))
 
         def temperatures() -> Iterator[float]:
@@ -629,7 +620,7 @@ class Arrays:
 
         anneal(
             of,
-            Walk(held, self._nothing(held)),
+            Walk(held, self.nothing()),
             seeded(seed),
             temperatures(),
             max(1, steps // levels),
@@ -659,15 +650,24 @@ class Arrays:
         costs = np.array([cost, cost])
         return Held(slot, slot.copy(), count, where, load, reads, time, time.argmax(axis=0), costs)
 
-    def _nothing(self, held: Held) -> Change:
-        devices = len(held.slot)
+    def costs_of(self) -> Costs:
+        """Return what does not change in a walk, targets aside."""
+        i, target = self.instance, np.zeros(len(self.instance.windows), np.int64)
+        return Costs(
+            *(self.share, self.extra, i.weights, target, self.moved, self.costs),
+            *(np.zeros(1), i.devices_per_node),
+        )
+
+    def nothing(self) -> Change:
+        """Return the change that changes nothing."""
+        devices, windows = self.instance.devices, len(self.instance.windows)
         return Change(
             np.full((2, 3), EMPTY),
             np.zeros((2, 3), np.int64),
             np.zeros(devices, np.int64),
             np.full(devices, -1),
             np.zeros(3, np.int64),
-            *(np.zeros_like(held.load) for _ in range(3)),
+            *(np.zeros((devices, windows), np.int64) for _ in range(3)),
         )
 
     def _aim(self, of: Costs, held: Held) -> None:
@@ -684,13 +684,40 @@ class Arrays:
 
         Targets are part of the way from the bounds to the peaks of the best solution.
         """
+        of, at, unit = self.exchanges(start, search.solution)
+        several, windows = int(of.now.shape[1] > 1), of.now.shape[1]
+        part = min(units / LEVELS, LOOKED)
+        steps = max(1, int(part * EXCHANGES_PER_UNIT / (windows + EXCHANGE)))
+        begin = search.remaining_s
+
+        def temperatures() -> Iterator[float]:
+            while at.value[TOTAL] > 0 and begin - search.remaining_s < units:
+                x = 1 - 2 * (begin - search.remaining_s) / units
+                yield unit * MIDDLE * float(np.exp(SLOPE[several] * x * (1 + x * x)))
+                add_up(of, at)
+
+        exchange(
+            of,
+            at,
+            seeded(search.seed),
+            temperatures(),
+            steps,
+            units=part / steps,
+            stopped=lambda: search.stopped,
+        )
+        return solution_of(self.instance, at.best)
+
+    def exchanges(self, start: Solution, best: Solution) -> tuple[Sizes, Levels, float]:
+        """Return the beginning of a search by exchanges, and the square of the way to its targets.
+
+        Targets lie between the bounds and the peaks of `best`.
+        """
         i, weight = self.instance, self.instance.weights.astype(float)
-        here, now, level = self._levels(start)
-        tokens, reads = self._levels(search.solution)[2].reshape(2, i.devices, -1)
+        here, now, level = self.levels(start)
+        tokens, reads = self.levels(best)[2].reshape(2, i.devices, -1)
         read, compute, way = self.costs[[0, 1, 3]].astype(float).tolist()
         peaks = (np.maximum(read * reads, compute * tokens) + way * tokens).max(axis=0)
-        several = int(len(weight) > 1)
-        bound = float(weight @ self.bounds)
+        several, bound = int(len(weight) > 1), float(weight @ self.bounds)
         gap = max(0.0, PART[several] * float(weight @ peaks / max(1.0, bound) - 1))
         unit = float(weight @ (gap * self.bounds) ** 2) / len(weight)
         size = now @ weight
@@ -703,28 +730,18 @@ class Arrays:
             float(SPLIT * unit * (not several and i.work == "tokens")),
             float(2 * size.max() + 1),
         )
-        at = self._at(of, here, level)
-        part = min(units / LEVELS, LOOKED)
-        steps = max(1, int(part * EXCHANGES_PER_UNIT / (len(weight) + EXCHANGE)))
-        begin = search.remaining_s
-
-        def temperatures() -> Iterator[float]:
-            self._add_up(of, at)
-            while at.value[TOTAL] > 0 and begin - search.remaining_s < units:
-                x = 1 - 2 * (begin - search.remaining_s) / units
-                yield unit * MIDDLE * float(np.exp(SLOPE[several] * x * (1 + x * x)))
-                self._add_up(of, at)
-
-        exchange(
-            of,
-            at,
-            seeded(search.seed),
-            temperatures(),
-            steps,
-            units=part / steps,
-            stopped=lambda: search.stopped,
+        on = np.zeros((len(now), i.devices), np.int64)
+        for device, row in enumerate(here):
+            on[row, device] = 1
+        on[EMPTY] = 0
+        ranks = np.arange(len(of.sets))
+        at = Levels(
+            *(here, here.copy(), level, on, np.zeros(i.devices)),
+            *(ranks, ranks.copy(), np.zeros(len(ranks))),
+            *(np.zeros(3, np.int64), np.full(5, np.inf)),
         )
-        return solution_of(i, at.best)
+        add_up(of, at)
+        return of, at, unit
 
     def _sets(self) -> Ints:
         i = self.instance
@@ -733,31 +750,22 @@ class Arrays:
         pairs = [(g, s, (s + k) % i.slots) for g, s in places for k in range(1, each + 1)]
         return np.array([(g, s, s) for g, s in places] + pairs)
 
-    def _at(self, of: Sizes, here: Ints, level: Floats) -> Levels:
-        """Return the beginning of a search by exchanges."""
-        on = np.zeros((len(of.now), len(here)), np.int64)
-        for g, row in enumerate(here):
-            on[row, g] = 1
-        on[EMPTY] = 0
-        ranks, value = np.arange(len(of.sets)), np.full(5, np.inf)
-        energy, key, steps = np.zeros(len(here)), np.zeros(len(ranks)), np.zeros(3, np.int64)
-        return Levels(here, here.copy(), level, on, energy, ranks, ranks.copy(), key, steps, value)
-
-    def _add_up(self, of: Sizes, at: Levels) -> None:
-        """Add up what devices have above targets anew: floats that change by little drift."""
-        tokens, reads = np.split(at.level, 2)
-        time = np.maximum(of.read * reads, of.compute * tokens) + of.way * tokens
-        off = np.abs(tokens / of.token - np.rint(tokens / of.token))
-        above = np.maximum(0.0, time - of.fixed[1])
-        at.energy[:] = above**2 @ of.fixed[0] + of.dear * off.sum(axis=1)
-        at.value[TOTAL] = at.energy.sum()
-
-    def _levels(self, solution: Solution) -> tuple[Ints, Floats, Floats]:
+    def levels(self, solution: Solution) -> tuple[Ints, Floats, Floats]:
         """Return slots, a copy's tokens by expert, and devices' tokens, then readings."""
         here = slots_of(self.instance, solution)
         now = self.instance.loads_units.T / [[len(row)] for row in solution.copies]
         now = np.vstack([now, np.zeros((1, now.shape[1]))])
         return here, now, np.vstack([now[here].sum(axis=1), np.minimum(1, now)[here].sum(axis=1)])
+
+
+def add_up(of: Sizes, at: Levels) -> None:
+    """Add up what devices have above targets anew: floats that change by little drift."""
+    tokens, reads = np.split(at.level, 2)
+    time = np.maximum(of.read * reads, of.compute * tokens) + of.way * tokens
+    off = np.abs(tokens / of.token - np.rint(tokens / of.token))
+    above = np.maximum(0.0, time - of.fixed[1])
+    at.energy[:] = above**2 @ of.fixed[0] + of.dear * off.sum(axis=1)
+    at.value[TOTAL] = at.energy.sum()
 
 
 def slots_of(instance: Instance, solution: Solution) -> Ints:

@@ -54,7 +54,20 @@ def exchanged(seed: int) -> Instance:
     return random_instance(1, devices=16, slots=4, split="even", **whole)
 
 
-ALSO_COMPILED = (exchanged,)
+def walked(seed: int, **fixed: Any) -> Instance:
+    """Return an instance of any kind that is just too large to be left to CP-SAT at once."""
+    rng = random.Random(seed)
+    loads = [[rng.randint(0, 60) for _ in range(9)] for _ in range(1 + seed % 3)]
+    whole = {"windows": [{"loads": of} for of in loads], "name": f"walked-{seed}"}
+    shape = {"devices": 8, "slots": 3, "nodes": 1 + seed % 2, "max_copies": 4, "groups": None}
+    paid = {"current": None, "move_cost": 0}
+    if seed % 4 == 0:
+        paid = {"current": [[rng.randrange(8)] for _ in range(9)], "move_cost": 5}
+    kernel = {"work": "kernel", "read_ns": 12, "token_ns": 3, "slot_cost": 4, "pass_ns": 2}
+    return random_instance(seed, **whole, **shape, **paid, **(kernel if seed % 3 else {}), **fixed)
+
+
+ALSO_COMPILED = (exchanged, walked)
 """What makes instances that other kernels are compiled for."""
 
 

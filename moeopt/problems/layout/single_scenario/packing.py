@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled, inner
+from moeopt.core.compiled import inner, short
 from moeopt.problems.layout.paths import LOCAL_READS, STRIPED_READS, Path
 
 from .scenario import Assignment, Branch, SingleScenario, Times
@@ -34,7 +34,7 @@ def longest_first(sizes: Ints, bins: int, slots: int) -> Ints:
     return np.array(place, dtype=np.int64)
 
 
-@compiled
+@short(2**14)
 def repair(
     sizes: Ints, place: Ints, load: Ints, slots: int, capacity: int, draws: Ints, own: Ints
 ) -> bool:

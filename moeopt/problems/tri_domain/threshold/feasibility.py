@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, inner, rising
+from moeopt.core.compiled import inner, rising, short
 from moeopt.core.search import Feasibility
 from moeopt.problems.device_loads import (
     CPU,
@@ -32,7 +32,7 @@ from moeopt.problems.device_loads import (
     makespan_of,
 )
 
-from .pareto import BEFORE, GROUP, MOVE, NODE, NOTHING, OF, Labels, modes_at
+from .pareto import BEFORE, FEW, GROUP, MOVE, NODE, NOTHING, OF, Labels, modes_at, resized
 
 NARROW = 64
 """Longest list of states once the work allowed is spent."""
@@ -83,7 +83,7 @@ def lagrangian_value(modes: Ints, start: Ints, multiplier: int, scale: int) -> t
     return value, gpu, cpu
 
 
-@compiled
+@short(FEW)
 def best_multiplier(modes: Ints, start: Ints, threshold: int, scale: int, multiplier: int) -> Any:
     """Return (multiplier, value, whether the value refutes the threshold): the Lagrangian dual.
 
@@ -123,7 +123,7 @@ def best_multiplier(modes: Ints, start: Ints, threshold: int, scale: int, multip
     return best, best_value, False
 
 
-@compiled
+@short(FEW)
 def schedule_hosts(
     modes: Ints,
     start: Ints,
@@ -162,7 +162,7 @@ def schedule_hosts(
         if size > width:
             states, size, exact = thinned(states, size, width), width, False
         if used + size > nodes.shape[1]:
-            nodes = longer(nodes, 2 * (used + size))
+            nodes = resized(nodes, 2 * (used + size))
         for at in range(size):
             nodes[0, used], nodes[1, used] = states[HOST_NODE, at], states[MODE, at]
             states[HOST_NODE, at] = used
@@ -250,15 +250,6 @@ def thinned(states: Ints, size: int, width: int) -> Ints:
                 kept = other
         for row in range(5):
             out[row, n] = states[row, kept]
-    return out
-
-
-@inner
-def longer(nodes: Ints, size: int) -> Ints:
-    """Return a copy that can hold so many nodes."""
-    out = empty_table(2, size)
-    for n in range(nodes.shape[1]):
-        out[0, n], out[1, n] = nodes[0, n], nodes[1, n]
     return out
 
 
@@ -376,7 +367,7 @@ def _longest_read(experts: Ints, fixed: Ints, domain: Ints) -> int:
     return int(free[excess.argmax()])
 
 
-@compiled
+@short(FEW)
 def schedule_of(experts: Ints, labels: Labels, modes: Ints, chosen: Ints) -> Ints:
     """Return the schedule that the chosen modes stand for."""
     nodes, heavy = labels.nodes, len(labels.start) - 1

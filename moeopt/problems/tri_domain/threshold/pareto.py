@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, inner, rising
+from moeopt.core.compiled import inner, rising, short
 from moeopt.problems.device_loads import (
     CPU,
     DRAM,
@@ -26,6 +26,9 @@ from moeopt.problems.device_loads import (
     Ints,
     empty_table,
 )
+
+FEW = 512
+"""Up to so many numbers a call is made in plain Python at first: some 15 experts."""
 
 LOAD, NODE = 2, 3
 """Rows of a table of labels, after `GPU` and `CPU`."""
@@ -62,7 +65,7 @@ class Labels(NamedTuple):
     complete: bool
 
 
-@compiled
+@short(FEW)
 def pareto_labels(
     experts: Ints, dimms: int, least: int, most: int, lower: int, upper: int, limit: int
 ) -> Labels:
@@ -113,7 +116,17 @@ def pareto_labels(
         used += found_size
         heavy += 1
         start[heavy] = used
-    return Labels(table, nodes, start[: heavy + 1], True)
+    return Labels(resized(table, used), resized(nodes, used_nodes), start[: heavy + 1], True)
+
+
+@inner
+def resized(table: Ints, size: int) -> Ints:
+    """Return a copy with so many columns; a slice would be another type of array."""
+    out = empty_table(table.shape[0], size)
+    for row in range(table.shape[0]):
+        for n in range(min(size, table.shape[1])):
+            out[row, n] = table[row, n]
+    return out
 
 
 @inner
@@ -216,7 +229,7 @@ def undominated(labels: Ints, runs: Ints) -> tuple[Ints, int]:
     return kept, size
 
 
-@compiled
+@short(FEW)
 def modes_at(
     experts: Ints, labels: Labels, threshold: int, extra_reads: int, fixed: Ints
 ) -> tuple[Ints, Ints, bool]:

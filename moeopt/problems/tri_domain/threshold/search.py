@@ -3,7 +3,7 @@
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import short
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.device_loads import CPU, GPU, PCIE, PLACE, Ints, refine
 from moeopt.problems.tri_domain.bounds import lower_bound, objective_grid
@@ -13,7 +13,7 @@ from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
 from .feasibility import FREE, best_multiplier, decide
 from .incumbent import first_schedule, simple_bound
-from .pareto import Labels, modes_at, pareto_labels
+from .pareto import FEW, Labels, modes_at, pareto_labels
 
 FIRST_WORK = 2**19
 """Labels and states to look at before the clock is read: some 10 ms."""
@@ -229,7 +229,7 @@ def narrow(
     return min(lower, best), best, domain
 
 
-@compiled
+@short(FEW)
 def least_open(
     experts: Ints, labels: Labels, lower: int, upper: int, grid: int, scale: int
 ) -> tuple[int, int]:
