@@ -109,45 +109,49 @@ def keyword(name: str, kind: Any, asked: Parameter, default: object = None) -> i
     return inspect.Parameter(name, only, annotation=Annotated[kind, asked], default=default)
 
 
-def command(
-    function: Callable[..., int], more: Sequence[inspect.Parameter] = ()
-) -> Callable[..., int]:
-    """Return a command in which a parameter of a class of options is its fields, an option each.
+class command:  # noqa: N801 - it is used as a decorator
+    """A command in which a parameter of a class of options is its fields, an option each.
 
     The options have the fields' names, without the ``_s`` of seconds, types, defaults and help.
     `more` are further options, of which the function takes those given as a dict of that name.
-    """
-    signature = inspect.signature(function, eval_str=True)
-    classes: dict[str, type[Options]] = {}
-    made: list[inspect.Parameter] = []
-    for one in signature.parameters.values():
-        kind = one.annotation
-        if one.name == "more":
-            made += more
-        elif isinstance(kind, type) and issubclass(kind, Options):
-            classes[one.name] = kind
-            made += (_option_of(field, kind) for field in fields(kind))
-        else:
-            made.append(one)
-    made = [one.replace(annotation=_read_strictly(one.annotation)) for one in made]
-    whole = signature.replace(parameters=made)
 
-    def expanded(*arguments: object, **options: object) -> int:
-        given = whole.bind(*arguments, **options)
+    `__call__` is what the command line calls: options become objects, and the function is called.
+    """
+
+    def __init__(
+        self, function: Callable[..., int], more: Sequence[inspect.Parameter] = ()
+    ) -> None:
+        self.function, self.more = function, more
+        self.__doc__ = function.__doc__
+        signature = inspect.signature(function, eval_str=True)
+        self.classes: dict[str, type[Options]] = {}
+        self.made: list[inspect.Parameter] = []
+        for one in signature.parameters.values():
+            kind = one.annotation
+            if one.name == "more":
+                self.made += more
+            elif isinstance(kind, type) and issubclass(kind, Options):
+                self.classes[one.name] = kind
+                self.made += (_option_of(field, kind) for field in fields(kind))
+            else:
+                self.made.append(one)
+        self.made = [one.replace(annotation=_read_strictly(one.annotation)) for one in self.made]
+        self.__signature__ = signature.replace(parameters=self.made)
+        self.__annotations__ = {one.name: one.annotation for one in self.made}
+
+    def __call__(self, *arguments: object, **options: object) -> int:
+        """Call the function with the options as it takes them; return the exit code."""
+        given = self.__signature__.bind(*arguments, **options)
         said = {*given.arguments}
         given.apply_defaults()
         values = given.arguments
-        for name, kind in classes.items():
+        for name, kind in self.classes.items():
             values[name] = kind(**{of.name: values.pop(of.name) for of in fields(kind)})
-        if more:
-            told = {one.name: values.pop(one.name) for one in more}
+        if self.more:
+            told = {one.name: values.pop(one.name) for one in self.more}
             values["more"] = {name: value for name, value in told.items() if name in said}
-        first = [values.pop(one.name) for one in made if one.kind is one.POSITIONAL_ONLY]
-        return function(*first, **values)
-
-    expanded.__signature__ = whole  # type: ignore[attr-defined]
-    expanded.__doc__ = function.__doc__
-    return expanded
+        first = [values.pop(one.name) for one in self.made if one.kind is one.POSITIONAL_ONLY]
+        return self.function(*first, **values)
 
 
 SHORT = {"--out": "-o", "--method": "-m", "--methods": "-m", "--jobs": "-j"}

@@ -1,7 +1,9 @@
 """The page of mechanisms: 170 rows, each with a file that exists and a command that does too."""
 
+import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ VERDICTS = ("yes", "partly", "no", "not meaningful")
 
 @pytest.fixture
 def rows(root: Path) -> list[tuple[str, ...]]:
-    """Return the cells of each mechanism: number, where, what, file, command, verdict, remark."""
+    """Return the cells of each mechanism: number, where, what, code, command, verdict, remark."""
     return ROW.findall((root / "docs" / "mechanisms.md").read_text())
 
 
@@ -34,11 +36,32 @@ def test_there_are_170_with_a_verdict(rows: list[tuple[str, ...]], root: Path) -
     assert all(row[6] for row in rows if row[5] in ("partly", "no"))
 
 
-def test_files_exist(rows: list[tuple[str, ...]], root: Path) -> None:
+@cache
+def symbols_of(path: Path) -> set[str]:
+    """Return what a module defines, methods with their class; of a JSON file its keys and ids."""
+    if path.suffix == ".json":
+        text = path.read_text()
+        return set(re.findall(r'"(\w+)":', text)) | set(re.findall(r'"id": "(\w+)"', text))
+    found = set[str]()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            inner = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+            found |= {f"{node.name}.{one.name}" for one in inner}
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {one.id for one in targets if isinstance(one, ast.Name)}
+    return found
+
+
+def test_files_and_symbols_exist(rows: list[tuple[str, ...]], root: Path) -> None:
     """Of all rows that are built, in part or whole."""
-    for number, _, _, file, _, verdict, _ in rows:
-        assert (file == "-") == (verdict in ("no", "not meaningful")), number
-        assert file == "-" or (root / file.strip("`")).is_file(), number
+    for number, _, _, code, _, verdict, _ in rows:
+        assert (code == "-") == (verdict in ("no", "not meaningful")), number
+        if code != "-":
+            file, _, symbol = code.strip("`").partition(":")
+            assert symbol in symbols_of(root / file), (number, code)
 
 
 def test_commands_exist(rows: list[tuple[str, ...]], root: Path) -> None:

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
@@ -103,6 +104,12 @@ def named_bits(name: str, model: ModelShape) -> Bits:
         return dict.fromkeys(there, UNQUANTISED[known]) | kept
     if known in LINEAR:
         return {kind: 16.0 if kind in KEPT else LINEAR[known] for kind in there}
+    return dict(_mixed_bits(known, model))
+
+
+@lru_cache(maxsize=16)
+def _mixed_bits(known: str, model: ModelShape) -> Bits:
+    """Return the mean bits of each kind of tensor in a mix, by the types of all matrices."""
     total: dict[TensorKind, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for matrix, kind in matrix_types(MIXES[known], model):
         row = kind.row_size(matrix.columns) or 0

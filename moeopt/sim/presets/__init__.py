@@ -11,6 +11,7 @@ it.
 
 import re
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,7 +43,12 @@ LONGEST = 300
 
 def names(kind: str) -> list[str]:
     """Return the names of the presets of a kind: "machines", "models" or "workloads"."""
-    return sorted(path.stem for path in (FOLDER / kind).glob("*.json"))
+    return list(_names(kind))
+
+
+@cache
+def _names(kind: str) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in (FOLDER / kind).glob("*.json")))
 
 
 def get_machine(name_or_file: Machine | str | Path) -> Machine:

@@ -10,7 +10,6 @@ functions of this module, all others for themselves, as text.
 
 import math
 import pickle
-import pickletools
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
@@ -113,6 +112,8 @@ class _TorchZip(pickle.Unpickler):
 
     def value(self) -> Unpickled:
         """Return the value, if the pickle does nothing else than building plain data."""
+        import pickletools  # takes longer than all other readers together
+
         try:
             for number, (opcode, argument, _) in enumerate(pickletools.genops(self._payload)):
                 if number == MAX_INSTRUCTIONS:
