@@ -4,7 +4,7 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.algorithms.lagrangian as lagrangian": (
+        "moeopt.algorithms.lagrangian": (
             "Pace",
             "Tangent",
             "Volume",

@@ -27,9 +27,9 @@ from moeopt.core.search import Search
 from moeopt.sim.traces.count_sample import sample_trace
 from moeopt.sim.traces.trace import Counts
 
-from .bounds import objective_grid
+from .bounds import Capacity, objective_grid
 from .instance import Instance, Solution, held_of, solution_of
-from .lagrangian.local_search import LocalSearch, perturbed
+from .lagrangian.local_search import LocalSearch
 from .lagrangian.relaxation import Model, cheapest_layers
 from .layer_steps import Flags, Ints
 from .ranking import best_prefix, descending, filled, offload_time
@@ -196,6 +196,33 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         start_again = perturbed(incumbent.held, model.capacity, rng)
         incumbent = _better(incumbent, _descended(model, start_again, search))
         offer(incumbent.held)
+
+
+EXCHANGES = (2, 10)
+"""Fewest and most exchanges of a perturbation."""
+
+TRIES = 50
+
+
+def perturbed(held: Flags, capacity: Capacity, rng: np.random.Generator) -> Flags:
+    """Return a placement that keeps the rules, some experts away from the given one.
+
+    Experts that change sides are drawn from few layers, so that few moves mend what is worse.
+    """
+    for _ in range(TRIES):
+        found = held.copy()
+        layers = rng.choice(len(held), size=min(2, len(held)), replace=False)
+        for _ in range(int(rng.integers(*EXCHANGES))):
+            out, into = (int(layer) for layer in rng.choice(layers, size=2))
+            if capacity.restriction == "equal-counts":
+                into = out
+            on, off = np.flatnonzero(found[out]), np.flatnonzero(~found[into])
+            if len(on) and len(off):
+                found[out, rng.choice(on)] = False
+                found[into, rng.choice(off)] = True
+        if capacity.allows(found):
+            return found
+    return held
 
 
 def future_ns(instance: Instance, held: Flags, futures: int) -> Ints:
