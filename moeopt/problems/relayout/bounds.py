@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.lagrangian import multiplicative_weights
+
 from .instance import Instance
 from .migrations import link_use
 from .modes import Modes
@@ -158,10 +160,10 @@ class _Multipliers:
 
     def __init__(self, modes: Modes, uses: _Uses) -> None:
         self.on = uses.rows
-        self.log_w = np.zeros(self.on.count + 2)
+        self.logarithms = np.zeros(self.on.count + 2)
         self.limit = np.array([link_use(modes.instance).window_ns, modes.prefetches])
         self.base = modes.base
-        self.best = -np.inf, np.ones(self.on.count), np.zeros(2)
+        self.best = np.ones(self.on.count), np.zeros(2)
         self.span = 1.0  # what the makespan may come to: makes limits comparable to it
         self.experts = np.arange(len(uses.dimm))
 
@@ -170,30 +172,32 @@ class _Multipliers:
 
         The best of these rounds replaces what was known: with more modes bounds are lower.
         """
-        self.best = -np.inf, *self.best[1:]
-        for step in range(rounds):
-            w = np.exp(self.log_w - self.log_w.max())
-            devices, extra = w[:-2] / w[:-2].sum(), w[-2:] / w[:-2].sum()
-            on_limits = extra * self.span / np.maximum(self.limit, 1)
+
+        def dual(weights: Floats) -> tuple[float, Floats]:
+            devices, on_limits = self._multipliers(weights)
             other = self._lightest_other(devices, modes.dimm)
             per_use = self.on.per_use(devices, on_limits, modes.dimm, other)
             values = np.where(modes.able, (modes.uses * per_use).sum(axis=2), np.inf)
             choice = values.argmin(axis=0)
             value = float(values[choice, self.experts].sum() - on_limits @ self.limit)
-            value += devices[0] * self.base
-            if value > self.best[0]:
-                self.best = value, devices, on_limits
             used = modes.uses[choice, self.experts]
             loads = self.on.loads(used, modes.dimm, other)
             loads[0] += self.base
             full = used[:, [LINK, SLOT]].sum(axis=0) / np.maximum(self.limit, 1)
-            ratio = np.concatenate([loads / self.span, full])
-            self.log_w += ratio / max(ratio.max(), 1e-9) / (1 + step) ** 0.5
-        self.span = max(self.best[0], 1.0)
+            return value + devices[0] * self.base, np.concatenate([loads / self.span, full])
+
+        found = multiplicative_weights(dual, self.logarithms, rounds)
+        self.logarithms, self.best = found.logarithms, self._multipliers(found.weights)
+        self.span = max(found.value, 1.0)
+
+    def _multipliers(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the multipliers of devices, which sum to 1, and of windows and slots."""
+        total = weights[:-2].sum()
+        return weights[:-2] / total, weights[-2:] / total * self.span / np.maximum(self.limit, 1)
 
     def exact_value(self, modes: _Uses) -> int:
         """Return the best bound, computed in integers."""
-        _, devices, on_limits = self.best
+        devices, on_limits = self.best
         weights = np.array([round(w * SCALE) for w in devices.tolist()], dtype=object)
         whole = np.array([round(p * SCALE) for p in on_limits.tolist()], dtype=object)
         other = self._lightest_other(np.array(weights, dtype=np.float64), modes.dimm)
