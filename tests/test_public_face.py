@@ -332,6 +332,16 @@ def test_hints_resolve() -> None:
         assert typing.get_type_hints(getattr(moeopt, name).Instance.from_arrays)
 
 
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_misspelt_array_is_named_with_what_was_meant(problem: str) -> None:
+    """Before anything is missed for it, in one line; the signature says all names."""
+    made = getattr(moeopt, problem).Instance.from_arrays
+    for name in inspect.signature(made).parameters:
+        said = refused(made, **{name[0] + name: 1})
+        assert said.startswith(f"{name[0]}{name}: is not a known key; did you mean {name}")
+    assert refused(made, nothing_like_it=1).startswith("nothing_like_it: is not a known key; known")
+
+
 TRADE = {"machine": "trimoe", "model": "deepseek-v2-lite"}
 
 

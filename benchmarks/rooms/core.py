@@ -13,7 +13,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.core.objective": ("Objective", "below", "entries", "of_json", "relative"),
         "moeopt.core.rounding": ("rounded",),
         "moeopt.core.search": ("Feasibility", "Search"),
-        "moeopt.core.stack_distance": ("stack_distances",),
         "moeopt.core.untrusted": ("digest", "inside", "reading"),
         "moeopt.core.view": ("Bar", "Kind", "Lane"),
         "moeopt.core.wording": ("kind_of", "shortened", "shown", "unknown"),

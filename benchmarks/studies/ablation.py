@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
+from benchmarks.rooms.algorithms import label_setting
 from benchmarks.rooms.balance import Answer
 from benchmarks.rooms.balance import dynamic_program as balance_dynamic_program
 from benchmarks.rooms.cache import dynamic_program as cache_dynamic_program
@@ -182,7 +183,7 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _all_rows(rows: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+def _all_rows(rows: NDArray[np.int64], *_: object) -> NDArray[np.int64]:
     return np.arange(len(rows))
 
 
@@ -220,7 +221,7 @@ ROWS: tuple[Row, ...] = (
     Row("relayout: Lagrangian bound", "evacuation", MIGRATIONS,
         {(striped_reads, "lower_bound"): lambda _: 0}),
     Row("relayout: undominated plans and labels", "evacuation", MIGRATIONS,
-        {(plan_model, "undominated"): _all_rows, (plans, "undominated"): _all_rows}),
+        {(of, "undominated"): _all_rows for of in (label_setting, plan_model, plans)}),
     Row("relayout: multipliers that are known from before", "evacuation", MIGRATIONS,
         {(plan_model.PlanModel, "_price"): NO_PRICE,
          (plan_model.PlanModel, "_full_price"): NO_FULL_PRICE}),

@@ -5,17 +5,19 @@ is one line that names the argument, the index, the value and what would be righ
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import Parameter, signature
 from types import NoneType, UnionType
-from typing import Annotated, Union, get_args, get_origin
+from typing import Annotated, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import shown
+from moeopt.core.wording import meant, shown, suggested
 
 MAX_NUMBER = 2**42
 """Largest number in an instance: 73 minutes in ns, 4 TiB in bytes. Sums of 2**20 stay in int64."""
@@ -28,6 +30,45 @@ NOT_THERE = -1
 """Stands in arrays for what does not exist: the DIMM of a striped expert, an empty place."""
 
 _PART = re.compile(r"(\w+)|\[(\d+)\]")
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BY_NAME = """
+
+        The class says which fields of its rows are arrays, with an entry per row, and its example
+        shows a call. -1 stands where a file has null; one integer stands for all rows. Without a
+        `name` it is called after the problem and its data.
+
+        Raises
+        ------
+        InputError
+            If an argument is missing or unknown, or not an array of integers of this shape and
+            range; one line with the argument, the index and the value.
+        """
+
+
+def by_name(function: Callable[P, R]) -> Callable[P, R]:
+    """Let ``from_arrays`` of a problem refuse an unknown argument in one line, with what was meant.
+
+    Its signature declares what it takes; what is missing is said by what needs it.
+    """
+    parameters = signature(function).parameters.values()
+    known = [of.name for of in parameters if of.kind == Parameter.KEYWORD_ONLY]
+    missing = {of.name: None for of in parameters if of.name in known and of.default is of.empty}
+
+    @wraps(function)
+    def checked(*cls: P.args, **given: P.kwargs) -> R:
+        for name in given:
+            if name not in known:
+                said = meant(name, known) or f"; known: {', '.join(known)}"
+                suggestion = suggested(name, known)
+                raise InputError(f"is not a known key{said}", field=name, suggestion=suggestion)
+        return function(*cls, **(missing | given))  # type: ignore[arg-type]
+
+    checked.__doc__ = f"{function.__doc__}{BY_NAME}"
+    return checked
 
 
 @dataclass(frozen=True)

@@ -215,9 +215,6 @@ class InstanceEnvelope(Data):
     SUMS: ClassVar[tuple[Sum, ...]] = ()
     """Which sums of its numbers are bounded, looked at when all else is valid."""
 
-    ABSENT: ClassVar[Mapping[str, object]] = {}
-    """What `from_arrays` takes for fields that a file must state."""
-
     FORMER: ClassVar[Mapping[str, object]] = {}
     """Fields that files may have from earlier versions, each with the one value that is read: the
     value that says nothing. They are never written."""
@@ -267,23 +264,12 @@ class InstanceEnvelope(Data):
         return to_frame(self, table)
 
     @classmethod
-    def from_arrays(cls, **given: object) -> Self:
-        """Return the instance of arrays: NumPy's, or nested lists, of integers and flags.
-
-        The class says which fields of its rows are arrays, with an entry per row, and its example
-        shows a call. -1 stands where a file has null; one integer stands for all rows. The
-        instance's other fields are given by their names. Without a `name` it is called after the
-        problem and its data.
-
-        Raises
-        ------
-        InputError
-            If an argument is missing or unknown, or not an array of integers of this shape and
-            range; one line with the argument, the index and the value.
-        """
-        fields = dict(cls.ABSENT) | cls._arranged(given)
-        if fields.get("name") is None:
-            fields.pop("name", None)
+    def _of_arrays(cls, arguments: dict[str, object]) -> Self:
+        """Return the instance of what `from_arrays` was given, as its local variables."""
+        given = {
+            name: value for name, value in arguments.items() if name != "cls" and value is not None
+        }
+        fields: dict[str, Any] = cls._arranged(given)
         try:
             return cls(**fields)
         except InputError as error:

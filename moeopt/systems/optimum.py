@@ -11,6 +11,7 @@ loss of the system's own choice; undefined where its paper prices none. *None*: 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,6 @@ def schedule_instance(state: RunState, cell: Cell, units: Units) -> ScheduleInst
         cpu_dram_ns=read[rows],
         dimms=world.dimms,
         gpu_base_ns=world.shared_ns(world.batch),
-        schema_version=2,
         name=f"step{cell.step}-layer{cell.layer}",
     )
 
@@ -123,6 +123,9 @@ def layout_instance(world: World, tokens: Integers, slots: int, units: Units) ->
     there = {name: (of < UNAVAILABLE_NS) & (name not in left_out) for name, of in costs.items()}
     never = base + 1
     never += int(np.max([np.where(there[name], costs[name], 0) for name in costs], axis=0).sum())
+    scenario: dict[str, Any] = {
+        name: np.where(there[name], of, never)[None] for name, of in costs.items()
+    }
     made: LayoutInstance = LayoutInstance.from_arrays(
         tokens=tokens[None],
         dimms=max(1, world.dimms),
@@ -130,9 +133,8 @@ def layout_instance(world: World, tokens: Integers, slots: int, units: Units) ->
         gpu_base_ns=base,
         dram_striped_ns=read["striped"] if read["striped"] < UNAVAILABLE_NS else 0,
         dram_localized_ns=read["localized"] if read["localized"] < UNAVAILABLE_NS else 0,
-        schema_version=2,
         name="free",
-        **{name: np.where(there[name], of, never)[None] for name, of in costs.items()},
+        **scenario,
     )
     return made
 

@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from moeopt.algorithms.lru import LruCache
 from moeopt.core.assumptions import check_assumed, split_name
 from moeopt.core.errors import InputError
 from moeopt.core.wording import unknown_name
-from moeopt.problems.cache.online import ABSENT, look_up
 from moeopt.problems.tri_domain.assumptions import ASSUMPTIONS
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.machines.machine import Machine
@@ -146,8 +146,7 @@ class Decider:
         self._resident = _residents(plan, layers, experts)
         self._width = _widths(plan, layers, experts)
         self._deferred = per_layer(plan.deferred, layers)
-        self._ways = per_layer(plan.cache_ways, layers)
-        self._last = np.full((layers, experts), ABSENT, dtype=np.int64)
+        self._caches = [LruCache(ways) for ways in per_layer(plan.cache_ways, layers)]
         window = [a + o for a, o in zip(times.attention_ns, times.other_ns, strict=True)]
         given = {PCIE: plan.pcie_window_ns, DIMM_LINK: plan.dimm_link_window_ns}
         windows = {
@@ -160,7 +159,7 @@ class Decider:
         counts = self._loads.counts[step]
         resident = self._resident.copy()
         transfers = self.migrations.before_layers(step, resident, self._dimm, self._width)
-        cached = np.array(self._ways)[:, None] > 0
+        cached = np.array([cache.ways for cache in self._caches])[:, None] > 0
         asked = (counts > 0) & ~resident & cached
         hits = missed = np.zeros_like(resident)
         order = None
@@ -197,9 +196,7 @@ class Decider:
         for layer in np.flatnonzero(asked.any(axis=1)).tolist():
             listed = np.flatnonzero(asked[layer])
             listed = listed[order[layer, listed].argsort()]
-            there = np.empty(len(listed), dtype=np.bool_)
-            look_up(self._last[layer], self._ways[layer], listed, there)
-            hits[layer, listed] = there
+            hits[layer, listed] = self._caches[layer].access(listed.tolist())
         return hits
 
     def _offer(self, counts: Integers, resident: Flags) -> Offer:

@@ -47,10 +47,10 @@ def slices_instance(state: RunState, layer: int, tokens: Integers) -> Instance:
     size = 2 * model.hidden_size
     if state.prompt:
         activation = size / (link.gb_s * 1e9)
-        length = {"seq_len": max(2, int(tokens.sum()) // model.top_k)}
+        length: int | None = max(2, int(tokens.sum()) // model.top_k)
     else:
         activation = link.transfer_s(float(size * world.batch))
-        length = {}
+        length = None
 
     def to_ns(seconds: object) -> Integers:
         return np.ceil(np.asarray(seconds, dtype=float) * 1e9 - 1e-6).astype(np.int64)
@@ -66,7 +66,7 @@ def slices_instance(state: RunState, layer: int, tokens: Integers) -> Instance:
         ndp_units=units,
         slices_per_unit=1,
         name=f"layer{layer}",
-        **length,
+        seq_len=length,
     )
     return made
 

@@ -6,12 +6,13 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import getdoc
+from inspect import getdoc, signature
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 from moeopt import check, load, load_solution
-from tests.rooms.core import IN_WORDS, entries
+from tests.rooms.core import IN_WORDS, InstanceEnvelope, entries
 from tests.rooms.problems import AnyProblem
 from tests.rooms.solvers import problem_methods
 
@@ -113,11 +114,34 @@ def _public(home: Home) -> Iterator[str]:
     text = getdoc(instance) or ""
     if "from_arrays(" not in text or "\nExamples\n" not in text:
         yield "instance.py: Instance: the docstring has no example of from_arrays"
+    yield from _arguments(instance)
     if "size" not in vars(instance):
         yield "instance.py: Instance.size is missing, which its repr shows"
     for name in ("Instance", "Solution", "CONSTRAINTS", "OBJECTIVE", "HEURISTICS", "lower_bound"):
         if not hasattr(home.package, name):
             yield f"__init__.py: {name} is no public name"
+
+
+NO_ARGUMENTS = {"problem", "schema_version"}
+"""Fields that an instance fills in by itself."""
+
+
+def _arguments(instance: type[InstanceEnvelope]) -> Iterator[str]:
+    """Name fields that `from_arrays` does not declare, unless the class makes them of others."""
+    declared = signature(instance.from_arrays).parameters  # type: ignore[attr-defined]
+    tables = {table.name: table for table in instance.TABLES}
+    makes = "_arranged" in vars(instance)
+    fields = {name: info.is_required() for name, info in instance.model_fields.items()}
+    for name in tables:
+        row = get_args(instance.model_fields[name].annotation)[0]
+        own = {of: info for of, info in row.model_fields.items() if of not in fields}
+        fields |= {of: info.is_required() for of, info in own.items()}
+    for name, required in fields.items():
+        if name not in {*declared, *tables, *NO_ARGUMENTS} and not (required and makes):
+            yield f"instance.py: from_arrays does not declare {name}"
+    for name, parameter in declared.items():
+        if parameter.kind != parameter.KEYWORD_ONLY or parameter.annotation == parameter.empty:
+            yield f"instance.py: from_arrays: {name} is not a typed argument by name"
 
 
 def _info(home: Home) -> Iterator[str]:

@@ -19,7 +19,6 @@ TWO_SUMMARIES = {
     "systems/plan_run.py",
     "problems/balance/cpsat.py",
     "problems/balance/heuristics.py",
-    "problems/bitwidth/multiple_choice_knapsack.py",
     "problems/cache/bounds.py",
     "problems/cache/instance.py",
     "problems/deferral/bounds.py",

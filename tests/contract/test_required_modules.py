@@ -79,6 +79,12 @@ EDITS: dict[str, Edit] = {
     "Instance: the docstring has no example of from_arrays": (
         "instance.py", "Instance.from_arrays(", "Instance.of_arrays(",
     ),
+    "instance.py: from_arrays does not declare min_kept": (
+        "instance.py", "        min_kept: int = 0,\n", "",
+    ),
+    "instance.py: from_arrays: min_kept is not a typed argument by name": (
+        "instance.py", "min_kept: int = 0,", "min_kept=0,",
+    ),
     "Instance.size is missing": ("instance.py", "def size(", "def extent("),
     "must be frozen and forbid unknown keys": (
         "instance.py", "    capacity_bytes: Count\n",

@@ -4,6 +4,23 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
+        "moeopt.algorithms.knapsack as knapsack": (
+            "Curve",
+            "FAR",
+            "Knapsack",
+            "MergedCurves",
+            "Stopped",
+            "TooLarge",
+            "capacity_price",
+            "merged",
+            "priced",
+        ),
+        "moeopt.algorithms.lru as lru": ("LruCache", "stack_distances"),
+        "moeopt.algorithms.labels as labels": (
+            "LabelSetting",
+            "undominated",
+            "whole_prices",
+        ),
         "moeopt.algorithms.lagrangian": (
             "Pace",
             "Tangent",

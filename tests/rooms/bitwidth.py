@@ -26,12 +26,6 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.bitwidth.instance": ("Instance", "Solution"),
         "moeopt.problems.bitwidth.later": ("decide", "draw"),
-        "moeopt.problems.bitwidth.multiple_choice_knapsack as multiple_choice_knapsack": (
-            "Curve",
-            "Stopped",
-            "UNREACHABLE",
-            "merged",
-        ),
         "moeopt.problems.bitwidth.prefix_split": ("budget_shares", "evenly_spaced", "prefix_split"),
         "moeopt.problems.bitwidth.view as view": (),
     }

@@ -9,9 +9,8 @@ __getattr__, __dir__ = lazily(
             "Sides",
             "bisect",
             "cheapest",
-            "completions",
             "dual_function",
-            "dual_ns",
+            "priced_ns",
         ),
         "moeopt.problems.cache.check as check": (
             "CONSTRAINTS",
@@ -36,7 +35,6 @@ __getattr__, __dir__ = lazily(
             "Instance",
             "MAX_TRACE_NS",
             "Solution",
-            "curves_of",
         ),
         "moeopt.problems.cache.later": ("decide", "draw", "own_share"),
         "moeopt.problems.cache.view as view": (),

@@ -63,7 +63,6 @@ __getattr__, __dir__ = lazily(
             "assumed_name",
             "split_name",
         ),
-        "moeopt.core.stack_distance as stack_distance": ("stack_distances",),
         "moeopt.core.units": ("GIB",),
         "moeopt.core.untrusted": (
             "FREE_BYTES",

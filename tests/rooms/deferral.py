@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.deferral": ("HEURISTICS",),
-        "moeopt.problems.deferral.bounds as bounds": ("pareto", "second_key_radix"),
+        "moeopt.problems.deferral.bounds as bounds": ("second_key_radix",),
         "moeopt.problems.deferral.check": (
             "CONSTRAINTS",
             "candidates",

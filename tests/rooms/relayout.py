@@ -48,16 +48,13 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.problems.relayout.modes": ("Modes", "objective_grid"),
         "moeopt.problems.relayout.striped_reads as striped_reads": ("_Decomposition", "solve"),
-        "moeopt.problems.relayout.striped_reads.plan_model as plan_model": (
-            "LabelSetting",
-            "PlanModel",
-        ),
+        "moeopt.problems.relayout.striped_reads.plan_model as plan_model": ("PlanModel",),
         "moeopt.problems.relayout.striped_reads.plans": (
             "Limits",
             "Offers",
+            "READS",
             "SHARED",
             "tabulate",
-            "undominated",
         ),
         "moeopt.problems.relayout.striped_reads.subproblem": ("Dimm", "FIRST_PASS", "Subproblem"),
         "moeopt.problems.relayout.view": ("facts", "lanes"),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers import data
-from benchmarks.rooms.core import stack_distances
+from benchmarks.rooms.algorithms import stack_distances
 from benchmarks.rooms.sim import HitRates, Routing, Trace, belady_hits, fifo_hits, lru_hits, reuse
 
 STORED = Path(__file__).with_name("statistics.json")

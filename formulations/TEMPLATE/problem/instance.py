@@ -1,11 +1,13 @@
 """The data: experts with sizes and miss costs, a capacity, and how many must be kept at least."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
+from numpy.typing import ArrayLike
 from pydantic import Field
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import Count, Data, InstanceEnvelope, Nanoseconds, SolutionEnvelope
+from moeopt.core.json_files import JsonObject
 
 
 class Expert(Data):
@@ -30,12 +32,27 @@ class Instance(InstanceEnvelope):
     """
 
     TABLES: ClassVar = (Table("experts", "size_bytes", "(experts,)"),)
-    ABSENT: ClassVar = {"min_kept": 0}
 
     problem: Literal["TEMPLATE"] = "TEMPLATE"
     capacity_bytes: Count
     min_kept: Count
     experts: Annotated[tuple[Expert, ...], Field(min_length=1, max_length=4096)]
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        size_bytes: ArrayLike,
+        miss_ns: ArrayLike,
+        capacity_bytes: int,
+        min_kept: int = 0,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many experts there are, and the capacity, in words."""

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.labels import undominated as kept_rows
 from moeopt.certificates.lemmas.rows import LemmaModel
 from moeopt.core.errors import InputError
-from moeopt.problems.relayout.striped_reads.plans import undominated as kept_rows
 
 if TYPE_CHECKING:
     from moeopt.problems.relayout import Instance as Relayout
@@ -42,7 +42,7 @@ Mode = tuple[int, ...]
 
 def undominated(plans: Ints) -> Ints:
     """Return the rows of which no other one is as small everywhere; of equal ones the first."""
-    return plans[kept_rows(np.column_stack([plans, np.zeros_like(plans[:, 0])]), plans.shape[1])]
+    return plans[kept_rows(plans)]
 
 
 def combined(group: Sequence[Sequence[Mode]], limits: Sequence[int]) -> Ints:

@@ -44,13 +44,14 @@ Where all experts are resident, or none is and no computation is shorter than a 
 side is N a + k by the closed form of the flow shop: if every unit does the same, the bound is
 attained.
 
-The pairs are the Pareto states of a bounded knapsack, by dynamic programming with dominance
-(Nemhauser and Ullmann 1969): expert after expert, by falling b / a, in parcels of 1, 2, 4, ...
-slices, which make up every count. Dropped are states that another one dominates, and those that
-cannot end below the best solution known: even with the rest of the GPU's time filled at the next
-expert's ratio too little work is given up.
+The pairs are labels of a bounded knapsack (`moeopt.algorithms.labels`; Nemhauser and Ullmann 1969):
+experts by falling b / a, those with equal times together, in parcels of 1, 2, 4, ... slices, which
+make up every count and are given up or not, within the GPU's time and the work that must be given
+up to end below the best solution known.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
@@ -59,21 +60,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.clock import spend
+from moeopt.algorithms.labels import LabelSetting, whole_prices
 from moeopt.core.search import Feasibility, Search
 
 from .check import johnson_ns
 from .instance import Instance
 
 Ints = NDArray[np.int64]
-Step = tuple["Parcel", Ints, NDArray[np.bool_]]
-"""A parcel, and for each state after it the state before and whether the parcel was given up."""
-
 MAX_STATES = 100_000
-"""Some 20 ms of work per parcel."""
-
-PARCEL_WORK, STATES = 1e-4, 5e6
-"""Units of work that a parcel takes, and states that go into one of them."""
+"""Labels after a parcel, before it is left to another method."""
 
 NOBODY = -1
 
@@ -153,9 +148,12 @@ def taken_slices(instance: Instance, plan: LinkPlan) -> tuple[tuple[int, ...], .
 
 @dataclass(frozen=True)
 class Parcel:
-    """Some slices of one expert on one unit: what they cost the GPU and take off the unit."""
+    """Some slices of experts with equal times: what they cost the GPU and take off the unit.
 
-    row: int
+    `rows` are these experts, residents first: in this order slices are given up.
+    """
+
+    rows: tuple[int, ...]
     slices: int
     a: int
     b: int
@@ -203,82 +201,58 @@ def gpu_relaxation(instance: Instance, below_ns: int, search: Search) -> Answer:
     need = work + instance.ndp_overhead_ns - (below_ns - 1)
     if capacity < 0:
         return REFUTED
-    a, b = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    steps: list[Step] = []
-    for parcel in _parcels(instance):
-        if search.stopped:
-            return Answer(Feasibility.UNKNOWN, note="stopped")
-        spend(PARCEL_WORK + len(a) / STATES)
-        kept = np.flatnonzero(_can_end(a, b, parcel, capacity, need))
-        a, b, parent, took = _joined(a[kept], b[kept], parcel, capacity)
-        steps.append((parcel, kept[parent], took))
-        if len(a) > MAX_STATES:
-            return Answer(Feasibility.UNKNOWN, note="too many states")
-    if not len(a):
+    parcels = _parcels(instance)
+    groups = [np.array([[0, 0], [parcel.a, -parcel.b]]) for parcel in parcels]
+    price = _price(parcels, capacity)
+    labels = LabelSetting(groups, np.array([capacity, -need]), price, ranked=(0, 1))
+    found = labels.run(MAX_STATES, lambda: search.stopped)
+    if not labels.complete:
+        return Answer(Feasibility.UNKNOWN, note="stopped" if search.stopped else "too many states")
+    values = np.maximum(units * found[:, 0] + due, work + found[:, 1] + instance.ndp_overhead_ns)
+    if values.min(initial=below_ns) >= below_ns:
         return REFUTED
-    values = np.maximum(units * a + due, work - b + instance.ndp_overhead_ns)
     best = int(values.argmin())
-    if values[best] >= below_ns:
-        return REFUTED
-    state = UnitState(_slices(instance, steps, best), int(values[best]))
-    return Answer(Feasibility.FEASIBLE, state)
+    slices: Counter[tuple[int, ...]] = Counter()
+    for parcel, taken in zip(parcels, labels.choice(best), strict=True):
+        slices[parcel.rows] += parcel.slices * taken
+    counts = [0] * len(instance.experts)
+    for rows, given in slices.items():
+        for n, row in enumerate(rows):
+            before = n * instance.slices_per_unit
+            counts[row] = min(max(0, given - before), instance.slices_per_unit)
+    return Answer(Feasibility.FEASIBLE, UnitState(tuple(counts), int(values[best])))
+
+
+def _price(parcels: Sequence[Parcel], capacity: int) -> Ints:
+    """Return a price of the GPU's time and of work: the ratio at which the time is used up.
+
+    Parcels come by falling ratio, as they do in the linear relaxation.
+    """
+    a = np.array([parcel.a for parcel in parcels], dtype=np.int64)
+    b = np.array([parcel.b for parcel in parcels], dtype=np.int64)
+    last = int(np.searchsorted(a.cumsum(), capacity, side="right"))
+    if last == len(parcels):
+        return np.zeros(2, dtype=np.int64)
+    ratio = np.array([b[last], a[last]], dtype=np.float64)
+    return whole_prices(ratio / ratio.max(), np.array([a.sum(), b.sum()]))
 
 
 def _parcels(instance: Instance) -> list[Parcel]:
-    """Return what a unit may give up, by falling ratio; residents first among equals."""
-    experts = instance.experts
-    useful = [row for row, expert in enumerate(experts) if expert.slice_ndp_ns]
-    useful.sort(
-        key=lambda row: (
-            Fraction(experts[row].slice_gpu_ns, experts[row].slice_ndp_ns),
-            not experts[row].resident,
-        )
-    )
+    """Return what a unit may give up, by falling ratio."""
+    kinds: dict[tuple[int, int], list[int]] = {}
+    for row, expert in enumerate(instance.experts):
+        if expert.slice_ndp_ns:
+            kinds.setdefault((expert.slice_gpu_ns, expert.slice_ndp_ns), []).append(row)
     found = []
-    for row in useful:
-        left, size = instance.slices_per_unit, 1
+    for gpu_ns, ndp_ns in sorted(kinds, key=lambda times: Fraction(*times)):
+        alike = kinds[gpu_ns, ndp_ns]
+        alike.sort(key=lambda row: not instance.experts[row].resident)
+        left, size = instance.slices_per_unit * len(alike), 1
         while left:
             count = min(size, left)
-            a, b = experts[row].slice_gpu_ns * count, experts[row].slice_ndp_ns * count
-            found.append(Parcel(row, count, a, b))
+            found.append(Parcel(tuple(alike), count, gpu_ns * count, ndp_ns * count))
             left, size = left - count, 2 * size
     return found
-
-
-def _can_end(a: Ints, b: Ints, parcel: Parcel, capacity: int, need: int) -> NDArray[np.bool_]:
-    """Tell which states can still give up `need`: b + (capacity - a) x ratio >= need.
-
-    The product is taken in Python's integers where int64 could overflow.
-    """
-    if (abs(need) + int(b[-1:].sum())) * parcel.a + capacity * parcel.b >= 2**62:
-        a, b = a.astype(object), b.astype(object)
-    able: NDArray[np.bool_] = (b - need) * parcel.a + (capacity - a) * parcel.b >= 0
-    return able.astype(np.bool_)
-
-
-def _joined(
-    a: Ints, b: Ints, parcel: Parcel, capacity: int
-) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
-    """Return the undominated states without and with a parcel, by rising `a`, and their origins."""
-    able = np.flatnonzero(a + parcel.a <= capacity)
-    parent = np.concatenate([np.arange(len(a)), able])
-    took = np.arange(len(parent)) >= len(a)
-    a, b = a[parent] + took * parcel.a, b[parent] + took * parcel.b
-    order = np.lexsort((-b, a))
-    best = np.maximum.accumulate(b[order])
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = best[1:] > best[:-1]
-    chosen = order[first]
-    return a[chosen], b[chosen], parent[chosen], took[chosen]
-
-
-def _slices(instance: Instance, steps: list[Step], state: int) -> tuple[int, ...]:
-    """Follow a state back to the parcels that it gave up."""
-    counts = [0] * len(instance.experts)
-    for parcel, parent, took in reversed(steps):
-        counts[parcel.row] += parcel.slices * bool(took[state])
-        state = int(parent[state])
-    return tuple(counts)
 
 
 def lower_bound(instance: Instance) -> int:

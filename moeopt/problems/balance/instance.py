@@ -1,10 +1,11 @@
 """One MoE layer whose experts are cut over NDP units, and the cost of a slice on either side."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
+from numpy.typing import ArrayLike
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -16,6 +17,7 @@ from moeopt.core.envelope import (
     distinct,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 
 MAX_UNITS = 1024
 MAX_SLICES_PER_UNIT = 4096
@@ -111,6 +113,28 @@ class Instance(InstanceEnvelope):
         stage = "decode" if given.get("seq_len") is None else "prefill"
         given["seq_len"] = 1 if stage == "decode" else given["seq_len"]
         return {"stage": stage} | super()._arranged(given)
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        tokens: ArrayLike,
+        slice_gpu_ns: ArrayLike,
+        slice_ndp_ns: ArrayLike,
+        ndp_units: int,
+        slices_per_unit: int,
+        activation_ns: int,
+        slice_transfer_ns: int,
+        expert: ArrayLike | None = None,
+        resident: ArrayLike | None = None,
+        seq_len: int | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many experts and slices there are, and the stage, in words."""

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms import knapsack
+
 from .instance import Instance
 
 Ints = NDArray[np.int64]
@@ -32,10 +34,8 @@ def lower_bound(instance: Instance) -> int:
 def priced(losses: Ints, bits: tuple[int, ...], budget: int) -> int:
     """Return a bound on the summed loss of experts that share a budget: the Lagrangian dual.
 
-    Proof. Let a bit cost any price p >= 0. A choice within the budget has a summed loss of at
-    least its loss plus p (its bits - budget), which is at least the sum over the experts of their
-    least loss plus price, less p budget. Prices are tried in multiples of 2^-k, so that all is in
-    integers; where k < 0 the losses are rounded down first, which lowers the bound.
+    A bit has any price of at least 0 (proof at `knapsack.priced`), tried in multiples of 2^-k, so
+    that all is in integers; where k < 0 the losses are rounded down first, which lowers the bound.
 
     Parameters
     ----------
@@ -49,15 +49,7 @@ def priced(losses: Ints, bits: tuple[int, ...], budget: int) -> int:
     scaled = losses << k if k >= 0 else losses >> -k
     widths = np.array(bits, dtype=np.int64)
 
-    def used(price: int) -> int:
-        return int(widths[(scaled + price * widths).argmin(axis=1)].sum())
-
-    def dual(price: int) -> int:
-        return int((scaled + price * widths).min(axis=1).sum()) - price * budget
-
-    low, high = 0, int(scaled.max()) + 1
-    while low < high:  # the least price at which the cheapest choice keeps the budget
-        middle = (low + high) // 2
-        low, high = (low, middle) if used(middle) <= budget else (middle + 1, high)
-    best = max(dual(price) for price in {max(low - 1, 0), low})
+    price = knapsack.capacity_price(widths, scaled, budget)
+    prices = {max(price - 1, 0), price}
+    best = max(knapsack.priced(widths, scaled, budget, of) for of in prices)
     return -(-best >> k) if k >= 0 else best << -k

@@ -1,18 +1,20 @@
 """Exact dynamic program: each layer by itself, or all layers under one budget.
 
-Proof. With layers' budgets nothing ties the layers but a granularity of "model": each is solved by
-itself (`multiple_choice_knapsack`), and the sum of optima is the optimum. With a model's budget the
-layers share it: their curves of least loss over bits are merged in pairs (`merged`), which leaves
-out no way to share (`frontier`). Where layers have one width each, all widths are compared; where
-the model has one, all of them as well.
+Proof. With layers' budgets nothing ties the layers but a granularity of "model": each is a
+multiple-choice knapsack over its experts (`Knapsack`), in which a width of `min_count` is taken so
+often at least, and the sum of optima is the optimum. With a model's budget the layers share it:
+their curves of least loss over bits are merged in pairs, which leaves out no way to share
+(`MergedCurves`). Where layers have one width each, all widths are compared; where the model has
+one, all of them as well.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd, prod
 
 import numpy as np
 
+from moeopt.algorithms.knapsack import FAR, Curve, Knapsack, MergedCurves, Stopped, TooLarge
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
 
@@ -20,7 +22,6 @@ from .bounds import lower_bound
 from .check import objective
 from .heuristics import best_uniform, greedy_marginal, summed_losses, widths_for_all
 from .instance import Instance, Solution
-from .multiple_choice_knapsack import UNREACHABLE, Curve, LayerKnapsack, Stopped, TooLarge, merged
 
 
 @dataclass(frozen=True)
@@ -31,38 +32,59 @@ class Frontier:
     ----------
     parts
         What shares the budget: layers, or the whole model where it has one width.
-    own
-        The curve of each part.
-    levels
-        Curves: of each part, then of every two of them together, and so on; the last level has
-        one, the frontier. A curve without a partner goes on to the next level as it is.
+    curves
+        Of the parts, in bits, and merged.
     """
 
     instance: Instance
     parts: tuple["LayerKnapsack | OneWidth", ...]
-    levels: tuple[tuple[Curve, ...], ...]
+    curves: MergedCurves
 
     @property
     def curve(self) -> Curve:
         """The frontier."""
-        return self.levels[-1][0]
+        return self.curves.curve
 
     def solution(self, budget: int) -> Solution | None:
         """Return a best solution within a budget, None if there is none."""
         r = self.curve.entry(budget)
         if r is None:
             return None
-        entries = [r]
-        for curves in reversed(self.levels[:-1]):
-            entries = [
-                entry
-                for number, together in enumerate(entries)
-                for entry in _apart(curves[2 * number : 2 * number + 2], together)
-            ]
         flat: list[int] = []
-        for part, curve, entry in zip(self.parts, self.levels[0], entries, strict=True):
-            flat += part.columns(curve.least_bits + entry * curve.unit) or []
+        for part, bits in zip(self.parts, self.curves.weights(r), strict=True):
+            flat += part.columns(bits) or []
         return from_columns(self.instance, flat)
+
+
+class LayerKnapsack:
+    """One layer by itself, each of whose experts takes a width."""
+
+    def __init__(self, instance: Instance, layer: int, stopped: Callable[[], bool]) -> None:
+        self.losses, self.stopped = instance.layer_losses[layer], stopped
+        steps = np.array(instance.bits, dtype=np.int64) - instance.bits[0]
+        self.unit = gcd(*steps.tolist()) or 1
+        self.steps = steps // self.unit
+        self.base_bits = len(self.losses) * instance.bits[0]
+        self.least = [instance.min_count.get(width, 0) for width in instance.bits]
+
+    def curve(self) -> Curve | None:
+        """Return the least losses; None if no choice keeps BW-C5."""
+        table = self._table(len(self.losses) * int(self.steps[-1]))
+        return None if table is None else Curve.of(self.base_bits, self.unit, table.costs_at)
+
+    def columns(self, budget: int) -> list[int] | None:
+        """Return the width of every expert, by position, in a best choice within a budget."""
+        most = len(self.losses) * int(self.steps[-1])
+        table = self._table(min(most, (budget - self.base_bits) // self.unit))
+        if table is None or table.costs_at.min() >= FAR:
+            return None
+        chosen: list[int] = table.choice(int(table.costs_at.argmin())).tolist()
+        return chosen
+
+    def _table(self, increments: int) -> Knapsack | None:
+        if increments < 0 or sum(self.least) > len(self.losses):
+            return None
+        return Knapsack(self.steps, self.losses, increments, self.least, self.stopped)
 
 
 class OneWidth:
@@ -80,7 +102,7 @@ class OneWidth:
         """Return the least losses; None if no width keeps BW-C5."""
         base = self.experts * self.bits[0]
         length = self.experts * (self.bits[-1] - self.bits[0]) // self.unit + 1
-        losses = np.full(length, UNREACHABLE, dtype=np.int64)
+        losses = np.full(length, FAR, dtype=np.int64)
         for column in self.allowed:
             losses[(self.experts * self.bits[column] - base) // self.unit] = self.losses[column]
         return Curve.of(base, self.unit, losses)
@@ -131,21 +153,7 @@ def frontier(instance: Instance, stopped: Callable[[], bool] = lambda: False) ->
         if curve is None:
             return None
         curves.append(curve)
-    levels = [tuple(curves)]
-    while len(levels[-1]) > 1:
-        below = levels[-1]
-        pairs = zip(below[::2], below[1::2], strict=False)
-        together = [merged(first, second, stopped) for first, second in pairs]
-        levels.append((*together, *below[2 * len(together) :]))
-    return Frontier(instance, parts, tuple(levels))
-
-
-def _apart(pair: Sequence[Curve], r: int) -> tuple[int, ...]:
-    """Return the entries of one or two curves in a choice that is entry r of them together."""
-    if len(pair) == 1:
-        return (r,)
-    k = pair[0].split(pair[1], r)
-    return r - k, k
+    return Frontier(instance, parts, MergedCurves.of(curves, stopped))
 
 
 def from_columns(instance: Instance, flat: list[int]) -> Solution:

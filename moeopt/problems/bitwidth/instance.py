@@ -1,10 +1,11 @@
 """The data: what each expert loses at each width, and the budgets of bits."""
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -15,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.core.arrays import integers
+from moeopt.core.arrays import by_name, integers
 from moeopt.core.envelope import (
     MAX_ALL_EXPERTS,
     MAX_BITS,
@@ -29,6 +30,7 @@ from moeopt.core.envelope import (
     field_error,
 )
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 from moeopt.core.wording import shown
 
 MAX_LAYERS = 1024
@@ -231,6 +233,26 @@ class Instance(InstanceEnvelope):
             )
         ]
         return given | {"bits": widths.tolist(), "layers": rows}
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        loss: ArrayLike,
+        bits: ArrayLike,
+        importance: ArrayLike | None = None,
+        budget_bits: ArrayLike | None = None,
+        loss_scale: float = 1.0,
+        granularity: Literal["expert", "layer", "model"] = "expert",
+        min_count: Mapping[int, int] | None = None,
+        model_budget_bits: int | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many layers and experts there are, and the widths, in words."""

@@ -41,12 +41,6 @@ class CacheProblem(Problem["Instance", "Solution"]):
     unpriced: ClassVar = {"CA-C1": "it says what is decided"}
     lanes_are_sums = True
 
-    def compile_others(self) -> None:
-        """Compile the kernels of the online cache."""
-        from .online import compile_kernels
-
-        compile_kernels()
-
 
 PROBLEM = CacheProblem()
 

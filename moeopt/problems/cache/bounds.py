@@ -4,11 +4,10 @@ The Lagrangian relaxation of the two sides: a weight between computing and copyi
 
 The objective is the later of two sides, T >= A and T >= G, with A the time of the layers and G that
 of the fetches. Relaxed with multipliers, which must sum to 1 since T is free, they leave a weighted
-sum, separable by layer, under the limit on the slots: a multiple-choice knapsack problem, solved by
-dynamic programming over layers and slots (`completions`).
+sum, separable by layer, under the limit on the slots: a multiple-choice knapsack (`cheapest`).
 
 Proof. For any integers 0 <= p <= q, max(A, G) >= (p A + (q - p) G) / q, which is a sum over the
-layers; `completions` minimises it over all ways that fit into the slots. As a function of p the
+layers; `cheapest` minimises it over all ways that fit into the slots. As a function of p the
 minimum is concave, and A - G at a plan that attains it is a supergradient: so bisection by the
 sign of A - G finds the best p.
 """
@@ -19,7 +18,7 @@ from math import gcd
 
 import numpy as np
 
-from moeopt.core.clock import spend
+from moeopt.algorithms.knapsack import FAR, Knapsack, capacity_price, priced
 
 from .instance import COSTS, Instance, Ints
 
@@ -66,7 +65,7 @@ def sides_of(instance: Instance) -> Sides:
 
 
 ROUNDS = 24
-"""Halvings of the weight and of the multiplier."""
+"""Halvings of the weight."""
 
 
 def objective_grid(instance: Instance) -> int:
@@ -75,50 +74,43 @@ def objective_grid(instance: Instance) -> int:
 
 
 def lower_bound(instance: Instance) -> int:
-    """Return the bound of the best weight of computing, and multiplier of the slots.
+    """Return the bound of the best weight of computing, and price of the slots.
 
-    Proof. For weights p and q - p as above and any multiplier m >= 0 per slot, q times
-    the objective of ways w is at least sum_l c_l(w_l) with c = p A + (q - p) G. Since
-    sum_l w_l <= S, that is at least sum_l (c_l(w_l) + m w_l) - m S, and each layer's term at least
-    its minimum over w_l. Any weight and multiplier give a valid bound; both are found by bisection
-    in floats, and the bound is computed from them in integers.
+    Proof. For weights p and q - p as above q times the objective of ways w is at least
+    sum_l c_l(w_l) with c = p A + (q - p) G, which `priced` bounds for any price of a slot. Any
+    weight gives a valid bound; the best is found by bisection in floats, and the bound is computed
+    from it in integers.
     """
     sides = sides_of(instance)
     low, high, best = 0, sides.scale, 0
     for _ in range(ROUNDS):
         p = (low + high) // 2
-        multiplier, slope = _best_multiplier(sides, p)
-        best = max(best, dual_ns(sides, p, multiplier))
+        price = slot_price(sides, p)
+        best = max(best, priced_ns(sides, p, price))
         if low >= high:
             break
-        low, high = (p + 1, high) if slope > 0 else (low, p)
+        low, high = (p + 1, high) if _excess(sides, p, price) > 0 else (low, p)
     return best
 
 
-def dual_ns(sides: Sides, p: int, multiplier: int) -> int:
-    """Return the bound of one weight and one multiplier, in integers."""
-    ways = np.arange(sides.compute_ns.shape[1])
-    least = (sides.weighted(p) + multiplier * ways).min(axis=1)
-    total: int = sum(least.tolist()) - multiplier * sides.slots
-    return -(-total // sides.scale)
-
-
-def _best_multiplier(sides: Sides, p: int) -> tuple[int, float]:
-    """Return a multiplier of about the best bound, and what computing exceeds copying by there."""
+def slot_price(sides: Sides, p: int) -> int:
+    """Return a price of a slot of about the best bound at a weight."""
     cost = sides.weighted(p)
-    rows, ways = np.arange(len(cost)), np.arange(cost.shape[1])
-    low, high = 0, int((cost.max(axis=1) - cost.min(axis=1)).max())
-    while low < high:
-        multiplier = (low + high) // 2
-        used = int((cost + multiplier * ways).argmin(axis=1).sum())
-        low, high = (multiplier + 1, high) if used > sides.slots else (low, multiplier)
-    chosen = (cost + low * ways).argmin(axis=1)
-    excess = sides.compute_ns[rows, chosen] - sides.copy_ns[rows, chosen]
-    return low, float(excess.sum())
+    return capacity_price(np.arange(cost.shape[1]), cost, sides.slots)
 
 
-ENTRIES = 6e8
-"""Sums of a table that a core makes in a second."""
+def priced_ns(sides: Sides, p: int, price: int) -> int:
+    """Return the bound of one weight and one price, in integers."""
+    cost = sides.weighted(p)
+    return -(-priced(np.arange(cost.shape[1]), cost, sides.slots, price) // sides.scale)
+
+
+def _excess(sides: Sides, p: int, price: int) -> float:
+    """Return what computing exceeds copying by in the cheapest ways at a price."""
+    cost = sides.weighted(p)
+    ways = (cost + price * np.arange(cost.shape[1])).argmin(axis=1)
+    rows = np.arange(len(cost))
+    return float((sides.compute_ns[rows, ways] - sides.copy_ns[rows, ways]).sum())
 
 
 @dataclass(frozen=True)
@@ -131,25 +123,22 @@ class DualValue:
         The weight of computing, of `Sides.scale`.
     bound_ns
         The lower bound.
+    price
+        Of a slot, about the best.
     ways
         A plan that attains the minimum, shape (layers,).
-    table
-        What `completions` returns, in ns times `Sides.scale`.
     """
 
     p: int
     bound_ns: int
+    price: int
     ways: Ints
-    table: Ints
 
 
 def dual_function(sides: Sides, p: int) -> DualValue:
     """Return the bound of one weight."""
-    cost = sides.weighted(p)
-    spend(cost.size * (sides.slots + 1) / ENTRIES)
-    table = completions(cost, sides.slots)
-    bound_ns = -(-int(table[0, -1]) // sides.scale)
-    return DualValue(p, bound_ns, cheapest(cost, table), table)
+    total, ways = cheapest(sides.weighted(p), sides.slots)
+    return DualValue(p, -(-total // sides.scale), slot_price(sides, p), ways)
 
 
 def bisect(sides: Sides) -> Iterator[DualValue]:
@@ -169,8 +158,8 @@ def bisect(sides: Sides) -> Iterator[DualValue]:
             high = found.p - 1
 
 
-def completions(cost: Ints, slots: int) -> Ints:
-    """Return what the layers from one on cost at least, with so many slots or fewer.
+def cheapest(cost: Ints, slots: int) -> tuple[int, Ints]:
+    """Return the ways that cost least, and what they cost.
 
     Parameters
     ----------
@@ -178,30 +167,9 @@ def completions(cost: Ints, slots: int) -> Ints:
         Shape (layers, counts): of a layer with 0, 1, ... ways.
     slots
         Most ways to give.
-
-    Returns
-    -------
-    Ints
-        Shape (layers + 1, slots + 1); the first row is about all layers, the last about none.
     """
-    layers, counts = cost.shape
-    table = np.zeros((layers + 1, slots + 1), dtype=np.int64)
-    for layer in range(layers - 1, -1, -1):
-        here, after = table[layer], table[layer + 1]
-        here[:] = cost[layer, 0] + after
-        for ways in range(1, min(counts - 1, slots) + 1):
-            np.minimum(here[ways:], cost[layer, ways] + after[:-ways], out=here[ways:])
-    return table
-
-
-def cheapest(cost: Ints, table: Ints) -> Ints:
-    """Return ways that cost what `completions` says, as few as possible in the first layers."""
-    layers, counts = cost.shape
-    free = table.shape[1] - 1
-    ways = np.zeros(layers, dtype=np.int64)
-    for layer in range(layers):
-        most = min(counts, free + 1)
-        left = table[layer + 1, free - np.arange(most)]
-        ways[layer] = np.argmax(cost[layer, :most] + left == table[layer, free])
-        free -= int(ways[layer])
-    return ways
+    fewer = np.minimum.accumulate(cost, axis=1)[:, :-1]  # as cheap with fewer ways: of no use
+    useful = np.column_stack([cost[:, :1], np.where(cost[:, 1:] < fewer, cost[:, 1:], FAR)])
+    table = Knapsack(np.arange(cost.shape[1]), useful[::-1], slots)
+    best = int(table.costs_at.argmin())
+    return int(table.costs_at[best]), table.choice(best)[::-1]

@@ -8,6 +8,7 @@ busy from the start: copies belong to no instant, and only their sum counts.
 
 import numpy as np
 
+from moeopt.algorithms.lru import LruCache
 from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
@@ -15,7 +16,7 @@ from .instance import Instance, Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:
-    """Run the trace with a cache for every layer, each a list with the most recent expert first.
+    """Run the trace with a cache for every layer.
 
     Parameters
     ----------
@@ -28,14 +29,13 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the time of the trace in ns as objective.
     """
     engine = Engine([Resource("GPU"), Resource("CPU"), Resource("hand-over"), Resource("copies")])
-    recent: list[list[int]] = [[] for _ in range(instance.layers)]
+    caches = [LruCache(ways or 0) for ways in solution.ways]
     done: list[int] = []
     fetches = 0
     for number, token in enumerate(instance.accesses):
         for layer, used in enumerate(token):
-            ways = solution.ways[layer] or 0
-            missing = [expert for expert in used if expert not in recent[layer]]
-            found = len(used) - len(missing)
+            found = sum(caches[layer].access(used))
+            missing = len(used) - found
             label = f"token {number}, layer {layer}"
             other = engine.add("GPU", instance.other_ns, after=done, kind="other", label=label)
             on_gpu_ns = found * instance.gpu_ns
@@ -48,11 +48,9 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                     kind="hand-over",
                     label=label,
                 )
-                on_cpu_ns = len(missing) * instance.cpu_ns
+                on_cpu_ns = missing * instance.cpu_ns
                 done.append(engine.add("CPU", on_cpu_ns, after=[there], kind="misses", label=label))
-                fetches += len(missing) if ways else 0
-            rest = [expert for expert in recent[layer] if expert not in used]
-            recent[layer] = [*reversed(used), *rest][:ways]
+                fetches += missing if caches[layer].ways else 0
     if fetches:
         engine.add_many("copies", np.full(fetches, instance.fetch_ns), kind="fetch")
     return engine.executed()

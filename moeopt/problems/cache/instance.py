@@ -6,13 +6,14 @@ One pass over the trace gives what every layer costs at every number of ways.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.arrays import NOT_THERE, integers
+from moeopt.algorithms.lru import stack_distances
+from moeopt.core.arrays import NOT_THERE, by_name, integers
 from moeopt.core.envelope import (
     Count,
     InstanceEnvelope,
@@ -21,7 +22,7 @@ from moeopt.core.envelope import (
     Sum,
     field_error,
 )
-from moeopt.core.stack_distance import stack_distances
+from moeopt.core.json_files import JsonObject
 
 Ints = NDArray[np.int64]
 
@@ -168,7 +169,6 @@ class Instance(InstanceEnvelope):
     SUMS: ClassVar = (
         Sum("accesses", "every way to serve all tokens, in ns,", "largest_ns", MAX_TRACE_NS),
     )
-    ABSENT: ClassVar = {"other_ns": 0}
 
     problem: Literal["cache"] = "cache"
     layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
@@ -218,6 +218,26 @@ class Instance(InstanceEnvelope):
         used = integers("accesses", given.get("accesses"), (None,) * 3, axes=axes, least=NOT_THERE)
         rows = [[[e for e in at if e != NOT_THERE] for at in token] for token in used.tolist()]
         return given | {"layers": used.shape[1], "accesses": rows}
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        accesses: ArrayLike,
+        experts: int,
+        slots: int,
+        gpu_ns: int,
+        cpu_ns: int,
+        activation_ns: int,
+        fetch_ns: int,
+        other_ns: int = 0,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many layers, experts, tokens and slots there are, in words."""

@@ -28,7 +28,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.search import Search
 
-from .bounds import Sides, cheapest, completions, sides_of
+from .bounds import Sides, cheapest, sides_of
 from .heuristics import best_uniform, greedy_marginal
 from .instance import MAX_CELLS, MAX_EXPERTS, Instance, Ints, Solution, curves_of
 
@@ -143,11 +143,10 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         if search.stopped:
             return
         cost = np.tensordot(weight, compute, 1) + np.tensordot(SCALE - weight, copy, 1)
-        table = completions(cost, slots)
-        ways = cheapest(cost, table)
+        total, ways = cheapest(cost, slots)
         offer(ways)
         if futures.quantile is None:
-            search.prove(-(-int(table[0, -1]) // SCALE))
+            search.prove(-(-total // SCALE))
         if best is None or value(ways) < value(best):
             best = ways
         behind = compute[:, rows, ways].sum(axis=1) - copy[:, rows, ways].sum(axis=1)

@@ -39,19 +39,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.labels import undominated
 from moeopt.core.clock import spend
-from moeopt.core.compiled import short
 
 from .instance import Instance
 
 Ints = NDArray[np.int64]
 
 
-@short(1024)
-def extensions(
-    states: Ints, layer: Ints, penalties: Ints, limits: Ints, first: int, last: int
-) -> Ints:
-    """Return the states after a layer that keep the limits, from states `first` to `last` - 1.
+def extensions(states: Ints, layer: "Layer", penalties: Ints, most: int, latest: "Box") -> Ints:
+    """Return the states after a layer that keep the limits.
 
     Counts run from the least that reaches the box to the least that gains all there is to gain;
     where that takes more than there are, the largest is tried, which may leave I without length.
@@ -61,101 +58,36 @@ def extensions(
     states
         Shape (states, 3): penalty, a, c.
     layer
-        From a to the start of I and to the end of S, sync, one expert, all experts, sync of the
-        layer before.
+        The layer.
     penalties
         By deferred count.
-    limits
-        Largest penalty, a and c after the layer.
+    most, latest
+        Largest penalty, and largest a and c after the layer.
 
     Returns
     -------
     array
         Shape (extensions, 5): penalty, a, c, the state it comes from, and the count.
     """
-    lead, gpu, sync, expert, all_experts, sync_before = layer
-    most, latest_a, latest_c = limits
-    largest = len(penalties) - 1
-    found = np.empty(((last - first) * (largest + 1), 5), dtype=np.int64)
-    number = 0
-    for row in range(first, last):
-        p, a, c = states[row, 0], states[row, 1], states[row, 2]
-        ready = a + lead
-        ran = max(ready, c)
-        after_c = ran + all_experts
-        on_gpu = max(a + gpu, c + sync_before)
-        if after_c > latest_c or on_gpu > latest_a:
-            continue
-        handed = after_c + sync  # when A of the next layer could start if nothing is deferred
-        least = useful = 0
-        if expert:
-            least = min(max(0, -((latest_a - handed) // expert)), largest)
-            useful = min(max(0, -((on_gpu - handed) // expert)), largest)
-        for count in range(least, useful + 1):
-            if p + penalties[count] > most:
-                break
-            immediate = all_experts - count * expert
-            after_a = max(on_gpu, (ran + immediate if immediate else ready) + sync)
-            if after_a <= latest_a:
-                found[number, 0] = p + penalties[count]
-                found[number, 1], found[number, 2] = after_a, after_c
-                found[number, 3], found[number, 4] = row, count
-                number += 1
-    return found[:number]
-
-
-@short(1024)
-def pareto(states: Ints, order: Ints) -> Ints:
-    """Return the states that no other one with no larger penalty, a and c dominates.
-
-    Those kept so far form a staircase in (a, c), in which the last one with no larger a has the
-    least c of all such. A new one takes the place of those that it dominates on the stairs; they
-    are dropped for good where their penalty is the same. Of equal states the first is kept.
-
-    Parameters
-    ----------
-    states
-        Shape (states, 3 or more): penalty, a, c.
-    order
-        Their numbers by rising penalty.
-
-    Returns
-    -------
-    array
-        The numbers of those kept, by rising penalty.
-    """
-    stair_a, stair_c = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    owner = np.empty(len(order), np.int64)
-    kept = np.empty(len(order), np.int64)
-    steps = count = 0
-    for row in order:
-        p, a, c = states[row, 0], states[row, 1], states[row, 2]
-        low, high = 0, steps
-        while low < high:  # the first step with a larger a
-            middle = (low + high) // 2
-            low, high = (low, middle) if stair_a[middle] > a else (middle + 1, high)
-        if low and stair_c[low - 1] <= c:
-            continue
-        begin = low - 1 if low and stair_a[low - 1] == a else low
-        end = low
-        while end < steps and stair_c[end] >= c:
-            end += 1
-        for step in range(begin, end):
-            if states[kept[owner[step]], 0] == p:
-                kept[owner[step]] = -1
-        move = begin + 1 - end
-        if move > 0:
-            for step in range(steps - 1, end - 1, -1):
-                stair_a[step + 1], stair_c[step + 1] = stair_a[step], stair_c[step]
-                owner[step + 1] = owner[step]
-        elif move < 0:
-            for step in range(end, steps):
-                stair_a[step + move], stair_c[step + move] = stair_a[step], stair_c[step]
-                owner[step + move] = owner[step]
-        steps += move
-        stair_a[begin], stair_c[begin], owner[begin], kept[count] = a, c, count, row
-        count += 1
-    return kept[:count][kept[:count] >= 0]
+    p, a, c = states[:, :3].T
+    ready = a + layer.attention + layer.sync
+    ran = np.maximum(ready, c)
+    after_c = ran + layer.all_experts
+    on_gpu = np.maximum(a + layer.attention + layer.shared, c + layer.sync_before)
+    handed = after_c + layer.sync  # when A of the next layer could start if nothing is deferred
+    counts = np.arange(len(penalties))
+    least = useful = np.zeros_like(a)
+    if layer.expert:
+        least = np.clip(-((latest.a - handed) // layer.expert), 0, counts[-1])
+        useful = np.clip(-((on_gpu - handed) // layer.expert), 0, counts[-1])
+    immediate = layer.all_experts - counts * layer.expert
+    starts = np.where(immediate > 0, ran[:, None] + immediate, ready[:, None]) + layer.sync
+    after_a = np.maximum(on_gpu[:, None], starts)
+    fits = (after_c <= latest.c)[:, None] & (after_a <= latest.a)
+    fits &= (counts >= least[:, None]) & (counts <= useful[:, None])
+    row, count = np.nonzero(fits & (p[:, None] + penalties <= most))
+    made = p[row] + penalties[count], after_a[row, count], after_c[row], row, count
+    return np.column_stack(made)
 
 
 EXTENSIONS_PER_LOOK = 2**18
@@ -287,8 +219,7 @@ def finished(
     for number, layer in enumerate(layers[:-1]):
         to_come = (len(layers) - number - 1) * last_penalty
         most = NO_LIMIT if penalty is None else penalty - to_come
-        limits = np.array([most, *latest[number + 1]], dtype=np.int64)
-        states = _after(layer, states, penalties, limits, stopped)
+        states = _after(layer, states, penalties, most, latest[number + 1], stopped)
         steps.append(states[:, 3:])
     a, c = states[:, 1], states[:, 2]
     layer = layers[-1]
@@ -296,9 +227,9 @@ def finished(
     end = np.maximum(a + layer.attention + layer.shared, on_cpu)
     total = states[:, 0] + last_penalty
     keeps = (end <= makespan_ns) & (total <= (NO_LIMIT if penalty is None else penalty))
-    complete = np.column_stack([total, end, np.zeros_like(end), np.arange(len(end))])[keeps]
-    best = complete[pareto(complete, np.argsort(complete[:, 0], kind="stable"))]
-    counts = _counts(steps, best[:, 3])
+    complete = np.column_stack([total, end, np.arange(len(end))])[keeps]
+    best = complete[undominated(complete[:, :2])]
+    counts = _counts(steps, best[:, 2])
     return [
         Finished(makespan, cost, tuple(of))
         for (cost, makespan), of in zip(best[:, :2].tolist(), counts.tolist(), strict=True)
@@ -309,31 +240,22 @@ def _after(
     layer: Layer,
     states: Ints,
     penalties: Ints,
-    limits: Ints,
+    most: int,
+    latest: Box,
     stopped: Callable[[], bool],
 ) -> Ints:
-    """Return the Pareto states after a layer: penalty, a, c, the state before, and the count."""
-    times = np.array(
-        [
-            layer.attention + layer.sync,
-            layer.attention + layer.shared,
-            layer.sync,
-            layer.expert,
-            layer.all_experts,
-            layer.sync_before,
-        ],
-        dtype=np.int64,
-    )
+    """Return the undominated states after a layer, with the state before and the count of each."""
     kept = np.empty((0, 5), dtype=np.int64)
     block = max(1, EXTENSIONS_PER_LOOK // len(penalties))
     for first in range(0, len(states), block):
         if stopped():
             raise Stopped
-        end = min(len(states), first + block)
-        spend(STEP_WORK + (end - first) * len(penalties) / EXTENSIONS)
-        made = extensions(states, times, penalties, limits, first, end)
+        part = states[first : first + block]
+        spend(STEP_WORK + len(part) * len(penalties) / EXTENSIONS)
+        made = extensions(part, layer, penalties, most, latest)
+        made[:, 3] += first
         kept = np.concatenate([kept, made]) if len(kept) else made
-        kept = kept[pareto(kept, np.argsort(kept[:, 0], kind="stable"))]
+        kept = kept[undominated(kept[:, :3])]
     return kept
 
 

@@ -1,12 +1,12 @@
 """One decode step through all layers with experts: what GPU, CPU and hand-overs take in each."""
 
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from moeopt.core.arrays import integers
+from moeopt.core.arrays import by_name, integers
 from moeopt.core.envelope import (
     MAX_NUMBER,
     Count,
@@ -17,6 +17,7 @@ from moeopt.core.envelope import (
     Sum,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 
 MAX_LAYERS = 1024
 MAX_TOP_K = 256
@@ -86,7 +87,6 @@ class Instance(InstanceEnvelope):
     SUMS: ClassVar = (
         Sum("expert_cpu_ns", "all tasks of all layers, one after the other,", "horizon_ns"),
     )
-    ABSENT: ClassVar = {"min_immediate": 0}
 
     problem: Literal["deferral"] = "deferral"
     layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
@@ -139,6 +139,27 @@ class Instance(InstanceEnvelope):
                 shape = () if np.ndim(cast(ArrayLike, times)) == 0 else (layers,)
                 given[name] = integers(name, times, shape, axes="(layers,)").tolist()
         return given
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        layers: int,
+        top_k: int,
+        attention_ns: ArrayLike,
+        shared_ns: ArrayLike,
+        sync_ns: ArrayLike,
+        expert_cpu_ns: ArrayLike,
+        penalty: ArrayLike,
+        min_immediate: int = 0,
+        max_total_penalty: int | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many layers there are and how many experts may be deferred, in words."""

@@ -1,10 +1,12 @@
 """The CP-SAT model: one method per constraint ID (`formulations/joint/spec.md`)."""
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
+from moeopt.algorithms.lru import LruCache
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model, first_of
 from moeopt.core.rows import take_out_divisor
 
@@ -36,10 +38,10 @@ class Access:
 
 def accesses(steps: Sequence[Sequence[Sequence[tuple[int, int, int]]]]) -> Iterator[list[Access]]:
     """Yield the accesses of every layer of every step, in the order of execution."""
-    recent: list[list[int]] = [[] for _ in steps[0]]
+    caches = [LruCache(sys.maxsize) for _ in steps[0]]
     for number, step in enumerate(steps):
         for layer, active in enumerate(step):
-            order = recent[layer]  # most recent last
+            order = caches[layer].content()
             yield [
                 Access(
                     number,
@@ -52,8 +54,7 @@ def accesses(steps: Sequence[Sequence[Sequence[tuple[int, int, int]]]]) -> Itera
                 )
                 for place, (expert, tokens, loss) in enumerate(active)
             ]
-            used = [expert for expert, _, _ in active]
-            recent[layer] = [expert for expert in order if expert not in used] + used
+            caches[layer].access([expert for expert, _, _ in active])
 
 
 def decoded(model: "Model", value: Callable[[IntVar], int]) -> Solution:

@@ -8,6 +8,7 @@ problem, copies belong to no instant and only their sum counts.
 
 import numpy as np
 
+from moeopt.algorithms.lru import LruCache
 from moeopt.sim.engine.core import Engine, Executed
 from moeopt.sim.engine.timeline import Resource
 
@@ -30,7 +31,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     devices = [Resource(name) for name in ("GPU", "CPU", "copies")]
     engine = Engine([*devices, Resource("hand-over", delay=True)])
     context = instance.contexts[solution.context or 0]
-    caches: list[list[int]] = [[] for _ in range(instance.layers)]
+    caches = [LruCache(ways or 0) for ways in solution.ways]
     kept_off = set(solution.swapped)
     copies: list[int] = []
     done: list[int] = []
@@ -41,18 +42,17 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         on_cpu: list[int] = []
         for layer, active in enumerate(step):
             width = [instance.bits.index(bits or 0) for bits in solution.bits[layer]]
-            resident, recent = solution.resident[layer], caches[layer]
-            ways = solution.ways[layer] or 0
+            resident = solution.resident[layer]
+            asked = [e for e, _, _ in active if e not in resident]
+            hits = dict(zip(asked, caches[layer].access(asked), strict=True))
             on_gpu = [
                 (e, n)
                 for e, n, _ in active
-                if (e in resident or e in recent) and (number, layer, e) not in kept_off
+                if hits.get(e, True) and (number, layer, e) not in kept_off
             ]
             away = [(e, n) for e, n, _ in active if (e, n) not in on_gpu]
-            asked = [e for e, _, _ in active if e not in resident]
-            if ways:
-                copies += [instance.copy_ns[width[e]] for e in asked if e not in recent]
-            caches[layer] = [*reversed(asked), *(e for e in recent if e not in asked)][:ways]
+            if caches[layer].ways:
+                copies += [instance.copy_ns[width[e]] for e in asked if not hits[e]]
             label = f"step {number}, layer {layer}"
             attention = engine.add(
                 "GPU", context.attention_ns[layer], after=done, kind="attention", label=label

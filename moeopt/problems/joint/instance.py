@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.arrays import integers
+from moeopt.core.arrays import by_name, integers
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -22,6 +22,7 @@ from moeopt.core.envelope import (
     Sum,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 
 MAX_LAYERS = 1024
 MAX_EXPERTS = 2**14
@@ -335,6 +336,38 @@ class Instance(InstanceEnvelope):
         context |= {name: given.pop(name, 0) for name in ("kv_bytes", "step_ns")}
         steps = np.stack([used, np.ones_like(used), late], axis=-1).tolist()
         return given | {"layers": layers, "bits": widths, "contexts": [context], "steps": steps}
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        chosen: ArrayLike,
+        experts: int,
+        expert_bytes: ArrayLike,
+        gpu_ns: ArrayLike,
+        cpu_ns: ArrayLike,
+        gpu_bytes: int,
+        deferral_loss: ArrayLike | None = None,
+        kv_bytes: int = 0,
+        step_ns: int = 0,
+        attention_ns: ArrayLike = 0,
+        bits: ArrayLike = (16,),
+        copy_ns: ArrayLike | None = None,
+        shared_ns: ArrayLike = 0,
+        hand_over_ns: int = 0,
+        host_bytes: int | None = None,
+        max_loss: int | None = None,
+        host_copy: bool = True,
+        max_ways: int = 0,
+        max_deferred: int = 0,
+        width_loss: ArrayLike | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many layers, experts, steps and widths there are, in words."""

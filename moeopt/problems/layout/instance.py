@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -26,6 +26,7 @@ from moeopt.core.envelope import (
     absent,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 from moeopt.problems.host_memory import HostMemory
 
 from .paths import GPU_MISSES, Path, PathTimes
@@ -181,7 +182,6 @@ class Instance(HostMemory):
     SUMS: ClassVar = (
         Sum("scenarios", "each window's longest paths, times weight, and reads", "largest"),
     )
-    ABSENT: ClassVar = {"dimm_slots": None}
 
     problem: Literal["layout"] = "layout"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
@@ -262,12 +262,46 @@ class Instance(HostMemory):
     def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
         fields = super()._arranged(given)
         rows = cast(list[dict[str, list[int]]], fields["scenarios"])
-        return fields | {"experts": len(rows[0]["tokens"]) if rows else 0}
+        experts = len(rows[0]["tokens"]) if rows else 0
+        return {"dimm_slots": None} | fields | {"experts": experts}
 
     @property
     def in_two_parts(self) -> bool:
         """Whether a miss's GPU work and PCIe time are given apart (schema 2)."""
         return self.scenarios[0].gpu_calc_ns is not None
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        tokens: ArrayLike,
+        gpu_hit_ns: ArrayLike,
+        gpu_miss_striped_ns: ArrayLike,
+        gpu_miss_localized_ns: ArrayLike,
+        cpu_striped_ns: ArrayLike,
+        cpu_localized_ns: ArrayLike,
+        ndp_ns: ArrayLike,
+        dimms: int,
+        hbm_slots: int,
+        dram_striped_ns: int,
+        dram_localized_ns: int,
+        weight: ArrayLike | None = None,
+        gpu_calc_ns: ArrayLike | None = None,
+        pcie_striped_ns: ArrayLike | None = None,
+        pcie_localized_ns: ArrayLike | None = None,
+        channels: ArrayLike | None = None,
+        dimm_share: ArrayLike | None = None,
+        gpu_base_ns: int | None = None,
+        dimm_slots: int | None = None,
+        forecast_tokens: ArrayLike | None = None,
+        copies: Copies | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many experts, windows, DIMMs and HBM slots there are, in words."""

@@ -6,10 +6,10 @@ from itertools import chain, pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import integers
+from moeopt.core.arrays import by_name, integers
 from moeopt.core.envelope import (
     Count,
     Flag,
@@ -20,6 +20,7 @@ from moeopt.core.envelope import (
     absent,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 
 from .fields import (
     MAX_EXPERTS,
@@ -130,7 +131,6 @@ class Instance(InstanceEnvelope):
     SUMS: ClassVar = (
         Sum("steps", "every expert on both sides, in ns,", "largest_ns", MAX_TOTAL_NS),
     )
-    ABSENT: ClassVar = {"layer_offload_fixed_ns": 0}
     FORMER: ClassVar = {"step_scores": None, "score_scale": None}
 
     problem: Literal["placement"] = "placement"
@@ -244,6 +244,33 @@ class Instance(InstanceEnvelope):
             [[(int(e), int(row[e])) for e in np.flatnonzero(row)] for row in step] for step in used
         ]
         return given | {"layers": layers, "experts": experts, "steps": steps}
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        tokens: ArrayLike,
+        gpu_slots: int,
+        gpu_expert_ns: ArrayLike,
+        offload_expert_ns: ArrayLike,
+        layer_offload_fixed_ns: int = 0,
+        restriction: Literal["whole-layers", "equal-counts"] | None = None,
+        fill: bool = False,
+        expert_slots: ArrayLike | None = None,
+        host_slots: int | None = None,
+        host_copy: bool = True,
+        known: Known | None = None,
+        dispatch: Literal["resident", "free"] = "resident",
+        expert_width: ArrayLike | None = None,
+        width_gpu_ns: ArrayLike | None = None,
+        width_offload_ns: ArrayLike | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many layers, experts, steps and slots there are, in words."""

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -21,6 +21,7 @@ from moeopt.core.envelope import (
     distinct,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 from moeopt.problems.host_memory import HostMemory
 from moeopt.problems.tri_domain.expert import STRIPED as STRIPED
 
@@ -285,6 +286,45 @@ class Instance(HostMemory):
     def two_parts(self) -> bool:
         """Whether runs on the GPU have two parts that may overlap."""
         return self.experts[0].gpu_calc_ns is not None
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        tokens: ArrayLike,
+        dimm: ArrayLike,
+        gpu_hit_ns: ArrayLike,
+        gpu_miss_striped_ns: ArrayLike,
+        gpu_miss_localized_ns: ArrayLike,
+        cpu_striped_ns: ArrayLike,
+        cpu_localized_ns: ArrayLike,
+        ndp_ns: ArrayLike,
+        dimms: int,
+        hbm_free_slots: int,
+        dram_striped_ns: int,
+        dram_localized_ns: int,
+        prefetch_ns: int,
+        relayout_ns: int,
+        rebalance_ns: int,
+        pcie_window_ns: int,
+        dimm_link_window_ns: int,
+        expert: ArrayLike | None = None,
+        resident: ArrayLike | None = None,
+        gpu_calc_ns: ArrayLike | None = None,
+        pcie_striped_ns: ArrayLike | None = None,
+        pcie_localized_ns: ArrayLike | None = None,
+        channels: ArrayLike | None = None,
+        dimm_share: ArrayLike | None = None,
+        gpu_base_ns: int | None = None,
+        relayout_share_ns: int | None = None,
+        observed_tokens: ArrayLike | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many experts there are, and what they may lie on, in words."""

@@ -11,7 +11,7 @@ at 095f58a, ``systems/data`` (Apache-2.0): TensorRT-LLM 1.3.0rc10, experts in FP
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,7 +218,7 @@ def _said(options: Options) -> dict[str, object]:
     return options.model_dump(exclude=without)
 
 
-def _kernel(source: Source, options: Options) -> dict[str, object]:
+def _kernel(source: Source, options: Options) -> dict[str, Any]:
     """Return what a kernel takes for the model's experts; nothing where tokens alone count."""
     if options.work == "tokens":
         if options.slot_cost:

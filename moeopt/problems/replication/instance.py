@@ -5,7 +5,7 @@ from math import lcm
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -25,6 +25,7 @@ from moeopt.core.envelope import (
     field_error,
 )
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import JsonObject
 
 MAX_DEVICES = 4096
 MAX_EXPERTS = 4096
@@ -112,7 +113,6 @@ class Instance(InstanceEnvelope):
     SUMS: ClassVar = (
         Sum("windows", "all loads or times, times weight and unit, and all copies", "largest"),
     )
-    ABSENT: ClassVar = {"max_copies": 8}
 
     problem: Literal["replication"] = "replication"
     work: Literal["tokens", "kernel"] = "tokens"
@@ -229,6 +229,34 @@ class Instance(InstanceEnvelope):
     def minimises(self) -> tuple[str, ...]:
         """Return the objective's name: of kernels it is a time."""
         return ("peak_ns",) if self.work == "kernel" else super().minimises()
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        loads: ArrayLike,
+        devices: int,
+        slots: int,
+        weight: ArrayLike | None = None,
+        work: Literal["tokens", "kernel"] = "tokens",
+        read_ns: int | None = None,
+        token_ns: int | None = None,
+        pass_ns: int = 0,
+        slot_cost: int = 0,
+        nodes: int = 1,
+        groups: int | None = None,
+        split: Literal["even", "free"] = "even",
+        max_copies: int = 8,
+        current: ArrayLike | None = None,
+        move_cost: int = 0,
+        links: ArrayLike | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return experts, devices, slots, windows and the split in words."""

@@ -4,10 +4,10 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -18,6 +18,7 @@ from moeopt.core.envelope import (
     Sum,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 
 MAX_DEVICES = 64
 MAX_LAYERS = 1024
@@ -214,6 +215,32 @@ class Instance(InstanceEnvelope):
             free = tuple(device.model_copy(update={"buffer": 0}) for device in self.devices)
             return self.model_copy(update={"devices": free})
         return self.model_copy(update={"order": None}) if rule == "SP-C4" else None
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        capacity: ArrayLike,
+        attention_ns: ArrayLike,
+        attention_bytes: ArrayLike,
+        source: int,
+        hop_ns: ArrayLike,
+        buffer: ArrayLike | None = None,
+        experts_ns: ArrayLike | None = None,
+        experts_bytes: ArrayLike | None = None,
+        prompt_attention_ns: ArrayLike | None = None,
+        prompt_experts_ns: ArrayLike | None = None,
+        order: ArrayLike | None = None,
+        prompt_hop_ns: ArrayLike | None = None,
+        decode_weight: int = 1,
+        prompt_weight: int = 0,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many layers and devices there are, in words."""

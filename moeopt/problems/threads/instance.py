@@ -2,9 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal, Self
 
+from numpy.typing import ArrayLike
 from pydantic import AfterValidator, Field, model_validator
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -15,6 +16,7 @@ from moeopt.core.envelope import (
     distinct,
     field_error,
 )
+from moeopt.core.json_files import JsonObject
 
 MAX_THREADS = 1024
 MAX_EXPERTS = 4096
@@ -72,7 +74,6 @@ class Instance(InstanceEnvelope):
 
     TABLES: ClassVar = (Table("experts", "part_ns", "(experts, grains)", "expert", {"load_ns": 0}),)
     SUMS: ClassVar = (Sum("experts", "all parts, each with a load of its own", "horizon_ns"),)
-    ABSENT: ClassVar = {"pull_ns": 0}
 
     problem: Literal["threads"] = "threads"
     threads: Annotated[Count, Field(ge=1, le=MAX_THREADS)]
@@ -95,6 +96,24 @@ class Instance(InstanceEnvelope):
             if all(part is None for part in expert.part_ns):
                 raise field_error(at, "must have a time for one grain at least")
         return self
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        part_ns: ArrayLike,
+        threads: int,
+        grains: ArrayLike,
+        expert: ArrayLike | None = None,
+        load_ns: ArrayLike | None = None,
+        pull_ns: int = 0,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many experts, grains and threads there are, in words."""

@@ -6,11 +6,12 @@ from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import Table
+from moeopt.core.arrays import Table, by_name
 from moeopt.core.envelope import Count, SolutionEnvelope, Sum, absent, distinct, field_error
+from moeopt.core.json_files import JsonObject
 from moeopt.problems.device_loads import table_for
 from moeopt.problems.host_memory import HostMemory
 
@@ -129,6 +130,34 @@ class Instance(HostMemory):
         columns.setdefault("cpu_dram_ns", read)
         given[table.name] = table.rows(Expert, columns)
         return given
+
+    @classmethod
+    @by_name
+    def from_arrays(
+        cls,
+        *,
+        dimm: ArrayLike,
+        gpu_ns: ArrayLike,
+        cpu_ns: ArrayLike,
+        ndp_ns: ArrayLike,
+        dimms: int,
+        expert: ArrayLike | None = None,
+        tokens: ArrayLike | None = None,
+        resident: ArrayLike | None = None,
+        gpu_dram_ns: ArrayLike | None = None,
+        cpu_dram_ns: ArrayLike | None = None,
+        gpu_calc_ns: ArrayLike | None = None,
+        pcie_ns: ArrayLike | None = None,
+        copies: Sequence[object] | None = None,
+        channels: ArrayLike | None = None,
+        dimm_share: ArrayLike | None = None,
+        gpu_base_ns: int | None = None,
+        name: str | None = None,
+        provenance: JsonObject | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists."""
+        return cls._of_arrays(locals())
 
     def size(self) -> str:
         """Return how many experts there are, how they lie, and the DIMMs, in words."""

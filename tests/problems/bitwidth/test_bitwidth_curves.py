@@ -1,6 +1,4 @@
-"""The parts of dp: curves and their merging, budgets all at once, stopping, and large tables."""
-
-import random
+"""The parts of dp: budgets all at once, stopping, and large tables."""
 
 import numpy as np
 import pytest
@@ -8,61 +6,16 @@ import pytest
 from moeopt import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 from tests.problems.bitwidth.test_bitwidth_theory import layered, optimum
+from tests.rooms.algorithms import FAR, Stopped, knapsack
 from tests.rooms.bitwidth import (
-    UNREACHABLE,
-    Curve,
     Instance,
-    Stopped,
     candidates,
     dynamic_program,
     frontier,
-    merged,
-    multiple_choice_knapsack,
     objective,
     violations,
 )
 from tests.rooms.core import Search
-
-
-def falling(rng: random.Random, kind: str, length: int) -> list[int]:
-    """Return losses that never rise, of a shape that is hard in some way."""
-    if kind == "steps":
-        values, level = [], rng.randint(0, 10**6)
-        for _ in range(length):
-            level -= rng.choice([0, 0, 0, rng.randint(0, 10**5)])
-            values.append(level)
-    elif kind == "huge":
-        values = [rng.randint(0, 2**59) for _ in range(length)]
-    elif kind == "concave":
-        values = [10**6 - (position * position) for position in range(length)]
-    else:
-        values = [int(10**6 / (1 + position)) + rng.randint(0, 50) for position in range(length)]
-    return list(np.minimum.accumulate(np.array(values)).tolist())
-
-
-@pytest.mark.parametrize("kind", ["nearly convex", "steps", "concave", "huge"])
-def test_merging_is_the_full_convolution(kind: str) -> None:
-    """Every entry is the least of all sums, computed in Python's integers."""
-    for seed in range(25):
-        rng = random.Random(f"{kind}{seed}")
-        first, second = (falling(rng, kind, rng.randint(1, 60)) for _ in range(2))
-        made = merged(Curve(5, 2, np.array(first)), Curve(7, 2, np.array(second)))
-        expected = [
-            min(first[r - k] + second[k] for k in range(len(second)) if 0 <= r - k < len(first))
-            for r in range(len(first) + len(second) - 1)
-        ]
-        assert made.losses.tolist() == expected, seed
-        assert (made.least_bits, made.unit) == (12, 2)
-
-
-def test_a_curve_is_cut_to_what_matters() -> None:
-    """Unreachable entries before it, and equal ones after its least, are left out."""
-    losses = np.array([UNREACHABLE, 9, UNREACHABLE, 4, 6, 4])
-    made = Curve.of(10, 3, losses)
-    assert made is not None
-    assert (made.least_bits, made.unit, made.losses.tolist()) == (13, 3, [9, 9, 4])
-    assert [made.entry(budget) for budget in (12, 13, 15, 16, 19, 99)] == [None, 0, 0, 1, 2, 2]
-    assert Curve.of(0, 1, np.array([UNREACHABLE])) is None
 
 
 def losses_by_bits(instance: Instance) -> dict[int, int]:
@@ -94,15 +47,15 @@ def test_the_frontier_is_the_optimum_at_every_budget(kind: str) -> None:
             r = found.curve.entry(budget)
             assert r is not None
             assert violations(limited, solution) == []
-            assert objective(limited, solution) == found.curve.losses[r] == oracle
+            assert objective(limited, solution) == found.curve.costs[r] == oracle
 
 
 def flat_optimum(instance: Instance, budget: int) -> int:
     """Return the least loss of 1 to 4 bits each within a budget: one table for all experts."""
-    best = np.full(budget + 1, UNREACHABLE)
+    best = np.full(budget + 1, FAR)
     best[0] = 0
     for expert in (expert for layer in instance.layers for expert in layer.experts):
-        after = np.full(budget + 1, UNREACHABLE)
+        after = np.full(budget + 1, FAR)
         for width, loss in zip(instance.bits, expert.loss, strict=True):
             after[width:] = np.minimum(after[width:], best[: budget + 1 - width] + loss)
         best = after
@@ -114,14 +67,14 @@ def test_a_larger_frontier_agrees_with_dp_at_single_budgets() -> None:
     instance = layered(9, 7, 20)
     found = frontier(instance)
     assert found is not None
-    assert len(found.levels) == 4
+    assert len(found.curves.levels) == 4
     for budget in (140, 141, 200, 333, 500, 560, 900):
         solution = found.solution(budget)
         assert solution is not None
         limited = layered(9, 7, 20, model_budget_bits=budget)
         assert violations(limited, solution) == []
         assert objective(limited, solution) == optimum(limited)
-        assert found.curve.losses[found.curve.entry(budget)] == flat_optimum(instance, budget)
+        assert found.curve.costs[found.curve.entry(budget)] == flat_optimum(instance, budget)
 
 
 def test_told_to_stop_it_leaves_a_solution_and_a_bound() -> None:
@@ -155,7 +108,7 @@ def test_too_large_tables_are_left_to_cp_sat(
     """The same optimum, and the note says how."""
     instance = layered(2, 3, 10, **changes)
     expected = optimum(instance)
-    monkeypatch.setattr(multiple_choice_knapsack, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(knapsack, "MAX_ENTRIES", 50)
     result = solve(instance, "dp")
     assert (result.status, result.objective) == ("optimal", expected)
     assert result.raw_status.startswith("TABLES TOO LARGE")

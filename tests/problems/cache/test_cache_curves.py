@@ -2,12 +2,10 @@
 
 import random
 
-import numpy as np
 import pytest
 
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses
-from tests.rooms.cache import Instance, Solution, curves_of, serve
-from tests.rooms.core import stack_distance, stack_distances
+from tests.rooms.cache import Instance, Solution, serve
 
 TRACES = 200
 
@@ -36,16 +34,3 @@ def test_curves_are_the_plain_simulation_at_every_capacity(part: int) -> None:
                 found = (curves.hits, curves.fetches, curves.layer_ns)
                 at = tuple(int(curve[layer, ways]) for curve in found)
                 assert at == (served.hits, served.fetches, served.layer_ns), (seed, layer, ways)
-
-
-def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recency carries over where the memory bound cuts the trace."""
-    instance = random_trace(3)
-    whole = [stack_distances(ids, instance.experts) for ids in instance.ids]
-    for chunk in (1, 50, 400):
-        monkeypatch.setattr(stack_distance, "CHUNK", chunk)
-        cut = [stack_distances(ids, instance.experts) for ids in instance.ids]
-        there = instance.ids >= 0
-        assert np.array_equal(np.array(cut)[there], np.array(whole)[there])
-    again = curves_of(instance.ids, instance.experts, instance.costs)
-    assert np.array_equal(again.layer_ns, instance.curves.layer_ns)

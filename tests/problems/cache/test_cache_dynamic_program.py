@@ -1,4 +1,4 @@
-"""Weights and states against plain dynamic programs, on curves that no trace would give."""
+"""Weights and labels against plain dynamic programs, on curves that no trace would give."""
 
 import random
 from typing import Any
@@ -14,10 +14,9 @@ from tests.rooms.cache import (
     Sides,
     bisect,
     cheapest,
-    completions,
     dual_function,
-    dual_ns,
     dynamic_program,
+    priced_ns,
     within,
 )
 from tests.rooms.core import Feasibility, Search, spend
@@ -44,7 +43,7 @@ def pareto(sides: Sides) -> set[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_weights_and_states_are_those_of_all_plans(seed: int) -> None:
+def test_weights_and_labels_are_those_of_all_plans(seed: int) -> None:
     """The least weighted cost, the bound, and the best plan within any target."""
     sides = random_sides(seed)
     plans = pareto(sides)
@@ -53,7 +52,6 @@ def test_weights_and_states_are_those_of_all_plans(seed: int) -> None:
     for answer in answers:
         p, q = answer.p, sides.scale
         least = min(p * a + (q - p) * g for _, a, g in plans)
-        assert int(answer.table[0, -1]) == least
         assert answer.bound_ns == -(-least // q) <= best <= sides.trace_ns(answer.ways)
         assert int(answer.ways.sum()) <= sides.slots
     highest = max(answer.bound_ns for answer in answers)
@@ -72,29 +70,25 @@ def test_weights_and_states_are_those_of_all_plans(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_table_is_that_of_all_shares(seed: int) -> None:
-    """Any number of free slots, from any layer on; the ways that it stands for cost as much."""
+def test_the_cheapest_ways_cost_what_is_said(seed: int) -> None:
+    """And nothing else that fits costs less."""
     sides = random_sides(seed, 4, 4)
     cost = sides.compute_ns
-    table = completions(cost, sides.slots)
-    for layer in range(len(cost) + 1):
-        rest = Sides(cost[layer:], cost[layer:], sides.slots)
-        for free in range(sides.slots + 1):
-            least = min(a for used, a, _ in pareto(rest) if used <= free)
-            assert int(table[layer, free]) == least
-    ways = cheapest(cost, table)
-    assert int(cost[np.arange(len(cost)), ways].sum()) == int(table[0, -1])
+    total, ways = cheapest(cost, sides.slots)
+    assert total == min(a for _, a, _ in pareto(sides))
+    assert total == int(cost[np.arange(len(cost)), ways].sum())
+    assert int(ways.sum()) <= sides.slots
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_weight_and_multiplier_give_a_bound(seed: int) -> None:
+def test_any_weight_and_price_give_a_bound(seed: int) -> None:
     """Never above the best plan, whatever they are."""
     sides = random_sides(seed)
     best = min(max(a, g) for _, a, g in pareto(sides))
     rng = random.Random(seed)
     for _ in range(20):
-        multiplier = rng.choice([0, 1, 10, sides.scale, 100 * sides.scale])
-        assert dual_ns(sides, rng.randint(0, sides.scale), multiplier) <= best
+        price = rng.choice([0, 1, 10, sides.scale, 100 * sides.scale])
+        assert priced_ns(sides, rng.randint(0, sides.scale), price) <= best
 
 
 def kinked(seed: int = 2) -> Instance:
@@ -106,7 +100,7 @@ def kinked(seed: int = 2) -> Instance:
 
 
 def test_targets_rise_to_the_proof() -> None:
-    """The weights leave a gap; the states close it, and CP-SAT agrees."""
+    """The weights leave a gap; the labels close it, and CP-SAT agrees."""
     search = Search(60)
     dynamic_program.solve(kinked(), search)
     assert search.closed
@@ -117,14 +111,13 @@ def test_targets_rise_to_the_proof() -> None:
     assert len([bound for bound in bounds if bound is not None]) >= 3
 
 
-@pytest.mark.parametrize("limit", ["MOST", "CHUNK"])
-def test_too_many_states_are_left_to_cp_sat(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The incumbent and the bound are handed on; small chunks change nothing."""
+def test_too_many_labels_are_left_to_cp_sat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The incumbent and the bound are handed on."""
     optimum = solve(kinked(), "dp").objective
-    monkeypatch.setattr(dynamic_program, limit, 1)
+    monkeypatch.setattr(dynamic_program, "MOST", 1)
     result = solve(kinked(), "dp")
     assert (result.status, result.objective) == ("optimal", optimum)
-    assert ("TOO_MANY_STATES, then cp-sat" in result.raw_status) == (limit == "MOST")
+    assert "TOO_MANY_LABELS, then cp-sat" in result.raw_status
 
 
 def test_it_stops_when_told() -> None:

@@ -4,7 +4,6 @@ import random
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
 import pytest
 
 from benchmarks.papers.ktransformers.cycle import cycle_ns
@@ -19,7 +18,6 @@ from tests.rooms.deferral import (
     bounds,
     front,
     objective,
-    pareto,
     period_ns,
     saturate,
     schedule,
@@ -180,22 +178,6 @@ def test_a_limit_picks_a_point_of_the_front() -> None:
             result = solve(limited, "dp")
             assert result.status == "optimal"
             assert result.objective == next(p for p in points if p[1] <= limit)
-
-
-def test_states_are_thinned_to_those_that_count() -> None:
-    """Against all pairs compared: none kept that another one dominates, one of equal ones."""
-    for seed in range(50):
-        rng = random.Random(seed)
-        made = np.array([[rng.randint(0, 6) for _ in range(3)] for _ in range(40)])
-        order = np.argsort(made[:, 0], kind="stable")
-        kept = [tuple(made[row].tolist()) for row in pareto(made, order)]
-        triples = {tuple(state) for state in made.tolist()}
-        best = {
-            t
-            for t in triples
-            if not any(o != t and all(x <= y for x, y in zip(o, t, strict=True)) for o in triples)
-        }
-        assert sorted(kept) == sorted(best)
 
 
 def test_the_search_stops_when_told() -> None:

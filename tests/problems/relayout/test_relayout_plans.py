@@ -7,11 +7,12 @@ import pytest
 
 from moeopt import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, NEWER_KINDS, random_instance
+from tests.rooms.algorithms import LabelSetting, labels
 from tests.rooms.core import Feasibility, Search
 from tests.rooms.relayout import (
+    READS,
     SHARED,
     Dimm,
-    LabelSetting,
     Limits,
     Modes,
     Offers,
@@ -22,7 +23,6 @@ from tests.rooms.relayout import (
     plan_model,
     striped_reads,
     tabulate,
-    undominated,
     violations,
 )
 
@@ -107,7 +107,7 @@ def test_too_few_labels_refute_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {r: PlanModel(modes, makespan).solve(makespan, r, Search(), 1)[0] for r in modes.reads}
     assert Feasibility.FEASIBLE in whole.values()
     assert Feasibility.UNKNOWN in few.values()
-    monkeypatch.setattr(plan_model, "MAX_CANDIDATES", 7)
+    monkeypatch.setattr(labels, "MAX_CANDIDATES", 7)
     blocks = {
         r: PlanModel(modes, makespan).solve(makespan, r, Search(), BIG)[0] for r in modes.reads
     }
@@ -132,8 +132,9 @@ def test_any_multipliers_keep_every_solution() -> None:
             limit = limits.vector(modes, makespan, reads, 0)
             price = rng.integers(0, 50, SHARED)
             price[-1] -= 25
-            found = LabelSetting(groups, limit, price)
-            if not found.refuted and found.run(BIG, Search()):
+            uses = [plans.uses for plans in groups]
+            found = LabelSetting(uses, limit, price, equal=READS)
+            if len(found.run(BIG, lambda: False)):
                 open_reads.append(reads)
         assert open_reads, seed
 
@@ -158,24 +159,3 @@ def test_offers_are_the_greatest_sets_for_which_there_is_room() -> None:
         offers = Offers.of(lengths.tolist(), most, slack)
         taken = (offers.room <= slack) & (offers.room + offers.upgrade > slack)
         assert {tuple(row) for row in offers.counts[taken].tolist()} == greatest
-
-
-def test_undominated_rows_are_those_that_no_row_is_below() -> None:
-    """On small numbers, against the definition; of equal rows one is left."""
-    rng = np.random.default_rng(2)
-    for _ in range(30):
-        uses = rng.integers(-2, 3, (int(rng.integers(1, 40)), 4))
-        rows = {tuple(row) for row in uses.tolist()}
-        expected = {
-            row
-            for row in rows
-            if not any(
-                other != row
-                and other[2] == row[2]
-                and all(a <= b for a, b in zip(other, row, strict=True))
-                for other in rows
-            )
-        }
-        kept = uses[undominated(uses, 2)]
-        assert {tuple(row) for row in kept.tolist()} == expected
-        assert len(kept) == len(expected)

@@ -67,9 +67,9 @@ class Arrays:
         gpu_ns, cpu_ns = times(instance.gpu_ns), times(instance.cpu_ns)
         copy_ns = np.ascontiguousarray(copies)
         others = np.full(rows.entries, -1)
-        steps = Steps(rows.start, rows.expert, gpu_ns, cpu_ns, copy_ns, rows.loss, others)
         if instance.max_ways:
-            others_since(steps, instance.layers, instance.experts, others)
+            others = others_since(rows, instance.layers, instance.experts)
+        steps = Steps(rows.start, rows.expert, gpu_ns, cpu_ns, copy_ns, rows.loss, others)
         return cls(
             instance=instance,
             steps=steps,

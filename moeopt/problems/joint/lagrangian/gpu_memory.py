@@ -1,8 +1,12 @@
 """Compiled: who lives on the GPU at the least cost, in whole units of memory, and beside caches."""
 
+from itertools import pairwise
+
 import numpy as np
 
+from moeopt.algorithms.lru import LruCache
 from moeopt.core.compiled import compiled, inner
+from moeopt.problems.joint.instance import Rows
 
 from .kernels import TOP, Ints, Steps
 
@@ -36,23 +40,27 @@ FEW_EXPERTS = 8
 BITS = np.array([number.bit_count() for number in range(1 << FEW_EXPERTS)])
 
 
-@compiled
-def others_since(steps: Steps, layers: int, experts: int, others: Ints) -> None:
-    """Set which others of its layer were used since each entry's was, as bits; -1 if it was not.
+def others_since(rows: Rows, layers: int, experts: int) -> Ints:
+    """Return which others of its layer were used since each entry's was, as bits; -1 if it was not.
 
     A cache finds what is no resident if fewer others than its ways are none either. With more than
     `FEW_EXPERTS` they are left out, as if all of them were residents.
     """
-    used = np.full((layers, experts), -1, dtype=np.int64)
-    for row in range(len(steps.start) - 1):
-        last = used[row % layers]
-        for p in range(steps.start[row], steps.start[row + 1]):
-            own = last[steps.expert[p]]
-            others[p] = 0 if own >= 0 else -1
-            for e in range(experts if own >= 0 and experts <= FEW_EXPERTS else 0):
-                others[p] += (last[e] > own) << e
-        for p in range(steps.start[row], steps.start[row + 1]):
-            last[steps.expert[p]] = p
+    others = np.zeros(rows.entries, dtype=np.int64)
+    if experts > FEW_EXPERTS:
+        _, first = np.unique(rows.row % layers * experts + rows.expert, return_index=True)
+        others[first] = -1
+        return others
+    caches = [LruCache(experts) for _ in range(layers)]
+    for row, (begin, end) in enumerate(pairwise(rows.start.tolist())):
+        cache, asked = caches[row % layers], rows.expert[begin:end].tolist()
+        newer, bits = {}, 0
+        for expert in reversed(cache.content()):
+            newer[expert] = bits
+            bits |= 1 << expert
+        others[begin:end] = [newer.get(expert, -1) for expert in asked]
+        cache.access(asked)
+    return others
 
 
 @compiled

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from moeopt.algorithms.knapsack import TooLarge
 from moeopt.algorithms.lagrangian import Volume
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
@@ -91,7 +92,7 @@ class _Run:
         """Solve the knapsack of layers."""
         try:
             held = cheapest_layers(self.model)
-        except MemoryError:
+        except TooLarge:
             self.search.note = "TOO_MANY_SLOTS"
             return
         if held is None:

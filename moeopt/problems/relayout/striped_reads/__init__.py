@@ -41,11 +41,8 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    the k-th longest expert is not longer than the k-th longest offered, so it takes that place. So
    a refutation holds, and a combination that cannot be carried out brings a length that is no
    threshold yet; it becomes one.
-5. *Labels.* A label is dropped if another one has as many reads and no more of anything else, the
-   balance of each threshold included; if the groups to come cannot keep it
-   within a limit; or if any multipliers (y >= 0, free for reads) make it and the cheapest plans to
-   come weigh more than y times the limits: no solution within the limits does. A balance is not
-   kept below what all groups to come can still need.
+5. *Labels* (`moeopt.algorithms.labels`). Combinations are choices of one plan per group within the
+   limits, reads met exactly, the balance of each threshold at most 0.
 6. *Leavers* are implied. An expert that stays keeps its DIMM busy for at least its floor, the
    shorter of its NDP run and a read, and the fewest leave if the largest floors go first. Residents
    may be gone without leaving and are not counted.

@@ -7,13 +7,12 @@ multipliers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from moeopt.algorithms.labels import LabelSetting, undominated, whole_prices
 from moeopt.core.clock import spend
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
@@ -32,24 +31,14 @@ from .plans import (
     Plans,
     TooManyError,
     tabulate,
-    undominated,
 )
-
-SCALE = 2.0**20
-"""Multipliers are rounded to integers at this resolution, or a lower one if numbers are large."""
-
-LARGEST = 2.0**58
-"""Weighted sums stay below it."""
-
-MAX_CANDIDATES = 200_000
-"""Labels times plans that are looked at together: a few hundredths of a second."""
 
 
 def multipliers(groups: Sequence[Plans], limit: Ints, span: Ints) -> Ints | None:
     """Return integer multipliers of the shared columns that are best for the linear relaxation.
 
-    Rounding them to integers keeps them multipliers; `span`, the most that all groups use of each
-    column, keeps what they weigh below `LARGEST`. None where the linear program is not solved.
+    Rounding them to integers keeps them multipliers; `span` is the most that all groups use of each
+    column. None where the linear program is not solved.
 
     Minimised is the makespan over convex combinations of each group's plans; what exceeds a window,
     a slot or a threshold is paid for, so that there always is a solution.
@@ -85,171 +74,17 @@ def multipliers(groups: Sequence[Plans], limit: Ints, span: Ints) -> Ints | None
     price = np.zeros(columns)
     price[[GPU, 1, PCIE, *others]] = np.maximum(-found.ineqlin.marginals, 0)
     price[READS] = -found.eqlin.marginals[0]
-    price[span <= 0] = 0  # nothing uses it
-    largest = float(span.astype(np.float64) @ abs(price))
-    return np.rint(price * min(SCALE, LARGEST / max(largest, 1.0))).astype(np.int64)
+    return whole_prices(price, span)
 
-
-SUMS_PER_UNIT = 5_000_000
-"""Labels times plans that are added in a unit of work, with all that follows."""
 
 LINEAR = 2_000_000
 """Entries of a linear program that is solved in a unit of work."""
 
 MAX_COMBINATIONS = 50
-"""Up to so many are returned."""
+"""Up to so many are looked at."""
 
 Combination = list[tuple[Plans, int]]
 """The plans of each group, and the number of the one taken."""
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What is left of all choices after a number of groups.
-
-    Attributes
-    ----------
-    uses
-        Shape (labels, columns).
-    parent, plan
-        Of each label: the one before, and the plan added.
-    """
-
-    uses: Ints
-    parent: Ints
-    plan: Ints
-
-    def only(self, kept: Ints) -> "Labels":
-        """Return some of the labels."""
-        return Labels(self.uses[kept], self.parent[kept], self.plan[kept])
-
-    @classmethod
-    def joined(cls, parts: Sequence["Labels"], columns: int) -> "Labels":
-        """Return the labels of all parts."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(
-            np.concatenate([np.zeros((0, columns), np.int64), *(part.uses for part in parts)]),
-            np.concatenate([nothing, *(part.parent for part in parts)]),
-            np.concatenate([nothing, *(part.plan for part in parts)]),
-        )
-
-
-@dataclass(frozen=True)
-class _Rest:
-    """What the groups still to come use, at least (`low`) and at most (`high`).
-
-    `value` is what the multipliers leave for the groups so far.
-    """
-
-    value: int
-    low: Ints
-    high: Ints
-
-
-class LabelSetting:
-    """Choices of one plan per group within limits.
-
-    Parameters
-    ----------
-    groups
-        At least one plan each.
-    limit
-        Per column; met exactly in `READS`.
-    price
-        Multipliers of the columns, at least 0 but for `READS`.
-
-    Attributes
-    ----------
-    refuted
-        Whether the multipliers alone prove that there is none.
-    complete
-        Whether no label was dropped for being one too many.
-    """
-
-    def __init__(self, groups: Sequence[Plans], limit: Ints, price: Ints) -> None:
-        self.limit, self.price = limit, price
-        values = [plans.uses @ price for plans in groups]
-        self.spare = int(limit @ price) - sum(int(value.min()) for value in values)
-        self.refuted = self.spare < 0
-        self.complete = True
-        if self.refuted:
-            return
-        kept = [value - value.min() <= self.spare for value in values]
-        self.groups = [plans.only(keep) for plans, keep in zip(groups, kept, strict=True)]
-        self.groups.sort(key=len)
-
-    def run(self, most: int, search: Search) -> list[Combination]:
-        """Return some combinations within the limits, none if there is none.
-
-        In each step at most so many labels are kept, the cheapest.
-        """
-        steps = self._steps(most, search)
-        if len(steps) <= len(self.groups):
-            return []
-        last = len(steps[-1].uses)
-        return [self._combination(steps, at) for at in range(min(last, MAX_COMBINATIONS))]
-
-    def _steps(self, most: int, search: Search) -> list[Labels]:
-        """Return the labels after each group, up to the first without any."""
-        uses = [plans.uses for plans in self.groups]
-        values = [of @ self.price for of in uses]
-        rest_value = _suffix([np.array([value.min()]) for value in values])[:, 0]
-        rest_low = _suffix([of.min(axis=0) for of in uses])
-        rest_high = _suffix([of.max(axis=0) for of in uses])
-        total = int(self.limit @ self.price)
-        steps = [Labels(np.zeros((1, len(self.limit)), np.int64), *np.zeros((2, 1), np.int64))]
-        for k, (of, value) in enumerate(zip(uses, values, strict=True), start=1):
-            rest = _Rest(total - int(rest_value[k]), rest_low[k], rest_high[k])
-            added = self._added(steps[-1], of, value, rest, search)
-            if not len(added.uses) or search.stopped:
-                break
-            if len(added.uses) > most:
-                cheapest = np.argsort(added.uses @ self.price, kind="stable")[:most]
-                added = added.only(cheapest)
-                self.complete = False
-            steps.append(added)
-        return steps
-
-    def _added(
-        self, before: Labels, plans: Ints, values: Ints, rest: "_Rest", search: Search
-    ) -> Labels:
-        """Return the labels with one of a group's plans added; a block of them at a time."""
-        so_far = before.uses @ self.price
-        block = max(1, MAX_CANDIDATES // len(plans))
-        parts = []
-        for first in range(0, len(so_far), block):
-            if search.stopped:
-                break
-            open_value = so_far[first : first + block, None] + values <= rest.value
-            spend(open_value.size / SUMS_PER_UNIT)
-            parent, plan = np.nonzero(open_value)
-            parent += first
-            found = before.uses[parent] + plans[plan]
-            fits = (found + rest.low <= self.limit).all(axis=1)
-            fits &= found[:, READS] + rest.high[READS] >= self.limit[READS]
-            found, parent, plan = found[fits], parent[fits], plan[fits]
-            # What is offered beyond all that can still be needed is as good as just that.
-            found[:, SHARED:] = np.maximum(found[:, SHARED:], -rest.high[SHARED:])
-            labels = Labels(found, parent, plan)
-            parts.append(labels.only(undominated(found, READS)))
-        if len(parts) == 1:
-            return parts[0]
-        joined = Labels.joined(parts, len(self.limit))
-        return joined.only(undominated(joined.uses, READS))
-
-    def _combination(self, steps: Sequence[Labels], label: int) -> Combination:
-        """Return each group's plan in one of the last labels."""
-        found = []
-        for plans, step in zip(reversed(self.groups), reversed(steps[1:]), strict=True):
-            found.append((plans, int(step.plan[label])))
-            label = int(step.parent[label])
-        return found
-
-
-def _suffix(rows: Sequence[NDArray[np.int64]]) -> Ints:
-    """Return the sum of the rows from each on, and 0 at the end; shape (rows + 1, columns)."""
-    stacked = np.array([*rows, np.zeros_like(rows[0])], dtype=np.int64)
-    return stacked[::-1].cumsum(axis=0)[::-1]
 
 
 PLANS_PER_UNIT = 50_000
@@ -305,10 +140,14 @@ class PlanModel:
         thresholds = self.thresholds[reads]
         try:
             while not search.stopped:
-                labels = self._labels(makespan, reads, capacity)
-                if labels is None:
+                found = self._labels(makespan, reads, capacity)
+                if found is None:
                     return Feasibility.INFEASIBLE, None
-                combined = labels.run(most, search)
+                groups, labels = found
+                number = min(MAX_COMBINATIONS, len(labels.run(most, lambda: search.stopped)))
+                combined = [
+                    list(zip(groups, labels.choice(at), strict=True)) for at in range(number)
+                ]
                 if not combined:
                     refuted = labels.complete and not search.stopped
                     return Feasibility.INFEASIBLE if refuted else Feasibility.UNKNOWN, None
@@ -326,24 +165,24 @@ class PlanModel:
             pass
         return Feasibility.UNKNOWN, None
 
-    def _labels(self, makespan: int, reads: int, capacity: int) -> LabelSetting | None:
+    def _labels(
+        self, makespan: int, reads: int, capacity: int
+    ) -> tuple[list[Plans], LabelSetting] | None:
         """Return the plans that multipliers leave open, None if they refute the makespan."""
         lengths = sorted(self.thresholds[reads])
         limit = self.limits.vector(self.modes, makespan, reads, len(lengths))
         groups = [plans.fitting(capacity) for plans in self.plans]
         if not all(len(plans) for plans in groups):
             return None
-        known = LabelSetting(groups, limit[:SHARED], self._price)
-        if known.refuted:
+        if not (groups := _open(groups, limit[:SHARED], self._price)):
             return None
         offers = Offers.of(lengths, self.modes.link_moves, capacity)
-        groups = [offers.applied(plans, capacity) for plans in known.groups]
+        groups = [offers.applied(plans, capacity) for plans in groups]
         shared, of_lengths = self._full_price
         price = np.array([*shared, *(of_lengths.get(length, 0) for length in lengths)])
-        known = LabelSetting(groups, limit, price)
-        if known.refuted:
+        if not (groups := _open(groups, limit, price)):
             return None
-        groups = [plans.only(undominated(plans.uses, READS)) for plans in known.groups]
+        groups = [plans.only(undominated(plans.uses, READS)) for plans in groups]
         most = len(self.modes.rows) + self.modes.dimms * self.modes.link_moves
         found = multipliers(groups, limit, np.array([*self._span, *[most] * len(lengths)]))
         if found is not None:
@@ -351,8 +190,8 @@ class PlanModel:
             self._full_price = price[:SHARED], dict(zip(lengths, price[SHARED:], strict=True))
             if not lengths:
                 self._price = price
-        labels = LabelSetting(groups, limit, price)
-        return None if labels.refuted else labels
+        labels = _setting(groups, limit, price)
+        return None if labels.refuted else (groups, labels)
 
     def _places(self, taken: Combination, capacity: int) -> list[int] | None:
         """Return the DIMM of each expert that is brought to one, longest first; None if none."""
@@ -400,6 +239,19 @@ class PlanModel:
         return Solution(
             instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
         )
+
+
+def _setting(groups: Sequence[Plans], limit: Ints, price: Ints) -> LabelSetting:
+    """Return the choices of one plan per group: any within the limits will do."""
+    return LabelSetting([plans.uses for plans in groups], limit, price, equal=READS)
+
+
+def _open(groups: Sequence[Plans], limit: Ints, price: Ints) -> list[Plans]:
+    """Return the plans that multipliers leave open; nothing where they leave no choice."""
+    kept = _setting(groups, limit, price)
+    if kept.refuted:
+        return []
+    return [plans.only(of) for plans, of in zip(groups, kept.open, strict=True)]
 
 
 def _packed(lengths: Sequence[int], slack: dict[int, int]) -> list[int] | None:

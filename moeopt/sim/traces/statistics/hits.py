@@ -14,8 +14,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.lru import stack_distances
 from moeopt.core.errors import InputError
-from moeopt.core.stack_distance import stack_distances
 from moeopt.sim.traces.statistics.loads import loads
 from moeopt.sim.traces.statistics.routing import Flags, Floats, Ints, Routing, ratio
 

@@ -1,7 +1,44 @@
-"""Stack distances of group accesses: one pass that tells hits at every capacity (Mattson 1970)."""
+"""Caches that keep what was used last, looked up by groups.
+
+The keys of an access are looked up together against what the access before left; then all of them
+become most recent, in the listed order, and the least recent ones go. So too small a cache keeps
+the last ones listed.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class LruCache:
+    """One cache, empty at first.
+
+    Parameters
+    ----------
+    ways
+        How many keys it holds, 0 for none.
+    """
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self._used: dict[int, None] = {}
+
+    def access(self, keys: Sequence[int]) -> list[bool]:
+        """Return which of some different keys are there, and let all of them in."""
+        used = self._used
+        hits = [key in used for key in keys]
+        for key in keys:
+            used.pop(key, None)
+            used[key] = None
+        while len(used) > self.ways:
+            del used[next(iter(used))]
+        return hits
+
+    def content(self) -> list[int]:
+        """Return the keys that are there, the least recent first."""
+        return list(self._used)
+
 
 CHUNK = 2**20
 """Comparisons that are made at a time: what they need stays in the processor's cache."""
@@ -10,9 +47,8 @@ CHUNK = 2**20
 def stack_distances(ids: NDArray[np.int32], experts: int) -> NDArray[np.int32]:
     """Return how many other experts were used more recently, for every access of one layer.
 
-    A token's experts are looked up together against what the token before it left; then all of
-    them become most recent, in the listed order. An LRU cache of w experts holds the first w of
-    the order of recency, whatever w: so an access hits iff its distance is below w.
+    One pass that tells hits at every capacity (Mattson et al. 1970): a cache of w experts holds the
+    first w of the order of recency, whatever w. So an access hits iff its distance is below w.
 
     Parameters
     ----------
