@@ -6,6 +6,5 @@ __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.placement.instance": ("Instance",),
         "moeopt.problems.placement.lagrangian as lagrangian": (),
-        "moeopt.problems.placement.lagrangian.layer_trees as layer_trees": (),
     }
 )

@@ -44,7 +44,6 @@ from benchmarks.rooms.joint import local_search, relaxation
 from benchmarks.rooms.layout import lagrangian as layout_lagrangian
 from benchmarks.rooms.layout import multi_scenario, packing, rounds, subproblems
 from benchmarks.rooms.placement import lagrangian as placement_lagrangian
-from benchmarks.rooms.placement import layer_trees
 from benchmarks.rooms.relayout import plan_model, plans, striped_reads, subproblem
 from benchmarks.rooms.replication import anneal_and_refute
 from benchmarks.rooms.split import labels
@@ -229,16 +228,12 @@ ROWS: tuple[Row, ...] = (
     Row("relayout: experts that must leave, counted", "evacuation", OWN_LINKS,
         {(subproblem.Dimm, "least_leavers"): lambda *_: 0}),
     Row("placement: price and swap", "price-and-swap", DECODES, instead="cp-sat"),
-    Row("placement: trees of layers at a price per slot", "price-and-swap", GPU_BINDS,
-        {(placement_lagrangian, "scale_of"): lambda _: 0}),
-    Row("placement: tabu search by layer", "price-and-swap", GPU_BINDS,
-        {(layer_trees.LayerTrees, "search"): _nothing}),
+    Row("placement: linear relaxation", "price-and-swap", GPU_BINDS,
+        {(placement_lagrangian, "linear_relaxation"): lambda *_: None}),
     Row("placement: residual problem", "price-and-swap", DECODES,
         {(placement_lagrangian, "solve_residual"): lambda *_: (0, None)}),
     Row("placement: residual problem before prices have converged", "price-and-swap", DECODES,
         {(placement_lagrangian._Run, "is_time"): _never}),
-    Row("placement: perturbed local optima", "price-and-swap", GPU_BINDS,
-        {(placement_lagrangian, "PERTURBATIONS"): 0}),
     Row("joint: columns", "column-lagrangian", PLANS, instead="cp-sat"),
     Row("joint: relaxation of whole steps", "column-lagrangian", PLANS,
         {(joint_lagrangian.StepRelaxation, "suits"): _never}),

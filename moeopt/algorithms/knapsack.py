@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.lagrangian import Tangent, best_price
 from moeopt.core.clock import spend
 
 Ints = NDArray[np.int64]
@@ -177,12 +178,13 @@ def capacity_price(weights: Ints, costs: Ints, capacity: int) -> int:
         At least what the lightest options take.
     """
     most = LARGEST_COST // max(1, len(costs) * int(weights[-1]))
-    low, high = 0, min(most, int((costs.max(axis=1) - costs.min(axis=1)).max(initial=0)))
-    while low < high:
-        price = (low + high) // 2
+    steepest = int((costs.max(axis=1) - costs.min(axis=1)).max(initial=0))
+
+    def dual(price: int) -> Tangent[None]:
         used = int(weights[(costs + price * weights).argmin(axis=1)].sum())
-        low, high = (price + 1, high) if used > capacity else (low, price)
-    return low
+        return Tangent(price, priced(weights, costs, capacity, price), used - capacity, None)
+
+    return best_price(dual, min(most, steepest)).fallen.price
 
 
 def priced(weights: Ints, costs: Ints, capacity: int, price: int) -> int:

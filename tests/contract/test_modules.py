@@ -30,7 +30,6 @@ TWO_SUMMARIES = {
     "problems/layout/single_scenario/packing.py",
     "problems/layout/systems.py",
     "problems/placement/check.py",
-    "problems/placement/lagrangian/layer_trees.py",
     "problems/placement/lagrangian/relaxation.py",
     "problems/relayout/migrations.py",
     "problems/relayout/striped_reads/__init__.py",

@@ -24,6 +24,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.lagrangian import Averages, Pace, Volume, stride
 from moeopt.core.clock import spend
 
 from .instance import Instance
@@ -156,6 +157,47 @@ def overuse(rows: Rows, homes: Ints) -> Floats:
     return found
 
 
+PACE = Pace(longest=1.0, shortest=1e-3, shorter=0.625, patience=8, share=0.5)
+"""Steps of the volume algorithm: long ones, since prices begin at 0."""
+
+
+class Rooms:
+    """The dual of the memory rows: their prices in ns, times their right sides.
+
+    Parameters
+    ----------
+    largest
+        No objective is above it.
+    """
+
+    def __init__(self, paths: Paths, rows: Rows, largest: int) -> None:
+        self.paths, self.rows = paths, rows
+        self.scale = scale_of(paths, largest)
+        # A device's memory is worth no more than everything; and all its rows stay below FAR.
+        self.limit = min((4.0 * largest + 4.0) * self.scale, MOST_WEIGHT) / self.scale
+
+    def first(self) -> Relaxed | None:
+        """Return the relaxation without prices; None if there is no way at all."""
+        return relaxed(self.paths, self.rows, np.zeros(len(self.rows.q), np.int64), self.scale)
+
+    def evaluate(self, at: Floats) -> Relaxed:
+        """Return the relaxation at some prices."""
+        whole = np.rint(at * self.scale / self.rows.q).astype(np.int64)
+        found = relaxed(self.paths, self.rows, whole, self.scale)
+        return found or Relaxed(-FAR, whole, np.full((2, len(self.paths.has)), -1))
+
+    def seen(self, value: Relaxed) -> Averages:
+        """Return by how much rows are exceeded."""
+        return {"over": overuse(self.rows, value.homes)}
+
+    def moved(self, now: Relaxed, mean: Averages, step: float, gap: float) -> Floats | None:
+        """Return prices a step along the mean; one of 0 does not fall."""
+        at = now.multipliers * self.rows.q / self.scale
+        upward = np.where((at <= 0) & (mean["over"] < 0), 0.0, mean["over"])
+        factor = stride(step, max(1.0, gap), upward)
+        return np.clip(at + factor * upward, 0.0, self.limit) if factor else None
+
+
 def ascend(
     paths: Paths,
     rows: Rows,
@@ -164,7 +206,7 @@ def ascend(
     steps: int,
     seen: Callable[[Relaxed], bool],
 ) -> Relaxed | None:
-    """Raise the bound by a subgradient method with Polyak's steps (Held, Wolfe, Crowder 1974).
+    """Raise the bound by the volume algorithm (`moeopt.algorithms.lagrangian`).
 
     Parameters
     ----------
@@ -173,7 +215,7 @@ def ascend(
     target
         An objective that is known to be reached; None: none is known.
     steps
-        How many multipliers are tried at most.
+        How many prices are tried at most.
     seen
         Told of each relaxation; returns whether to stop.
 
@@ -182,42 +224,16 @@ def ascend(
     Relaxed or None
         The best; None if there is no way at all.
     """
-    scale = scale_of(paths, largest)
-    best = relaxed(paths, rows, np.zeros(len(rows.q), dtype=np.int64), scale)
-    if best is None or seen(best) or not len(rows.q):
-        return best
-    # A device's memory is worth no more than everything; and all its rows together stay below FAR.
-    limit = min((4.0 * largest + 4.0) * scale, MOST_WEIGHT)
-    weights = best.multipliers * rows.q.astype(float)
-    direction = np.zeros(len(rows.q))
-    factor, since, now = 1.0, 0, best
+    dual = Rooms(paths, rows, largest)
+    first = dual.first()
+    if first is None or seen(first) or not len(rows.q):
+        return first
+    volume = Volume(dual, first, PACE)
     for _ in range(steps):
-        found = overuse(rows, now.homes)
-        found[(weights <= 0) & (found < 0)] = 0.0
-        direction = found + 0.5 * direction
-        direction[(weights <= 0) & (direction < 0)] = 0.0
-        norm = float(direction @ direction)
-        if norm < 1e-12:
+        volume.iterate(target, 1, lambda: False)
+        if volume.converged or seen(volume.now):
             break
-        aim = target if target is not None else best.bound + max(1, abs(best.bound) // 20)
-        gap = max(1.0, aim * 1.0 - now.bound)
-        weights = np.clip(weights + factor * gap * scale / norm * direction, 0.0, limit)
-        multipliers = np.rint(weights / rows.q).astype(np.int64)
-        following = relaxed(paths, rows, multipliers, scale)
-        if following is None:
-            break
-        now = following
-        if now.bound > best.bound:
-            best, since = now, 0
-        else:
-            since += 1
-            if since >= 8:
-                factor, since = factor / 1.6, 0
-                now, weights = best, best.multipliers * rows.q.astype(float)
-                direction[:] = 0.0
-        if seen(now) or factor < 1e-3:
-            break
-    return best
+    return volume.best
 
 
 STEPS = 50

@@ -9,13 +9,17 @@ import pytest
 
 from moeopt import solve
 from tests.problems.joint.joint_random_instances import KINDS, random_instance, random_solution
+from tests.rooms.algorithms import Volume
 from tests.rooms.joint import (
+    PACE,
     Arrays,
-    Ascent,
     Decisions,
+    Floats,
     Ints,
     Multipliers,
+    Prices,
     Relaxation,
+    Relaxed,
     StepRelaxation,
     cache_hits,
     cached_layers,
@@ -50,6 +54,12 @@ def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Mult
     return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss, count, hit)
 
 
+def ascent_of(relaxation: Relaxation, lengths: Floats) -> Volume[Multipliers, Relaxed]:
+    """Return the volume algorithm at the multipliers of a plan's lengths."""
+    first = relaxation.evaluate(first_multipliers(relaxation, lengths))
+    return Volume(Prices(relaxation), first, PACE)
+
+
 @pytest.mark.parametrize("seeds", SHARES)
 def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
     """Random ones, and those of some steps of the volume algorithm, in integers."""
@@ -69,10 +79,10 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
             exact = relaxation.evaluate(at, exact=True).proven_ns
             assert exact >= found.proven_ns
             random_ones.append(exact)
-            assert 0 <= found.proven_ns - found.bound_ns < 1.01
+            assert 0 <= found.proven_ns - found.bound < 1.01
             plan = plan_of(instance, random_solution(random.Random(seed), instance))
             lengths = cost(arrays, plan).lengths.astype(np.float64)
-            ascent = Ascent(relaxation, first_multipliers(relaxation, lengths))
+            ascent = ascent_of(relaxation, lengths)
             ascent.iterate(best, 30, lambda: False)
             raised.append(relaxation.evaluate(ascent.best.at, exact=True).proven_ns)
         assert min(random_ones) <= best, seed
@@ -107,7 +117,7 @@ def test_caches_of_two_ways_are_bounded(seeds: range) -> None:
             assert relaxation.evaluate(random_multipliers(rng, relaxation)).proven_ns <= best, seed
             plan = plan_of(instance, random_solution(random.Random(seed), instance))
             lengths = cost(arrays, plan).lengths.astype(np.float64)
-            ascent = Ascent(relaxation, first_multipliers(relaxation, lengths))
+            ascent = ascent_of(relaxation, lengths)
             ascent.iterate(best, 60, lambda: False)
             assert ascent.best.proven_ns <= best, seed
             close += ascent.best.proven_ns > 0.9 * best
@@ -223,11 +233,11 @@ def test_whole_steps_bound_the_optimum_no_worse_than_paths(seeds: range) -> None
             paths = Relaxation(arrays, number)
             whole = StepRelaxation(arrays, number, objective_grid(instance))
             at = random_multipliers(rng, paths)
-            by_paths = paths.evaluate(at).bound_ns
+            by_paths = paths.evaluate(at).bound
             hit = np.append(at.hit[: len(at.price)], np.zeros(len(at.count)))  # paths have no other
             found = whole.evaluate(replace(at, count=whole.counts_of(at), hit=hit))
-            assert found.bound_ns >= by_paths - 1e-3
-            higher += found.bound_ns > by_paths + 1
+            assert found.bound >= by_paths - 1e-3
+            higher += found.bound > by_paths + 1
             bounds.append(max(found.proven_ns, whole.evaluate(at).proven_ns))
         assert min(bounds) <= best, seed
     assert higher
@@ -262,7 +272,7 @@ def test_whole_steps_take_as_long_as_their_plan() -> None:
         alone = instance.layers if most == 0 else 1
         back = force * len(instance.steps) * alone
         paid = force * (len(own) + len(deferred))
-        assert round(found.bound_ns - back + paid) == cost(arrays, plan).total_ns, seed
+        assert round(found.bound - back + paid) == cost(arrays, plan).total_ns, seed
 
 
 def test_plans_cost_what_the_checker_says() -> None:

@@ -3,7 +3,7 @@
 1. Bound (`relaxation`): for each context, layers choose columns (residents, widths, deferral) with
    prices. Where rows have few options, steps and experts fall apart (`StepRelaxation`); else rows
    and experts do, and each step counts with a flow along its long paths (`Relaxation`).
-2. Multipliers (`Ascent`): the volume algorithm raises the bound.
+2. Multipliers (`Prices`): the volume algorithm (`moeopt.algorithms.lagrangian`) raises the bound.
 3. Plans (`local_search`): from the heuristics and from the algorithm's averages, rounded, repaired
    and improved by single changes and pairs of them.
 
@@ -12,18 +12,17 @@ Proof. Every bound reported is the Lagrangian bound of some multipliers, compute
 objective of each plan offered is that of its execution. So an incumbent that meets the bound is
 optimal.
 
-**Raising the bound**: the volume algorithm (Barahona and Anbil 2000) with flows along long paths.
-Prices step along an average of the subgradients seen so far, from the best ones known. The same
-averages of the subproblems' solutions approach a solution of the linear relaxation: its lengths
-say which paths are long, and a part of the flow moves there. The multipliers of host memory and
-loss rise or fall by a factor, by whether the averages use more or less than there is.
+**Raising the bound.** Prices step along the averages. These approach a solution of the linear
+relaxation, whose lengths say which paths are long: a part of the flow moves there. The multipliers
+of host memory and loss rise or fall by a factor, by whether the averages use more or less than
+there is.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from moeopt.algorithms.lagrangian import Averages, Pace, Volume, stride
 from moeopt.core import rounding
 from moeopt.core.search import Search
 from moeopt.problems.joint import PROBLEM
@@ -36,18 +35,9 @@ from .kernels import Floats, Ints
 from .local_search import descend, rounded
 from .relaxation import Multipliers, Relaxation, Relaxed, StepRelaxation, soft_flow
 
-SHARE = 0.1
-"""What a new solution counts against the average of those before."""
-
-ASCENT_PATIENCE = 20
-"""Steps without progress before they become shorter."""
-
-LONGEST, CACHES_LONGEST, SHORTER, SHORTEST = 0.3, 0.05, 0.7, 1e-4
-"""First length of a step, as a part of the gap, also from prices without caches; what shortens it;
-where it ends."""
-
-LEAST_GAIN = 1e-7
-"""Relative rise of the bound that counts as progress."""
+PACE = Pace(longest=0.3, shortest=1e-4, patience=20)
+CACHES_PACE = Pace(longest=0.05, shortest=1e-4, patience=20)
+"""Steps of the volume algorithm, first and from prices without caches."""
 
 MOVED = 0.3
 """Part of the flow that moves, against the length of the step."""
@@ -59,106 +49,65 @@ COOLING = 0.02
 """Heat of the paths, as a part of a layer's mean time, at the longest step."""
 
 
-class Ascent:
-    """Multipliers on their way up.
+class Prices:
+    """The dual of a context: prices and flows that the volume algorithm raises."""
 
-    Attributes
-    ----------
-    best
-        The highest value of the relaxation so far.
-    mean
-        The averages of what `_seen` has.
-    """
-
-    def __init__(
-        self, relaxation: Relaxation, first: Multipliers, longest: float = LONGEST
-    ) -> None:
-        self.relaxation, self._longest = relaxation, longest
+    def __init__(self, relaxation: Relaxation) -> None:
+        self.relaxation = relaxation
         i = relaxation.instance
         self.shape = (len(i.steps), i.layers, 5)
-        self.best = self._now = relaxation.evaluate(first)
-        self.mean = self._seen(self.best)
-        self._step, self._failed = longest, 0
 
-    @property
-    def converged(self) -> bool:
-        """Whether steps have become too short to gain anything."""
-        return self._step < SHORTEST
+    def evaluate(self, at: Multipliers) -> Relaxed:
+        """Evaluate the relaxation."""
+        return self.relaxation.evaluate(at)
 
-    def again(self) -> bool:
-        """Start again with long steps from the best multipliers."""
-        self._step, self._failed, self._now = self._longest / 2, 0, self.best
-        return True
-
-    def iterate(self, target_ns: int, steps: int, stopped: Callable[[], bool]) -> None:
-        """Take some steps towards the target, an upper bound on what can be reached."""
-        for _ in range(steps):
-            if stopped() or self.converged or self.best.bound_ns >= target_ns:
-                return
-            self._update(self.relaxation.evaluate(self._next(target_ns)))
-
-    def _next(self, target_ns: int) -> Multipliers:
-        now, relaxation = self._now, self.relaxation
-        mean, i = self.mean, relaxation.instance
-        direction = mean["selected"][relaxation.arrays.cell] - mean["copies"]
-        length = float((direction * direction).sum())
-        over = np.where((now.at.hit > 0) | (mean["over"] > 0), mean["over"], 0.0)
-        length += float(over @ over)
-        agree = np.tile(mean["deferred"], (self.shape[0], 1)) - mean["rows"]
-        if not relaxation.by_paths:
-            length += float((agree * agree).sum())
-        # A step that went astray would make the next one longer, and so on without end.
-        gap = min(max(target_ns - now.bound_ns, 0.0), 2.0 * target_ns)
-        factor = float(rounding.rounded(self._step * gap / length)) if length > 1e-12 else 0.0
-        at = replace(
-            now.at,
-            price=now.at.price + factor * direction,
-            hit=np.maximum(0.0, now.at.hit + factor * over),
-            loss=self._scaled(now.at.loss, float(mean["lost"]), i.max_loss),
-            host=self._scaled(now.at.host, float(mean["host"]), i.host_bytes),
-        )
-        if not relaxation.by_paths:
-            return replace(at, count=now.at.count + factor * agree)
-        lengths = mean["lengths"].reshape(self.shape)
-        mean_ns = float(rounding.rounded(lengths[:, :, 0].mean()))
-        heat = COOLING * (self._step / LONGEST) * mean_ns + 1.0
-        towards = soft_flow(lengths, heat, i.max_deferred > 0).reshape(-1, 5)
-        moved = min(1.0, MOVED * self._step)
-        return replace(at, flow=(1 - moved) * now.at.flow + moved * towards)
-
-    def _scaled(self, multiplier: float, used: float, budget: int | None) -> float:
-        if budget is None:
-            return 0.0
-        over = (used - budget) / max(1.0, abs(budget))
-        change = np.exp(BUDGETS * self._step * np.clip(10 * rounding.rounded(over), -1, 1))
-        return multiplier * float(rounding.rounded(change))
-
-    def _update(self, found: Relaxed) -> None:
-        """Keep better multipliers, and go back to the best ones after failures."""
-        self._now = found
-        if found.bound_ns > self.best.bound_ns + LEAST_GAIN * abs(self.best.bound_ns):
-            self.best, self._failed = found, 0
-        else:
-            self._failed += 1
-        if self._failed >= ASCENT_PATIENCE:
-            self._step, self._failed = SHORTER * self._step, 0
-            self._now = self.best
-        seen = self._seen(found)
-        self.mean = {name: SHARE * seen[name] + (1 - SHARE) * self.mean[name] for name in seen}
-
-    def _seen(self, found: Relaxed) -> dict[str, Floats]:
+    def seen(self, value: Relaxed) -> Averages:
         """Return what a solution decides, uses and breaks: flags of states, counts, sums."""
         counts = np.eye(self.relaxation.instance.max_deferred + 1)
         return {
-            "selected": found.selected,
-            "copies": np.eye(self.relaxation.states)[found.state // 3],
-            "deferred": counts[found.deferred],
-            "rows": counts[found.row_deferred],
-            "lengths": found.lengths.astype(np.float64),
-            "lost": np.asarray(found.lost),
-            "host": np.asarray(found.host_bytes),
-            "over": found.over,
+            "selected": value.selected,
+            "copies": np.eye(self.relaxation.states)[value.state // 3],
+            "deferred": counts[value.deferred],
+            "rows": counts[value.row_deferred],
+            "lengths": value.lengths.astype(np.float64),
+            "lost": np.asarray(value.lost),
+            "host": np.asarray(value.host_bytes),
+            "over": value.over,
         }
+
+    def moved(self, now: Relaxed, mean: Averages, step: float, gap: float) -> Multipliers:
+        """Return prices a step further along the averages, and flows nearer to long paths."""
+        relaxation, at = self.relaxation, now.at
+        i = relaxation.instance
+        direction = mean["selected"][relaxation.arrays.cell] - mean["copies"]
+        over = np.where((at.hit > 0) | (mean["over"] > 0), mean["over"], 0.0)
+        agree = np.tile(mean["deferred"], (self.shape[0], 1)) - mean["rows"]
+        parts = [direction.ravel(), over] + [agree.ravel()] * (not relaxation.by_paths)
+        factor = stride(step, gap, np.concatenate(parts))
+        priced = replace(
+            at,
+            price=at.price + factor * direction,
+            hit=np.maximum(0.0, at.hit + factor * over),
+            loss=_scaled(at.loss, float(mean["lost"]), i.max_loss, step),
+            host=_scaled(at.host, float(mean["host"]), i.host_bytes, step),
+        )
+        if not relaxation.by_paths:
+            return replace(priced, count=at.count + factor * agree)
+        lengths = mean["lengths"].reshape(self.shape)
+        mean_ns = float(rounding.rounded(lengths[:, :, 0].mean()))
+        heat = COOLING * (step / PACE.longest) * mean_ns + 1.0
+        towards = soft_flow(lengths, heat, i.max_deferred > 0).reshape(-1, 5)
+        part = min(1.0, MOVED * step)
+        return replace(priced, flow=(1 - part) * at.flow + part * towards)
+
+
+def _scaled(multiplier: float, used: float, budget: int | None, step: float) -> float:
+    """Return a budget's multiplier, raised or lowered by a factor where it is exceeded or not."""
+    if budget is None:
+        return 0.0
+    over = (used - budget) / max(1.0, abs(budget))
+    change = np.exp(BUDGETS * step * np.clip(10 * rounding.rounded(over), -1, 1))
+    return multiplier * float(rounding.rounded(change))
 
 
 def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
@@ -236,7 +185,8 @@ class _Context:
     """One way to keep the KV cache: its multipliers, and the bound that they have proven."""
 
     number: int
-    ascent: Ascent
+    ascent: Volume[Multipliers, Relaxed]
+    relaxation: Relaxation
     bound_ns: int = 0
     marked_ns: float = 0.0
     done: bool = False
@@ -281,7 +231,7 @@ class _Run:
 
     def raise_and_improve(self) -> None:
         """Raise the lowest bound and look for better plans in turns."""
-        open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
+        open_ones = [self.context(number) for number in self.contexts]
         rounds = 0
         few = FEW_ROUNDS * len(open_ones) * (1 + (self.instance.max_ways > 0))
         while not (self.search.stopped or self.search.closed or self.near):
@@ -301,8 +251,8 @@ class _Run:
         left = self.best_ns - bound if isinstance(bound, int) else self.best_ns
         return left < self.search.enough_gap * self.best_ns
 
-    def ascent(self, number: int) -> Ascent:
-        """Return the first multipliers of a context, from the incumbent's long paths."""
+    def context(self, number: int) -> _Context:
+        """Return a context at its first multipliers, from the incumbent's long paths."""
         relaxation = Relaxation(self.arrays, number)
         relaxation.caches = False
         first = _priced(relaxation, self.lengths.astype(np.float64))
@@ -310,14 +260,15 @@ class _Run:
             relaxation = StepRelaxation(self.arrays, number, self.grid)
             relaxation.caches = False
             first = replace(first, count=relaxation.counts_of(first))
-        return Ascent(relaxation, first)
+        ascent = Volume(Prices(relaxation), relaxation.evaluate(first), PACE)
+        return _Context(number, ascent, relaxation)
 
     def work_on(self, context: _Context) -> None:
         """Raise one context's bound for a round, and round its averages to a plan."""
         begin = self.search.clock.now()
         ascent = context.ascent
         ascent.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
-        relaxation = ascent.relaxation
+        relaxation = context.relaxation
         exact = relaxation.evaluate(ascent.best.at, exact=True)
         context.bound_ns = max(context.bound_ns, ascent.best.proven_ns, exact.proven_ns)
         limit_s = PATIENCE * (self.search.clock.now() - begin)
@@ -327,15 +278,17 @@ class _Run:
         if plan is not None:
             self.improve(plan, np.array([at.gpu, at.host, at.loss]), limit_s)
         context.rounds += 1
-        over = ascent.converged or ascent.best.bound_ns >= self.best_ns
+        over = ascent.converged or ascent.best.bound >= self.best_ns
         if self.instance.max_ways and not relaxation.caches:
             if over or self.small or context.rounds >= WITHOUT_CACHES:
                 context.ascent = _with_caches(relaxation, at)
         elif over:
-            gained = ascent.best.bound_ns - context.marked_ns
-            gap = self.best_ns - ascent.best.bound_ns
-            context.marked_ns = ascent.best.bound_ns
-            context.done = gap <= 0 or gained < AGAIN * gap or not ascent.again()
+            gained = ascent.best.bound - context.marked_ns
+            gap = self.best_ns - ascent.best.bound
+            context.marked_ns = ascent.best.bound
+            context.done = gap <= 0 or gained < AGAIN * gap
+            if not context.done:
+                ascent.again()
 
     def improve(self, plan: Choice, at: Floats, limit_s: float) -> None:
         """Offer what local search makes of a plan within some seconds."""
@@ -365,13 +318,14 @@ def _priced(relaxation: Relaxation, lengths: Floats) -> Multipliers:
         tried += [replace(one, loss=time_ns / max(1, i.max_loss)) for one in tried]
     if i.host_bytes is not None:
         tried += [replace(one, host=time_ns / max(1, i.host_bytes)) for one in tried]
-    return max(tried, key=lambda one: relaxation.evaluate(one).bound_ns)
+    return max(tried, key=lambda one: relaxation.evaluate(one).bound)
 
 
-def _with_caches(relaxation: Relaxation, at: Multipliers) -> Ascent:
+def _with_caches(relaxation: Relaxation, at: Multipliers) -> Volume[Multipliers, Relaxed]:
     """Return an ascent where caches are allowed: a hit is worth what residence is."""
     relaxation.caches = True
     away, there = np.split(at.price, 2, axis=1)
     hit = at.hit.copy()
     hit[: len(away)] = np.maximum(0.0, away - there).max(axis=1)
-    return Ascent(relaxation, replace(at, hit=hit), CACHES_LONGEST)
+    first = relaxation.evaluate(replace(at, hit=hit))
+    return Volume(Prices(relaxation), first, CACHES_PACE)

@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from moeopt.algorithms.lagrangian import Tangent, best_price
 from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 
@@ -95,8 +96,8 @@ class Relaxed:
 
     Attributes
     ----------
-    bound_ns, proven_ns
-        Its value, and in whole ns what it proves: nothing of it was computed in floats.
+    bound, proven_ns
+        Its value in ns, and in whole ns what it proves: nothing of it was computed in floats.
     at
         The multipliers, `gpu` at its best for the others.
     selected
@@ -113,7 +114,7 @@ class Relaxed:
         By how much it breaks what `hit` pays for, where there are caches.
     """
 
-    bound_ns: float
+    bound: float
     proven_ns: int
     at: Multipliers
     selected: Floats
@@ -200,7 +201,7 @@ class Relaxation:
         begin_ns = len(i.steps) * self.context.step_ns
         lost = float((selected * self.loss).sum() + rows.lost) + self.context.kv_loss
         return Relaxed(
-            bound_ns=value / whole.unit + begin_ns,
+            bound=value / whole.unit + begin_ns,
             proven_ns=-(-value // whole.unit) + begin_ns if self.caches == (i.max_ways > 0) else 0,
             at=replace(at, gpu=gpu / whole.unit),
             selected=selected,
@@ -280,7 +281,7 @@ class Relaxation:
         np.add.at(paid[:, 0], self.arrays.cell, np.maximum(0, hit[:entries]))
         paid = paid[:, :1] * (np.arange(self.states) < self.widths)
 
-        def at(gpu: int) -> tuple[Floats, Floats, int, int]:
+        def at(gpu: int) -> Tangent[tuple[Floats, Floats, int]]:
             weighed = cost + gpu * self.gpu_size
             kinds = np.stack([weighed, weighed - paid] if self.caches else [weighed])
             kinds = kinds.reshape(-1, i.layers, i.experts, self.states)
@@ -291,25 +292,18 @@ class Relaxation:
             flags = np.eye(self.states)[state]
             used = int(self.gpu_size[0, state].sum() + ways.sum() * size)
             within = ways[self.layer] * (others >= 0) * (state[self.arrays.cell] < self.widths)
-            return flags, within.astype(np.float64), int(least.min(axis=0).sum()), used
+            total = int(least.min(axis=0).sum())
+            solution = flags, within.astype(np.float64), total
+            return Tangent(gpu, total - gpu * self.gpu_room, used - self.gpu_room, solution)
 
-        found, within, total, used = at(0)
-        if used <= self.gpu_room:
-            return 0, found, total, within
         steepest = int(np.ptp(cost, axis=1).max(initial=0) + paid.sum())
-        low, high = 0, steepest // max(1, size) + 1
-        over, more = (found, within), used
-        while high - low > 1 + (high >> (ROUGH >> self.caches)):
-            middle = (low + high) // 2
-            found, within, total, used = at(middle)
-            if used > self.gpu_room:
-                low, over, more = middle, (found, within), used
-            else:
-                high = middle
-        found, within, total, used = at(high)
-        share = 0.0 if more <= used else max(0.0, min(1.0, (self.gpu_room - used) / (more - used)))
-        mixed = [share * a + (1 - share) * b for a, b in zip(over, (found, within), strict=True)]
-        return high, mixed[0], total, mixed[1]
+        price = best_price(at, steepest // max(1, size) + 1, ROUGH >> self.caches)
+        found, within, total = price.fallen.solution
+        if price.rising is not None:
+            share, (other, within_other, _) = price.share_of_rising, price.rising.solution
+            found = share * other + (1 - share) * found
+            within = share * within_other + (1 - share) * within
+        return price.fallen.price, found, total, within
 
     def _columns(self, cost: Ints, hit: Ints) -> tuple[int, Floats, int, Floats]:
         """Return the same where layers have few experts, with the GPU's memory as it is."""

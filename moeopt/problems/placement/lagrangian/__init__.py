@@ -2,12 +2,11 @@
 
 1. Bound (`relaxation`): a Lagrangian decomposition; every row (layer and distinct step) chooses its
    own experts for the GPU, and multipliers pay for agreement with the choice that keeps the slots.
-2. Multipliers (`relaxation`): the volume algorithm, a subgradient method, raises the bound.
-3. Incumbent (`local_search`): drop, add and swap moves from greedy placements, from the volume
-   algorithm's rounded primal solution, and after random perturbations.
-4. Layers by themselves, where rows are large (`layer_trees`): linear relaxations at
-   a price per slot, which begin the multipliers, tabu search, and branch and bound.
-5. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
+2. Multipliers: those of the linear relaxation (`linear_relaxation`), or of a placement; where rows
+   are small, the volume algorithm raises the bound further.
+3. Incumbent (`local_search`): drop, add and swap moves from greedy placements, and from rounded
+   solutions of the linear relaxation and of the volume algorithm.
+4. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
    fixed; if few others are left, or the gap is small, CP-SAT solves the problem over them.
 
 Proof. Every bound reported is the Lagrangian bound, in integers, or that of the residual problem on
@@ -21,21 +20,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from moeopt.algorithms.knapsack import TooLarge
+from moeopt.algorithms.lagrangian import Volume
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.instance import Instance, held_of, solution_of
 from moeopt.problems.placement.layer_steps import Flags, Floats, total_ns
 from moeopt.problems.placement.ranking import best_prefix, descending, filled, offload_time
 
-from .layer_trees import LayerTrees, scale_of
-from .local_search import LocalSearch, perturbed
+from .linear_relaxation import linear_relaxation
+from .local_search import LocalSearch
 from .relaxation import (
+    Decomposition,
     Model,
     Relaxed,
-    VolumeAlgorithm,
     capacity_subproblem,
     cheapest_layers,
     first_multipliers,
+    weighed,
 )
 from .residual_problem import residual_of, solve_residual
 
@@ -44,9 +45,6 @@ __all__ = ["solve"]
 STEPS = 25
 """Steps of the volume algorithm between two looks at placements."""
 
-PERTURBATIONS = 5
-"""In a round; they take about one third of its time, the steps about two thirds."""
-
 VERY_FEW, FEW, SMALL_GAP = 30, 400, 0.005
 """CP-SAT gets the residual problem at once if so few experts are open; and when the bound hardly
 rises, if `FEW` are or the gap is small."""
@@ -54,12 +52,9 @@ rises, if `FEW` are or the gap is small."""
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
 
-LARGE = 8
-"""With more experts than that in an average row, linear relaxations are as good as the best
-multipliers: no subsets are tried then."""
-
-NODES = 50
-"""Nodes of the layers' trees between two reports."""
+PART = 0.9
+"""Where rows are small, the volume algorithm begins so far on the way from a placement's
+multipliers to those of the linear relaxation: a kink of the dual, from which steps lead down."""
 
 ENOUGH_WORK = 0.2
 """What CP-SAT gets where the gap is small enough for who asked, and no more than `FEW` experts are
@@ -89,10 +84,9 @@ class _Run:
     def __init__(self, instance: Instance, search: Search) -> None:
         self.instance, self.search = instance, search
         self.model = Model.of(instance, objective_grid(instance))
-        self.rng = np.random.default_rng(search.seed)
+        self.dual = Decomposition(self.model)
         self.best: Flags | None = None
         self.best_ns = 0
-        self.trees: LayerTrees | None = None
 
     def whole_layers(self) -> None:
         """Solve the knapsack of layers."""
@@ -118,58 +112,32 @@ class _Run:
         if self.best is None:
             self.search.note = "NO_START"
             return
-        volume = VolumeAlgorithm(self.model, self.by_layers(self.best))
-        marks = [volume.best.bound_ns]
+        proof = self.dual.evaluate(first_multipliers(self.model, self.best))
+        linear = linear_relaxation(self.model, self.search)
+        first = proof
+        if linear is not None:
+            self.improve_rounded(linear.x)
+            proof = self.dual.evaluate(weighed(self.model, linear.weights))
+            first = self.dual.evaluate(PART * proof.at + (1 - PART) * first.at)
+        volume = Volume(self.dual, proof if self.model.large_rows else first)
+        marks = [proof.bound]
         while not (self.search.stopped or volume.converged):
-            volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
-            proof = volume.best
-            self.prove(proof.bound_ns)
+            self.prove(proof.bound)
             if self.search.closed:
                 return
-            self.look_for_better(volume)
-            if self.trees is not None and self.gap > SMALL_GAP:
-                self.grow_trees(proof)
-            marks.append(proof.bound_ns)
+            volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
+            proof = max(proof, volume.best, key=lambda one: one.bound)
+            self.prove(proof.bound)
+            if self.search.closed:
+                return
+            self.improve_rounded(volume.mean["selected"])
+            marks.append(proof.bound)
             if volume.converged or self.is_time(proof, marks):
                 if not self.finish(proof):
                     return  # to CP-SAT on the whole problem
-                marks = [proof.bound_ns]
+                marks = [proof.bound]
             if self.search.closed:
                 return
-
-    def by_layers(self, held: Flags) -> list[Floats]:
-        """Return multipliers to begin with: where rows are large, those of linear relaxations.
-
-        Then layers are also searched one by one, at the price of a slot, and may be branched on.
-        """
-        layers, stopped = self.model.layers, lambda: self.search.stopped
-        large = sum(len(of.expert) for of in layers) > LARGE * sum(of.rows for of in layers)
-        bound_together = self.model.free_dispatch or self.model.capacity.restriction is not None
-        scale = scale_of(self.model)
-        if not large or bound_together or not scale:
-            return first_multipliers(self.model, held)
-        trees = LayerTrees(self.model, held, scale, stopped)
-        self.prove(trees.bound_ns())
-        trees.search(self.rng)
-        self.improve(trees.held)
-        self.trees = trees
-        return [
-            share[of.row] * of.gpu_ns - (1 - share[of.row]) * of.offload_ns
-            for of, share in zip(layers, trees.weights, strict=True)
-        ]
-
-    def grow_trees(self, proof: Relaxed) -> None:
-        """Branch by layer while that gains, unless few experts are open for CP-SAT."""
-        trees, self.trees = self.trees, None
-        if trees is None or residual_of(self.model, proof, self.best_ns).free.sum() <= FEW:
-            return
-        more = True
-        while more and not (self.search.stopped or self.search.closed):
-            more = trees.grow(NODES)
-            self.prove(trees.bound_ns())
-            if self.gap <= self.search.enough_gap:
-                break
-        self.improve(trees.held)
 
     def starts(self) -> Iterator[Flags]:
         """Yield placements by rank: filled, and only as far as filling helps."""
@@ -178,14 +146,11 @@ class _Run:
             if solution is not None:
                 yield held_of(solution, self.instance.layers, self.instance.experts)
 
-    def look_for_better(self, volume: VolumeAlgorithm) -> None:
-        """Improve the volume algorithm's rounded primal solution, and the perturbed incumbent."""
-        worth = np.rint(-1e6 * volume.primal).astype(np.int64)
+    def improve_rounded(self, x: Floats) -> None:
+        """Improve the placement nearest to a solution of the linear relaxation."""
+        worth = np.rint(-1e6 * x).astype(np.int64)
         _, selected = capacity_subproblem(worth, self.model.capacity)
         self.improve(selected > 1 - 1e-9)
-        for _ in range(PERTURBATIONS):
-            if self.best is not None and not self.search.stopped:
-                self.improve(perturbed(self.best, self.model.capacity, self.rng))
 
     def improve(self, held: Flags) -> None:
         """Offer what local search makes of a placement."""
@@ -232,7 +197,6 @@ class _Run:
         if near and int(residual.free.sum()) > FEW:
             return self.enough()
         bound_ns, held = solve_residual(
-            self.instance,
             self.model,
             residual,
             proof,

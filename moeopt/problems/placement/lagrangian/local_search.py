@@ -1,8 +1,7 @@
-"""Local search over placements: drop, add and swap moves, and perturbations between descents.
+"""Local search over placements: drop, add and swap moves.
 
 The change of every move is exact, but for large rows with free dispatch (`dispatched_changes`). The
-descent makes the best move until none improves; a random perturbation then takes the placement out
-of its local optimum (iterated local search; Lourenço, Martin and Stützle 2003).
+descent makes the best move until none improves.
 
 Where experts on the GPU may be computed on the other side, a row of few experts is solved for all
 sets of them at once: cost[x], the later side if the GPU computes exactly x, is brought down to the
@@ -19,7 +18,6 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled, inner
 from moeopt.core.rounding import least
-from moeopt.problems.placement.bounds import Capacity
 from moeopt.problems.placement.layer_steps import Flags, Ints
 
 from .kernels import FEW
@@ -30,11 +28,6 @@ FAR = 2**61
 
 LISTED = 48
 """Best adds and drops that are paired across layers."""
-
-EXCHANGES = (2, 10)
-"""Fewest and most exchanges of a perturbation."""
-
-TRIES = 50
 
 PAIRS, DISPATCHED, MOVE_WORK = 4e8, 4e7, 2e-4
 """Pairs of entries whose swaps a core looks at in a second, with free dispatch, and units of work
@@ -159,27 +152,6 @@ def _single(change: Ints) -> Move:
     place = int(change.argmin())
     expert: tuple[int, int] = divmod(place, change.shape[1])
     return Move(int(change.ravel()[place]), (expert,))
-
-
-def perturbed(held: Flags, capacity: Capacity, rng: np.random.Generator) -> Flags:
-    """Return a placement that keeps the rules, some experts away from the given one.
-
-    Experts that change sides are drawn from few layers, so that few moves mend what is worse.
-    """
-    for _ in range(TRIES):
-        found = held.copy()
-        layers = rng.choice(len(held), size=min(2, len(held)), replace=False)
-        for _ in range(int(rng.integers(*EXCHANGES))):
-            out, into = (int(layer) for layer in rng.choice(layers, size=2))
-            if capacity.restriction == "equal-counts":
-                into = out
-            on, off = np.flatnonzero(found[out]), np.flatnonzero(~found[into])
-            if len(on) and len(off):
-                found[out, rng.choice(on)] = False
-                found[into, rng.choice(off)] = True
-        if capacity.allows(found):
-            return found
-    return held
 
 
 @compiled

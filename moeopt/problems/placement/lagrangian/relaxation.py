@@ -28,10 +28,9 @@ experts on the GPU, where no charge is due; and else, as max(G, O) >= (p G + (q 
 a lower bound, and `kernels.by_weighting` takes the best of a few. With p fixed to 0 or 1 for all
 rows this is the bound of the linear relaxation; the subsets make it better.
 
-The multipliers are raised by the volume algorithm, a subgradient method (Barahona and Anbil 2000):
-they step along an average of the subgradients seen so far, from the best ones known. The same
-average of the subproblems' solutions approaches a solution of the linear relaxation, from which
-placements are rounded.
+The multipliers are raised by the volume algorithm (`moeopt.algorithms.lagrangian`). Its averages
+of the subproblems' solutions approach a solution of the linear relaxation, from which placements
+are rounded.
 
 Whole layers on the GPU or none of one: a 0-1 knapsack, solved by a table.
 
@@ -40,19 +39,19 @@ with none, and takes all its slots or none. So the objective is a sum over layer
 each: a multiple-choice knapsack. Slots are counted in the layers' greatest common divisor.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from moeopt.algorithms.knapsack import FAR, Knapsack
+from moeopt.algorithms.lagrangian import Averages, stride
 from moeopt.core.clock import spend
 from moeopt.core.rounding import rounded
 from moeopt.problems.placement.bounds import Capacity, capacity_of, knapsack_bound
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags, Floats, Ints, LayerSteps
 
-from .kernels import ROW_STEPS_PER_UNIT, row_steps, row_subproblems
+from .kernels import FEW, ROW_STEPS_PER_UNIT, row_steps, row_subproblems
 
 LARGEST = 2**61
 
@@ -68,6 +67,8 @@ class Model:
     ----------
     layers, fixed_ns, capacity
         The merged steps of every layer, the charge, and the limits on the slots.
+    parts
+        Where each layer's entries stand among those of all layers, one after the other.
     grid
         A number that every objective is a multiple of.
     scale
@@ -79,6 +80,7 @@ class Model:
     layers: list[LayerSteps]
     fixed_ns: int
     capacity: Capacity
+    parts: list[slice]
     grid: int
     scale: int
     row_work: float
@@ -92,12 +94,20 @@ class Model:
         )
         scale = 1 << max(0, min(20, (LARGEST // max(1, 2 * both)).bit_length() - 1))
         work = sum(map(row_steps, layers)) / ROW_STEPS_PER_UNIT
-        return cls(layers, fixed_ns, capacity_of(instance), grid, scale, work)
+        ends = np.cumsum([len(of.expert) for of in layers]).tolist()
+        parts = [slice(end - len(of.expert), end) for of, end in zip(layers, ends, strict=True)]
+        return cls(layers, fixed_ns, capacity_of(instance), parts, grid, scale, work)
 
     @property
     def free_dispatch(self) -> bool:
         """Whether experts on the GPU may be computed on the other side."""
         return self.layers[0].free_dispatch
+
+    @property
+    def large_rows(self) -> bool:
+        """Whether a mean row is too large to be enumerated: a linear relaxation is as good then."""
+        entries = sum(len(of.expert) for of in self.layers)
+        return entries > FEW * sum(of.rows for of in self.layers)
 
     def sides_ns(self, held: Flags) -> list[tuple[Ints, Ints]]:
         """Return, by layer, what the GPU and the other side take in every row."""
@@ -114,44 +124,47 @@ class Relaxed:
 
     Attributes
     ----------
-    bound_ns
-        The Lagrangian bound.
+    bound
+        The Lagrangian bound, in ns.
     base_ns, cost_ns
         Any objective is at least the first plus the sum of the second over the experts on the GPU;
         `cost_ns` is c of the capacity subproblem, shape (layers, experts).
+    at
+        The multipliers before they were rounded, shape (entries of all layers,).
     multipliers, row_bounds
         By layer, for every entry its multiplier, and for every row `Model.scale` times a lower
         bound on its subproblem.
     selected
         The capacity subproblem's x, shape (layers, experts), from 0 to 1.
     subgradient
-        By layer and entry x[e] - v[t, e], the subgradient less the factor weight[t].
+        By entry x[e] - v[t, e], the subgradient less the factor weight[t].
     """
 
-    bound_ns: int
+    bound: int
     base_ns: int
     cost_ns: Ints
+    at: Floats
     multipliers: list[Ints]
     row_bounds: list[Ints]
     selected: Floats
-    subgradient: list[Floats]
+    subgradient: Floats
 
 
-def allowed(model: Model, multipliers: list[Floats]) -> list[Floats]:
+def allowed(model: Model, multipliers: Floats) -> Floats:
     """Return multipliers cut off where they are absurd, and with free dispatch at 0."""
-    return [
-        np.clip(of, -layer.offload_ns - model.fixed_ns, 0 if layer.free_dispatch else layer.gpu_ns)
-        for layer, of in zip(model.layers, multipliers, strict=True)
-    ]
+    least = np.concatenate([-layer.offload_ns - model.fixed_ns for layer in model.layers])
+    if model.free_dispatch:
+        return np.clip(multipliers, least, 0.0)
+    return np.clip(multipliers, least, np.concatenate([layer.gpu_ns for layer in model.layers]))
 
 
-def relaxed(model: Model, multipliers: list[Floats]) -> Relaxed:
-    """Evaluate the relaxation at allowed multipliers."""
+def relaxed(model: Model, multipliers: Floats) -> Relaxed:
+    """Evaluate the relaxation at allowed multipliers, one for each entry of all layers."""
     spend(model.row_work + len(model.layers) * LAYER_WORK)
     total, cost = 0, np.zeros(model.capacity.sizes.shape, dtype=np.int64)
     wholes, bounds, copies = [], [], []
-    for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
-        whole = np.rint(multiplier).astype(np.int64)
+    for row, (layer, part) in enumerate(zip(model.layers, model.parts, strict=True)):
+        whole = np.rint(multipliers[part]).astype(np.int64)
         bound, copy = np.empty(layer.rows, dtype=np.int64), np.empty(len(whole))
         times = layer.start, layer.gpu_ns, layer.offload_ns, model.fixed_ns
         row_subproblems(*times, whole, model.scale, bound, copy)
@@ -162,11 +175,33 @@ def relaxed(model: Model, multipliers: list[Floats]) -> Relaxed:
         copies.append(copy)
     base_ns = -(-total // model.scale)
     chosen_ns, selected = capacity_subproblem(cost, model.capacity)
-    subgradient = [
-        selected[row, layer.expert] - copy
-        for row, (layer, copy) in enumerate(zip(model.layers, copies, strict=True))
-    ]
-    return Relaxed(base_ns + chosen_ns, base_ns, cost, wholes, bounds, selected, subgradient)
+    of_entries = [selected[row, layer.expert] for row, layer in enumerate(model.layers)]
+    subgradient = np.concatenate(of_entries) - np.concatenate(copies)
+    found = multipliers, wholes, bounds, selected, subgradient
+    return Relaxed(base_ns + chosen_ns, base_ns, cost, *found)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The dual that the volume algorithm raises."""
+
+    model: Model
+
+    def evaluate(self, at: Floats) -> Relaxed:
+        """Evaluate the relaxation."""
+        return relaxed(self.model, allowed(self.model, at))
+
+    def seen(self, value: Relaxed) -> Averages:
+        """Return the subgradient, and the capacity subproblem's solution."""
+        return {"subgradient": value.subgradient, "selected": value.selected}
+
+    def moved(self, now: Relaxed, mean: Averages, step: float, gap: float) -> Floats | None:
+        """Return multipliers a step along the mean subgradient."""
+        upward = mean["subgradient"]
+        if self.model.free_dispatch:  # a multiplier of 0 must not become positive
+            upward = np.where((now.at >= 0) & (upward > 0), 0.0, upward)
+        factor = stride(step, gap, upward)
+        return now.at + factor * upward if factor else None
 
 
 def capacity_subproblem(cost: Ints, capacity: Capacity) -> tuple[int, Floats]:
@@ -267,94 +302,23 @@ def _by_density(cost: Ints, capacity: Capacity) -> Floats:
 SOFT = 0.1
 """Rows whose two sides differ by this part of the longer one begin with clearly unequal weights."""
 
-SHARE = 0.1
-"""What a new subgradient counts against the average of those before."""
 
-PATIENCE = 10
-"""Steps without progress before they become shorter."""
-
-LONGEST, SHORTER, SHORTEST = 0.1, 0.7, 1e-5
-"""First length of a step, as a part of the gap; what shortens it; where it ends."""
-
-LEAST_GAIN = 1e-7
-"""Relative rise of the bound that counts as progress."""
-
-
-def first_multipliers(model: Model, held: Flags) -> list[Floats]:
+def first_multipliers(model: Model, held: Flags) -> Floats:
     """Return multipliers from a placement: each row weighs its sides by which one is longer."""
-    multipliers = []
-    for layer, (gpu, off) in zip(model.layers, model.sides_ns(held), strict=True):
+    weights = []
+    for gpu, off in model.sides_ns(held):
         lead = (gpu - off) / (SOFT * np.maximum(gpu, off) + 1)
-        th = rounded(1 / (1 + np.exp(-np.clip(lead, -50, 50))))[layer.row]
-        multipliers.append(th * layer.gpu_ns - (1 - th) * layer.offload_ns)
-    return multipliers
+        weights.append(rounded(1 / (1 + np.exp(-np.clip(lead, -50, 50)))))
+    return weighed(model, weights)
 
 
-class VolumeAlgorithm:
-    """Multipliers on their way up.
-
-    Attributes
-    ----------
-    best
-        The relaxation at the best ones so far.
-    primal
-        The capacity subproblem's solutions, averaged like the subgradients: near a solution of the
-        linear relaxation, shape (layers, experts).
-    """
-
-    def __init__(self, model: Model, multipliers: list[Floats]) -> None:
-        self.model = model
-        self._best_at = self._now_at = allowed(model, multipliers)
-        self.best = self._now = relaxed(model, self._now_at)
-        self.primal, self._direction = self.best.selected, self.best.subgradient
-        self._step, self._failed = LONGEST, 0
-
-    def iterate(self, target_ns: int, steps: int, stopped: Callable[[], bool]) -> None:
-        """Take some steps towards the target, an upper bound on what can be reached."""
-        for _ in range(steps):
-            direction = self._upward()
-            length = sum(float(part @ part) for part in direction)
-            if length < 1e-9 or self.best.bound_ns >= target_ns:
-                self._step = 0.0
-            if stopped() or self.converged:
-                return
-            factor = float(rounded(self._step * (target_ns - self._now.bound_ns) / length))
-            moved = [
-                multiplier + factor * part
-                for multiplier, part in zip(self._now_at, direction, strict=True)
-            ]
-            self._now_at = allowed(self.model, moved)
-            self._update(relaxed(self.model, self._now_at))
-
-    def _upward(self) -> list[Floats]:
-        """Return the direction, without what would make a multiplier of 0 positive."""
-        if not self.model.free_dispatch:
-            return self._direction
-        return [
-            np.where((now >= 0) & (part > 0), 0.0, part)
-            for now, part in zip(self._now_at, self._direction, strict=True)
-        ]
-
-    def _update(self, found: Relaxed) -> None:
-        """Keep better multipliers, and go back to the best ones after failures."""
-        self._now = found
-        if found.bound_ns > self.best.bound_ns + LEAST_GAIN * abs(self.best.bound_ns):
-            self.best, self._best_at, self._failed = found, self._now_at, 0
-        else:
-            self._failed += 1
-        if self._failed >= PATIENCE:
-            self._step, self._failed = SHORTER * self._step, 0
-            self._now, self._now_at = self.best, self._best_at
-        self._direction = [
-            SHARE * new + (1 - SHARE) * old
-            for new, old in zip(found.subgradient, self._direction, strict=True)
-        ]
-        self.primal = SHARE * found.selected + (1 - SHARE) * self.primal
-
-    @property
-    def converged(self) -> bool:
-        """Whether there is nothing to gain, or steps have become too short for it."""
-        return self._step < SHORTEST
+def weighed(model: Model, weights: list[Floats]) -> Floats:
+    """Return the multipliers at which rows weigh the GPU's side, by layer from 0 to 1."""
+    of_entries = [
+        of_rows[layer.row] * layer.gpu_ns - (1 - of_rows[layer.row]) * layer.offload_ns
+        for layer, of_rows in zip(model.layers, weights, strict=True)
+    ]
+    return np.concatenate(of_entries)
 
 
 def cheapest_layers(model: Model) -> Flags | None:

@@ -2,11 +2,11 @@
 
 Proof. By the Lagrangian relaxation (`relaxation`) the objective is at least a constant plus the
 summed costs of the experts on the GPU. So in a placement better than the incumbent that sum is
-limited, and `reduced_cost_fixing` tells which experts can be on the GPU then, and which off it. The
-textbook model with these fixed, and the objective below the incumbent's, has just the improvements
-as solutions. A cut per row, time >= row bound + multipliers of its experts on the GPU, holds for
-every placement (`relaxation`); with it the model's linear relaxation is as good as the Lagrangian
-bound. All is in integers.
+limited, and `reduced_cost_fixing` tells which experts can be on the GPU then, and which off it. A
+model with variables for the others alone, and the objective below the incumbent's, has just the
+improvements as solutions. A cut per row, time >= row bound + multipliers of its experts on the GPU,
+holds for every placement (`relaxation`); with it the model's linear relaxation is as good as the
+Lagrangian bound. All is in integers.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.layer_steps import Flags
+from moeopt.problems.placement.layer_steps import Flags, Ints
 
 from .relaxation import Model, Relaxed, reduced_cost_fixing
 
 if TYPE_CHECKING:
-    from moeopt.problems.placement.cpsat import Model as Textbook
-
-
-class _Stopped(Exception):  # noqa: N818 - no error
-    """The time is up before the model is built."""
+    from moeopt.core.formulation import IntVar, LinearExpr
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,6 @@ def residual_of(model: Model, proof: Relaxed, incumbent_ns: int) -> Residual:
 
 
 def solve_residual(
-    instance: Instance,
     model: Model,
     residual: Residual,
     proof: Relaxed,
@@ -71,47 +65,106 @@ def solve_residual(
 
     if residual.impossible:
         return incumbent_ns, None
-    try:
-        built = _built(instance, model, residual, proof, stopped)
-    except _Stopped:
+    built = _OpenPart(model, residual, proof)
+    if not built.posted(stopped):
         return 0, None
-    built.model.add(built.total <= (incumbent_ns - 1) // built.objective_unit)
+    built.model.add(built.total <= (incumbent_ns - 1) // model.grid)
     answer = Run(built.model, limit_s, options={"linearization_level": 2}).solve()
     if answer.status == "infeasible":
         return incumbent_ns, None
     held = None
     if answer.found:
-        held = np.array([[bool(answer.value(on)) for on in row] for row in built.on])
-    bound_ns = (answer.bound or 0) * built.objective_unit
+        held = residual.sure.copy()
+        for place, on in built.on.items():
+            held[place] = answer.value(on)
+    bound_ns = (answer.bound or 0) * model.grid
     return min(max(0, bound_ns), incumbent_ns), held
 
 
-def _built(
-    instance: Instance,
-    model: Model,
-    residual: Residual,
-    proof: Relaxed,
-    stopped: Callable[[], bool],
-) -> "Textbook":
-    """Return the textbook model with what is decided, and what the multipliers prove of rows."""
-    from moeopt.problems.placement.cpsat import Model as Textbook
+class _OpenPart:
+    """The model of the experts whose places are open, and of the rows in which they have tokens.
 
-    def checkpoint() -> None:
-        if stopped():
-            raise _Stopped
+    Attributes
+    ----------
+    on
+        By layer and expert, whether an open one is on the GPU.
+    total
+        The objective in units of `Model.grid`, rows without anything open included.
+    """
 
-    built = Textbook(instance)
-    built.post((), checkpoint)
-    for layer, expert in np.argwhere(~residual.free).tolist():
-        built.model.add(built.on[layer][expert] == int(residual.on[layer, expert]))
-    for layer, of in enumerate(model.layers):
-        checkpoint()
-        for row in range(of.rows):
-            part = slice(of.start[row], of.start[row + 1])
-            if residual.free[layer, of.expert[part]].any():
-                bound = int(proof.row_bounds[layer][row]) // model.scale
-                paid = proof.multipliers[layer][part].tolist()
-                gained = sum(p * runs for p, runs in zip(paid, built.runs[layer][row], strict=True))
-                time_ns = built.objective_unit * built.time[layer][row]
-                built.model.add(time_ns >= bound + gained)
-    return built
+    def __init__(self, of: Model, residual: Residual, proof: Relaxed) -> None:
+        from moeopt.core.formulation import cp_model
+
+        self.of, self.residual, self.proof = of, residual, proof
+        self.model = cp_model.CpModel()
+        self.weighted_sum = cp_model.LinearExpr.weighted_sum
+        places = [(layer, expert) for layer, expert in np.argwhere(residual.free).tolist()]
+        self.on = {place: self.model.new_bool_var(f"on{place}") for place in places}
+        self.total: LinearExpr = 0
+
+    def posted(self, stopped: Callable[[], bool]) -> bool:
+        """Post limits and rows, and the objective; return False if stopped before the end."""
+        of, free, sure = self.of, self.residual.free, self.residual.sure
+        sizes = of.capacity.sizes
+        used = self.weighted_sum([*self.on.values()], sizes[free].tolist()) + int(sizes[sure].sum())
+        self.model.add_linear_constraint(used, of.capacity.least, of.capacity.most)
+        if of.capacity.restriction == "equal-counts":
+            same = self.model.new_int_var(0, sizes.shape[1], "count")
+            for layer, held in enumerate(sure):
+                own = [on for (at, _), on in self.on.items() if at == layer]
+                self.model.add(sum(own) + int(held.sum()) == same)
+        times, weights, known = [], [], 0
+        for layer, steps in enumerate(of.layers):
+            if stopped():
+                return False
+            for row, weight in enumerate(steps.weight.tolist()):
+                found = self._time(layer, row)
+                if isinstance(found, int):
+                    known += weight * found
+                else:
+                    times.append(found)
+                    weights.append(weight)
+        self.total = self.weighted_sum(times, weights) + known
+        self.model.minimize(self.total)
+        return True
+
+    def _time(self, layer: int, row: int) -> "IntVar | int":
+        """Return the time of a row, or a variable for it; both in units."""
+        of, steps = self.of, self.of.layers[layer]
+        part = slice(steps.start[row], steps.start[row + 1])
+        gpu, off = (ns[part] // of.grid for ns in (steps.gpu_ns, steps.offload_ns))
+        experts, fixed = steps.expert[part], of.fixed_ns // of.grid
+        free, sure = self.residual.free[layer, experts], self.residual.sure[layer, experts]
+        runs, is_open = self._runs(layer, row, experts)
+        on, away = sure & ~is_open, ~free & ~sure
+        on_gpu, elsewhere = int(gpu[on].sum()), int(off[away].sum())
+        if not runs:
+            return max(on_gpu, elsewhere + fixed * bool(away.any()))
+        longest = int(gpu.sum() + off.sum()) + fixed
+        time = self.model.new_int_var(0, longest, f"time[{layer},{row}]")
+        not_run = [1 - run for run in runs]
+        charge: LinearExpr = fixed
+        if fixed and not away.any():
+            charged = self.model.new_bool_var(f"charged[{layer},{row}]")
+            charge = fixed * charged
+            for run in runs:
+                self.model.add_bool_or(run, charged)
+        self.model.add(self.weighted_sum(runs, gpu[is_open].tolist()) + on_gpu <= time)
+        given = self.weighted_sum(not_run, off[is_open].tolist()) + elsewhere + charge
+        self.model.add(given <= time)
+        paid = self.proof.multipliers[layer][part]
+        least = int(self.proof.row_bounds[layer][row]) // of.scale + int(paid[on].sum())
+        self.model.add(of.grid * time >= self.weighted_sum(runs, paid[is_open].tolist()) + least)
+        return time
+
+    def _runs(self, layer: int, row: int, experts: Ints) -> tuple[list["IntVar"], Flags]:
+        """Return variables for what the GPU may run or not, and the entries that have one."""
+        free, sure = self.residual.free[layer, experts], self.residual.sure[layer, experts]
+        if not self.of.free_dispatch:
+            return [self.on[layer, e] for e in experts[free].tolist()], free
+        runs = []
+        for e in experts[free | sure].tolist():
+            runs.append(self.model.new_bool_var(f"runs[{layer},{row},{e}]"))
+            if (layer, e) in self.on:
+                self.model.add_implication(runs[-1], self.on[layer, e])
+        return runs, free | sure
