@@ -41,6 +41,7 @@ from tests.rooms.sim import (
 from tests.rooms.systems import loads_of_counts
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
+SIX_LAYERS = get_model(MODEL).model_copy(update={"layers": 6})
 SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600, "joint_time_s": 0}
 
 
@@ -75,7 +76,7 @@ def small() -> Planned:
 @cache
 def by_default() -> Planned:
     """Return the plan for which nothing is known of the routing."""
-    return plan_experts(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
+    return plan_experts(MACHINE, SIX_LAYERS, max_deferred=0, **SMALL | {"reserved_gib": 20.0})  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -144,7 +145,7 @@ def test_only_one_source_is_taken() -> None:
         routing_of(recorded(), None, "hdmoe-mixtral", get_model(MODEL))
 
 
-@pytest.mark.parametrize("option", ["--counts", "--trace"])
+@pytest.mark.parametrize("option", ["--counts", pytest.param("--trace", marks=pytest.mark.slow)])
 def test_an_imatrix_makes_a_plan(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

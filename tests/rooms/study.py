@@ -53,7 +53,7 @@ __getattr__, __dir__ = lazily(
             "held_out",
         ),
         "moeopt.study.report.plots": ("Line", "lines", "plain", "proof_chart", "range_chart"),
-        "moeopt.study.report.sections": ("instances_of",),
+        "moeopt.study.report.sections as sections": ("instances_of",),
         "moeopt.study.report.study": ("Study", "own_heuristic"),
         "moeopt.study.report.words": (
             "Takeaway",

@@ -21,6 +21,7 @@ from tests.rooms.cache import (
     within,
 )
 from tests.rooms.core import Feasibility, Search, spend
+from tests.shares import shares
 
 CASES = 80
 
@@ -43,32 +44,33 @@ def pareto(sides: Sides) -> set[tuple[int, int, int]]:
     return {point for point in found if point[0] <= sides.slots}
 
 
-@pytest.mark.parametrize("seed", range(CASES))
-def test_weights_and_states_are_those_of_all_plans(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(20, CASES))
+def test_weights_and_states_are_those_of_all_plans(seeds: range) -> None:
     """The least weighted cost, the bound, and the best plan within any target."""
-    sides = random_sides(seed)
-    plans = pareto(sides)
-    best = min(max(a, g) for _, a, g in plans)
-    answers = list(bisect(sides))
-    for answer in answers:
-        p, q = answer.p, sides.scale
-        least = min(p * a + (q - p) * g for _, a, g in plans)
-        assert int(answer.table[0, -1]) == least
-        assert answer.bound_ns == -(-least // q) <= best <= sides.trace_ns(answer.ways)
-        assert int(answer.ways.sum()) <= sides.slots
-    highest = max(answer.bound_ns for answer in answers)
-    for p in np.linspace(0, sides.scale, 9).astype(int).tolist():
-        assert dual_function(sides, p).bound_ns <= highest
-    weights = [answers[0], answers[-1]]
-    for target in (best - 1, best, best + 1, 2 * best + 3):
-        answer = within(sides, weights, target, lambda: False)
-        if target < best:
-            assert answer.feasibility == Feasibility.INFEASIBLE
-        else:
-            assert answer.feasibility == Feasibility.FEASIBLE
-            assert answer.ways is not None
-            assert sides.trace_ns(answer.ways) == best
+    for seed in seeds:
+        sides = random_sides(seed)
+        plans = pareto(sides)
+        best = min(max(a, g) for _, a, g in plans)
+        answers = list(bisect(sides))
+        for answer in answers:
+            p, q = answer.p, sides.scale
+            least = min(p * a + (q - p) * g for _, a, g in plans)
+            assert int(answer.table[0, -1]) == least
+            assert answer.bound_ns == -(-least // q) <= best <= sides.trace_ns(answer.ways)
             assert int(answer.ways.sum()) <= sides.slots
+        highest = max(answer.bound_ns for answer in answers)
+        for p in np.linspace(0, sides.scale, 9).astype(int).tolist():
+            assert dual_function(sides, p).bound_ns <= highest
+        weights = [answers[0], answers[-1]]
+        for target in (best - 1, best, best + 1, 2 * best + 3):
+            answer = within(sides, weights, target, lambda: False)
+            if target < best:
+                assert answer.feasibility == Feasibility.INFEASIBLE
+            else:
+                assert answer.feasibility == Feasibility.FEASIBLE
+                assert answer.ways is not None
+                assert sides.trace_ns(answer.ways) == best
+                assert int(answer.ways.sum()) <= sides.slots
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -86,15 +88,16 @@ def test_the_table_is_that_of_all_shares(seed: int) -> None:
     assert int(cost[np.arange(len(cost)), ways].sum()) == int(table[0, -1])
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_any_weight_and_multiplier_give_a_bound(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(8, 30))
+def test_any_weight_and_multiplier_give_a_bound(seeds: range) -> None:
     """Never above the best plan, whatever they are."""
-    sides = random_sides(seed)
-    best = min(max(a, g) for _, a, g in pareto(sides))
-    rng = random.Random(seed)
-    for _ in range(20):
-        multiplier = rng.choice([0, 1, 10, sides.scale, 100 * sides.scale])
-        assert dual_ns(sides, rng.randint(0, sides.scale), multiplier) <= best
+    for seed in seeds:
+        sides = random_sides(seed)
+        best = min(max(a, g) for _, a, g in pareto(sides))
+        rng = random.Random(seed)
+        for _ in range(20):
+            multiplier = rng.choice([0, 1, 10, sides.scale, 100 * sides.scale])
+            assert dual_ns(sides, rng.randint(0, sides.scale), multiplier) <= best
 
 
 def kinked(seed: int = 2) -> Instance:

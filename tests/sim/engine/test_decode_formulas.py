@@ -8,6 +8,7 @@ import pytest
 from moeopt import Plan
 from tests.rooms.systems import Loads, simulate_loads
 from tests.rooms.tri_domain import HEURISTICS, Expert, Instance, objective
+from tests.shares import shares
 from tests.sim.engine.decode_cases import (
     DIMMS,
     EXPERTS,
@@ -36,24 +37,25 @@ def deferral_period(
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(25))
-def test_deferral_follows_the_recursion(seed: int, timeline: bool) -> None:
+@pytest.mark.parametrize("seeds", shares(8, 25))
+def test_deferral_follows_the_recursion(seeds: range, timeline: bool) -> None:
     """One token, all its experts on the CPU, any deferral per layer, also of all k."""
-    rng = random.Random(seed)
-    k, layers = 6, 8
-    deferred = [rng.randrange(k + 1) for _ in range(layers)]
-    att, shared, sync, te = rng.randint(0, 90), rng.randint(0, 60), rng.randint(0, 9), 20
-    loads = Loads(np.ones((1, layers, k), dtype=np.int64), np.ones(1, dtype=np.int64))
-    times = {
-        "attention_ns": att,
-        "shared_ns": shared,
-        "to_host_ns": sync,
-        "to_gpu_ns": sync,
-    }
-    plan = Plan(deferred=deferred, times=times)  # type: ignore[arg-type]
-    found = simulate_loads(plan, flat_costs(cpu_striped=te), loads, 1, timeline=timeline)
-    expected = deferral_period(k, deferred, att, shared, sync, te)
-    assert [0, *found.layer_ns[0].cumsum().tolist()] == expected
+    for seed in seeds:
+        rng = random.Random(seed)
+        k, layers = 6, 8
+        deferred = [rng.randrange(k + 1) for _ in range(layers)]
+        att, shared, sync, te = rng.randint(0, 90), rng.randint(0, 60), rng.randint(0, 9), 20
+        loads = Loads(np.ones((1, layers, k), dtype=np.int64), np.ones(1, dtype=np.int64))
+        times = {
+            "attention_ns": att,
+            "shared_ns": shared,
+            "to_host_ns": sync,
+            "to_gpu_ns": sync,
+        }
+        plan = Plan(deferred=deferred, times=times)  # type: ignore[arg-type]
+        found = simulate_loads(plan, flat_costs(cpu_striped=te), loads, 1, timeline=timeline)
+        expected = deferral_period(k, deferred, att, shared, sync, te)
+        assert [0, *found.layer_ns[0].cumsum().tolist()] == expected
 
 
 @BOTH
@@ -90,35 +92,36 @@ def cache_by_hand(accesses: list[list[list[int]]], ways: list[int]) -> list[list
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(15))
-def test_cache_follows_the_formula(seed: int, timeline: bool) -> None:
+@pytest.mark.parametrize("seeds", shares(5, 15))
+def test_cache_follows_the_formula(seeds: range, timeline: bool) -> None:
     """Layer time = other + max(hits x gpu, activation + misses x cpu); every miss fetches once."""
-    rng = random.Random(seed)
-    gpu, cpu, activation, fetch, other = 3, 40, 5, rng.choice([1, 30, 400]), 11
-    top_k = 2
-    loads = random_loads(rng, steps=30, top_k=top_k, batch=1)
-    ways = [rng.randrange(5) for _ in range(LAYERS)]
-    plan = Plan(
-        cache_ways=ways,  # type: ignore[arg-type]
-        times={"other_ns": other, "to_host_ns": activation},  # type: ignore[arg-type]
-    )
-    costs = flat_costs(gpu_hit=gpu, cpu_striped=cpu, fetch_ns=fetch)
-    found = simulate_loads(plan, costs, loads, 1, timeline=timeline)
-    assert loads.ids is not None
-    hits = cache_by_hand([token[0].tolist() for token in loads.ids], ways)
-    layer_ns = [
-        [other + max(h * gpu, activation + (top_k - h) * cpu if h < top_k else 0) for h in row]
-        for row in hits
-    ]
-    fetches = sum(top_k - h for row in hits for h, w in zip(row, ways, strict=True) if w)
-    assert found.layer_ns.tolist() == layer_ns
-    assert (found.fetches, found.hits) == (fetches, int(np.sum(hits)))
-    total, copying = int(np.sum(layer_ns)), fetches * fetch
-    pcie = next(used for used in found.usage if used.resource == "PCIe")
-    assert pcie.busy_ns == copying
-    # Design 3.7 says max(total, copying): attained but for the time before the first fetch and
-    # after the last layer's lookup.
-    assert max(total, copying) <= found.makespan_ns <= total + copying
+    for seed in seeds:
+        rng = random.Random(seed)
+        gpu, cpu, activation, fetch, other = 3, 40, 5, rng.choice([1, 30, 400]), 11
+        top_k = 2
+        loads = random_loads(rng, steps=30, top_k=top_k, batch=1)
+        ways = [rng.randrange(5) for _ in range(LAYERS)]
+        plan = Plan(
+            cache_ways=ways,  # type: ignore[arg-type]
+            times={"other_ns": other, "to_host_ns": activation},  # type: ignore[arg-type]
+        )
+        costs = flat_costs(gpu_hit=gpu, cpu_striped=cpu, fetch_ns=fetch)
+        found = simulate_loads(plan, costs, loads, 1, timeline=timeline)
+        assert loads.ids is not None
+        hits = cache_by_hand([token[0].tolist() for token in loads.ids], ways)
+        layer_ns = [
+            [other + max(h * gpu, activation + (top_k - h) * cpu if h < top_k else 0) for h in row]
+            for row in hits
+        ]
+        fetches = sum(top_k - h for row in hits for h, w in zip(row, ways, strict=True) if w)
+        assert found.layer_ns.tolist() == layer_ns
+        assert (found.fetches, found.hits) == (fetches, int(np.sum(hits)))
+        total, copying = int(np.sum(layer_ns)), fetches * fetch
+        pcie = next(used for used in found.usage if used.resource == "PCIe")
+        assert pcie.busy_ns == copying
+        # Design 3.7 says max(total, copying): attained but for the time before the first fetch and
+        # after the last layer's lookup.
+        assert max(total, copying) <= found.makespan_ns <= total + copying
 
 
 @BOTH
