@@ -105,7 +105,7 @@ def test_groups_stay_in_their_node() -> None:
     """Two nodes of four ranks, eight groups: no group has copies in both."""
     counts = Counts("drawn", counted()[None, :1])
     report = moeopt.plan_expert_parallel(
-        counts, RANKS, COPIES, nodes=2, groups=8, limits=Limits(work=1.0)
+        counts, RANKS, COPIES, nodes=2, groups=8, limits=Limits(work=0.1)
     )
     for row in report.best.decision.physical_to_logical:
         slots = np.array(row).reshape(2, -1)

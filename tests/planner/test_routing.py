@@ -41,7 +41,6 @@ from tests.rooms.sim import (
 from tests.rooms.systems import loads_of_counts
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
-SIX_LAYERS = get_model(MODEL).model_copy(update={"layers": 6})
 SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600, "joint_time_s": 0}
 
 
@@ -76,7 +75,7 @@ def small() -> Planned:
 @cache
 def by_default() -> Planned:
     """Return the plan for which nothing is known of the routing."""
-    return plan_experts(MACHINE, SIX_LAYERS, max_deferred=0, **SMALL | {"reserved_gib": 20.0})  # type: ignore[arg-type]
+    return plan_experts(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

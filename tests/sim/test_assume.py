@@ -50,9 +50,8 @@ def test_an_odd_provenance_gives_no_instance_or_one(problem: str, every: bool, r
     for provenance in [usual, *odd]:
         other = instance.model_copy(update={"provenance": provenance})
         for assumption in assumptions:
-            for value in (
-                assumption.values if every or provenance is usual else assumption.values[-1:]
-            ):
+            values = [*assumption.values]
+            for value in values if every or provenance is usual else values[-1:]:
                 found = assume(other, assumption.name, value)
                 assert found is None or found.problem == problem
                 again += found is not None
