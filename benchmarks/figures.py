@@ -144,9 +144,11 @@ def stale(searches: bool = True, dated: bool = True) -> list[str]:
     """Return what to run again; without what searches alone have changed, or pages date."""
     found = []
     for figure in figures():
+        if figure.get("dated") and not dated:
+            continue
         now, was = hashes(figure, searches), figure["seen"]
         changed = [thing for thing, hashed in now.items() if was.get(thing) != hashed]
-        if changed and (dated or not figure.get("dated")):
+        if changed:
             why = ", ".join(changed) if was else "never held to it"
             found.append(f"{figure['page']}#{figure['what']}, of {figure['run']}: {why}")
             found.append(f"    {figure['command']}  # {figure['cost']}")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.algorithms.lagrangian import multiplicative_weights
 from moeopt.problems.device_loads import (
     CHANNEL,
     DRAM,
@@ -503,24 +504,27 @@ class _Ascent:
         The best of these rounds replaces what was known: with more modes bounds are lower.
         """
         table, devices = self.table, self.devices
-        self.best = -np.inf, self.best[1]
         room = np.maximum(self.limit, 1).astype(np.float64)
         room[:devices] = self.span
-        for step in range(rounds):
-            w = np.exp(self.log_w - self.log_w.max())
-            w /= w[:devices].sum()
+
+        def multipliers(weights: Floats) -> Floats:
+            w = weights / weights[:devices].sum()
             w[devices:] *= self.span / room[devices:]
+            return w
+
+        def dual(weights: Floats) -> tuple[float, Floats]:
+            w = multipliers(weights)
             prices = np.where(able, table._prices(w), np.inf)
             least = np.minimum.reduceat(prices, table.first)
-            value = float(least.sum() + w @ (table._base - self.limit))
-            if value > self.best[0]:
-                self.best = value, w
             at = np.flatnonzero(prices == least[table.owner])  # of equally cheap modes the first
             chosen = np.zeros(len(prices), np.int64)
             chosen[at[np.unique(table.owner[at], return_index=True)[1]]] = 1
-            ratio = table._busy(chosen) / room
-            self.log_w += ratio / max(ratio.max(), 1e-9) / (1 + step) ** 0.5
-        self.span = max(self.best[0], 1.0)
+            value = float(least.sum() + w @ (table._base - self.limit))
+            return value, table._busy(chosen) / room
+
+        found = multiplicative_weights(dual, self.log_w, rounds)
+        self.log_w, self.best = found.logarithms, (found.value, multipliers(found.weights))
+        self.span = max(found.value, 1.0)
 
     def bound(self, able: Flags, scale: int) -> int:
         """Return the best bound, computed in Python's integers, which do not overflow."""

@@ -19,6 +19,9 @@ Capture = pytest.CaptureFixture[str]
 OF_THE_MACHINE = {"machine detect", "profile", "warm"}
 """Commands that measure the machine, or compile for minutes."""
 
+DEAR = ("compare", "plan", "report")
+"""Commands whose examples tests/cli/test_json.py runs as well, with `--json`."""
+
 LINES = {command.name: command.example for command in COMMANDS}
 
 
@@ -55,7 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", sorted({*LINES} - OF_THE_MACHINE))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR))
+        for name in sorted({*LINES} - OF_THE_MACHINE)
+    ],
+)
 def test_the_examples_of_help_run(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -72,9 +72,9 @@ def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
     ("method", "name", "news"),
     [
         ("cp-sat", "SIGINT", 1),  # while the solver is imported, or the model is built
-        ("cp-sat", "SIGINT", 3),  # while it solves
+        pytest.param("cp-sat", "SIGINT", 3, marks=pytest.mark.slow),  # while it solves
         ("cp-sat", "SIGHUP", 3),
-        ("anneal-and-refute", "SIGINT", 1),
+        pytest.param("anneal-and-refute", "SIGINT", 1, marks=pytest.mark.slow),
         ("anneal-and-refute", "SIGTERM", 2),
     ],
 )
@@ -165,8 +165,16 @@ main(sys.argv[2:])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("command", ["gap", "plan"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *(("gap", "SIGINT"), ("plan", "SIGTERM")),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (("gap", "SIGTERM"), ("plan", "SIGINT"))
+        ),
+    ],
+)
 def test_other_commands_end_in_order(command: str, name: str, root: Path) -> None:
     """No traceback and no abort: the exit code is the signal's, or the command was done before."""
     code, out, errors = told_after(1.5, name, root / "instances", *TAKES_LONG[command])

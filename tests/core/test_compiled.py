@@ -231,8 +231,13 @@ def kernels_of(package: Path, kind: str) -> list[Path]:
     return sorted((package.parent / "cache").rglob(f"*.{kind}"))
 
 
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("length", [0, 20])
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        *(("nbi", 0), ("nbc", 20)),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("nbi", 20), ("nbc", 0))),
+    ],
+)
 def test_a_broken_file_is_made_anew(
     package: Path, processes: Processes, kind: str, length: int
 ) -> None:

@@ -29,6 +29,7 @@ def spoiled(page: str) -> str:
     return page.replace("</article>", faults + "</article>")
 
 
+@pytest.mark.slow  # as the strict build of the whole site, tests/test_documents.py
 def test_nothing_is_wrong_with_a_page_and_every_fault_is_found(root: Path, tmp_path: Path) -> None:
     """No formula floats, no bar is raw, no code is cut without a hint; search works from the disk.
 

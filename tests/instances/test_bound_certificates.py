@@ -40,6 +40,7 @@ from tests.rooms.certificates import (
 from tests.rooms.certificates import certificate as checker
 from tests.rooms.core import entries
 from tests.rooms.problems import PROBLEMS, get_problem
+from tests.shares import shares
 
 assert copied  # a fixture
 
@@ -130,52 +131,56 @@ def small_model(seed: int) -> tuple[Model, list[dict[int, int]], Callable[[dict[
     return Model(data), points, lambda p: data["constant"] + sum(c * p[j] for j, c in objective)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_tightening_loses_no_point(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(10, 40))
+def test_tightening_loses_no_point(seeds: range) -> None:
     """Whatever branches were taken, every point within them stays within the bounds."""
-    model, points, cost = small_model(seed)
-    cutoff = model.cutoff(5)
-    box = Box(model, cutoff, Steps(), 1000)
-    box.tighten(range(len(box.rows)))
-    draw = random.Random(seed)
-    kept = [p for p in points if cost(p) < 5]
-    for _ in range(4):
-        inside = [p for p in kept if all(box.lower[j] <= v <= box.upper[j] for j, v in p.items())]
-        assert inside == kept
-        assert not (box.empty and kept)
-        column, value = draw.randrange(4), draw.randint(0, 2)
-        mark = len(box.trail)
-        before = (list(box.lower), list(box.upper), box.empty)
-        box.branch([(column, value + 1, None)])
-        box.restore(mark, before[2])
-        assert (box.lower, box.upper, box.empty) == before
-        box.branch([(column, None, value)])
-        kept = [p for p in kept if p[column] <= value]
+    for seed in seeds:
+        model, points, cost = small_model(seed)
+        cutoff = model.cutoff(5)
+        box = Box(model, cutoff, Steps(), 1000)
+        box.tighten(range(len(box.rows)))
+        draw = random.Random(seed)
+        kept = [p for p in points if cost(p) < 5]
+        for _ in range(4):
+            inside = [
+                p for p in kept if all(box.lower[j] <= v <= box.upper[j] for j, v in p.items())
+            ]
+            assert inside == kept
+            assert not (box.empty and kept)
+            column, value = draw.randrange(4), draw.randint(0, 2)
+            mark = len(box.trail)
+            before = (list(box.lower), list(box.upper), box.empty)
+            box.branch([(column, value + 1, None)])
+            box.restore(mark, before[2])
+            assert (box.lower, box.upper, box.empty) == before
+            box.branch([(column, None, value)])
+            kept = [p for p in kept if p[column] <= value]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_nothing_false_is_accepted(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(10, 40))
+def test_nothing_false_is_accepted(seeds: range) -> None:
     """Random trees and multipliers: what is accepted is true of all points."""
-    model, points, cost = small_model(seed)
-    least = min(map(cost, points), default=10**6)
-    low = least if points else 0
-    draw, accepted = random.Random(seed), 0
-    for _ in range(300):
-        leaves = [
-            [draw.randint(0, 3), [[r, s * draw.randint(0, 3)] for r, s in rows(model)]]
-            for _ in range(2)
-        ]
-        trees: list[list[Any]] = [[0], [[draw.randrange(4), draw.randint(0, 2)], 0, 1], [-1]]
-        data = {
-            "model_sha256": model.sha256, "bound": draw.randint(low - 20, low + 6),
-            "leaves": leaves, "tree": draw.choice(trees), "propagation": draw.choice([0, 50]),
-        }  # fmt: skip
-        try:
-            assert verify(model, data) <= least
-            accepted += 1
-        except RefusedError:
-            pass
-    assert accepted
+    for seed in seeds:
+        model, points, cost = small_model(seed)
+        least = min(map(cost, points), default=10**6)
+        low = least if points else 0
+        draw, accepted = random.Random(seed), 0
+        for _ in range(300):
+            leaves = [
+                [draw.randint(0, 3), [[r, s * draw.randint(0, 3)] for r, s in rows(model)]]
+                for _ in range(2)
+            ]
+            trees: list[list[Any]] = [[0], [[draw.randrange(4), draw.randint(0, 2)], 0, 1], [-1]]
+            data = {
+                "model_sha256": model.sha256, "bound": draw.randint(low - 20, low + 6),
+                "leaves": leaves, "tree": draw.choice(trees), "propagation": draw.choice([0, 50]),
+            }  # fmt: skip
+            try:
+                assert verify(model, data) <= least
+                accepted += 1
+            except RefusedError:
+                pass
+        assert accepted
 
 
 def test_a_branch_on_a_row_needs_one_that_lets_one_be_1() -> None:
@@ -524,7 +529,10 @@ def test_bad_commands_are_one_line(
     assert reason in refused_command(capsys, arguments, run=run_tool)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(
+    "problem",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "placement")) for name in PROBLEMS],
+)
 def test_certificates_are_about_the_models_of_today(problem: str, root: Path) -> None:
     """Of the smallest instance that has a certificate about each of them: no row has changed."""
     folder, smallest = root / "instances" / problem, dict[str, tuple[int, str]]()

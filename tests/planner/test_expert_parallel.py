@@ -12,6 +12,7 @@ import moeopt
 from tests.refusals import refused_command
 from tests.rooms.cli import run
 from tests.rooms.sim import Counts, get_model
+from tests.rooms.solvers import Limits
 
 MODEL = "deepseek-v2-lite"
 LAYERS, EXPERTS, RANKS, COPIES = 26, 64, 8, 16
@@ -103,7 +104,9 @@ def test_eplb_is_deepseeks(counts_csv: Path) -> None:
 def test_groups_stay_in_their_node() -> None:
     """Two nodes of four ranks, eight groups: no group has copies in both."""
     counts = Counts("drawn", counted()[None, :1])
-    report = moeopt.plan_expert_parallel(counts, RANKS, COPIES, nodes=2, groups=8)
+    report = moeopt.plan_expert_parallel(
+        counts, RANKS, COPIES, nodes=2, groups=8, limits=Limits(work=0.1)
+    )
     for row in report.best.decision.physical_to_logical:
         slots = np.array(row).reshape(2, -1)
         groups = [set((own // 8).tolist()) for own in slots]

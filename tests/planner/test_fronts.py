@@ -45,6 +45,7 @@ def test_against_loss() -> None:
     assert dense == {planned().memory["dense"]}
 
 
+@pytest.mark.slow  # both fronts are in the command's test
 def test_against_memory() -> None:
     """From a GPU with room for no expert to one that holds all; what else is there stays."""
     front = small_fronts()[1]

@@ -48,7 +48,9 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
         plan_layers(machine, model, PlanOptions(runtime="ktransformers"), SeveralOptions())
 
 
-@pytest.mark.parametrize("machine", ["rtx5090+ryzen-am5", "rtx4090+epyc-9004"])
+@pytest.mark.parametrize(
+    "machine", ["rtx5090+ryzen-am5", pytest.param("rtx4090+epyc-9004", marks=pytest.mark.slow)]
+)
 def test_the_goal_decides_the_row(machine: str) -> None:
     """Decoding alone, or a long prompt; of equal speeds the one that reads prompts fastest."""
     alone = moeopt.plan(machine, "gpt-oss-120b", bits="MXFP4")

@@ -11,14 +11,14 @@ CONTEXT = 49152
 
 PAIRS = [
     ("rtx4090+epyc-9004", "glm-4.5-air", "Q4_K_M"),
-    ("h100+xeon-spr", "qwen3-30b-a3b", "Q8_0"),
-    ("m2-ultra", "qwen3-235b-a22b", "Q4_K_M"),
     ("rtx4090+2xepyc-9004", "glm-4.5-air", "Q4_K_M"),
     ("2xrtx3090+epyc-7002", "glm-4.5-air", "Q4_K_M"),
 ]
-"""Machine, model and quantisation: all on a GPU or not, unified memory, two sockets, two GPUs."""
+"""Machine, model and quantisation: one GPU and a host, two sockets, two GPUs."""
 
 MORE = [
+    ("h100+xeon-spr", "qwen3-30b-a3b", "Q8_0"),  # all on the GPU
+    ("m2-ultra", "qwen3-235b-a22b", "Q4_K_M"),  # one memory
     ("rtx4090+epyc-9004", "deepseek-v3", "Q4_K_M"),
     ("rtx4090+epyc-9004", "mixtral-8x7b", "Q4_K_M"),
     ("rtx4090+epyc-9004", "qwen3-next-80b-a3b", "Q4_K_M"),

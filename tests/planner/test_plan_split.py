@@ -27,6 +27,7 @@ from tests.rooms.sim import (
     plain_machine,
 )
 from tests.rooms.split import Instance, Solution
+from tests.shares import shares
 from tests.sim.hardware.machine_data import put
 
 
@@ -63,12 +64,13 @@ def whole(found: tuple[list[str], list[tuple[str, ...]]]) -> tuple[list[str], li
     return found[0], [own[0] for own in found[1]]
 
 
-def test_the_flags_say_what_was_planned() -> None:
+@pytest.mark.parametrize("seeds", shares(40, 200))
+def test_the_flags_say_what_was_planned(seeds: range) -> None:
     """Read back as llama.cpp reads them: every layer of random splits on its device.
 
     A file may count a block that predicts further tokens as a layer, known or not; or three.
     """
-    for seed in range(200):
+    for seed in seeds:
         instance, solution = random_split(seed)
         gpus, layers = len(instance.devices) - 1, len(instance.layers)
         names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
@@ -374,7 +376,7 @@ PREDICT = "predict --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K
 
 def test_a_command_line_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
     """As `plan` does its own; worse places are slower; by itself the runtime fits it."""
-    planned = json.loads(_printed(capsys, PLANNED))
+    planned = _planned(capsys)
     words = shlex.quote(planned["command"])
     options = "--context 32k --depth 4250 --kv-bits q8_0 --prompt 4000 --json"
     same = json.loads(_printed(capsys, f"{PREDICT} {options} --flags {words}"))
@@ -392,6 +394,17 @@ PLANNED = PREDICT.replace("predict", "plan", 1) + (
 )
 
 
+_made: dict[str, str] = {}
+"""What `PLANNED` printed, for several tests."""
+
+
+def _planned(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    if PLANNED not in _made:
+        _made[PLANNED] = _printed(capsys, PLANNED)
+    found: dict[str, Any] = json.loads(_made[PLANNED])
+    return found
+
+
 def _printed(capsys: pytest.CaptureFixture[str], command: str) -> str:
     assert run(shlex.split(command)) == 0, command
     return capsys.readouterr().out
@@ -401,7 +414,7 @@ def test_a_plan_by_tensor_is_priced_as_its_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It is no slower than one by layer, and names what differs alone."""
-    by_layer = json.loads(_printed(capsys, PLANNED))
+    by_layer = _planned(capsys)
     plan = json.loads(_printed(capsys, f"{PLANNED} --granularity tensor --backend ROCm"))
     assert plan["tokens_per_s"] > by_layer["tokens_per_s"]
     assert "ffn_down_exps=CPU" in plan["command"]

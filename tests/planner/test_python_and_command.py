@@ -14,6 +14,9 @@ MACHINES = (
     *("2xrtx3090+epyc-7002", "7xrtx3090+epyc-7003", "rtx5090+2xrtx3090+epyc-9005"),
     *("rtx4090+2xepyc-9004", "2xepyc-9004", "2xrtx3090+4xxeon-spr"),
 )
+QUICK = {(0, 0), (3, 1), (6, 2), (2, 1)}
+"""Row and column: one GPU, several, two nodes, and unified memory; all options."""
+
 OPTIONS = (
     {},
     {"context": 16384, "kv_bits": "q8_0", "prompt": 3000, "ubatch": 1024},
@@ -24,7 +27,7 @@ OPTIONS = (
 @pytest.mark.parametrize(
     ("machine", "options"),
     [
-        pytest.param(machine, options, marks=[pytest.mark.slow] * ((row + column) % 3 > 0))
+        pytest.param(machine, options, marks=[pytest.mark.slow] * ((row, column) not in QUICK))
         for row, machine in enumerate(MACHINES)
         for column, options in enumerate(OPTIONS)
     ],
@@ -56,7 +59,11 @@ def test_predictions_by_flags(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "machine", ["2xrtx3090+epyc-7002", "rtx4090+2xepyc-9004", "rtx3090+epyc-7002"]
+    "machine",
+    [
+        *("2xrtx3090+epyc-7002", "rtx3090+epyc-7002"),
+        pytest.param("rtx4090+2xepyc-9004", marks=pytest.mark.slow),
+    ],
 )
 def test_plans(machine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Of one GPU, of several, or of nodes: all numbers and the command."""

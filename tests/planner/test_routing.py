@@ -144,7 +144,7 @@ def test_only_one_source_is_taken() -> None:
         routing_of(recorded(), None, "hdmoe-mixtral", get_model(MODEL))
 
 
-@pytest.mark.parametrize("option", ["--counts", "--trace"])
+@pytest.mark.parametrize("option", ["--counts", pytest.param("--trace", marks=pytest.mark.slow)])
 def test_an_imatrix_makes_a_plan(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,7 +133,9 @@ def test_the_page_and_the_files_offer_the_default(
     assert data["plan_is"] == {8.0: "slower", 10.0: "even", 12.0: "faster"}[default_ms]
 
 
-@pytest.mark.parametrize("runtime", ["llama.cpp", "ktransformers"])
+@pytest.mark.parametrize(
+    "runtime", ["llama.cpp", pytest.param("ktransformers", marks=pytest.mark.slow)]
+)
 def test_a_plan_is_what_the_named_runtime_can_run(runtime: str) -> None:
     """Whole layers, or single experts; no caches; what the other brings is by its own times."""
     most = 0 if runtime == "llama.cpp" else 2

@@ -44,7 +44,7 @@ __getattr__, __dir__ = lazily(
             "skew",
         ),
         "moeopt.study.report.plots": ("Line", "lines", "plain", "proof_chart", "range_chart"),
-        "moeopt.study.report.sections": ("instances_of",),
+        "moeopt.study.report.sections as sections": ("instances_of",),
         "moeopt.study.report.study": ("Study", "own_heuristic"),
         "moeopt.study.report.words": (
             "Takeaway",

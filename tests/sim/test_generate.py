@@ -100,8 +100,18 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("problem", ["tri_domain", "relayout", "layout"])
+@pytest.mark.parametrize(
+    ("problem", "source"),
+    [
+        pytest.param(
+            problem,
+            source,
+            marks=[pytest.mark.slow] * (problem == "relayout" and source != "window"),
+        )
+        for problem in ("tri_domain", "relayout", "layout")
+        for source in SOURCES
+    ],
+)
 def test_an_instance_can_be_made_again_under_another_assumption(problem: str, source: str) -> None:
     """From the instance alone, what the generator makes of the same source with that option."""
     more = {"layout": {"first_window": 1}, "relayout": {"history": 4}}.get(problem, {})

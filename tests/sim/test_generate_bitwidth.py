@@ -316,10 +316,13 @@ def test_the_same_seed_gives_the_same_bytes(losses: str, tmp_path: Path) -> None
     assert one == same != other
 
 
+@pytest.mark.parametrize(
+    "machines", [names("machines")[:1], pytest.param(names("machines"), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("model", names("models"))
-def test_every_model_and_machine_has_an_instance(model: str) -> None:
+def test_every_model_and_machine_has_an_instance(model: str, machines: list[str]) -> None:
     """One layer each; dp proves it."""
-    for machine in names("machines"):
+    for machine in machines:
         instance = moeopt.generate(
             "bitwidth",
             machine=machine,

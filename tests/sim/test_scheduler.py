@@ -72,9 +72,10 @@ def compare(seed: int, methods: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("method", ["threshold", "trimoe", "greedy"])
-def test_what_solve_gives(method: str) -> None:
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_solve_gives(method: str, more: bool) -> None:
     """The same assignment, makespan and bound, and the checker confirms the makespan."""
-    for seed in range(120 if method == "threshold" else 20):
+    for seed in range(120 if more else 20):
         compare(seed, (method,))
 
 

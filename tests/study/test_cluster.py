@@ -75,6 +75,7 @@ def test_dask_gives_what_this_process_gives(cluster: str, tmp_path: Path) -> Non
     assert sorted(mine) == ["failed"] * 2 + ["feasible"] * 4
 
 
+@pytest.mark.slow  # tasks without Dask are below, resuming is in test_study_rules.py
 @pytest.mark.filterwarnings("ignore")
 def test_resume_goes_on_elsewhere(cluster: str, tmp_path: Path) -> None:
     """What one executor has stored, the other does not repeat; failures come back as errors."""
@@ -109,6 +110,7 @@ class Listener(Watch):
         self.heard.append((job.instance.name, objective, bound))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_incumbents_come_while_a_worker_solves(cluster: str) -> None:
     """Also those of several entries; none is better than the last.

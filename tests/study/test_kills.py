@@ -160,7 +160,8 @@ def test_kills_of_a_campaign_on_a_cluster(tmp_path: Path, cluster: str, kills: i
 
 
 @pytest.mark.parametrize(
-    "stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+    "stop",
+    [pytest.param(stop, marks=pytest.mark.slow) for stop in (signal.SIGINT, signal.SIGTERM)],
 )
 def test_what_is_done_is_kept_and_printed(
     campaign: Path, tmp_path: Path, stop: signal.Signals

@@ -105,6 +105,7 @@ def single() -> Iterator[Pool]:
         pool.close()
 
 
+@pytest.mark.slow  # a worker that dies while it solves is in the quick suite
 def test_an_idle_workers_death_is_not_a_solves_death(single: Pool) -> None:
     """It is replaced, and the next solve is made."""
     [job] = jobs_of(INSTANCES[0], methods=("brute-force",))
@@ -187,12 +188,12 @@ def test_one_solve_at_a_time_in_a_process(monkeypatch: pytest.MonkeyPatch) -> No
     assert most == [1, 1, 1, 1]
 
 
-def test_a_solve_that_fails_raises_or_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_solve_that_fails_raises_or_is_reported(tmp_path: Path, jobs: int) -> None:
     """In the pool as here: the library raises, unless someone watches."""
     big = random_instance(0, experts=40)
-    for jobs in (1, 2):
-        with pytest.raises(moeopt.InputError, match=r"brute-force: .* candidates"):
-            moeopt.gap([big], ["brute-force", "greedy"], jobs=jobs)
+    with pytest.raises(moeopt.InputError, match=r"brute-force: .* candidates"):
+        moeopt.gap([big], ["brute-force", "greedy"], jobs=jobs)
 
     class Patient(Watch):
         heard: list[str] = []  # noqa: RUF012 - of this test only

@@ -39,9 +39,12 @@ def test_a_run_without_a_store_is_reported(folder: Path, capsys: Capture) -> Non
     assert sorted(path.name for path in Path("a/b").iterdir()) == ["gap.csv", "index.html"]
     assert "moeopt gap family --methods trimoe --report a/b" in page(Path("a/b")).text
     assert {row[0] for row in tables(page(Path("a/b")))[0][1:]} == {"trimoe", "threshold"}
+    text = Path("a/b/index.html").read_text()
+    assert 'class="headline"' not in text, "nobody's own heuristic"
+    assert "red stars" not in text
 
 
-def test_a_store_is_reported_without_solving(folder: Path) -> None:
+def test_a_store_is_reported_without_solving(folder: Path, undrawn: None) -> None:
     """The same numbers as from the run that filled it; each command goes on with the store."""
     options = ["--methods", "greedy,trimoe,cp-sat", "--store", "s.db"]
     assert run(["gap", "family", *options, "--report", "first"]) == 0
@@ -53,7 +56,7 @@ def test_a_store_is_reported_without_solving(folder: Path) -> None:
     assert run(again.split()[1:]) == 0
 
 
-def test_a_failed_solve_is_in_the_report(folder: Path, capsys: Capture) -> None:
+def test_a_failed_solve_is_in_the_report(folder: Path, capsys: Capture, undrawn: None) -> None:
     """Brute force refuses an instance; the exit code is that of the failure."""
     moeopt.save(random_instance(2, experts=30), folder / "family" / "large.json")
     code = run(["gap", "family/large.json", "--methods", "brute-force,greedy", "--report", "r"])

@@ -26,7 +26,7 @@ from tests.rooms.study import (
     read_campaign,
     words_for_others,
 )
-from tests.study.html_read import read_html, tables
+from tests.study.html_read import Element, read_html, tables
 from tests.study.rows_compared import timeless
 
 Capture = pytest.CaptureFixture[str]
@@ -69,6 +69,29 @@ def calls() -> int:
     return len(Path("calls").read_text().splitlines()) if Path("calls").exists() else 0
 
 
+def ones_own_heuristic_is_told_of(text: str, page: Element) -> None:
+    """Its numbers come first, it has a colour and a marker of its own, and links lead to instances.
+
+    The caption says what the colours mean. Without a custom heuristic nothing is said of it:
+    tests/study/test_report_command.py.
+    """
+    [headline] = [p.text for p in page.all("p") if p.attributes.get("class") == "headline"]
+    table = {row[0].removesuffix(" *"): row for row in tables(page)[0][1:]}
+    mine, trimoe = table[NAME], table["trimoe"]
+    assert headline == (
+        f"{NAME}: median {mine[2]}, worst {mine[4]} above the optimum; "
+        f"trimoe, the published rule: median {trimoe[2]}, worst {trimoe[4]} above the optimum."
+    )
+    assert "red stars are your own heuristics" in page.text
+    assert text.count("#cc3311") > 2
+    shown = [t.text for t in page.all("title")]
+    assert any(words.startswith(f"{NAME} *: median {mine[2]}, from ") for words in shown)
+    ids = {e.attributes.get("id") for e in page.all("tr")}
+    leads = [a.attributes["href"][1:] for a in page.all("a") if a.text == "Its worst instance"]
+    assert leads
+    assert set(leads) <= ids
+
+
 def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> None:
     """Also where the results come from a store; what it prints does not get among the results."""
     asked = ["gap", "esft-window", "--methods", "trimoe", "--with", NAME, "--store", "s.db"]
@@ -92,6 +115,7 @@ def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> No
     assert f"{NAME}: " in said[f"{case}-desc"]
     assert any(f" in {NAME}, " in li.text for li in page.all("li"))
     assert f"--with {NAME}" in page.text
+    ones_own_heuristic_is_told_of(Path("r/index.html").read_text(), page)
     assert run(["gap", "--store", "s.db"]) == 0
     assert NAME in capfd.readouterr().out
     assert calls() == 2
@@ -157,7 +181,9 @@ FAULTY = {
 }
 
 
-def test_a_faulty_rule_is_a_line_and_a_failed_row(folder: Path, capsys: Capture) -> None:
+def test_a_faulty_rule_is_a_line_and_a_failed_row(
+    folder: Path, capsys: Capture, undrawn: None
+) -> None:
     """The others' rows are there, the exit code is that of a bad file, nothing is a traceback."""
     text = "\n\n".join(f"def {name}(instance):\n    {body}" for name, (body, _) in FAULTY.items())
     Path("my_rules.py").write_text(text.replace("def raises", "def raises", 1))
@@ -290,32 +316,3 @@ def test_methods_must_be_names_or_functions() -> None:
     for call in wrong:
         with pytest.raises(moeopt.InputError, match=r"methods\[0\]: must be a string, not"):
             call()
-
-
-def test_the_report_is_about_ones_own_heuristic(folder: Path) -> None:
-    """Its numbers come first, it has a colour and a marker of its own, and links lead to instances.
-
-    The caption says what the colours mean; without a custom heuristic nothing is said of it.
-    """
-    assert run(["gap", "esft-window", "--methods", "trimoe", "--with", NAME, "--report", "r"]) == 0
-    text = Path("r/index.html").read_text()
-    page = read_html(text)
-    [headline] = [p.text for p in page.all("p") if p.attributes.get("class") == "headline"]
-    table = {row[0].removesuffix(" *"): row for row in tables(page)[0][1:]}
-    mine, trimoe = table[NAME], table["trimoe"]
-    assert headline == (
-        f"{NAME}: median {mine[2]}, worst {mine[4]} above the optimum; "
-        f"trimoe, the published rule: median {trimoe[2]}, worst {trimoe[4]} above the optimum."
-    )
-    assert "red stars are your own heuristics" in page.text
-    assert text.count("#cc3311") > 2
-    shown = [t.text for t in page.all("title")]
-    assert any(words.startswith(f"{NAME} *: median {mine[2]}, from ") for words in shown)
-    ids = {e.attributes.get("id") for e in page.all("tr")}
-    leads = [a.attributes["href"][1:] for a in page.all("a") if a.text == "Its worst instance"]
-    assert leads
-    assert set(leads) <= ids
-    assert run(["gap", "esft-window", "--methods", "trimoe", "--report", "q"]) == 0
-    other = Path("q/index.html").read_text()
-    assert 'class="headline"' not in other
-    assert "red stars" not in other

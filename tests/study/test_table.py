@@ -82,7 +82,7 @@ def test_the_interval_draws_whole_clusters() -> None:
     assert interval([0.3] * 9, list("abcabcabc")) == (0.3, 0.3)
 
 
-@pytest.mark.parametrize("n", [9, 20, 60])
+@pytest.mark.parametrize("n", [9, 20, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_interval_holds_the_median_as_often_as_it_says(n: int) -> None:
     """Of a skew distribution, in about 95 % of 400 samples, however often a trace was looked at."""
     rng = np.random.default_rng(n)

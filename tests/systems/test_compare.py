@@ -20,7 +20,10 @@ LACKING = {
 }
 
 
-@pytest.fixture(scope="module", params=FOUR)
+@pytest.fixture(
+    scope="module",
+    params=["trimoe", "cxl-ndp", *(pytest.param(one, marks=pytest.mark.slow) for one in FOUR[1:3])],
+)
 def found(request: pytest.FixtureRequest) -> SystemComparison:
     """Return all systems on each of the papers' machines, with optima."""
     return moeopt.compare(request.param, MODEL, **SMALL)

@@ -97,7 +97,12 @@ def named_bits(name: str, model: ModelShape) -> Bits:
     >>> bits["head"], bits["router"], round(bits["experts"], 3)
     (6.5625, 32.0, 4.844)
     """
-    known = _known(name)
+    return dict(_named_bits(_known(name), model))
+
+
+@lru_cache(maxsize=256)
+def _named_bits(known: str, model: ModelShape) -> Bits:
+    """Return what `named_bits` does: whoever tries all names on a model asks again and again."""
     there = [kind for kind in KINDS if model.weights_of(kind)]
     if known in UNQUANTISED:
         kept: Bits = {"experts": model.bits} if _has_mxfp4_experts(model) else {}

@@ -24,6 +24,7 @@ from tests.rooms.balance import (
     take,
     whole_experts,
 )
+from tests.shares import shares
 
 
 def instance_of(transfer: int, gpu: int, ndp: int, activation: int = 1, **changes: Any) -> Instance:
@@ -95,9 +96,10 @@ def difference(instance: Instance, share: Fraction, times: str) -> Fraction:
 
 @pytest.mark.parametrize("times", ["own", "mean"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_root_is_the_least_one(kind: str, times: str) -> None:
+@pytest.mark.parametrize("seeds", shares(5, 20))
+def test_the_root_is_the_least_one(kind: str, times: str, seeds: range) -> None:
     """Zero at the root, negative at a grid of shares before it; at both ends what is assumed."""
-    for seed in range(20):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         share = balanced_experts(instance, times)
         top_k = len(instance.experts)

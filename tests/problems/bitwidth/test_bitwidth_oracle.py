@@ -12,7 +12,7 @@ from tests.rooms.bitwidth import WARM_START, Instance, candidates, count
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "bitwidth"
 PER_KIND = 32
-SHARES = [range(5), pytest.param(range(5, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
 TWO: list[dict[str, Any]] = [
     {"expert": 0, "importance": 1, "loss": [90, 40, 30, 0]},
     {"expert": 1, "importance": 2, "loss": [50, 45, 10, 5]},

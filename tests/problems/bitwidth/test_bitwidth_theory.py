@@ -21,6 +21,7 @@ from tests.rooms.bitwidth import (
     violations,
 )
 from tests.rooms.core import Search
+from tests.shares import shares
 
 SHARES = [range(2), pytest.param(range(2, 5), marks=pytest.mark.slow)]
 
@@ -73,9 +74,10 @@ def test_dp_agrees_with_models_on_larger_instances(seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["any losses", "losses that may rise", "a model budget"])
-def test_the_bound_is_that_of_the_linear_relaxation(kind: str) -> None:
+@pytest.mark.parametrize("seeds", shares(5, 20))
+def test_the_bound_is_that_of_the_linear_relaxation(kind: str, seeds: range) -> None:
     """Without counts and ties it is within one unit per budget of the best price, tried finely."""
-    for seed in range(20):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         bound = lower_bound(instance)
         value = optimum(instance)

@@ -67,6 +67,19 @@ def test_weights_and_labels_are_those_of_all_plans(seed: int) -> None:
             assert answer.ways is not None
             assert sides.trace_ns(answer.ways) == best
             assert int(answer.ways.sum()) <= sides.slots
+        highest = max(answer.bound_ns for answer in answers)
+        for p in np.linspace(0, sides.scale, 9).astype(int).tolist():
+            assert dual_function(sides, p).bound_ns <= highest
+        weights = [answers[0], answers[-1]]
+        for target in (best - 1, best, best + 1, 2 * best + 3):
+            answer = within(sides, weights, target, lambda: False)
+            if target < best:
+                assert answer.feasibility == Feasibility.INFEASIBLE
+            else:
+                assert answer.feasibility == Feasibility.FEASIBLE
+                assert answer.ways is not None
+                assert sides.trace_ns(answer.ways) == best
+                assert int(answer.ways.sum()) <= sides.slots
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,7 +10,7 @@ from tests.problems.cache.cache_random_instances import KINDS, random_instance
 from tests.rooms.cache import Instance, candidates, count
 
 PER_KIND = 26
-SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 
 
 def small(accesses: list[list[list[int]]], slots: int, **changes: Any) -> Instance:

@@ -20,7 +20,7 @@ from tests.rooms.deferral import (
 )
 
 PER_KIND = 45
-SHARES = [range(5), pytest.param(range(5, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
 
 
 def small(**changes: Any) -> Instance:

@@ -34,9 +34,10 @@ from tests.rooms.joint import (
     solution_of,
     whole_flow,
 )
+from tests.shares import shares
 
 BUDGETS = ("JT-C2", "JT-C3", "JT-C4")
-SHARES = [range(10), pytest.param(range(10, 300), marks=pytest.mark.slow)]
+SHARES = [range(5), pytest.param(range(5, 300), marks=pytest.mark.slow)]
 
 
 def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Multipliers:
@@ -91,7 +92,7 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
     assert close
 
 
-CACHES = [range(6), pytest.param(range(6, 200), marks=pytest.mark.slow)]
+CACHES = [range(3), pytest.param(range(3, 200), marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("seeds", CACHES)
@@ -180,10 +181,11 @@ def test_nothing_is_proven_where_caches_are_left_out() -> None:
     assert relaxation.evaluate(at, exact=True).proven_ns == 0
 
 
-def test_what_fits_at_least_cost() -> None:
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(20), marks=pytest.mark.slow)])
+def test_what_fits_at_least_cost(seeds: range) -> None:
     """The dynamic program over the GPU's memory against all choices of four experts."""
     rng = np.random.default_rng(5)
-    for _ in range(20):
+    for _ in seeds:
         cost_of, size = rng.integers(-20, 20, size=(4, 4)), np.array([0, 0, *rng.integers(1, 4, 2)])
         for room in range(8):
             choices = product(range(4), repeat=4)
@@ -193,10 +195,11 @@ def test_what_fits_at_least_cost() -> None:
 
 
 @pytest.mark.parametrize("size", [1e12, 1e15, 1e300])
-def test_multipliers_beyond_64_bits_bound_the_optimum(size: float) -> None:
+@pytest.mark.parametrize("seeds", shares(4, 12))
+def test_multipliers_beyond_64_bits_bound_the_optimum(size: float, seeds: range) -> None:
     """Steps that go astray reach any size; sums of integers must not pass beyond 64 bits."""
     rng = np.random.default_rng(1)
-    for seed in range(12):
+    for seed in seeds:
         instance = random_instance(seed)
         best = solve(instance, "cp-sat", warm_start=False).objective
         if best is None:

@@ -40,6 +40,7 @@ from tests.rooms.layout import (
     simple_bounds,
     solve_class_cpsat,
 )
+from tests.shares import shares
 
 FEASIBLE, INFEASIBLE = Feasibility.FEASIBLE, Feasibility.INFEASIBLE
 
@@ -74,22 +75,23 @@ def packing_case(seed: int) -> tuple[np.ndarray, int, int]:
     return np.array(sizes), bins, slots
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_flows_decide_packings(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(15, 60))
+def test_flows_decide_packings(seeds: range) -> None:
     """Feasible exactly from the least makespan on, with bins that hold every item once."""
-    sizes, bins, slots = packing_case(seed)
-    least = least_makespan(tuple(sizes.tolist()), bins, slots)
-    assert least is not None
-    bound = packing_bound(Dimms(bins, slots), sizes)  # type: ignore[arg-type]
-    assert bound <= least
-    items = Items.of(sizes, slots)
-    for capacity in range(max(0, least - 3), least + 3):
-        waste = bins * capacity - int(sizes.sum())
-        graph = Graph.of(items.sizes, items.copies, capacity, slots, waste)
-        expected = FEASIBLE if capacity >= least else INFEASIBLE
-        answer, packed = pack_cpsat(graph, items.copies, bins, 10.0)
-        assert answer == expected
-        assert answer == INFEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
+    for seed in seeds:
+        sizes, bins, slots = packing_case(seed)
+        least = least_makespan(tuple(sizes.tolist()), bins, slots)
+        assert least is not None
+        bound = packing_bound(Dimms(bins, slots), sizes)  # type: ignore[arg-type]
+        assert bound <= least
+        items = Items.of(sizes, slots)
+        for capacity in range(max(0, least - 3), least + 3):
+            waste = bins * capacity - int(sizes.sum())
+            graph = Graph.of(items.sizes, items.copies, capacity, slots, waste)
+            expected = FEASIBLE if capacity >= least else INFEASIBLE
+            answer, packed = pack_cpsat(graph, items.copies, bins, 10.0)
+            assert answer == expected
+            assert answer == INFEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
 
 
 @pytest.mark.parametrize("seed", first_quick(range(60), 12))
@@ -132,21 +134,22 @@ class Dimms:
 
 
 @pytest.mark.parametrize("coarse", [0, 2, 3, 5])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seeds", shares(8, 30))
 def test_flows_of_rounded_sizes_refute_no_packing(
-    seed: int, coarse: int, monkeypatch: pytest.MonkeyPatch
+    seeds: range, coarse: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the least makespan, where nothing is to waste, the answer is never infeasible."""
-    sizes, bins, slots = packing_case(seed)
-    least = least_makespan(tuple(sizes.tolist()), bins, slots)
-    assert least is not None
-    if coarse:
-        monkeypatch.setattr(arc_flow, "MAX_NODES", 0)
-        monkeypatch.setattr(arc_flow, "COARSE", coarse)
-    dimms: Any = Dimms(bins, slots)
-    for capacity in (least, least + 1):
-        _, items, graph = arc_flow.build(dimms, sizes, capacity, int(sizes.sum()))
-        assert pack_cpsat(graph, items.copies, bins, 10.0)[0] == FEASIBLE
+    for seed in seeds:
+        sizes, bins, slots = packing_case(seed)
+        least = least_makespan(tuple(sizes.tolist()), bins, slots)
+        assert least is not None
+        if coarse:
+            monkeypatch.setattr(arc_flow, "MAX_NODES", 0)
+            monkeypatch.setattr(arc_flow, "COARSE", coarse)
+        dimms: Any = Dimms(bins, slots)
+        for capacity in (least, least + 1):
+            _, items, graph = arc_flow.build(dimms, sizes, capacity, int(sizes.sum()))
+            assert pack_cpsat(graph, items.copies, bins, 10.0)[0] == FEASIBLE
 
 
 @pytest.mark.parametrize("seed", [s for s in SMALL if s < 40])
@@ -168,7 +171,7 @@ def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
                 assert before <= found < makespan
 
 
-@pytest.mark.parametrize("seed", first_quick(SMALL[:9], 4))
+@pytest.mark.parametrize("seed", first_quick(SMALL[:9], 2))
 def test_a_branch_is_feasible_from_its_least_makespan_on(seed: int) -> None:
     """CP-SAT finds what trying every packing finds."""
     scenario = SingleScenario.of(larger_instance(seed), 0)
@@ -193,20 +196,23 @@ def test_a_branch_is_feasible_from_its_least_makespan_on(seed: int) -> None:
             assert (incumbent.upper <= at) == (answer == FEASIBLE)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_repair_keeps_what_it_says(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(10, 40))
+def test_repair_keeps_what_it_says(seeds: range) -> None:
     """Slots hold; success means within the capacity; from a makespan's own value it succeeds."""
-    sizes, bins, slots = packing_case(seed)
-    least = least_makespan(tuple(sizes.tolist()), bins, slots)
-    draws = np.random.default_rng(seed).integers(2**62, size=(200, 3))
-    place = longest_first(sizes, bins, slots)
-    assert least is not None
-    load = np.zeros(bins, np.int64)
-    np.add.at(load, place, sizes)
-    done = repair(sizes, place, load, slots, least, draws, np.zeros((5, len(sizes) + 1), np.int64))
-    assert (load == np.bincount(place, sizes, bins)).all()
-    assert np.bincount(place, minlength=bins).max() <= slots
-    assert done == (np.bincount(place, sizes, bins).max() <= least)
+    for seed in seeds:
+        sizes, bins, slots = packing_case(seed)
+        least = least_makespan(tuple(sizes.tolist()), bins, slots)
+        draws = np.random.default_rng(seed).integers(2**62, size=(200, 3))
+        place = longest_first(sizes, bins, slots)
+        assert least is not None
+        load = np.zeros(bins, np.int64)
+        np.add.at(load, place, sizes)
+        done = repair(
+            sizes, place, load, slots, least, draws, np.zeros((5, len(sizes) + 1), np.int64)
+        )
+        assert (load == np.bincount(place, sizes, bins)).all()
+        assert np.bincount(place, minlength=bins).max() <= slots
+        assert done == (np.bincount(place, sizes, bins).max() <= least)
 
 
 class Schedules:
@@ -251,7 +257,7 @@ def class_problem(scenario: SingleScenario, branch: Branch, makespan: int) -> Cl
     return ClassProblem(scenario, branch, makespan, dual_multipliers(scenario, branch, largest))
 
 
-@pytest.mark.parametrize("seed", SMALL[:9])
+@pytest.mark.parametrize("seed", first_quick(SMALL[:9], 3))
 def test_bounds_and_decisions_hold_in_every_branch(seed: int) -> None:
     """Simple and Lagrangian bounds are below every schedule of a branch; CP-SAT decides rightly."""
     scenario = SingleScenario.of(larger_instance(seed), 0)

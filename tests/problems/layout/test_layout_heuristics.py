@@ -97,11 +97,11 @@ def test_the_schedules_are_those_of_the_online_problem() -> None:
     assert compared > 80
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(6), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", HEURISTICS)
-def test_solutions_are_valid_and_the_same_each_time(name: str, seeds: range) -> None:
+def test_solutions_are_valid_and_the_same_each_time(name: str, every: int) -> None:
     """Slots of both kinds are respected, whatever the costs."""
-    for instance in instances(seeds=seeds):
+    for instance in instances(seeds=range(1 if every > 1 else 6))[::every]:
         solution = HEURISTICS[name](instance)
         assert violations(instance, solution) == [], instance.name
         if instance.name.endswith("-0"):

@@ -185,7 +185,7 @@ def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
         assert_agreement(instance, least(instance), map(weighted, BOUNDS))
 
 
-@pytest.mark.parametrize("kinds", [KINDS[:3], pytest.param(KINDS[3:], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kinds", [KINDS[:1], pytest.param(KINDS[1:], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ["cbc", "scip"])
 def test_other_engines_agree_with_brute_force(kinds: tuple[str, ...], engine: str) -> None:
     """CBC and SCIP give the oracle's optimum, with and without a starting solution."""
@@ -202,13 +202,14 @@ def test_starting_solutions_change_nothing_but_time(kinds: tuple[str, ...]) -> N
     assert_starts_help((random_instance(1, kind) for kind in kinds), "cp-sat")
 
 
-def test_bounds_are_not_trivial() -> None:
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(26), marks=pytest.mark.slow)])
+def test_bounds_are_not_trivial(seeds: range) -> None:
     """The combinatorial bounds together meet the optimum on a good share of the instances."""
     met = 0
-    for seed in range(26):
+    for seed in seeds:
         instance = random_instance(seed, KINDS[seed % len(KINDS)])
         met += lower_bound(instance) == by_arrays.optimum(instance)
-    assert met >= 10
+    assert met >= 0.38 * len(seeds)
 
 
 def test_each_bound_is_the_best_somewhere() -> None:

@@ -35,6 +35,7 @@ from tests.rooms.layout import (
     single_scenario,
     violations,
 )
+from tests.shares import first, shares
 
 # Two DIMMs on each of two channels. A striped read of 5 keeps each DIMM busy for 3.
 SCENARIO = {
@@ -260,7 +261,7 @@ def test_links_that_bind_are_proven() -> None:
 
 
 @pytest.mark.parametrize(
-    "share", [slice(0, 300, 60), pytest.param(slice(0, 300), marks=pytest.mark.slow)]
+    "share", [slice(0, 300, 150), pytest.param(slice(0, 300), marks=pytest.mark.slow)]
 )
 def test_every_method_agrees_with_brute_force(share: slice) -> None:
     """See `assert_agreement`."""
@@ -285,10 +286,11 @@ def test_dimms_are_numbered_within_their_channels(method: str) -> None:
     assert (result.status, result.objective) == ("optimal", 10)
 
 
-def test_bounds_are_not_trivial() -> None:
+@pytest.mark.parametrize("count", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_bounds_are_not_trivial(count: int) -> None:
     """Each new field is seen: the bounds meet the optimum on a good share of the instances."""
-    met = sum(lower_bound(instance) == optimum(instance) for instance in tiny()[:30])
-    assert met >= 8
+    met = sum(lower_bound(instance) == optimum(instance) for instance in tiny()[:count])
+    assert met >= 0.26 * count
 
 
 def test_channels_and_dimms_are_only_names() -> None:
@@ -326,9 +328,10 @@ def times(row: dict[str, Any]) -> list[str]:
     return [name for name in (*COSTS, *TWO_PARTS) if row.get(name) is not None]
 
 
-def test_fields_that_say_nothing_are_schema_1() -> None:
+@pytest.mark.parametrize("seeds", shares(2, 4))
+def test_fields_that_say_nothing_are_schema_1(seeds: range) -> None:
     """Share 1, no base load, a channel for each DIMM: every channel's reads load its DIMM, too."""
-    for seed in range(4):
+    for seed in seeds:
         old = random_instance(seed, KINDS[seed % len(KINDS)])
         best = solve(old, "cp-sat").objective
         silent = {"schema_version": 2, "dimm_share": [1, 1], "gpu_base_ns": 0}
@@ -375,7 +378,7 @@ def test_each_field_has_its_direction() -> None:
     assert all(fell.values()), fell
 
 
-@pytest.mark.parametrize("name", ["intent", "law", "summary"])
+@pytest.mark.parametrize("name", first(1, ["intent", "law", "summary"]))
 def test_real_windows_are_proven(name: str, root: Path) -> None:
     """Eight localized reads on eight channels: each DIMM may hold one, so that packings spread."""
     file = root / f"instances/layout/own-two-parts/own-two-parts-{name}-layer4-batch256.json"

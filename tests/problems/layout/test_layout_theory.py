@@ -15,8 +15,14 @@ from tests.problems.layout.layout_random_instances import (
     with_schema_2,
 )
 from tests.rooms.layout import CONSTRAINTS, COSTS, Instance, Solution, loads
+from tests.shares import shares
 
-SEEDS = range(13)
+
+@pytest.fixture(params=shares(4, 13))
+def seeds(request: pytest.FixtureRequest) -> range:
+    """Return seeds of random instances."""
+    found: range = request.param
+    return found
 
 
 def some(seed: int) -> Instance:
@@ -87,9 +93,9 @@ def columns() -> tuple[str, ...]:
     return ("tokens", *COSTS)
 
 
-def test_numbering_does_not_matter() -> None:
+def test_numbering_does_not_matter(seeds: range) -> None:
     """Reordered experts and scenarios: the same optimum. Renumbered DIMMs: the same loads."""
-    for seed in SEEDS:
+    for seed in seeds:
         instance, rng = some(seed), random.Random(seed)
         order = rng.sample(range(instance.experts), instance.experts)
         shuffled = renumbered(instance, order)
@@ -105,9 +111,9 @@ def test_numbering_does_not_matter() -> None:
             assert (after.gpu_ns, after.cpu_ns) == (before.gpu_ns, before.cpu_ns)
 
 
-def test_hosts_are_exchangeable_without_residents() -> None:
+def test_hosts_are_exchangeable_without_residents(seeds: range) -> None:
     """GPU and CPU differ only by their costs then: exchanged costs, same optimum."""
-    for seed in SEEDS:
+    for seed in seeds:
         instance = changed(some(seed), hbm_slots=0)
         scenarios = instance.model_dump()["scenarios"]
         for row in scenarios:
@@ -117,10 +123,10 @@ def test_hosts_are_exchangeable_without_residents() -> None:
         assert optimum(changed(instance, scenarios=scenarios)) == optimum(instance)
 
 
-def test_the_optimum_scales_with_the_times() -> None:
+def test_the_optimum_scales_with_the_times(seeds: range) -> None:
     """All times multiplied, or all weights: the optimum multiplied."""
     factor = 7
-    for seed in SEEDS:
+    for seed in seeds:
         instance = some(seed)
         if "huge" in instance.name:
             continue
@@ -136,9 +142,9 @@ def test_the_optimum_scales_with_the_times() -> None:
         assert optimum(changed(instance, scenarios=heavier)) == factor * value
 
 
-def test_a_weight_is_so_many_equal_scenarios() -> None:
+def test_a_weight_is_so_many_equal_scenarios(seeds: range) -> None:
     """A scenario of weight 2 split into two of weight 1 changes nothing."""
-    for seed in SEEDS:
+    for seed in seeds:
         instance = some(seed)
         first, *others = instance.model_dump()["scenarios"]
         double = [first | {"weight": 2}, *others]
@@ -177,9 +183,9 @@ def test_more_room_never_hurts() -> None:
         assert optimum(changed(instance, hbm_slots=10**6, dimm_slots=10**6)) <= value
 
 
-def test_striping_only_is_a_restriction() -> None:
+def test_striping_only_is_a_restriction(seeds: range) -> None:
     """No DIMM slot forbids localizing: then NDP runs nothing, and the optimum does not fall."""
-    for seed in SEEDS:
+    for seed in seeds:
         instance = some(seed)
         found = result(changed(instance, dimm_slots=0))
         assert set(found.solution.dimm) <= {None}
@@ -202,9 +208,9 @@ def test_without_host_reads_of_localized_experts_it_is_no_bound() -> None:
     assert raised
 
 
-def test_less_work_never_hurts() -> None:
+def test_less_work_never_hurts(seeds: range) -> None:
     """An expert that loses its tokens does not raise the optimum; idle experts change nothing."""
-    for seed in SEEDS:
+    for seed in seeds:
         instance = some(seed)
         scenarios = instance.model_dump()["scenarios"]
         fewer = [row | {"tokens": [0, *row["tokens"][1:]]} for row in scenarios]

@@ -19,7 +19,7 @@ from tests.rooms.layout import (
 from tests.rooms.layout import solve_several_scenarios as solve
 
 INSTANCES = several_scenarios(200, 30)
-SHARES = 20
+SHARES = 40
 
 
 def test_there_are_enough_instances() -> None:

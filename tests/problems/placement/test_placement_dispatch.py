@@ -31,7 +31,7 @@ from tests.rooms.placement import (
 
 MODELS = ("cp-sat", "milp", "mathprog")
 PER_KIND = 30
-SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 MORE_MEMORY = [range(8), pytest.param(range(8, 200), marks=pytest.mark.slow)]
 
 NESTED = (
@@ -110,12 +110,13 @@ def rows(rng: np.random.Generator, size: int, longest: int) -> tuple[np.ndarray[
     return np.array([0, size]), gpu, off, rng.random(size) < 0.99
 
 
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("size", "longest"), [(2, 30), (6, 30), (13, 30), (13, 10**9)])
-def test_the_best_dispatch_of_a_row(size: int, longest: int) -> None:
+def test_the_best_dispatch_of_a_row(size: int, longest: int, more: bool) -> None:
     """Against all subsets: by subsets, by sums, and by sums that had to be rounded."""
     rng = np.random.default_rng(size)
     rounded = 0
-    for _ in range(6 if size > 6 else 60):
+    for _ in range(60 if size <= 6 else 6 if more else 2):
         start, gpu, off, on = rows(rng, size, longest)
         fixed = int(rng.integers(0, longest))
         runs = on.copy()

@@ -8,6 +8,7 @@ import pytest
 from moeopt import Plan, cache
 from tests.rooms.systems import Loads, simulate_loads
 from tests.rooms.tri_domain import HEURISTICS, Expert, Instance, objective
+from tests.shares import shares
 from tests.sim.engine.decode_cases import (
     DIMMS,
     EXPERTS,
@@ -36,24 +37,25 @@ def deferral_period(
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(25))
-def test_deferral_follows_the_recursion(seed: int, timeline: bool) -> None:
+@pytest.mark.parametrize("seeds", shares(8, 25))
+def test_deferral_follows_the_recursion(seeds: range, timeline: bool) -> None:
     """One token, all its experts on the CPU, any deferral per layer, also of all k."""
-    rng = random.Random(seed)
-    k, layers = 6, 8
-    deferred = [rng.randrange(k + 1) for _ in range(layers)]
-    att, shared, sync, te = rng.randint(0, 90), rng.randint(0, 60), rng.randint(0, 9), 20
-    loads = Loads(np.ones((1, layers, k), dtype=np.int64), np.ones(1, dtype=np.int64))
-    times = {
-        "attention_ns": att,
-        "shared_ns": shared,
-        "to_host_ns": sync,
-        "to_gpu_ns": sync,
-    }
-    plan = Plan(deferred=deferred, times=times)  # type: ignore[arg-type]
-    found = simulate_loads(plan, flat_costs(cpu_striped=te), loads, 1, timeline=timeline)
-    expected = deferral_period(k, deferred, att, shared, sync, te)
-    assert [0, *found.layer_ns[0].cumsum().tolist()] == expected
+    for seed in seeds:
+        rng = random.Random(seed)
+        k, layers = 6, 8
+        deferred = [rng.randrange(k + 1) for _ in range(layers)]
+        att, shared, sync, te = rng.randint(0, 90), rng.randint(0, 60), rng.randint(0, 9), 20
+        loads = Loads(np.ones((1, layers, k), dtype=np.int64), np.ones(1, dtype=np.int64))
+        times = {
+            "attention_ns": att,
+            "shared_ns": shared,
+            "to_host_ns": sync,
+            "to_gpu_ns": sync,
+        }
+        plan = Plan(deferred=deferred, times=times)  # type: ignore[arg-type]
+        found = simulate_loads(plan, flat_costs(cpu_striped=te), loads, 1, timeline=timeline)
+        expected = deferral_period(k, deferred, att, shared, sync, te)
+        assert [0, *found.layer_ns[0].cumsum().tolist()] == expected
 
 
 @BOTH

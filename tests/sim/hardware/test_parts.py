@@ -26,7 +26,7 @@ WITHOUT_UNIT = {"reached", "attention_reached", "count", "channels", "units"}
 @pytest.mark.parametrize(
     "host",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (number % 4 > 0))
+        pytest.param(name, marks=[pytest.mark.slow] * (number % 12 > 0))
         for number, name in enumerate(parts.host_names())
     ],
 )

@@ -35,8 +35,18 @@ FELT = {
 """Field -> values of which each makes decoding faster than the one before."""
 
 
-@pytest.mark.parametrize("runtime", ["llama.cpp", "ktransformers"])
-@pytest.mark.parametrize("field", FELT)
+@pytest.mark.parametrize(
+    ("field", "runtime"),
+    [
+        *((field, "llama.cpp") for field in FELT),
+        *((field, "ktransformers") for field in ("dram.gb_s", "cpu.most_gb_s")),
+        *(
+            pytest.param(field, "ktransformers", marks=pytest.mark.slow)
+            for field in FELT
+            if field not in ("dram.gb_s", "cpu.most_gb_s")
+        ),
+    ],
+)
 def test_more_bandwidth_is_faster(field: str, runtime: str) -> None:
     """By whichever field it is stated, with a runtime that knows of nodes and one that does not."""
     speeds = [speed(changed(field, value), runtime) for value in FELT[field]]

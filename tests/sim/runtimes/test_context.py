@@ -51,7 +51,7 @@ def test_what_is_taken_where_nothing_is_said() -> None:
         f"predict --machine {ONE} {AIR}",
         f"predict --machine {TWO} {AIR}",
         f"plan --machine {ONE} {AIR}",
-        f"plan --machine {TWO} {AIR} --work-limit 2",
+        pytest.param(f"plan --machine {TWO} {AIR} --work-limit 2", marks=pytest.mark.slow),
     ],
 )
 def test_every_command_prints_both(command: str, capsys: pytest.CaptureFixture[str]) -> None:
