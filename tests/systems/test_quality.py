@@ -21,24 +21,25 @@ def busiest(cost: np.ndarray, unit: np.ndarray, chosen: np.ndarray) -> int:
 @pytest.mark.parametrize("seeds", shares(15, 60))
 def test_widths_lie_between_bound_and_own_choice(seeds: range) -> None:
     """All choices are tried: none within the limits is below the bound, or faster than found."""
-    rng = np.random.default_rng(seed)
-    experts, units, steps = (int(rng.integers(1, most)) for most in (6, 4, 4))
-    cost = rng.integers(0, 40, (steps, experts, 1))
-    cost = cost + np.sort(rng.integers(0, 90, (steps, experts, 4)), axis=2)
-    loss = -np.sort(-rng.integers(0, 60, (experts, 4)), axis=1)
-    unit, start = rng.integers(0, units, experts), rng.integers(0, 4, experts)
-    rows = np.arange(experts)
-    most_loss, most_bits = loss[rows, start].sum(), BITS[start].sum()
-    every = [np.array(one) for one in product(range(4), repeat=experts)]
-    least = min(
-        busiest(cost, unit, one)
-        for one in every
-        if loss[rows, one].sum() <= most_loss and BITS[one].sum() <= most_bits
-    )
-    found = fastest_widths(cost, unit, loss, BITS, start)
-    assert found.bound_ns <= least == busiest(cost, unit, found.chosen)
-    assert loss[rows, found.chosen].sum() <= most_loss
-    assert BITS[found.chosen].sum() <= most_bits
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        experts, units, steps = (int(rng.integers(1, most)) for most in (6, 4, 4))
+        cost = rng.integers(0, 40, (steps, experts, 1))
+        cost = cost + np.sort(rng.integers(0, 90, (steps, experts, 4)), axis=2)
+        loss = -np.sort(-rng.integers(0, 60, (experts, 4)), axis=1)
+        unit, start = rng.integers(0, units, experts), rng.integers(0, 4, experts)
+        rows = np.arange(experts)
+        most_loss, most_bits = loss[rows, start].sum(), BITS[start].sum()
+        every = [np.array(one) for one in product(range(4), repeat=experts)]
+        least = min(
+            busiest(cost, unit, one)
+            for one in every
+            if loss[rows, one].sum() <= most_loss and BITS[one].sum() <= most_bits
+        )
+        found = fastest_widths(cost, unit, loss, BITS, start)
+        assert found.bound_ns <= least == busiest(cost, unit, found.chosen)
+        assert loss[rows, found.chosen].sum() <= most_loss
+        assert BITS[found.chosen].sum() <= most_bits
 
 
 def test_the_bound_is_not_trivial() -> None:

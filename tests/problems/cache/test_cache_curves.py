@@ -6,6 +6,7 @@ import pytest
 
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses
 from tests.rooms.cache import Instance, Solution, serve
+from tests.shares import first
 
 TRACES = 200
 
