@@ -31,7 +31,7 @@ those that it is measured on, before they are there."""
 NOTHING = "nothing"
 """Information in words: numbers, sizes and times alone, whatever the loads are."""
 
-THIS_STEP = "this step's loads"
+THIS_STEP = "current loads"
 """Information in words: the loads of the step that is measured, after the router has run."""
 
 HINDSIGHT = "the measured loads (hindsight)"

@@ -343,10 +343,10 @@ def test_proofs_shorter_than_the_axis_are_drawn(times: list[float]) -> None:
     [
         ("", ""),
         ("nothing", "none"),
-        ("this step's loads", "step"),
-        ("a forecast; then this step's loads", "before"),
+        ("current loads", "step"),
+        ("a forecast; then current loads", "before"),
         ("prompts of 20 sequences", "before"),
-        ("this step's loads, or the measured loads (hindsight)", "hindsight"),
+        ("current loads, or the measured loads (hindsight)", "hindsight"),
     ],
 )
 def test_what_a_rule_knew_has_a_kind(words: str, kind: str) -> None:

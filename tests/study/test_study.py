@@ -125,7 +125,7 @@ def test_csv_and_markdown_hold_every_row() -> None:
         "| family | method | information | instances | samples | median | 95 % |"
     )
     assert exact.startswith("| - | `threshold` |  | 2 | 2 | 0 % | - | 0 % | 100 % | ")
-    assert trimoe.startswith("| - | `trimoe` | this step's loads | 2 | 2 | ")
+    assert trimoe.startswith("| - | `trimoe` | current loads | 2 | 2 | ")
 
 
 def test_percent_of_unknown_is_a_dash() -> None:
