@@ -1,6 +1,7 @@
-"""What later loads can cost at least: the two references of a hold-out, each a proven bracket.
+"""What later loads cost at least: the two references of a hold-out, each a proven bracket.
 
-The optimum of each of the loads by itself, and the best single decision for all of them.
+One is the optimum of each of the loads by itself, which no single decision need reach; the other is
+the best single decision for all of them, which no rule that decides once can beat.
 """
 
 from collections.abc import Iterable, Sequence

@@ -176,17 +176,16 @@ class Timeline:
     def of(cls, resources: tuple[Resource, ...], bundles: Sequence[Bundle]) -> "Timeline":
         """Return the timeline of bundles that have run."""
         counts = np.array([bundle.count for bundle in bundles], dtype=np.int64)
-        single = all(isinstance(bundle.duration_ns, int) for bundle in bundles)
+        first = np.cumsum(counts) - counts
 
         def column(name: str) -> Integers:
             values = [getattr(bundle, name) for bundle in bundles]
-            if single:
-                return np.array(values, dtype=np.int64)
-            parts = [
-                np.broadcast_to(np.asarray(value, dtype=np.int64), (bundle.count,))
-                for value, bundle in zip(values, bundles, strict=True)
-            ]
-            return np.concatenate(parts)
+            alike = [isinstance(value, int | np.integer) for value in values]
+            numbers = [value if one else 0 for value, one in zip(values, alike, strict=True)]
+            found = np.repeat(np.array(numbers, dtype=np.int64), counts)
+            for at in np.flatnonzero(~np.array(alike, dtype=np.bool_)).tolist():
+                found[first[at] : first[at] + counts[at]] = values[at]
+            return found
 
         start = column("start_ns")
         return cls(
