@@ -30,7 +30,6 @@ RANDOM_INSTANCES = {
 OTHERS: dict[str, list[tuple[str, dict[str, int]]]] = {
     "relayout": [("mixed", {"experts": 8})],
     "layout": [("several scenarios", {"experts": 8})],
-    "bitwidth": [("a model budget", {"largest": 40})],
     "placement": [("free dispatch", {}), ("free, gpu-bound", {})],
 }
 """Problem -> kinds of instances, and what else they are made with, that other kernels are for."""

@@ -96,7 +96,7 @@ def test_short_ones_answer_as_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kernel, "_call", plainly)
     assert [answers(seed) for seed in range(12)] == due
     assert called > {"refine", "loads_of", "makespan_of", "first_schedule", "simple_bound"}
-    assert called > {"pareto", "extensions"}
+    assert "_stairs" in called
 
 
 @pytest.fixture
