@@ -61,7 +61,7 @@ PATHS: tuple[Path, ...] = ("gpu", "cpu", "ndp")
 """In the order that breaks ties."""
 
 
-class Mode(NamedTuple):
+class RunMode(NamedTuple):
     """The path of a mode, which copy or place it is run from, and the migration before."""
 
     path: Path
@@ -90,7 +90,7 @@ class Budget:
     limit: Ints
 
 
-class Entry(NamedTuple):
+class ModeEntry(NamedTuple):
     """One entry of a mode in words: `member` is one that it keeps busy, by its name."""
 
     member: str
@@ -118,7 +118,7 @@ class ModeTable:
     groups: tuple[Group, ...]
     budgets: tuple[Budget, ...]
     owner: Ints
-    label: tuple[Mode, ...]
+    label: tuple[RunMode, ...]
     start: Ints
     resource: Ints
     member: Ints
@@ -164,7 +164,7 @@ class ModeTable:
         np.maximum.at(most, self.owner[self._mode_of], self.ns)
         return int(most.sum())
 
-    def entries(self, mode: int) -> Iterator[Entry]:
+    def entries(self, mode: int) -> Iterator[ModeEntry]:
         """Yield what a mode keeps busy, member by member.
 
         On a device of its own path it is work, on the PCIe link a transfer, else a host's read.
@@ -176,7 +176,7 @@ class ModeTable:
             kind: Kind = "work" if on_path else "transfer" if group.name == "pcie" else "read"
             member = int(self.member[at])
             for name in group.members if member == ALL else group.members[member : member + 1]:
-                yield Entry(name, int(self.ns[at]), kind)
+                yield ModeEntry(name, int(self.ns[at]), kind)
 
     def sum(
         self, name: str, members: Sequence[int], variables: Sequence["IntVar"], unit: int
@@ -465,7 +465,7 @@ def table_of(
         budgets=(),
         owner=owner[column],
         label=tuple(
-            Mode(PATHS[to], copies[at])
+            RunMode(PATHS[to], copies[at])
             for at, to in zip(column.tolist(), path.tolist(), strict=True)
         ),
         start=np.concatenate([[0], kept.sum(axis=1).cumsum()]),

@@ -1,8 +1,6 @@
 """Simulated annealing over placements with an even split, in two neighbourhoods.
 
-A *state* is `slot`, the expert in each slot of each device (-1: none).
-
-`walked`: two slots of different devices change contents; or a slot takes a copy of another expert,
+A *state* is `slot`, the expert in each slot of each device (-1: none). `walked`: two slots of different devices change contents; or a slot takes a copy of another expert,
 which then has one more, in place of one whose expert has others, or of none; or a slot is left
 empty. Peaks alone do not lead: few changes lower one. So what devices have above a target between
 bound and peak counts, too, squared.
@@ -101,7 +99,7 @@ EXCHANGES_PER_UNIT = 6.4e8
 """So much of that is a second of one core."""
 
 
-class Costs(NamedTuple):
+class WalkCosts(NamedTuple):
     """What does not change in a walk.
 
     Attributes
@@ -160,7 +158,7 @@ class Held(NamedTuple):
     cost: Ints
 
 
-class Change(NamedTuple):
+class CopyChange(NamedTuple):
     """The change that was proposed last.
 
     Attributes
@@ -187,19 +185,19 @@ class Change(NamedTuple):
     after: Ints
 
 
-class Walk(NamedTuple):
+class CopyWalk(NamedTuple):
     """What changes in a walk."""
 
     held: Held
-    change: Change
+    change: CopyChange
 
 
 TOUCHES, STEPS, RISE = 0, 1, 2
-"""Entries of `Change.number`."""
+"""Entries of `CopyChange.number`."""
 
 
 @step
-def draw(of: Costs, walk: Walk, random: Random) -> bool:
+def draw(of: WalkCosts, walk: CopyWalk, random: Random) -> bool:
     """Draw a change of a slot of some window's slowest device, at times of any; False: none."""
     held, copies, slots = walk.held, walk.change.copies, walk.change.slots
     kind, (devices, size) = below(random, 8), held.slot.shape
@@ -262,7 +260,7 @@ def carry(held: Held, e: int, out: int, into: int) -> None:
 
 
 @step
-def tally(of: Costs, walk: Walk, e: int, sign: int) -> None:
+def tally(of: WalkCosts, walk: CopyWalk, e: int, sign: int) -> None:
     """Add an expert's tokens and readings to what the change adds; with `sign` -1, take away."""
     held, change, n = walk.held, walk.change, walk.held.count[e]
     for k in range(n):
@@ -278,7 +276,9 @@ def tally(of: Costs, walk: Walk, e: int, sign: int) -> None:
 
 
 @step
-def propose(of: Costs, walk: Walk, random: Random, most: float, temperature: float) -> float:
+def propose(
+    of: WalkCosts, walk: CopyWalk, random: Random, most: float, temperature: float
+) -> float:
     """Draw a change and make it, but for slots and loads, which `commit` changes."""
     held, change = walk.held, walk.change
     if not draw(of, walk, random):
@@ -320,7 +320,7 @@ def propose(of: Costs, walk: Walk, random: Random, most: float, temperature: flo
 
 
 @step
-def revert(of: Costs, walk: Walk) -> None:
+def revert(of: WalkCosts, walk: CopyWalk) -> None:
     """Take a change back."""
     held, change = walk.held, walk.change
     for n in range(1, -1, -1):
@@ -330,7 +330,7 @@ def revert(of: Costs, walk: Walk) -> None:
 
 
 @step
-def forget(walk: Walk) -> None:
+def forget(walk: CopyWalk) -> None:
     """Set what the change adds to nothing."""
     change = walk.change
     for n in range(change.number[TOUCHES]):
@@ -339,7 +339,7 @@ def forget(walk: Walk) -> None:
 
 
 @step
-def commit(of: Costs, walk: Walk) -> None:
+def commit(of: WalkCosts, walk: CopyWalk) -> None:
     """Make a change of slots and loads; keep the state if none before cost as little."""
     held, change = walk.held, walk.change
     for w in range(len(of.weight)):
@@ -575,7 +575,7 @@ exchange = Annealing(propose_exchange, commit_exchange, revert_exchange)
 
 @dataclass(frozen=True)
 class Arrays:
-    """What does not change: see `Costs`; `bounds` are those of the windows, scaled."""
+    """What does not change: see `WalkCosts`; `bounds` are those of the windows, scaled."""
 
     instance: Instance
     share: Ints
@@ -620,7 +620,7 @@ class Arrays:
 
         anneal(
             of,
-            Walk(held, self.nothing()),
+            CopyWalk(held, self.nothing()),
             seeded(seed),
             temperatures(),
             max(1, steps // levels),
@@ -650,18 +650,18 @@ class Arrays:
         costs = np.array([cost, cost])
         return Held(slot, slot.copy(), count, where, load, reads, time, time.argmax(axis=0), costs)
 
-    def costs_of(self) -> Costs:
+    def costs_of(self) -> WalkCosts:
         """Return what does not change in a walk, targets aside."""
         i, target = self.instance, np.zeros(len(self.instance.windows), np.int64)
-        return Costs(
+        return WalkCosts(
             *(self.share, self.extra, i.weights, target, self.moved, self.costs),
             *(np.zeros(1), i.devices_per_node),
         )
 
-    def nothing(self) -> Change:
+    def nothing(self) -> CopyChange:
         """Return the change that changes nothing."""
         devices, windows = self.instance.devices, len(self.instance.windows)
-        return Change(
+        return CopyChange(
             np.full((2, 3), EMPTY),
             np.zeros((2, 3), np.int64),
             np.zeros(devices, np.int64),
@@ -670,7 +670,7 @@ class Arrays:
             *(np.zeros((devices, windows), np.int64) for _ in range(3)),
         )
 
-    def _aim(self, of: Costs, held: Held) -> None:
+    def _aim(self, of: WalkCosts, held: Held) -> None:
         """Set targets and what squares count by the times that devices have now."""
         top, excess = held.time.max(axis=0), held.time.sum(axis=0)
         steep = SMOOTH

@@ -27,7 +27,10 @@ def test_books_are_kept_while_walking(seed: int) -> None:
     """After any moves loads, times and cost are those of the placement made anew."""
     instance = walked(seed, split="even")
     arrays, first = Arrays.of(instance), start(instance)
-    costs, walk = arrays.costs_of(), annealing.Walk(held := arrays.held(first), arrays.nothing())
+    costs, walk = (
+        arrays.costs_of(),
+        annealing.CopyWalk(held := arrays.held(first), arrays.nothing()),
+    )
     annealing.anneal(costs, walk, seeded(seed), [float(held.cost[0])], 3000)
     assert (held.slot != annealing.slots_of(instance, first)).any()
     again = arrays.held(annealing.solution_of(instance, held.slot))
