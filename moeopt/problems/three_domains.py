@@ -350,9 +350,13 @@ class ModeTable:
         """The mode of each entry."""
         return np.repeat(np.arange(len(self.owner)), np.diff(self.start))
 
+    @property
+    def _resources(self) -> tuple[Group | Budget, ...]:
+        return (*self.groups, *self.budgets)
+
     @cached_property
     def _sizes(self) -> Ints:
-        return np.array([len(of.members) for of in (*self.groups, *self.budgets)])
+        return np.array([len(of.members) for of in self._resources])
 
     @cached_property
     def _offset(self) -> Ints:
@@ -372,7 +376,7 @@ class ModeTable:
         return np.concatenate([*(group.base for group in self.groups), *limits])
 
     def _number(self, name: str) -> int:
-        return [of.name for of in (*self.groups, *self.budgets)].index(name)
+        return [of.name for of in self._resources].index(name)
 
     def _busy(self, taken: Ints) -> Ints:
         """Return the load of every member if each mode is taken so often."""
@@ -451,7 +455,7 @@ def table_of(
     ns, member = (np.array(of).transpose(2, 0, 1)[there] for of in (times, members))
     resource = np.broadcast_to(np.array(resources), (size, 3, 4))[there]
     kept = ns > 0
-    column, path = np.nonzero(there)
+    column, run = np.nonzero(there)
     names = sorted(set(memory.channels or ()))
     base = np.array([memory.base_ns])
     return ModeTable(
@@ -466,7 +470,7 @@ def table_of(
         owner=owner[column],
         label=tuple(
             RunMode(PATHS[to], copies[at])
-            for at, to in zip(column.tolist(), path.tolist(), strict=True)
+            for at, to in zip(column.tolist(), run.tolist(), strict=True)
         ),
         start=np.concatenate([[0], kept.sum(axis=1).cumsum()]),
         resource=resource[kept],

@@ -307,7 +307,7 @@ def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
 def some_place(at: State, i: int, there: bool, random: Random) -> int:
     """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
     places = at.lies.shape[1]
-    place = below(random, places)
+    place = int(below(random, places))
     for _ in range(places):
         if at.lies[i, place] == there:
             return place

@@ -1,9 +1,10 @@
 """Simulated annealing over placements with an even split, in two neighbourhoods.
 
-A *state* is `slot`, the expert in each slot of each device (-1: none). `walked`: two slots of different devices change contents; or a slot takes a copy of another expert,
-which then has one more, in place of one whose expert has others, or of none; or a slot is left
-empty. Peaks alone do not lead: few changes lower one. So what devices have above a target between
-bound and peak counts, too, squared.
+A *state* is `slot`, the expert in each slot of each device (-1: none). `walked`: two slots of
+different devices change contents; or a slot takes a copy of another expert, which then has one
+more, in place of one whose expert has others, or of none; or a slot is left empty. Peaks alone do
+not lead: few changes lower one. So what devices have above a target between bound and peak counts,
+too, squared.
 
 `exchanged`: a copy, or two, and as many of another device that are about as large change places.
 Numbers of copies stay, remainders are left out, and only the squares above targets count; so a move
@@ -137,7 +138,7 @@ class Held(NamedTuple):
     ----------
     slot, best
         The state, and the best one, shape (devices, slots).
-    count, where
+    copies, where
         The copies of each expert, and the devices that hold them, in order.
     load, reads, time
         Tokens, experts with tokens, and time of each device in each window.
@@ -149,7 +150,7 @@ class Held(NamedTuple):
 
     slot: Ints
     best: Ints
-    count: Ints
+    copies: Ints
     where: Ints
     load: Ints
     reads: Ints
@@ -224,16 +225,16 @@ def draw(of: WalkCosts, walk: CopyWalk, random: Random) -> bool:
         copies[1, 0], copies[1, 1], copies[1, 2] = dropped, at, NOWHERE
         for n in range(2):
             slots[n, 0], slots[n, 1], slots[n, 2] = at, place, added
-        if added != EMPTY and held.count[added] == held.where.shape[1]:
+        if added != EMPTY and held.copies[added] == held.where.shape[1]:
             return False
-        if dropped != EMPTY and held.count[dropped] == 1:
+        if dropped != EMPTY and held.copies[dropped] == 1:
             return False
     if copies[0, 0] == copies[1, 0]:
         return False
     for n in range(2):
         e, into = copies[n, 0], copies[n, 2]
         if e != EMPTY and into != NOWHERE:
-            for k in range(held.count[e]):
+            for k in range(held.copies[e]):
                 if held.where[e, k] == into:
                     return False
     return True
@@ -246,23 +247,23 @@ def carry(held: Held, e: int, out: int, into: int) -> None:
         k = 0
         while held.where[e, k] != out:
             k += 1
-        held.count[e] -= 1
-        while k < held.count[e]:
+        held.copies[e] -= 1
+        while k < held.copies[e]:
             held.where[e, k] = held.where[e, k + 1]
             k += 1
     if into != NOWHERE:
-        k = held.count[e]
+        k = held.copies[e]
         while k > 0 and held.where[e, k - 1] > into:
             held.where[e, k] = held.where[e, k - 1]
             k -= 1
         held.where[e, k] = into
-        held.count[e] += 1
+        held.copies[e] += 1
 
 
 @step
 def tally(of: WalkCosts, walk: CopyWalk, e: int, sign: int) -> None:
     """Add an expert's tokens and readings to what the change adds; with `sign` -1, take away."""
-    held, change, n = walk.held, walk.change, walk.held.count[e]
+    held, change, n = walk.held, walk.change, walk.held.copies[e]
     for k in range(n):
         d = held.where[e, k]
         if change.last[d] != change.number[STEPS]:
@@ -316,7 +317,7 @@ def propose(
                     top = max(top, held.time[d, w])
         rise += of.weight[w] * (top - now)
     change.number[RISE] = rise
-    return rise + of.smooth[0] * rough
+    return float(rise + of.smooth[0] * rough)
 
 
 @step
@@ -477,7 +478,7 @@ def draw_sets(at: Levels, random: Random) -> bool:
         pair = (x >> np.uint64(32) & np.uint64(0xFFFF)) * np.uint64(each) >> np.uint64(16)
         mine = single + mine * each + np.int64(pair)
         low, end, far = single, len(at.ranks), far * each
-    far = max(2, far)
+    far = max(np.int64(2), far)
     apart = np.int64((x >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16)) - far
     other = at.place[mine] + apart
     if other < low or other >= end:
@@ -528,7 +529,7 @@ def propose_exchange(
     if at.on[a, h] or at.on[c, h] or at.on[b, g] or at.on[d, g]:
         return IMPOSSIBLE
     at.value[WORSE], at.value[MENDED] = worse, mended
-    return worse
+    return float(worse)
 
 
 @step
