@@ -74,7 +74,12 @@ class Annealing:
     is kept on the disk under their names.
     """
 
-    def __init__(self, propose: Kernel, commit: Kernel, revert: Kernel) -> None:
+    def __init__(
+        self,
+        propose: Callable[..., float],
+        commit: Callable[..., None],
+        revert: Callable[..., None],
+    ) -> None:
         self.loop = _loop_of(propose, commit, revert)
 
     def __call__(

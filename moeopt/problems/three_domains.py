@@ -62,7 +62,7 @@ PATHS: tuple[Path, ...] = ("gpu", "cpu", "ndp")
 """In the order that breaks ties."""
 
 
-class Mode(NamedTuple):
+class RunMode(NamedTuple):
     """The path of a mode, which copy or place it is run from, and the migration before."""
 
     path: Path
@@ -91,7 +91,7 @@ class Budget:
     limit: Ints
 
 
-class Entry(NamedTuple):
+class ModeEntry(NamedTuple):
     """One entry of a mode in words: `member` is one that it keeps busy, by its name."""
 
     member: str
@@ -119,7 +119,7 @@ class ModeTable:
     groups: tuple[Group, ...]
     budgets: tuple[Budget, ...]
     owner: Ints
-    label: tuple[Mode, ...]
+    label: tuple[RunMode, ...]
     start: Ints
     resource: Ints
     member: Ints
@@ -165,7 +165,7 @@ class ModeTable:
         np.maximum.at(most, self.owner[self._mode_of], self.ns)
         return int(most.sum())
 
-    def entries(self, mode: int) -> Iterator[Entry]:
+    def entries(self, mode: int) -> Iterator[ModeEntry]:
         """Yield what a mode keeps busy, member by member.
 
         On a device of its own path it is work, on the PCIe link a transfer, else a host's read.
@@ -177,7 +177,7 @@ class ModeTable:
             kind: Kind = "work" if on_path else "transfer" if group.name == "pcie" else "read"
             member = int(self.member[at])
             for name in group.members if member == ALL else group.members[member : member + 1]:
-                yield Entry(name, int(self.ns[at]), kind)
+                yield ModeEntry(name, int(self.ns[at]), kind)
 
     def sum(
         self, name: str, members: Sequence[int], variables: Sequence["IntVar"], unit: int
@@ -351,9 +351,13 @@ class ModeTable:
         """The mode of each entry."""
         return np.repeat(np.arange(len(self.owner)), np.diff(self.start))
 
+    @property
+    def _resources(self) -> tuple[Group | Budget, ...]:
+        return (*self.groups, *self.budgets)
+
     @cached_property
     def _sizes(self) -> Ints:
-        return np.array([len(of.members) for of in (*self.groups, *self.budgets)])
+        return np.array([len(of.members) for of in self._resources])
 
     @cached_property
     def _offset(self) -> Ints:
@@ -373,7 +377,7 @@ class ModeTable:
         return np.concatenate([*(group.base for group in self.groups), *limits])
 
     def _number(self, name: str) -> int:
-        return [of.name for of in (*self.groups, *self.budgets)].index(name)
+        return [of.name for of in self._resources].index(name)
 
     def _busy(self, taken: Ints) -> Ints:
         """Return the load of every member if each mode is taken so often."""
@@ -452,7 +456,7 @@ def table_of(
     ns, member = (np.array(of).transpose(2, 0, 1)[there] for of in (times, members))
     resource = np.broadcast_to(np.array(resources), (size, 3, 4))[there]
     kept = ns > 0
-    column, path = np.nonzero(there)
+    column, run = np.nonzero(there)
     names = sorted(set(memory.channels or ()))
     base = np.array([memory.base_ns])
     return ModeTable(
@@ -466,8 +470,8 @@ def table_of(
         budgets=(),
         owner=owner[column],
         label=tuple(
-            Mode(PATHS[to], copies[at])
-            for at, to in zip(column.tolist(), path.tolist(), strict=True)
+            RunMode(PATHS[to], copies[at])
+            for at, to in zip(column.tolist(), run.tolist(), strict=True)
         ),
         start=np.concatenate([[0], kept.sum(axis=1).cumsum()]),
         resource=resource[kept],

@@ -16,7 +16,7 @@ from tests.problems.tri_domain.random_instances import (
     with_copies,
 )
 from tests.rooms.core import cp_model
-from tests.rooms.problems import ALL, Budget, Group, Mode, ModeTable
+from tests.rooms.problems import ALL, Budget, Group, ModeTable, RunMode
 from tests.rooms.relayout import kind_of, with_migrations
 from tests.rooms.relayout import objective as relayout_objective
 from tests.rooms.tri_domain import Instance, Solution, candidates, loads, modes_of, violations
@@ -101,7 +101,7 @@ def tables(draw: st.DrawFn) -> ModeTable:
     groups = (Group("gpu", names[0], base), Group("dimm", names[1], np.zeros(members[1], np.int64)))
     columns = np.array(entries, np.int64).reshape(-1, 3).T
     budgets = (Budget("window", ("window",), np.array([limit])),)
-    label = tuple(Mode("gpu") for _ in owner)
+    label = tuple(RunMode("gpu") for _ in owner)
     return ModeTable(groups, budgets, np.array(owner), label, np.array(start), *columns)
 
 

@@ -307,7 +307,7 @@ def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
 def some_place(at: State, i: int, there: bool, random: Random) -> int:
     """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
     places = at.lies.shape[1]
-    place = below(random, places)
+    place = int(below(random, places))
     for _ in range(places):
         if at.lies[i, place] == there:
             return place
@@ -325,7 +325,7 @@ def flip(at: State, i: int, j: int, flips: Ints) -> None:
             at.lies[who, place] = not at.lies[who, place]
 
 
-class Move(NamedTuple):
+class ProposedMove(NamedTuple):
     """The move that was proposed last.
 
     Attributes
@@ -345,23 +345,25 @@ class Move(NamedTuple):
     after: Floats
 
 
-class Task(NamedTuple):
+class Neighbourhood(NamedTuple):
     """What stays as it is."""
 
     rules: Rules
     by: Moves
 
 
-class Walk(NamedTuple):
+class LayoutWalk(NamedTuple):
     """What changes: the state, the best one, and the move that was proposed last."""
 
     at: State
     best: State
-    move: Move
+    move: ProposedMove
 
 
 @step
-def propose(task: Task, walk: Walk, random: Random, most: float, temperature: float) -> float:
+def propose(
+    task: Neighbourhood, walk: LayoutWalk, random: Random, most: float, temperature: float
+) -> float:
     """Change places, and let the experts run where that suits best in every scenario."""
     rules, by, at, move = task.rules, task.by, walk.at, walk.move
     flips, rows, kind, one, only = move.flips, task.rules.rows, uniform(random), NOBODY, IDLE
@@ -430,7 +432,7 @@ def propose(task: Task, walk: Walk, random: Random, most: float, temperature: fl
 
 
 @step
-def revert(task: Task, walk: Walk) -> None:
+def revert(task: Neighbourhood, walk: LayoutWalk) -> None:
     """Take a move back."""
     at, move = walk.at, walk.move
     for s in range(len(at.run)):
@@ -442,7 +444,7 @@ def revert(task: Task, walk: Walk) -> None:
 
 
 @step
-def commit(task: Task, walk: Walk) -> None:
+def commit(task: Neighbourhood, walk: LayoutWalk) -> None:
     """Take a move; keep the state if its weighted makespans are less than any before."""
     at, best, after, total = walk.at, walk.best, walk.move.after, 0.0
     for s in range(len(at.run)):
@@ -483,7 +485,7 @@ def annealed(
     """
     walk, value = walk_from(start), value_of(rules, start)
     anneal(
-        Task(rules, by),
+        Neighbourhood(rules, by),
         walk,
         seeded(seed),
         [value * temperature for temperature in temperatures],
@@ -494,14 +496,14 @@ def annealed(
     return loaded(instance, rules, walk.best.lies, walk.best.run)
 
 
-def walk_from(start: State) -> Walk:
+def walk_from(start: State) -> LayoutWalk:
     """Return the beginning of a walk from a state, which stays as it is."""
     at, best = (
         State(**{name: of.copy() for name, of in start._asdict().items()}) for _ in range(2)
     )
     runs = np.full((2, len(start.run)), IDLE, np.int64)
     who, flips = np.full(2, NOBODY, np.int64), np.full(4, NOBODY, np.int64)
-    return Walk(at, best, Move(who, flips, runs, start.worth.copy()))
+    return LayoutWalk(at, best, ProposedMove(who, flips, runs, start.worth.copy()))
 
 
 def units_per_move(instance: Instance) -> float:

@@ -23,15 +23,17 @@ ROUNDS_AT_REST, ROUNDS = 20, 80
 def lower_bound(instance: Instance) -> int:
     """Return the Lagrangian bound: RE-C5 to RE-C13 relaxed, see `ModeTable.lagrangian_bound`.
 
-    Its budgets: the time of all links' windows together (RE-C7, RE-C13; `link_use`), and the
-    prefetches that slots and PCIe window allow (RE-C5, RE-C6). Any valid solution keeps to both.
+    Proof. A solution takes one mode of each expert, a place and a path there, with the migration
+    that brings it there. It keeps two budgets: the time of all links' windows together (RE-C7,
+    RE-C13; `link_use`), and the prefetches that slots and PCIe window allow (RE-C5, RE-C6). So its
+    makespan is at least the bound of the table with these.
     """
     modes, grid = with_migrations(instance), objective_grid(instance)
-    kinds = [mode.migration for mode in modes.label]
     relayout, rebalance = link_moves_allowed(instance)
-    fit = {None: True, "prefetch": prefetch_allowed(instance) > 0, "rebalance": rebalance}
-    able = np.array([fit.get(kind, relayout) for kind in kinds])
-    at_rest = able & np.array([kind is None for kind in kinds])
+    fits: dict[object, bool] = {None: True, "rebalance": rebalance}
+    fits["prefetch"] = prefetch_allowed(instance) > 0
+    able = np.array([fits.get(mode.migration, relayout) for mode in modes.label])
+    at_rest = able & np.array([mode.migration is None for mode in modes.label])
     bound = modes.lagrangian_bound([(ROUNDS_AT_REST, at_rest), (ROUNDS, able)], SCALE)
     return -(-bound // grid) * grid
 

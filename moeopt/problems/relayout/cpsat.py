@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from moeopt.core.formulation import Formulation, IntVar, LinearExpr, cp_model
 from moeopt.core.rows import take_out_divisor
-from moeopt.problems.three_domains import Mode
+from moeopt.problems.three_domains import RunMode
 
 from .bounds import objective_grid
 from .instance import (
@@ -70,7 +70,7 @@ class Variables:
         """The variables of its migrations between DIMMs."""
         return list(self.rebalance.values())
 
-    def of(self, mode: Mode) -> IntVar:
+    def of(self, mode: RunMode) -> IntVar:
         """Return the variable of a mode of `modes_of`."""
         return self.hit if mode.copy == IN_MEMORY else self.runs[mode.path, mode.copy]
 

@@ -1,11 +1,10 @@
 """Simulated annealing over placements with an even split, in two neighbourhoods.
 
-A *state* is `slot`, the expert in each slot of each device (-1: none).
-
-`walked`: two slots of different devices change contents; or a slot takes a copy of another expert,
-which then has one more, in place of one whose expert has others, or of none; or a slot is left
-empty. Peaks alone do not lead: few changes lower one. So what devices have above a target between
-bound and peak counts, too, squared.
+A *state* is `slot`, the expert in each slot of each device (-1: none). `walked`: two slots of
+different devices change contents; or a slot takes a copy of another expert, which then has one
+more, in place of one whose expert has others, or of none; or a slot is left empty. Peaks alone do
+not lead: few changes lower one. So what devices have above a target between bound and peak counts,
+too, squared.
 
 `exchanged`: a copy, or two, and as many of another device that are about as large change places.
 Numbers of copies stay, remainders are left out, and only the squares above targets count; so a move
@@ -101,7 +100,7 @@ EXCHANGES_PER_UNIT = 6.4e8
 """So much of that is a second of one core."""
 
 
-class Costs(NamedTuple):
+class WalkCosts(NamedTuple):
     """What does not change in a walk.
 
     Attributes
@@ -139,7 +138,7 @@ class Held(NamedTuple):
     ----------
     slot, best
         The state, and the best one, shape (devices, slots).
-    count, where
+    copies, where
         The copies of each expert, and the devices that hold them, in order.
     load, reads, time
         Tokens, experts with tokens, and time of each device in each window.
@@ -151,7 +150,7 @@ class Held(NamedTuple):
 
     slot: Ints
     best: Ints
-    count: Ints
+    copies: Ints
     where: Ints
     load: Ints
     reads: Ints
@@ -160,7 +159,7 @@ class Held(NamedTuple):
     cost: Ints
 
 
-class Change(NamedTuple):
+class CopyChange(NamedTuple):
     """The change that was proposed last.
 
     Attributes
@@ -187,19 +186,19 @@ class Change(NamedTuple):
     after: Ints
 
 
-class Walk(NamedTuple):
+class CopyWalk(NamedTuple):
     """What changes in a walk."""
 
     held: Held
-    change: Change
+    change: CopyChange
 
 
 TOUCHES, STEPS, RISE = 0, 1, 2
-"""Entries of `Change.number`."""
+"""Entries of `CopyChange.number`."""
 
 
 @step
-def draw(of: Costs, walk: Walk, random: Random) -> bool:
+def draw(of: WalkCosts, walk: CopyWalk, random: Random) -> bool:
     """Draw a change of a slot of some window's slowest device, at times of any; False: none."""
     held, copies, slots = walk.held, walk.change.copies, walk.change.slots
     kind, (devices, size) = below(random, 8), held.slot.shape
@@ -226,16 +225,16 @@ def draw(of: Costs, walk: Walk, random: Random) -> bool:
         copies[1, 0], copies[1, 1], copies[1, 2] = dropped, at, NOWHERE
         for n in range(2):
             slots[n, 0], slots[n, 1], slots[n, 2] = at, place, added
-        if added != EMPTY and held.count[added] == held.where.shape[1]:
+        if added != EMPTY and held.copies[added] == held.where.shape[1]:
             return False
-        if dropped != EMPTY and held.count[dropped] == 1:
+        if dropped != EMPTY and held.copies[dropped] == 1:
             return False
     if copies[0, 0] == copies[1, 0]:
         return False
     for n in range(2):
         e, into = copies[n, 0], copies[n, 2]
         if e != EMPTY and into != NOWHERE:
-            for k in range(held.count[e]):
+            for k in range(held.copies[e]):
                 if held.where[e, k] == into:
                     return False
     return True
@@ -248,23 +247,23 @@ def carry(held: Held, e: int, out: int, into: int) -> None:
         k = 0
         while held.where[e, k] != out:
             k += 1
-        held.count[e] -= 1
-        while k < held.count[e]:
+        held.copies[e] -= 1
+        while k < held.copies[e]:
             held.where[e, k] = held.where[e, k + 1]
             k += 1
     if into != NOWHERE:
-        k = held.count[e]
+        k = held.copies[e]
         while k > 0 and held.where[e, k - 1] > into:
             held.where[e, k] = held.where[e, k - 1]
             k -= 1
         held.where[e, k] = into
-        held.count[e] += 1
+        held.copies[e] += 1
 
 
 @step
-def tally(of: Costs, walk: Walk, e: int, sign: int) -> None:
+def tally(of: WalkCosts, walk: CopyWalk, e: int, sign: int) -> None:
     """Add an expert's tokens and readings to what the change adds; with `sign` -1, take away."""
-    held, change, n = walk.held, walk.change, walk.held.count[e]
+    held, change, n = walk.held, walk.change, walk.held.copies[e]
     for k in range(n):
         d = held.where[e, k]
         if change.last[d] != change.number[STEPS]:
@@ -278,7 +277,9 @@ def tally(of: Costs, walk: Walk, e: int, sign: int) -> None:
 
 
 @step
-def propose(of: Costs, walk: Walk, random: Random, most: float, temperature: float) -> float:
+def propose(
+    of: WalkCosts, walk: CopyWalk, random: Random, most: float, temperature: float
+) -> float:
     """Draw a change and make it, but for slots and loads, which `commit` changes."""
     held, change = walk.held, walk.change
     if not draw(of, walk, random):
@@ -316,11 +317,11 @@ def propose(of: Costs, walk: Walk, random: Random, most: float, temperature: flo
                     top = max(top, held.time[d, w])
         rise += of.weight[w] * (top - now)
     change.number[RISE] = rise
-    return rise + of.smooth[0] * rough
+    return float(rise + of.smooth[0] * rough)
 
 
 @step
-def revert(of: Costs, walk: Walk) -> None:
+def revert(of: WalkCosts, walk: CopyWalk) -> None:
     """Take a change back."""
     held, change = walk.held, walk.change
     for n in range(1, -1, -1):
@@ -330,7 +331,7 @@ def revert(of: Costs, walk: Walk) -> None:
 
 
 @step
-def forget(walk: Walk) -> None:
+def forget(walk: CopyWalk) -> None:
     """Set what the change adds to nothing."""
     change = walk.change
     for n in range(change.number[TOUCHES]):
@@ -339,7 +340,7 @@ def forget(walk: Walk) -> None:
 
 
 @step
-def commit(of: Costs, walk: Walk) -> None:
+def commit(of: WalkCosts, walk: CopyWalk) -> None:
     """Make a change of slots and loads; keep the state if none before cost as little."""
     held, change = walk.held, walk.change
     for w in range(len(of.weight)):
@@ -477,7 +478,7 @@ def draw_sets(at: Levels, random: Random) -> bool:
         pair = (x >> np.uint64(32) & np.uint64(0xFFFF)) * np.uint64(each) >> np.uint64(16)
         mine = single + mine * each + np.int64(pair)
         low, end, far = single, len(at.ranks), far * each
-    far = max(2, far)
+    far = max(np.int64(2), far)
     apart = np.int64((x >> np.uint64(48)) * np.uint64(2 * far + 1) >> np.uint64(16)) - far
     other = at.place[mine] + apart
     if other < low or other >= end:
@@ -528,7 +529,7 @@ def propose_exchange(
     if at.on[a, h] or at.on[c, h] or at.on[b, g] or at.on[d, g]:
         return IMPOSSIBLE
     at.value[WORSE], at.value[MENDED] = worse, mended
-    return worse
+    return float(worse)
 
 
 @step
@@ -575,7 +576,7 @@ exchange = Annealing(propose_exchange, commit_exchange, revert_exchange)
 
 @dataclass(frozen=True)
 class Arrays:
-    """What does not change: see `Costs`; `bounds` are those of the windows, scaled."""
+    """What does not change: see `WalkCosts`; `bounds` are those of the windows, scaled."""
 
     instance: Instance
     share: Ints
@@ -620,7 +621,7 @@ class Arrays:
 
         anneal(
             of,
-            Walk(held, self.nothing()),
+            CopyWalk(held, self.nothing()),
             seeded(seed),
             temperatures(),
             max(1, steps // levels),
@@ -650,18 +651,18 @@ class Arrays:
         costs = np.array([cost, cost])
         return Held(slot, slot.copy(), count, where, load, reads, time, time.argmax(axis=0), costs)
 
-    def costs_of(self) -> Costs:
+    def costs_of(self) -> WalkCosts:
         """Return what does not change in a walk, targets aside."""
         i, target = self.instance, np.zeros(len(self.instance.windows), np.int64)
-        return Costs(
+        return WalkCosts(
             *(self.share, self.extra, i.weights, target, self.moved, self.costs),
             *(np.zeros(1), i.devices_per_node),
         )
 
-    def nothing(self) -> Change:
+    def nothing(self) -> CopyChange:
         """Return the change that changes nothing."""
         devices, windows = self.instance.devices, len(self.instance.windows)
-        return Change(
+        return CopyChange(
             np.full((2, 3), EMPTY),
             np.zeros((2, 3), np.int64),
             np.zeros(devices, np.int64),
@@ -670,7 +671,7 @@ class Arrays:
             *(np.zeros((devices, windows), np.int64) for _ in range(3)),
         )
 
-    def _aim(self, of: Costs, held: Held) -> None:
+    def _aim(self, of: WalkCosts, held: Held) -> None:
         """Set targets and what squares count by the times that devices have now."""
         top, excess = held.time.max(axis=0), held.time.sum(axis=0)
         steep = SMOOTH

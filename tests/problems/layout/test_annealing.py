@@ -82,7 +82,7 @@ def test_books_are_kept_while_moving(fixed: bool) -> None:
         rules = rules_of(instance)
         at = state_of(instance, rules, trimoe_layout(instance))
         striped, hot = at.held[0], 1e3 * value_of(rules, at) + 1.0
-        walk, task = annealing.walk_from(at), annealing.Task(rules, Moves(*ANY[:3], fixed))
+        walk, task = annealing.walk_from(at), annealing.Neighbourhood(rules, Moves(*ANY[:3], fixed))
         annealing.anneal(task, walk, seeded(seed + 7), [hot], 200)
         at = walk.at
         again = annealing.loaded(instance, rules, at.lies, at.run)

@@ -27,13 +27,16 @@ def test_books_are_kept_while_walking(seed: int) -> None:
     """After any moves loads, times and cost are those of the placement made anew."""
     instance = walked(seed, split="even")
     arrays, first = Arrays.of(instance), start(instance)
-    costs, walk = arrays.costs_of(), annealing.Walk(held := arrays.held(first), arrays.nothing())
+    costs, walk = (
+        arrays.costs_of(),
+        annealing.CopyWalk(held := arrays.held(first), arrays.nothing()),
+    )
     annealing.anneal(costs, walk, seeded(seed), [float(held.cost[0])], 3000)
     assert (held.slot != annealing.slots_of(instance, first)).any()
     again = arrays.held(annealing.solution_of(instance, held.slot))
-    for name in ("count", "load", "reads", "time"):
+    for name in ("copies", "load", "reads", "time"):
         assert np.array_equal(getattr(held, name), getattr(again, name)), (name, seed)
-    for n, kept, made in zip(held.count, held.where, again.where, strict=True):
+    for n, kept, made in zip(held.copies, held.where, again.where, strict=True):
         assert kept[:n].tolist() == made[:n].tolist()
     assert held.cost[0] == again.cost[0]
     assert (held.time[held.slowest, range(held.time.shape[1])] == held.time.max(axis=0)).all()

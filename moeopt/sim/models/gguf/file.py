@@ -111,7 +111,7 @@ def read_gguf(path: str | Path, *, weights: bool = True) -> Gguf:
         If it is no such file, is truncated, contradicts itself, lacks a shard, or is larger than
         the limits of this module; one line that names the file and the place.
     """
-    path, budget = Path(path), Budget()
+    path, budget = Path(path), ReadBudget()
     parts = SHARD.fullmatch(path.name)
     if parts is None:
         one = _read(path, budget, weights)
@@ -153,7 +153,7 @@ def _joined(path: Path, shards: list[Gguf]) -> Gguf:
 
 
 @dataclass
-class Budget:
+class ReadBudget:
     """What the shards of a model may still have together."""
 
     items: int = MAX_ITEMS
@@ -177,7 +177,7 @@ class Cursor:
     path: Path
     stream: BinaryIO
     left: int
-    budget: Budget
+    budget: ReadBudget
     at: str = "header"
     size: int = field(init=False)
 
@@ -234,7 +234,7 @@ class Cursor:
             self.fail("not UTF-8 text")
 
 
-def _read(path: Path, budget: Budget, weights: bool) -> Gguf:
+def _read(path: Path, budget: ReadBudget, weights: bool) -> Gguf:
     with _cursor(path, budget) as cursor:
         if cursor.left < 24 or cursor.take(4) != MAGIC:
             raise InputError(f"{path}: not a GGUF file")
@@ -255,7 +255,7 @@ def _read(path: Path, budget: Budget, weights: bool) -> Gguf:
 
 
 @contextmanager
-def _cursor(path: Path, budget: Budget) -> Iterator[Cursor]:
+def _cursor(path: Path, budget: ReadBudget) -> Iterator[Cursor]:
     with reading(path), path.open("rb", buffering=2**18) as stream:
         yield Cursor(path, stream, path.stat().st_size, budget)
 
