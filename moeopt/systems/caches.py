@@ -9,7 +9,7 @@ NOT_YET_NS = sys.maxsize
 
 
 @dataclass(frozen=True)
-class Asked:
+class LookedUp:
     """What a layer's cache answered.
 
     Attributes
@@ -47,7 +47,7 @@ class Caches:
         """Return the experts whose weights are there, the least recent first."""
         return [expert for expert, at in self._usable_ns[layer].items() if at <= now_ns]
 
-    def ask(self, layer: int, experts: Iterable[int], now_ns: int) -> Asked:
+    def ask(self, layer: int, experts: Iterable[int], now_ns: int) -> LookedUp:
         """Look up different experts, and remember them.
 
         Those let in are usable only when `arrives` has said from when on.
@@ -65,7 +65,7 @@ class Caches:
             settled = [one for one, at in held.items() if at <= now_ns or one in new]
             for expert in settled[:too_many]:
                 del held[expert]
-        return Asked(hits, [expert for expert in held if expert in new])
+        return LookedUp(hits, [expert for expert in held if expert in new])
 
     def arrives(self, layer: int, expert: int, at_ns: int) -> None:
         """Let an expert that was let in be usable from some time on."""

@@ -21,7 +21,7 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.plan import Assignment, Plan
 from moeopt.systems import policies
 
-from .caches import Asked, Caches
+from .caches import Caches, LookedUp
 from .cost_table import UNAVAILABLE_NS, CostTable
 from .loads import Loads
 from .migrations import DIMM_LINK, PCIE, Migrations, Transfer
@@ -188,7 +188,7 @@ class Decider:
         """
         counts, resident = self._loads.counts[self._step, rows], self._there[rows]
         order = None if self._order is None else self._order[rows]
-        asked = Asked([], [])
+        asked = LookedUp([], [])
         wanted = 0
         if order is not None and self.caches.ways[rows.start]:
             listed = np.flatnonzero((counts[0] > 0) & ~resident[0])

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from .cells import cell_state
 from .clock import Clock
@@ -64,6 +63,8 @@ def fastest_widths(
     start
         Shape (experts,): the columns of the widths whose loss and bits are the limits.
     """
+    from scipy.optimize import Bounds, LinearConstraint, linprog, milp  # takes half a second
+
     steps, size, widths = cost_ns.shape
     experts = np.arange(size)
     limits = int(loss[experts, start].sum()), int(bits[start].sum())

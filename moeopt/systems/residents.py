@@ -40,8 +40,8 @@ class StepPaths(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Residents:
-    """Residents of a layer.
+class ResidentChoice:
+    """Residents of a layer, chosen once.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Residents:
     bound_ns: int
 
 
-def best_residents(steps: list[StepPaths], slots: int) -> Residents:
+def best_residents(steps: list[StepPaths], slots: int) -> ResidentChoice:
     """Return residents, at most `slots` of them, that let all steps together end early."""
     cost = np.stack([step.cost_ns for step in steps])
     base = np.stack([step.base_ns for step in steps])
@@ -71,7 +71,7 @@ def best_residents(steps: list[StepPaths], slots: int) -> Residents:
         least -= int(np.sort(row)[::-1][:more].sum())
     resident = np.zeros(cost.shape[-1], dtype=np.bool_)
     resident[order] = True
-    return Residents(resident, max(0, -(-least // SHARES)))
+    return ResidentChoice(resident, max(0, -(-least // SHARES)))
 
 
 def _weights(cost: Integers, base: Integers, extra: Integers, slots: int) -> Integers:

@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazily(
             "after_migrations",
             "migrated",
             "refined",
+            "refined_after",
             "refined_ns",
             "schedule_of",
         ),

@@ -1,9 +1,9 @@
 """A layer whose layout is decided is a tri_domain instance: built here, scheduled by TriMoE 4.2."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.errors import InputError
@@ -14,8 +14,7 @@ from moeopt.problems.tri_domain.instance import Solution as Schedule
 
 from .instance import STRIPED, Domain, Expert, Instance, Migration, Solution
 
-if TYPE_CHECKING:
-    pass
+Flags = NDArray[np.bool_]
 
 REFINED = 5e-05
 """Units of work for one refined schedule."""
@@ -87,32 +86,74 @@ def refined(instance: Instance, migrations: Sequence[Migration] = ()) -> Solutio
 
 def refined_ns(instance: Instance, migrations: Sequence[Migration] = ()) -> int:
     """Return the makespan of `refined`, some twenty times faster: for rules that try many."""
-    spend(REFINED)
+    return refined_after(instance, migrations, [])[0]
+
+
+def refined_after(
+    instance: Instance, migrations: Sequence[Migration], tried: Sequence[Migration]
+) -> list[int]:
+    """Return the makespans of `refined` after migrations, and after these and each one tried.
+
+    One expert differs from the layout before it, so that one column of its table is changed.
+    """
+    spend(REFINED * (1 + len(tried)))
     from moeopt.problems import device_loads  # compiled loops are imported when they are run
 
     c = instance.columns
     resident, dimm = c.resident.copy(), c.dimm.copy()
     for move in migrations:
-        at = c.expert == move.expert
-        if move.kind == "prefetch":
-            resident[at] = True
-        else:
-            dimm[at] = STRIPED if move.dimm is None else move.dimm
-    striped = dimm == STRIPED
-    read = np.where(striped, instance.dram_striped_ns, instance.dram_localized_ns)
-    hit, *misses = c.paths_ns
-    gpu = np.where(resident, hit, np.where(striped, *misses))
-    cpu = np.where(striped, c.cpu_striped_ns, c.cpu_localized_ns)
-    ndp = np.where(striped, np.iinfo(np.int64).max, c.ndp_ns)
+        _move(c.expert == move.expert, move, resident, dimm)
     active = np.argsort(c.expert, kind="stable")  # of equally costly experts the first is moved
     active = active[c.tokens[active] > 0]
-    choice = tri_domain.cheapest_path(np.stack([gpu, cpu, ndp])[:, active])
+    table, choice = _rows(instance, resident[active], dimm[active], active)
+    place = {int(expert): row for row, expert in enumerate(c.expert[active])}
+    at = [place.get(move.expert, -1) for move in tried]
+    rows = active[at] if len(active) else np.zeros(len(tried), dtype=np.int64)
+    there, lies = resident[rows], dimm[rows]
+    for number, move in enumerate(tried):
+        _move(number, move, there, lies)
+    columns, choices = _rows(instance, there, lies, rows)
+
+    def span(number: int) -> int:
+        changed, domain = table.copy(), choice.copy()
+        if number >= 0 and at[number] >= 0:
+            changed[:, at[number]] = columns[:, number]
+            domain[at[number]] = choices[number]
+        return int(device_loads.refine(changed, domain, instance.dimms, False, True))
+
+    return [span(number) for number in range(-1, len(tried))]
+
+
+def _move(at: Flags | int, move: Migration, resident: Flags, dimm: NDArray[np.int64]) -> None:
+    """Change residents and places as a migration does."""
+    if move.kind == "prefetch":
+        resident[at] = True
+    else:
+        dimm[at] = STRIPED if move.dimm is None else move.dimm
+
+
+def _rows(
+    instance: Instance, resident: Flags, dimm: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the table of `moeopt.problems.device_loads` of some experts, and cheapest paths.
+
+    `resident` and `dimm` are theirs, `rows` their places in the instance's columns.
+    """
+    from moeopt.problems import device_loads
+
+    c = instance.columns
+    striped = dimm == STRIPED
+    read = np.where(striped, instance.dram_striped_ns, instance.dram_localized_ns)
+    hit, *misses = (path[rows] for path in c.paths_ns)
+    gpu = np.where(resident, hit, np.where(striped, *misses))
+    cpu = np.where(striped, c.cpu_striped_ns[rows], c.cpu_localized_ns[rows])
+    ndp = np.where(striped, np.iinfo(np.int64).max, c.ndp_ns[rows])
     columns = [gpu, cpu, ndp, np.where(resident, 0, read), read, dimm]
     if instance.two_parts:
-        transfer = np.where(striped, c.pcie_striped_ns, c.pcie_localized_ns)
-        columns += [c.gpu_hit_ns, np.where(resident, 0, transfer)]
-    table = device_loads.table_for(instance, *(column[active] for column in columns))
-    return int(device_loads.refine(table, choice, instance.dimms, False, True))
+        transfer = np.where(striped, c.pcie_striped_ns[rows], c.pcie_localized_ns[rows])
+        columns += [c.gpu_hit_ns[rows], np.where(resident, 0, transfer)]
+    choice = tri_domain.cheapest_path(np.stack([gpu, cpu, ndp]))
+    return device_loads.table_for(instance, *columns), choice
 
 
 def schedule_of(instance: Instance, solution: Solution) -> Schedule:

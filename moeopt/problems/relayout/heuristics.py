@@ -6,7 +6,7 @@ in `assumptions`.
 """
 
 from .check import objective
-from .fixed_layout import refined, refined_ns
+from .fixed_layout import refined, refined_after, refined_ns
 from .instance import Instance, Solution
 from .migrations import Migrations, Task
 
@@ -65,7 +65,7 @@ def benefit_makespan(instance: Instance) -> Solution:
             *sorted(migrations.relayouts(), key=lambda task: task.rank),
             *sorted(migrations.rebalances(), key=lambda task: task.rank),
         ]
-        spans = [refined_ns(instance, [*migrations.chosen, task.migration]) for task in tasks]
+        _, *spans = refined_after(instance, migrations.chosen, [task.migration for task in tasks])
         if not spans or min(spans) >= least_ns:
             return refined(instance, migrations.chosen)
         least_ns = min(spans)

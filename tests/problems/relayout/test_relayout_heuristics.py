@@ -24,6 +24,7 @@ from tests.rooms.relayout import (
     objective,
     rebalance_only,
     refined,
+    refined_after,
     refined_ns,
     schedule_of,
     violations,
@@ -165,6 +166,10 @@ def test_what_a_task_is_tried_for_is_its_refined_makespan() -> None:
             expected = objective(instance, refined(instance, chosen[:count]))
             assert refined_ns(instance, chosen[:count]) == expected
             assert refined_ns(turned, chosen[:count]) == expected
+        for count in range(len(chosen) + 1):
+            before, tried = chosen[:count], chosen[count:]
+            found = [refined_ns(instance, [*before, *one]) for one in [[], *([t] for t in tried)]]
+            assert refined_after(instance, before, tried) == found
 
 
 def test_moves_between_different_dimms_share_no_link() -> None:
