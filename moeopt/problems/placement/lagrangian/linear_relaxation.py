@@ -27,7 +27,7 @@ from moeopt.problems.placement.layer_steps import Floats
 
 from .relaxation import Model
 
-ENTRIES_PER_UNIT = 4e6
+ENTRIES_PER_UNIT = 5e6
 """Entries of the matrix times iterations in a unit of work."""
 
 ITERATIONS = 25
