@@ -248,6 +248,9 @@ def test_steps_become_shorter_and_go_back_to_the_best() -> None:
     assert dual.evaluated == 7
     volume.again()
     assert not volume.converged
+    volume.iterate(10.0, 1, lambda: False)
+    assert volume.now is not first
+    volume.again()
     assert volume.now is first
 
 

@@ -19,6 +19,7 @@ from math import gcd
 import numpy as np
 
 from moeopt.algorithms.knapsack import FAR, Knapsack, capacity_price, priced
+from moeopt.algorithms.lagrangian import Tangent, bisection
 
 from .instance import COSTS, Instance, Ints
 
@@ -64,10 +65,6 @@ def sides_of(instance: Instance) -> Sides:
     return Sides(curves.layer_ns, curves.fetches * instance.fetch_ns, slots)
 
 
-ROUNDS = 24
-"""Halvings of the weight."""
-
-
 def objective_grid(instance: Instance) -> int:
     """Return a number that every objective is a multiple of: the costs' greatest common divisor."""
     return gcd(*(getattr(instance, name) for name in COSTS)) or 1
@@ -78,19 +75,15 @@ def lower_bound(instance: Instance) -> int:
 
     Proof. For weights p and q - p as above q times the objective of ways w is at least
     sum_l c_l(w_l) with c = p A + (q - p) G, which `priced` bounds for any price of a slot. Any
-    weight gives a valid bound; the best is found by bisection in floats, and the bound is computed
-    from it in integers.
+    weight gives a valid bound; the best is found by bisection.
     """
     sides = sides_of(instance)
-    low, high, best = 0, sides.scale, 0
-    for _ in range(ROUNDS):
-        p = (low + high) // 2
+
+    def dual(p: int) -> Tangent[int]:
         price = slot_price(sides, p)
-        best = max(best, priced_ns(sides, p, price))
-        if low >= high:
-            break
-        low, high = (p + 1, high) if _excess(sides, p, price) > 0 else (low, p)
-    return best
+        return Tangent(p, priced_ns(sides, p, price), _excess(sides, p, price), price)
+
+    return max(0, *(found.value for found in bisection(dual, sides.scale)))
 
 
 def slot_price(sides: Sides, p: int) -> int:
@@ -105,12 +98,12 @@ def priced_ns(sides: Sides, p: int, price: int) -> int:
     return -(-priced(np.arange(cost.shape[1]), cost, sides.slots, price) // sides.scale)
 
 
-def _excess(sides: Sides, p: int, price: int) -> float:
+def _excess(sides: Sides, p: int, price: int) -> int:
     """Return what computing exceeds copying by in the cheapest ways at a price."""
     cost = sides.weighted(p)
     ways = (cost + price * np.arange(cost.shape[1])).argmin(axis=1)
     rows = np.arange(len(cost))
-    return float((sides.compute_ns[rows, ways] - sides.copy_ns[rows, ways]).sum())
+    return int((sides.compute_ns[rows, ways] - sides.copy_ns[rows, ways]).sum())
 
 
 @dataclass(frozen=True)

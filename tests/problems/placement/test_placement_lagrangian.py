@@ -252,7 +252,7 @@ def both_sides(model: Model) -> float:
 
 
 def test_the_linear_relaxation_is_left_out_where_it_takes_too_long() -> None:
-    """More than half of the time left is not begun."""
+    """What the time left is not expected to suffice for is not begun."""
     model = model_of(random_instance(0, "mixed"))
     assert linear_relaxation(model, Search(limit_s=0.0)) is None
 

@@ -107,24 +107,22 @@ class _Run:
 
     def raise_and_improve(self) -> None:
         """Raise the bound and improve placements in turns, then close what is left."""
+        linear = linear_relaxation(self.model, self.search)
+        if linear is not None:
+            self.improve_rounded(linear.x)
         for held in self.starts():
             self.improve(held)
         if self.best is None:
             self.search.note = "NO_START"
             return
-        proof = self.dual.evaluate(first_multipliers(self.model, self.best))
-        linear = linear_relaxation(self.model, self.search)
-        first = proof
+        first = proof = self.dual.evaluate(first_multipliers(self.model, self.best))
         if linear is not None:
-            self.improve_rounded(linear.x)
             proof = self.dual.evaluate(weighed(self.model, linear.weights))
             first = self.dual.evaluate(PART * proof.at + (1 - PART) * first.at)
         volume = Volume(self.dual, proof if self.model.large_rows else first)
         marks = [proof.bound]
-        while not (self.search.stopped or volume.converged):
-            self.prove(proof.bound)
-            if self.search.closed:
-                return
+        self.prove(proof.bound)
+        while not (self.search.stopped or self.search.closed or volume.converged):
             volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
             proof = max(proof, volume.best, key=lambda one: one.bound)
             self.prove(proof.bound)
@@ -136,8 +134,6 @@ class _Run:
                 if not self.finish(proof):
                     return  # to CP-SAT on the whole problem
                 marks = [proof.bound]
-            if self.search.closed:
-                return
 
     def starts(self) -> Iterator[Flags]:
         """Yield placements by rank: filled, and only as far as filling helps."""

@@ -27,11 +27,14 @@ from moeopt.problems.placement.layer_steps import Floats
 
 from .relaxation import Model
 
-ENTRIES_PER_UNIT = 4e6
+ENTRIES_PER_UNIT = 5e6
 """Entries of the matrix times iterations in a unit of work."""
 
 ITERATIONS = 25
 """Iterations that the interior point method is expected to take; most instances need 6 to 27."""
+
+MOST = 0.75
+"""Share of what is left that the linear relaxation may be expected to take."""
 
 OPTIMIZER = 20
 """Bits kept of what the solver returns, because it stops at a tolerance."""
@@ -57,7 +60,7 @@ def linear_relaxation(model: Model, search: Search) -> LinearRelaxation | None:
     """Return a solution of the linear relaxation; None if there is none, or no time for one."""
     cost, rows, due = _rows(model)
     expected = rows.nnz * ITERATIONS / ENTRIES_PER_UNIT
-    if expected > search.remaining_s / 2:
+    if expected > MOST * search.remaining_s:
         return None
     experts = model.capacity.sizes.size
     sides: Any = [(0, 1)] * experts + [(0, None)] * (len(cost) - experts)
