@@ -512,7 +512,7 @@ class _Ascent:
         room[:devices] = self.span
 
         def multipliers(weights: Floats) -> Floats:
-            w = weights / weights[:devices].sum()
+            w: Floats = weights / weights[:devices].sum()
             w[devices:] *= self.span / room[devices:]
             return w
 
