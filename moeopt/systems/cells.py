@@ -8,6 +8,7 @@ import numpy as np
 
 from moeopt.problems.balance.instance import Solution as SlicesSolution
 from moeopt.problems.layout.instance import Instance as LayoutInstance
+from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.instance import Instance as ScheduleInstance
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.solvers.run import solve
@@ -20,8 +21,8 @@ from .system import Assignment, RunState, System, Unit, idle, work_of
 from .work import GPU, NDP, Integers
 from .world import World
 
-CELL_LIMIT_S = 2.0
-"""Seconds for one cell's optimum; what is open then counts with its bound."""
+CELL_WORK = 2.0
+"""Units of work for one cell's optimum, on every machine alike; what is open counts by its bound."""
 
 Units = Collection[Unit]
 
@@ -83,9 +84,10 @@ def _bound_ns(world: World, instance: ScheduleInstance | LayoutInstance) -> int:
     """Return the bound of an instance; several systems often share one."""
     key = instance.model_dump_json()
     if key not in world.cache:
-        found = solve(instance, time_limit_s=CELL_LIMIT_S)
-        assert found.bound is not None  # noqa: S101
-        world.cache[key] = int(_first(found.bound))
+        found = solve(instance, work_limit=CELL_WORK)
+        problem = get_problem(instance.problem)
+        bound_of = problem.bound(instance) if found.bound is None else found.bound
+        world.cache[key] = int(_first(bound_of))
     bound = world.cache[key]
     assert isinstance(bound, int)  # noqa: S101
     return bound
@@ -134,7 +136,7 @@ def slices_ns(state: RunState, cell: Cell) -> int:
     instance = slices_instance(there, cell.layer, cell.tokens)
     key = instance.model_dump_json()
     if key not in world.cache:
-        found = solve(instance, time_limit_s=CELL_LIMIT_S).solution
+        found = solve(instance, work_limit=CELL_WORK).solution
         best = [balanced_slices(there, cell.layer, cell.tokens)]
         best += [slices_of(instance, found)] if isinstance(found, SlicesSolution) else []
         works = [work_of_slices(world, one) for one in best]

@@ -22,7 +22,7 @@ from moeopt.problems.relayout.instance import Solution as RelayoutSolution
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.solvers.run import solve
 
-from .cells import CELL_LIMIT_S, best_count_ns, cell_state, layout_bound_ns, schedule_ns
+from .cells import CELL_WORK, best_count_ns, cell_state, layout_bound_ns, schedule_ns
 from .over_run import chooses_residents, over_run
 from .published.cxl_ndp import CxlNdp
 from .published.ktransformers import KTransformers
@@ -69,7 +69,7 @@ def _migrated(
     instance: RelayoutInstance, dimm: Integers, resident: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """Return layout and residents after the best migrations that the limit finds."""
-    found = solve(instance, time_limit_s=CELL_LIMIT_S).solution
+    found = solve(instance, work_limit=CELL_WORK).solution
     dimm, there = dimm.copy(), resident.copy()
     if isinstance(found, RelayoutSolution):
         for one in found.migrations:

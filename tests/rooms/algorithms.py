@@ -31,7 +31,7 @@ __getattr__, __dir__ = lazily(
             "seeded",
             "uniform",
         ),
-        "moeopt.algorithms.lagrangian as lagrangian": (
+        "moeopt.algorithms.lagrangian": (
             "Pace",
             "Tangent",
             "Volume",
