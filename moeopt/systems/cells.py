@@ -22,7 +22,7 @@ from .work import GPU, NDP, Integers
 from .world import World
 
 CELL_WORK = 2.0
-"""Units of work for one cell's optimum, on every machine alike; what is open counts by its bound."""
+"""Units of work for one cell's optimum, everywhere alike; what is open counts by its bound."""
 
 Units = Collection[Unit]
 
