@@ -19,7 +19,14 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.holdout": ("joined",),
         "moeopt.problems.pictures as pictures": ("CRITICAL", "Panel", "draw_front", "draw_gantt"),
         "moeopt.problems.registry": ("AnyProblem", "PROBLEMS", "get_problem"),
-        "moeopt.problems.three_domains": ("ALL", "Budget", "Group", "RunMode", "ModeTable"),
+        "moeopt.problems.three_domains": (
+            "ALL",
+            "Budget",
+            "Group",
+            "ModeTable",
+            "RunMode",
+            "SMOOTHING",
+        ),
         "moeopt.problems.twins": ("check_later", "family_of", "forecast_saw_later"),
     }
 )
