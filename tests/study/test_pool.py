@@ -267,6 +267,7 @@ pool.completed()
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_their_parent(root: Path) -> None:
     """Also where the parent is killed and a worker is in the middle of a long and silent solve."""
     parent = subprocess.Popen(

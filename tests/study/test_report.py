@@ -181,6 +181,7 @@ def test_a_phone_is_told_the_width(page: Element) -> None:
     assert metas["viewport"] == "width=device-width, initial-scale=1"
 
 
+@pytest.mark.slow  # every figure is drawn once more
 def test_the_same_study_gives_the_same_page(study: Study, text: str) -> None:
     """Byte for byte."""
     assert to_html(study) == text

@@ -231,6 +231,7 @@ store.add(record)
 """
 
 
+@pytest.mark.slow  # kills at random moments are in test_kills.py
 def test_a_kill_inside_a_transaction_leaves_nothing_of_it(path: Path, root: Path) -> None:
     """The result is written, the transaction is not closed: after the kill it is not there."""
     done = subprocess.run([sys.executable, "-c", HALFWAY, str(path)], cwd=root)

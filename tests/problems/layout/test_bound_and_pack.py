@@ -183,7 +183,8 @@ def paper_scale(model: str, **options: Any) -> Instance:
 
 
 @pytest.mark.parametrize(
-    ("dimms", "hbm_slots", "dimm_slots"), [pytest.param(8, 0, None, marks=SLOW), (16, 6, 6)]
+    ("dimms", "hbm_slots", "dimm_slots"),
+    [pytest.param(8, 0, None, marks=SLOW), pytest.param(16, 6, 6, marks=SLOW)],
 )
 def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | None) -> None:
     """DeepSeek-V2 at batch 256: proven, with another seed as well, and both agree."""
