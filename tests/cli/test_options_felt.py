@@ -1054,7 +1054,7 @@ def marked(rows: Sequence[tuple[object, ...]], step: int) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize(("command", "option"), marked(EACH, 8), ids=str)
+@pytest.mark.parametrize(("command", "option"), marked(EACH, 16), ids=str)
 def test_it_is_felt(command: str, option: str, call: Calls) -> None:
     """What the row names differs between the two calls; or the second one is refused."""
     if command == "profile":

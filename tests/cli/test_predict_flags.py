@@ -436,10 +436,11 @@ def test_every_flag_changes_the_answer_or_is_reported(
     assert answer(capsys, f"{line} {given}") != PLAIN[line], given
 
 
-def test_no_word_is_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(25), marks=pytest.mark.slow)])
+def test_no_word_is_dropped(capsys: pytest.CaptureFixture[str], seeds: range) -> None:
     """Random lines of words that nobody knows: each is repeated, or named on standard error."""
     rng = random.Random(4)
-    for _ in range(25):
+    for _ in seeds:
         words = [
             rng.choice(["--", "-", ""]) + "".join(rng.choices("abcxyz", k=6)) for _ in range(4)
         ]

@@ -75,8 +75,7 @@ def small() -> Planned:
 @cache
 def by_default() -> Planned:
     """Return the plan for which nothing is known of the routing."""
-    few = SMALL | {"steps": 6}
-    return plan_experts(MACHINE, MODEL, max_deferred=0, **few)  # type: ignore[arg-type]
+    return plan_experts(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from tests.problems.instances_to_break import MAKERS
 from tests.problems.second_checkers import SECOND
 from tests.rooms.problems import get_problem
 
-SHARES = [range(250), pytest.param(range(250, 10_000), marks=pytest.mark.slow)]
+SHARES = [range(80), pytest.param(range(80, 10_000), marks=pytest.mark.slow)]
 CLAIMED = {"PL-C6", "PL-C7", "PL-C8", "JT-C6", "JT-C7", "JT-C8", "JT-C9", "CA-C3", "CA-C4"}
 CLAIMED |= {"DE-C8", "BA-C2", "BA-C3", "RP-C5", "RP-C6", "RP-C8", "SP-C5", "SP-C6", "TH-C3"}
 """Rules that hold a solution to a claim; without one there is nothing to break."""

@@ -9,7 +9,7 @@ from tests.problems.placement.placement_random_instances import KINDS, random_in
 from tests.rooms.placement import Instance, candidates, count
 
 PER_KIND = 18
-SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 
 
 def small(steps: list[list[list[list[int]]]], slots: int, **changes: Any) -> Instance:

@@ -24,7 +24,7 @@ from tests.rooms.relayout import (
 from tests.rooms.relayout import solve as evacuation
 from tests.rooms.relayout import striped_reads as decomposition
 
-SHARES = [range(5), pytest.param(range(5, 45), marks=pytest.mark.slow)]
+SHARES = [range(2), pytest.param(range(2, 45), marks=pytest.mark.slow)]
 LIMIT_S = 600.0
 """Far more than any of these instances takes, also on a busy machine."""
 

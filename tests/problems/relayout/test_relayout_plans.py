@@ -42,7 +42,7 @@ def plans_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("plans_alone")
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 60), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", [*KINDS, "base load", "shares", "two parts", "PCIe binds"])
 def test_plans_alone_prove_the_optimum(kind: str, seeds: range) -> None:
     """Value and bound are those of brute force, and the solution passes the checker."""
@@ -70,7 +70,7 @@ def test_plans_alone_agree_with_the_textbook_models(kind: str, seeds: range) -> 
         assert len(values) == 1, (seed, values)
 
 
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 60), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["dimms bind", *SHARED_LINKS])
 def test_each_subproblem_is_decided_as_by_the_arrival_model(kind: str, seeds: range) -> None:
     """A refutation is one there as well; so is a solution, unless channels leave it open."""

@@ -19,7 +19,7 @@ from tests.rooms.threads import (
     solve,
     violations,
 )
-from tests.shares import shares
+from tests.shares import first, shares
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,7 +118,7 @@ def large_instance(seed: int) -> Instance:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(2, [*range(6)]))
 def test_large_instances_are_closed_to_a_percent(seed: int) -> None:
     """256 experts on 32 threads, in a second of one core."""
     instance, search = large_instance(seed), Search(limit_s=2)

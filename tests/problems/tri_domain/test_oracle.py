@@ -18,7 +18,7 @@ from tests.rooms.tri_domain import (
 )
 
 PER_KIND = 100
-SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(3), pytest.param(range(3, PER_KIND), marks=pytest.mark.slow)]
 
 
 def expert(number: int, **given: object) -> dict[str, object]:

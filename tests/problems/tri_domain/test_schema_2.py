@@ -45,7 +45,7 @@ from tests.rooms.tri_domain import (
 )
 
 PER_KIND = 300
-SHARES = [range(12), pytest.param(range(12, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
 
 
 def expert(number: int, **given: object) -> dict[str, object]:

@@ -249,7 +249,7 @@ ELSEWHERE = {
 
 
 SEVERAL = ("2xrtx3090+epyc-7002", TWO_NODES)
-DEAR = (*SEVERAL, "rtx3060-12gb+ryzen-am5")
+DEAR = (*SEVERAL, "rtx3060-12gb+ryzen-am5", "ryzen-am5")
 """Machines of which a prediction takes a quarter of a second."""
 
 
