@@ -497,7 +497,7 @@ def test_bad_certificates_are_one_line(
 
 BAD_COMMANDS = {
     "no file": (["check", "none.json"], "none.json: cannot be read: No such file"),
-    "a folder": (["check", "instances"], "cannot be read"),
+    "a folder": (["check", "instances"], "is a folder; name a file in it"),
     "no library": (["check", "good.json.gz", "--library", "none"], "is not an instance library"),
     "an instance": (["check", f"instances/cache/{KEY}"], "is an instance, not a solution"),
     "no name": (["check", "some.sol"], "--instance FILE says whose answer it is"),
