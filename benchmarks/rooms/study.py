@@ -12,6 +12,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.tags": ("place",),
         "moeopt.study.report.plots": ("overview_chart", "plain_text"),
         "moeopt.study.report.sections": ("sections",),
+        "moeopt.study.report.words": ("takeaways",),
         "moeopt.study.report.study": ("Study",),
         "moeopt.study.schema": ("SOLVE",),
         "moeopt.study.store": ("Store",),

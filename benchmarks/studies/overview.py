@@ -14,6 +14,7 @@ from benchmarks.rooms.study import (
     overview_chart,
     plain_text,
     sections,
+    takeaways,
 )
 
 
@@ -24,7 +25,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/overview.svg"))
     arguments = parser.parse_args()
     with Store(arguments.store, create=False) as store:
-        found = sections(Study.of(store.frame(), store, ""))
+        study = Study.of(store.frame(), store, "")
+        found = sections(study, takeaways(study))
     panels = [(section.takeaway.title, section.lines) for section in found if section.lines]
     with plain_text():
         save_figure(overview_chart(panels), arguments.out)

@@ -118,7 +118,7 @@ def _without_what_all_share(families: Iterable[str]) -> tuple[str, list[str]]:
     """
     names = [family.removesuffix(f"/{ALL}") for family in families]
     shared = {name.rpartition(", ")[0] for name in names}
-    if len(names) == 1 or len(shared) > 1 or "" in shared:
+    if len(names) <= 1 or len(shared) > 1 or "" in shared:
         return "", names
     return f"{shared.pop()}: ", [name.rpartition(", ")[2] for name in names]
 

@@ -75,15 +75,26 @@ def plain(weights: Weights, seed: int, temperatures: list[float], moves: int) ->
     return numbers
 
 
-@given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
-def test_few_weights_are_shared_as_brute_force_does(weights: Weights, seed: int) -> None:
-    """A long enough walk sees the best of a few states, and never a better one."""
-    best = min(
+def least(weights: Weights) -> int:
+    """Return the least difference of two sides, of all ways to share the weights."""
+    return min(
         abs(sum(w * sign for w, sign in zip(weights, (*signs, -1), strict=True)))
         for signs in product((-1, 1), repeat=len(weights) - 1)
     )
-    assert plain(weights, seed, falling(30.0, 3.0, 8), 150)[2] == best
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+def test_no_state_is_better_than_brute_force_says(weights: Weights, seed: int) -> None:
+    """A walk sees no state that is better than the best, and keeps the value of one that is."""
+    assert plain(weights, seed, falling(30.0, 3.0, 8), 20)[2] >= least(weights)
+
+
+def test_a_long_enough_walk_sees_the_best_of_a_few_states() -> None:
+    """In at least 38 of 40 draws of six weights."""
+    drawn = np.random.default_rng(1).integers(1, 31, (40, 6)).tolist()
+    found = [plain(of, seed, falling(30.0, 3.0, 8), 150)[2] for seed, of in enumerate(drawn)]
+    assert sum(one == least(of) for one, of in zip(found, drawn, strict=True)) >= 38
 
 
 def test_nothing_gets_worse_without_heat() -> None:

@@ -217,7 +217,7 @@ WITH_MODEL = "plan.json --model model.json --to"
 REFUSED = {
     "plan.json --to nothing": "--to: 'nothing' is unknown; for placement there are: ",
     "c.json --to sglang": "--to: sglang does not take cache; for cache there are: lp, mps",
-    "plan.json --to vllm": "vLLM itself reads no map of experts; its plugin for Ascend does "
+    "plan.json --to vllm": "--to: vLLM itself reads no map of experts; its plugin for Ascend does "
     "(moeopt plan --ep-size ... --to vllm-ascend); for placement there are: ktransformers, "
     "llama.cpp-profile, sglang, ik_llama.cpp, llama.cpp, lp, mps",
     "'some name.json' --to sglang": "--to: sglang holds a plan: give a solution, not an instance",

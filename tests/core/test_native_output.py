@@ -255,5 +255,5 @@ def test_the_library_touches_no_stream(root: Path) -> None:
         for file in (root / "moeopt").rglob("*.py")
         if touching.search(file.read_text())
     }
-    programs = {"core/native_output.py", "solvers/process.py", "study/pool.py"}
+    programs = {"core/native_output.py", "solvers/process.py"}
     assert {of for of in found if not of.startswith("cli/")} == programs
