@@ -68,3 +68,9 @@ def test_progress_says_what_is_elapsed_and_what_is_left() -> None:
     after = console.export_text()
     assert "0/6" in after
     assert "elapsed 0:00:00 left" in " ".join(after.split())
+
+
+def test_no_solve_is_no_row(capsys: Capture) -> None:
+    """As where a campaign is interrupted before its first solve ends."""
+    print_tables(made([made_row("trimoe", "a", 12, 10)]).iloc[:0])
+    assert "trimoe" not in capsys.readouterr().out
