@@ -22,7 +22,7 @@ T = TypeVar("T", int, float)
 
 
 REPORT = (
-    "Folder for gap.csv and, with the extra `report`, index.html; without the extra a note on"
+    "Folder for gap.csv and, where matplotlib is installed, index.html; without it a note on"
     " stderr says so, and the exit code stays."
 )
 
