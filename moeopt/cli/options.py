@@ -259,14 +259,14 @@ def read_counts(
     file: Path | None, where: list[str] | None, format: str | None = None
 ) -> "Counts | None":
     """Return what ``--counts`` and ``--where`` say, None without them."""
-    from moeopt.sim.traces.files import load_counts
-
     if file is None:
         if where:
             raise InputError(
                 "chooses rows of a file of --counts, which is missing", field="--where"
             )
         return None
+    from moeopt.sim.traces.files import load_counts
+
     return load_counts(file, format, where=labels(where))
 
 

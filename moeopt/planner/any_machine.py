@@ -22,6 +22,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import published_as
 from moeopt.sim.plan import Plan
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.traces.given import as_counts
 from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
@@ -242,8 +243,6 @@ def plan(
         refuse_layers(more)
         made = plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
         return report_of(made)
-    from moeopt.sim.traces.files import as_counts
-
     from .split import plan_split, wished
 
     expect("counts", counts, str, Path, Counts, NoneType, what="counts or a file")

@@ -22,7 +22,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.source import ANY_MACHINE, Source, check_felt
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
-from moeopt.sim.traces.files import as_counts, as_trace
+from moeopt.sim.traces.given import as_counts, as_trace
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
 

@@ -23,10 +23,6 @@ from moeopt.core.json_files import read_object
 from moeopt.core.wording import meant, shortened, suggested
 from moeopt.sim.machines.fields import fields_error
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.old_files import converted, is_old, placement_of
-from moeopt.sim.models.config.model import is_config_json, model_from_config
-from moeopt.sim.models.gguf.file import is_gguf
-from moeopt.sim.models.gguf.model import model_from_gguf
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.workload import Workload
 
@@ -95,11 +91,16 @@ def get_machine(name_or_file: Machine | str | Path) -> Machine:
             if parts.is_composed(name_or_file):
                 _say(*parts.taken(name_or_file)[1])
                 return parts.compose(name_or_file)
-    return _machine_in(_path("machines", name_or_file))
+    path = _path("machines", name_or_file)
+    if path.parent == FOLDER / "machines":
+        return _validated(Machine, path, read_object(path))
+    return _machine_in(path)
 
 
 def _machine_in(path: Path) -> Machine:
     """Return the machine in a file, of the form of today or the first one."""
+    from moeopt.sim.machines.old_files import converted, is_old, placement_of
+
     data = read_object(path)
     if not is_old(data):
         return _validated(Machine, path, data)
@@ -124,6 +125,12 @@ def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:
     if isinstance(name_or_file, str) and not _is_file(Path(name_or_file)):
         name_or_file = _preset_called(name_or_file)
     path = _path("models", name_or_file)
+    if path.parent == FOLDER / "models":
+        return _validated(ModelShape, path, read_object(path))
+    from moeopt.sim.models.config.model import is_config_json, model_from_config
+    from moeopt.sim.models.gguf.file import is_gguf
+    from moeopt.sim.models.gguf.model import model_from_gguf
+
     if is_gguf(path):
         return model_from_gguf(path)
     data = read_object(path)

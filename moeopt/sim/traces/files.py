@@ -227,19 +227,6 @@ REPEATS_SHARE = 0.01
 """Least share of tokens in repeats that a user is warned of."""
 
 
-Other = TypeVar("Other")
-
-
-def as_trace(value: Other | str | Path) -> Other | Trace:
-    """Return a trace, read from its file if need be; anything else stays as it is."""
-    return load_trace(value) if isinstance(value, str | Path) else value
-
-
-def as_counts(value: Other | str | Path) -> Other | Counts:
-    """Return counts, read from their file if need be; anything else stays as it is."""
-    return load_counts(value) if isinstance(value, str | Path) else value
-
-
 def load_trace(path: str | Path, format: str | None = None, top_k: int | None = None) -> Trace:
     """Read a routing trace, and warn if it reads parts of its text twice.
 
