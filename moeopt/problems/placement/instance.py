@@ -313,7 +313,7 @@ class Instance(InstanceEnvelope):
         free = self.dispatch == "free"
         return layer_steps_of(self.steps, *self.tables, self.expert_width, free_dispatch=free)
 
-    @property
+    @cached_property
     def tables(self) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
         """The tables of all widths for the GPU, and for the other side; the common ones first."""
         on_gpu = (self.gpu_expert_ns, *(self.width_gpu_ns or ()))
