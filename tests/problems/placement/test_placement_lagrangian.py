@@ -350,7 +350,9 @@ def test_it_stops_where_the_residual_problem_leaves_a_gap_that_is_good_enough() 
         search = Search(limit_s=30.0, enough_gap=0.02)
         asked = list[Any]()
 
-        def nearly(*_: object, search: Search = search, asked: Any = asked, best: Any = best) -> Any:
+        def nearly(
+            *_: object, search: Search = search, asked: Any = asked, best: Any = best
+        ) -> Any:
             asked.append(search.bound)
             return math.ceil(0.99 * best), None
 
