@@ -1,7 +1,7 @@
 """The published systems side by side: by batch on TriMoE's machine, then on four machines.
 
     python benchmarks/studies/systems.py batch --traces DIR [--picture docs/systems.svg]
-    python benchmarks/studies/systems.py machines --traces DIR
+    python benchmarks/studies/systems.py machines --traces DIR [--batch 64] [--steps 16]
 
 `batch`: DeepSeek-V2-Lite on `trimoe`, one token of each request at a step, 512 tokens in and out,
 32 steps of 26 layers, on ESFT's three traces; room for one in eight experts on the GPU. A cell is
@@ -9,14 +9,20 @@ a decode step over the same step with the best residents, layout and schedule th
 step could have (`SystemComparison.ceiling_ms`): the least, median and most of the traces. Systems
 that cut experts may be below 1.
 
-`machines`: decode steps in ms at 64 requests of two models on the papers' four machines.
+`machines`: decode steps in ms of two models on the papers' four machines, by an oracle in brackets;
+CPU seconds of each comparison. It ends with an error where an oracle is above what was executed in
+a cell, a device or link is busier than the clock, or a sum over cells or layers is not the whole.
 """
 
 import argparse
 from pathlib import Path
 from statistics import median
+from time import process_time
+
+import numpy as np
 
 import moeopt
+from benchmarks.rooms.systems import Compared
 
 BATCHES = (16, 64, 256, 512)
 TRACES = ("law", "intent", "summary")
@@ -83,19 +89,50 @@ def draw(found: dict[str, dict[int, list[float]]], picture: Path) -> None:
     figure.savefig(picture)
 
 
-def everywhere(traces: Path) -> None:
+def everywhere(traces: Path, batch: int, steps: int) -> None:
     """Print a row for each system, a column for each machine and model."""
     found: dict[str, list[str]] = {}
+    cells, seconds = 0, []
     for model, file in MODELS.items():
         for machine in MACHINES:
-            one = moeopt.compare(machine, model, traces / file, batch=64, steps=16, exact="none")
+            begin = process_time()
+            one = moeopt.compare(machine, model, traces / file, batch=batch, steps=steps)
+            seconds.append(f"{process_time() - begin:.0f}")
             for row in one.rows:
+                cells += checked(row, f"{row.system}, {model} on {machine}")
                 shown = "-" if row.mean_ms is None else f"{row.mean_ms:.1f}"
-                found.setdefault(row.system, []).append(shown)
+                oracle = row.at_optimum_ms("oracle")
+                found.setdefault(row.system, []).append(
+                    shown if oracle is None else f"{shown} ({oracle:.1f})"
+                )
     heads = [f"{model}, `{machine}`" for model in MODELS for machine in MACHINES]
     print(f"| system | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
     for name, shown in found.items():
         print(f"| `{name}` | {' | '.join(shown)} |")
+    print(f"| CPU s | {' | '.join(seconds)} |")
+    print(f"\n{cells} oracles, none above what was executed")
+
+
+def checked(row: Compared, where: str) -> int:
+    """Check a row; return how many of its oracles were compared with what was executed."""
+    if row.run is None:
+        return 0
+    busiest = max(row.run.busy, key=lambda name: row.run.busy[name])
+    if row.run.busy[busiest] > 1:
+        raise SystemExit(f"{where}: {busiest} is busier than the clock")
+    if (row.run.step_ns <= row.run.layer_ns.sum(axis=1)).any():
+        raise SystemExit(f"{where}: layers take longer than their step")
+    best = row.optimum
+    if best is None or best.oracle_ns is None:
+        return 0
+    for layer in sorted(set(best.layer)):
+        at = np.array(best.layer) == layer
+        kept = sum(cell.experts_ns for cell in row.run.cells if cell.layer == layer)
+        if np.array(best.executed_ns)[at].sum() != kept:
+            raise SystemExit(f"{where}: what cells of layer {layer} took is not their sum")
+    if (np.array(best.oracle_ns) > np.array(best.executed_ns)).any():
+        raise SystemExit(f"{where}: an oracle is above what was executed")
+    return len(best.oracle_ns)
 
 
 def main() -> None:
@@ -104,11 +141,13 @@ def main() -> None:
     parser.add_argument("what", choices=("batch", "machines"))
     parser.add_argument("--traces", type=Path, required=True)
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--batch", type=int, default=64, help="requests of machines")
+    parser.add_argument("--steps", type=int, default=16, help="decode steps of machines")
     options = parser.parse_args()
     if options.what == "batch":
         by_batch(options.traces, options.picture)
     else:
-        everywhere(options.traces)
+        everywhere(options.traces, options.batch, options.steps)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ from .world import World
 CELL_WORK = 2.0
 """Units of work for one cell's optimum, everywhere alike; what is open counts by its bound."""
 
+ENOUGH_GAP = 0.001
+"""Relative gap at which a cell's bound is near enough: tables show less. It saves two thirds of the
+time of the longest."""
+
 Units = Collection[Unit]
 
 
@@ -84,7 +88,7 @@ def _bound_ns(world: World, instance: ScheduleInstance | LayoutInstance) -> int:
     """Return the bound of an instance; several systems often share one."""
     key = instance.model_dump_json()
     if key not in world.cache:
-        found = solve(instance, work_limit=CELL_WORK)
+        found = solve(instance, work_limit=CELL_WORK, enough_gap=ENOUGH_GAP)
         problem = get_problem(instance.problem)
         bound_of = problem.bound(instance) if found.bound is None else found.bound
         world.cache[key] = int(_first(bound_of))

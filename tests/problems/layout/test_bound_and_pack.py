@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -132,6 +132,22 @@ def test_no_time_leaves_a_valid_bracket() -> None:
         assert search.objective is not None
         assert search.objective >= optimum  # type: ignore[operator]
         assert search.bound is None or search.bound <= optimum  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seeds", shares(8, 40))
+def test_an_enough_gap_leaves_no_more_than_it(seeds: range) -> None:
+    """The bound is valid, at most so far below the incumbent, and some are left open."""
+    open_ = 0
+    for seed in seeds:
+        instance, search = larger_instance(seed), Search(limit_s=30.0, enough_gap=0.2)
+        solve(instance, search)
+        optimum: Any = solved(instance).objective
+        bound, best = cast(int, search.bound), cast(int, search.objective)
+        assert bound <= optimum <= best
+        assert best - bound <= 0.2 * best
+        assert search.enough == (bound < best)
+        open_ += search.enough
+    assert open_
 
 
 def test_a_scenario_without_tokens_takes_no_time() -> None:

@@ -1,7 +1,9 @@
 """The parts of price-and-swap: bounds against all placements, changes against the checker."""
 
+import math
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -337,6 +339,33 @@ def test_it_stops_where_a_gap_is_good_enough() -> None:
             assert search.bound is not None
             assert search.bound <= best <= search.objective  # type: ignore[operator]
     assert stopped
+
+
+def test_it_stops_where_the_residual_problem_leaves_a_gap_that_is_good_enough() -> None:
+    """The gap counts that is left afterwards: nothing is asked a second time."""
+    brought = 0
+    for seed in range(6):
+        instance = random_instance(seed, "free, gpu-bound").model_copy(update={"host_slots": None})
+        best: Any = solve(instance, "price-and-swap").objective
+        search = Search(limit_s=30.0, enough_gap=0.02)
+        asked = list[Any]()
+
+        def nearly(
+            *_: object, search: Search = search, asked: Any = asked, best: Any = best
+        ) -> Any:
+            asked.append(search.bound)
+            return math.ceil(0.99 * best), None
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lagrangian, "solve_residual", nearly)
+            patch.setattr(lagrangian, "STEPS", 1)
+            patch.setattr(lagrangian, "VERY_FEW", 10**9)
+            price_and_swap(instance, search)
+        if search.objective == best and asked and not search.closed:
+            assert search.enough
+            assert len(asked) == 1
+            brought += asked[0] < 0.98 * best
+    assert brought
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:

@@ -38,7 +38,10 @@ def solve(instance: Instance, search: Search) -> None:
     def proved(bound: int) -> None:
         search.prove(weight * bound * scenario.unit_ns)
 
-    search.note = _run(scenario, lambda: search.remaining_s, search.seed, improved, proved).note
+    run = _run(
+        scenario, lambda: search.remaining_s, search.seed, improved, proved, search.enough_gap
+    )
+    search.note, search.enough = run.note, not run.closed and run.is_enough
 
 
 def scenario_bounds(instance: Instance, search: Search, share_s: float) -> list[int]:
@@ -74,12 +77,13 @@ def _run(
     seed: int,
     improved: Callable[[Assignment, int], None] = lambda *_: None,
     proved: Callable[[int], object] = lambda _: None,
+    enough_gap: float = 0.0,
 ) -> BranchAndBound:
     """Run the search from the layout that stripes all."""
     first = all_striped(scenario)
     makespan = first.makespan(scenario)
     incumbent = Incumbent(scenario, makespan, improved, seed, first)
     improved(first, makespan)
-    run = BranchAndBound(incumbent, remaining_s, proved)
+    run = BranchAndBound(incumbent, remaining_s, proved, enough_gap)
     run.run()
     return run

@@ -73,6 +73,9 @@ class BranchAndBound:
         Says how many seconds are left; 0 stops the search.
     on_bound
         Called with each higher proven bound.
+    enough_gap
+        Relative gap that need not be closed: the search ends when the bound is so near, and asks
+        for schedules that are better by more alone. These are refuted sooner.
     bound
         The proven bound: no makespan is below it.
     closed
@@ -84,6 +87,7 @@ class BranchAndBound:
     incumbent: Incumbent
     remaining_s: Callable[[], float]
     on_bound: Callable[[int], object]
+    enough_gap: float = 0.0
     bound: int = -1
     closed: bool = False
     note: str = "TIME_LIMIT"
@@ -104,13 +108,29 @@ class BranchAndBound:
         self._heap = [(bound, Stage.SHARPEN, branch) for bound, branch in branches]  # sorted
         while self._heap:
             bound, stage, branch = heappop(self._heap)
-            if bound >= self._upper:
+            self._raise_bound(min(bound, self._upper))
+            if self.is_enough:
                 break
-            self._raise_bound(bound)
             if self.remaining_s() <= 0 or not self._step(bound, stage, branch):
                 return
-        self._raise_bound(self._upper)
-        self.closed, self.note = True, "PROVEN"
+        else:
+            self._raise_bound(self._upper)
+        self.closed = self.bound >= self._upper
+        self.note = "PROVEN" if self.closed else "ENOUGH"
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the bound is as near to the incumbent as it need be."""
+        return self.bound > self._better
+
+    @property
+    def _better(self) -> int:
+        """The largest makespan that is better than the incumbent's by more than enough."""
+        return self._upper - 1 - self._enough
+
+    @property
+    def _enough(self) -> int:
+        return int(self.enough_gap * self._upper)
 
     @property
     def _scenario(self) -> SingleScenario:
@@ -185,7 +205,7 @@ class BranchAndBound:
 
     def _dominant_packing(self, bound: int, branch: Branch) -> bool:
         """Find a packing below the incumbent's makespan, or prove that the branch has none."""
-        if self.incumbent.pack(self._dominant[branch], self._upper - 1, PACKING_TRIALS):
+        if self.incumbent.pack(self._dominant[branch], self._better, PACKING_TRIALS):
             self._push(bound, Stage.DOMINANT_PACKING, branch)
             return True
         return self._decide(bound, Stage.DOMINANT_PACKING, branch)
@@ -193,7 +213,7 @@ class BranchAndBound:
     def _decide(self, bound: int, stage: Stage, branch: Branch) -> bool:
         """Solve the subproblem of a makespan below the incumbent's.
 
-        Infeasible raises the bound, mostly beyond the incumbent's makespan. Where it is feasible
+        Infeasible raises the bound, mostly as far as need be. Where it is feasible
         without a better incumbent, for sizes rounded down, or not decided, bisection may raise it.
         """
         makespan = self._target(bound, branch)
@@ -223,7 +243,7 @@ class BranchAndBound:
         So a refutation fathoms the branch. After every second success in a row it is half way to
         the bound, so that many better schedules take few steps.
         """
-        makespan, times = self._upper - 1, self._successes.get(branch, 0)
+        makespan, times = self._better, self._successes.get(branch, 0)
         return min(makespan, (bound + makespan) // 2) if times and times % 2 == 0 else makespan
 
     def _count(self, branch: Branch, *, improved: bool) -> None:
@@ -231,16 +251,16 @@ class BranchAndBound:
         self._successes[branch] = self._successes.get(branch, 0) + 1 if improved else 0
 
     def _bisected(self, low: int, stage: Stage, branch: Branch) -> int:
-        """Return a bound, from `low` on, by bisection over the makespan."""
-        high = self._upper - 1
+        """Return a bound, from `low` on, by bisection over the makespan, as far as is enough."""
+        high = self._better
         for _ in range(BISECTIONS):
-            if low >= high or self.remaining_s() <= 0:
+            if high - low <= self._enough or self.remaining_s() <= 0:
                 break
             middle = (low + high) // 2
             if self._solve(stage, middle, branch) == Feasibility.INFEASIBLE:
                 low = middle + 1
             else:
-                high = min(middle, self._upper - 1)
+                high = min(middle, self._better)
         return low
 
     def _solve(self, stage: Stage, makespan: int, branch: Branch) -> Feasibility:
@@ -266,7 +286,7 @@ class BranchAndBound:
         improved = self._upper < before
         self._count(branch, improved=improved)
         # A target half way says nothing of what is just better, and that is tried next.
-        halved = makespan < self._upper - 1
+        halved = makespan < self._better
         again = improved or halved or answer.feasibility == Feasibility.INFEASIBLE
         self._push(bound, Stage.HOST_BOUND if again else Stage.HOST_BOUND_PACKING, branch)
         return True

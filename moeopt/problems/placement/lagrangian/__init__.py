@@ -199,11 +199,12 @@ class _Run:
             self.best_ns,
             min(limit_s, ENOUGH_WORK) if near else limit_s,
             lambda: self.search.stopped,
+            self.search.enough_gap,
         )
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)
-        if near and not self.search.closed:
+        if self.gap <= self.search.enough_gap and not self.search.closed:
             return self.enough()
         return self.search.closed or self.search.remaining_s > left_s - limit_s
 

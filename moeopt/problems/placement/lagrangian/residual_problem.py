@@ -59,8 +59,12 @@ def solve_residual(
     incumbent_ns: int,
     limit_s: float,
     stopped: Callable[[], bool] = lambda: False,
+    enough_gap: float = 0.0,
 ) -> tuple[int, Flags | None]:
-    """Return a lower bound on the objective, at most the incumbent's, and a placement if found."""
+    """Return a lower bound on the objective, at most the incumbent's, and a placement if found.
+
+    CP-SAT ends where its own bound and placement are within `enough_gap` of each other.
+    """
     from moeopt.core.cpsat import Run
 
     if residual.impossible:
@@ -69,7 +73,8 @@ def solve_residual(
     if not built.posted(stopped):
         return 0, None
     built.model.add(built.total <= (incumbent_ns - 1) // model.grid)
-    answer = Run(built.model, limit_s, options={"linearization_level": 2}).solve()
+    options = {"linearization_level": 2, "relative_gap_limit": enough_gap}
+    answer = Run(built.model, limit_s, options=options).solve()
     if answer.status == "infeasible":
         return incumbent_ns, None
     held = None
