@@ -1,6 +1,6 @@
 """What follows from facts: which machine it is by name, and which of its fields are others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -167,14 +167,9 @@ def _changes(
         source = f"assumed: {words} of the memory, macOS's default"
         there = machine.gpus[0].gpu_gib if machine is not None and machine.gpus else None
         put("gpu.most_gib", round(gib * share, 1), source, there)
-    elif machine is None or len(machine.gpus) == 1:
-        gpu = machine.gpus[0] if machine is not None else None
-        if (fact := known.get("gpu0.memory_gib")) is not None:
-            there = None if gpu is None else gpu.memory.capacity_gib
-            put("gpu.capacity_gib", float(fact.value), fact.source, there)
-        if (fact := known.get("gpu0.pcie_gb_s")) is not None:
-            there = None if machine is None else machine.pcie.gb_s
-            put("pcie.gb_s", float(fact.value), fact.source, there)
+    else:
+        for field, fact, there in _of_gpus(known, machine):
+            put(field, float(fact.value), fact.source, there)
     if "cpu.read_gb_s" in known:
         rate, source = float(known["cpu.read_gb_s"].value), known["cpu.read_gb_s"].source
         peak = _peak_gb_s(known, machine)
@@ -185,6 +180,41 @@ def _changes(
         there = nodes[0].memory.measured_gb_s if nodes else None
         put("dram.measured_gb_s", rate, source, there)
     return changes
+
+
+def _of_gpus(
+    known: Mapping[str, Fact], machine: Machine | None
+) -> Iterator[tuple[str, Fact, float | None]]:
+    """Yield fields of GPUs and of their links, the fact, and what the machine has there.
+
+    A short name means every GPU: it stands for a value that all of them have. Of a machine that is
+    not known, and of one with more or fewer GPUs, nothing else can be said.
+    """
+    count = sum(
+        fact.name.startswith("gpu") and fact.name.endswith(".name") for fact in known.values()
+    )
+    for name, short in (("memory_gib", "gpu.capacity_gib"), ("pcie_gb_s", "pcie.gb_s")):
+        facts = [known.get(f"gpu{number}.{name}") for number in range(count)]
+        there: list[list[tuple[str, float | None]]] = [[] for _ in facts]
+        if machine is not None and len(machine.gpus) == count:
+            there = [_places(machine, gpu, name) for gpu in machine.gpus]
+        values = {None if fact is None else fact.value for fact in facts}
+        if len(values) == 1 and facts[0] is not None:
+            now = {value for places in there for _, value in places}
+            yield short, facts[0], now.pop() if len(now) == 1 else None
+            continue
+        for fact, places in zip(facts, there, strict=True):
+            for path, value in places if fact is not None else ():
+                yield path, fact, value
+
+
+def _places(machine: Machine, gpu: Device, name: str) -> list[tuple[str, float | None]]:
+    """Return the full paths of a GPU's memory, or of its links to nodes, and their values."""
+    if name == "memory_gib":
+        return [(f"devices.{gpu.id}.memory.capacity_gib", gpu.memory.capacity_gib)]
+    nodes = {node.id for node in machine.nodes}
+    links = [link for link in machine.links if gpu.id in link.ends and nodes & {*link.ends}]
+    return [(f"links.{'-'.join(link.ends)}.gb_s", link.gb_s) for link in links]
 
 
 def _there(node: Device, field: str) -> object:
