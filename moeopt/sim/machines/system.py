@@ -45,11 +45,21 @@ def this_system() -> Probe:
 
 @dataclass(frozen=True)
 class CpuFacts:
-    """A CPU: `cores` are physical, of all sockets; `source` is where this was read."""
+    """A CPU.
+
+    Attributes
+    ----------
+    cores, counted
+        Of all sockets, and what is counted: physical cores, or of a CPU with cores of two kinds the
+        fast ones, which runtimes use.
+    source
+        Where this was read.
+    """
 
     name: str
     sockets: int
     cores: int
+    counted: str
     kernel: str
     cache_bytes: int
     virtual: bool
@@ -58,11 +68,14 @@ class CpuFacts:
 
 def cpu_facts(system: Probe) -> CpuFacts | None:
     """Return what lscpu says, or else /proc/cpuinfo."""
-    text, source = system.run(["lscpu"]), "lscpu"
+    text, source, counted = system.run(["lscpu"]), "lscpu", "physical cores"
     if text:
         lines = dict(_pairs(text))
         sockets = _whole(lines.get("Socket(s)", "")) or 1
         cores = (_whole(lines.get("Core(s) per socket", "")) or 0) * sockets
+        logical = _whole(lines.get("CPU(s)", "")) or 0
+        if lines.get("Thread(s) per core") == "2" and cores < logical < 2 * cores:
+            cores, counted = logical - cores, "performance cores, those with two threads"
     else:
         text, source = system.read("/proc/cpuinfo"), "/proc/cpuinfo"
         if not text:
@@ -78,6 +91,7 @@ def cpu_facts(system: Probe) -> CpuFacts | None:
         name=lines.get("Model name") or lines.get("Vendor ID") or "unknown CPU",
         sockets=sockets,
         cores=cores,
+        counted=counted,
         kernel=_kernel(lines.get("Flags", "").lower().split()),
         cache_bytes=cache,
         virtual="Hypervisor vendor" in lines,

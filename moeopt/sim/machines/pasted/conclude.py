@@ -60,7 +60,17 @@ def conclude(facts: Sequence[Fact], base: str = "") -> Concluded:
     changes = {} if name is None else _changes(known, get_machine(name))
     if name is None:
         changes = _changes(known, None)
+        if any(field.startswith(("dram.", "cpu.")) for field in changes) and _may_have_more(known):
+            notes.append(
+                "numbers of cores and memory are of the whole host: with --machine each socket of"
+                " several gets its share"
+            )
     return Concluded(tuple(facts), name, changes, tuple(notes))
+
+
+def _may_have_more(known: Mapping[str, Fact]) -> bool:
+    """Return whether nothing says that there is only one socket."""
+    return "cpu.sockets" not in known or known["cpu.sockets"].value != 1
 
 
 def _named(known: Mapping[str, Fact], notes: list[str]) -> str | None:
@@ -111,6 +121,8 @@ def _gpus(known: Mapping[str, Fact], notes: list[str]) -> list[tuple[str, int]] 
         part = parts.gpu_called(said, float(memory.value) if memory else None)
         if part is None:
             near = meant(said, parts.gpu_names())
+            if said.endswith("..."):
+                near = ": nvidia-smi -L prints names whole"
             notes.append(f"no GPU is called {shortened(said)!r}{near} (moeopt list gpus)")
             return None
         found.append(part)
@@ -179,6 +191,8 @@ def _changes(
             rate, source = round(rate / count, 2), f"{source}; a share for each socket"
         there = nodes[0].memory.measured_gb_s if nodes else None
         put("dram.measured_gb_s", rate, source, there)
+    if machine is not None and count > 1 and (fact := known.get("socket.read_gb_s")) is not None:
+        put("socket.gb_s", float(fact.value), fact.source, None)
     return changes
 
 

@@ -119,19 +119,34 @@ def _whole(text: str) -> str:
     return found[1] if found else ""
 
 
+LLAMA_CPP = [
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^\s*Device \d{1,2}: (?P<name>.{1,100}?), compute capability[^\n]{0,80}?"
+        r"(?:VRAM: (?P<mib>\d{1,9}) MiB)?$",
+        r"^\s*Device \d{1,2}: (?P<name>.{1,100}?), gfx\d",
+        r"ggml_vulkan: \d{1,2} = (?P<name>[^|(\n]{1,100}?) ?(?:\([^|\n]{0,80})?\|",
+        r"using device (?:CUDA|ROCm|Vulkan|SYCL)\d{1,2} \((?P<name>[^()\n]{1,100})\)",
+    )
+]
+"""How logs name GPUs, by backend; the first one that a log has counts."""
+
+METAL = re.compile(r"ggml_metal\w{0,20}: found device: (?P<name>Apple .{1,40})$", re.MULTILINE)
+
+
 def of_llama_cpp(text: str) -> list[Fact]:
     """Return the GPUs and buffers that llama.cpp's log names."""
-    devices = re.findall(
-        r"^\s*Device (\d{1,2}): (.{1,100}?), compute capability[^\n]{0,80}?"
-        r"(?:VRAM: (\d{1,9}) MiB)?$",
-        text,
-        re.MULTILINE,
-    )
-    facts = [
-        fact
-        for number, (_, name, mib) in enumerate(devices[:MOST_DEVICES])
-        for fact in _facts(number, name, mib, ("", ""), "llama.cpp's log")
-    ]
+    facts: list[Fact] = []
+    for pattern in LLAMA_CPP:
+        for number, found in enumerate(pattern.finditer(text)):
+            if number == MOST_DEVICES:
+                break
+            mib = found.groupdict().get("mib") or ""
+            facts += _facts(number, found["name"], mib, ("", ""), "llama.cpp's log")
+        if facts:
+            break
+    if (chip := METAL.search(text)) is not None:
+        facts.append(Fact("chip.name", clean(chip["name"]), "", "llama.cpp's log"))
     buffers = re.findall(
         r"\b([A-Za-z_]{2,20}\d{0,2}) (model|KV|compute) buffer size\s*=\s*(\d{1,9}\.\d{1,4}) MiB",
         text,

@@ -8,7 +8,10 @@ from .facts import MOST_DEVICES, Fact, clean
 
 
 def of_lscpu(text: str) -> list[Fact]:
-    """Return the CPU of ``lscpu`` or ``/proc/cpuinfo``."""
+    """Return the CPU of ``lscpu``, also ``lscpu -J``, or ``/proc/cpuinfo``."""
+    if '"lscpu"' in text:
+        pairs = re.findall(r'"field":\s{0,9}"([^"]{1,100})",\s{0,99}"data":\s{0,9}"([^"]*)"', text)
+        text = "\n".join(f"{name.rstrip(':')}: {value}" for name, value in pairs)
     by_lscpu = re.search(r"^\s*Model name:", text, re.MULTILINE)
     by_proc = re.search(r"^model name\s*:", text, re.MULTILINE)
     if not by_lscpu and not by_proc:
@@ -21,7 +24,7 @@ def of_lscpu(text: str) -> list[Fact]:
     return [
         Fact("cpu.name", clean(found.name), "", f"{said}: model name"),
         Fact("cpu.sockets", found.sockets, "", f"{said}: sockets"),
-        Fact("cpu.cores", found.cores, "cores", f"{said}: physical cores of all sockets"),
+        Fact("cpu.cores", found.cores, "cores", f"{said}: {found.counted} of all sockets"),
         Fact("cpu.kernel", found.kernel, "", f"{said}: flags"),
     ]
 
