@@ -88,6 +88,7 @@ HOSTS = (
     (r"(?:core[ -]?)?(i[3579][ -]?\d{4,5}\w*)", "Intel(R) Core(TM) {}"),
     (r"(1[0-4]\d00k?[fs]?)", "Intel(R) Core(TM) i9-{}"),
     (r"(?:core[ -]?)?(ultra[ -]?[3579][ -]?\d{3}\w*)", "Intel(R) Core(TM) {}"),
+    (r"(2[0-9]5k?[fs]?)", "Intel(R) Core(TM) Ultra 9 {}"),
     (r"(?:xeon[ -]?)?(w[3579]-\d{4}x?)", "Intel(R) Xeon(R) {}"),
     (r"(?:xeon[ -]?)?(e5-\d{4}\w? ?v[34])", "Intel(R) Xeon(R) CPU {}"),
     (r"(?:xeon[ -]?)?(6\d{3}p)", "Intel(R) Xeon(R) {}"),
