@@ -191,8 +191,9 @@ def _changes(
             rate, source = round(rate / count, 2), f"{source}; a share for each socket"
         there = nodes[0].memory.measured_gb_s if nodes else None
         put("dram.measured_gb_s", rate, source, there)
-    if machine is not None and count > 1 and (fact := known.get("socket.read_gb_s")) is not None:
-        put("socket.gb_s", float(fact.value), fact.source, None)
+    if machine is not None and count > 1 and "socket.read_gb_s" in known:
+        across = known["socket.read_gb_s"]
+        put("socket.gb_s", float(across.value), across.source, None)
     return changes
 
 
@@ -218,8 +219,8 @@ def _of_gpus(
             yield short, facts[0], now.pop() if len(now) == 1 else None
             continue
         for fact, places in zip(facts, there, strict=True):
-            for path, value in places if fact is not None else ():
-                yield path, fact, value
+            if fact is not None:
+                yield from ((path, fact, value) for path, value in places)
 
 
 def _places(machine: Machine, gpu: Device, name: str) -> list[tuple[str, float | None]]:
