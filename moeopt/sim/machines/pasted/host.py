@@ -2,7 +2,8 @@
 
 import re
 
-from moeopt.sim.machines.system import Probe, cpu_facts, memory_facts
+from moeopt.core.units import GIB
+from moeopt.sim.machines.system import Probe, cpu_facts, memory_bytes, memory_facts
 
 from .facts import MOST_DEVICES, Fact, clean
 
@@ -67,11 +68,10 @@ def of_numactl(text: str) -> list[Fact]:
 
 def of_meminfo(text: str) -> list[Fact]:
     """Return the memory of ``/proc/meminfo``."""
-    kib = re.search(r"^MemTotal:\s*(\d{1,15}) kB", text, re.MULTILINE)
-    if kib is None:
+    found = memory_bytes(Probe({"/proc/meminfo": text}.get, lambda _: None))
+    if found is None:
         return []
-    gib = round(int(kib[1]) / 2**20, 2)
-    return [Fact("dram.capacity_gib", gib, "GiB", "/proc/meminfo: MemTotal")]
+    return [Fact("dram.capacity_gib", round(found[0] / GIB, 2), "GiB", found[1])]
 
 
 def of_system_profiler(text: str) -> list[Fact]:
