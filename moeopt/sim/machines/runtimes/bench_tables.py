@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,14 +20,9 @@ from moeopt.core.wording import input_error, shortened
 MOST_TESTS = 2000
 LONGEST_LINE = 20_000
 
-NAMES = {
-    "ngl": "n_gpu_layers",
-    "threads": "n_threads",
-    "backend": "backends",
-    "model": "model_type",
-    "ncmoe": "n_cpu_moe",
-    "ot": "tensor_buft_overrides",
-}
+DATA: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+
+NAMES = DATA["columns"]
 """Column of llama-bench's Markdown table -> key of its JSON."""
 
 MOST_NUMBER, EVERY_LAYER = 2**24, 2**16
@@ -239,22 +235,7 @@ def _sweep(path: Path, text: str, start: int, names: list[str]) -> Iterator[Benc
         yield _test(at, test | {"avg_ts": float(row["S_TG t/s"])})
 
 
-TYPES = {
-    "qwen3moe 30B.A3B": "qwen3-30b-a3b",
-    "qwen3moe 235B.A22B": "qwen3-235b-a22b",
-    "qwen3next 80B.A3B": "qwen3-next-80b-a3b",
-    "qwen2moe 57B.A14B": "qwen2-57b-a14b",
-    "glm4moe 106B.A12B": "glm-4.5-air",
-    "gpt-oss 20B": "gpt-oss-20b",
-    "gpt-oss 120B": "gpt-oss-120b",
-    "deepseek2 16B": "deepseek-v2-lite",
-    "deepseek2 236B": "deepseek-v2",
-    "deepseek2 671B": "deepseek-v3",
-    "llama 8x7B": "mixtral-8x7b",
-    "llama 8x22B": "mixtral-8x22b",
-    "phimoe 16x3.8B": "phi-3.5-moe",
-    "minimax-m2 230B.A10B": "minimax-m2",
-}
+TYPES = DATA["types"]
 """What llama.cpp calls a model's type -> the preset of those sizes."""
 
 _MIX = {"large": "_L", "medium": "_M", "small": "_S"}
