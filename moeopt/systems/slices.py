@@ -48,7 +48,7 @@ def slices_instance(state: RunState, layer: int, tokens: Integers) -> Instance:
     share = ceil(columns / units) / columns
     size = 2 * model.hidden_size
     if state.prompt:
-        activation = size / (link.gb_s * 1e9)
+        activation = link.stream_s(size)
         length: int | None = max(2, int(tokens.sum()) // model.top_k)
     else:
         activation = link.transfer_s(float(size * world.batch))
@@ -63,7 +63,7 @@ def slices_instance(state: RunState, layer: int, tokens: Integers) -> Instance:
         resident=state.resident[layer, active],
         slice_gpu_ns=to_ns(share * costs.computation_s("gpu", tokens[active])),
         slice_ndp_ns=to_ns(share * costs.computation_s("ndp", tokens[active])),
-        slice_transfer_ns=int(to_ns(model.expert_bytes * share / (link.gb_s * 1e9))),
+        slice_transfer_ns=int(to_ns(link.stream_s(model.expert_bytes * share))),
         activation_ns=int(to_ns(activation)),
         ndp_units=units,
         slices_per_unit=1,

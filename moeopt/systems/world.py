@@ -182,13 +182,7 @@ class World:
         """
         if not prompt:
             return self.to_ns(self.costs.attention_s(tokens, context))
-        seconds = self.costs.attention_s(tokens, 0)
-        attention = self.model.attention
-        if attention is not None:
-            gpu = self.machine.require("gpu").only("gpu")
-            rate = float(gpu.rate_tflops(tokens)) * 1e12
-            seconds += 2.0 * tokens * attention.products(context) / rate
-        return self.to_ns(seconds)
+        return self.to_ns(self.costs.attention_s(tokens, 0) + self.costs.scores_s(tokens, context))
 
     def kv_ns(self, requests: int, context: int) -> int:
         """Return how long PCIe is busy with a layer's KV cache where it lies on the host."""
@@ -202,8 +196,7 @@ class World:
         if self.kv == "gpu":
             return 0
         size = float(requests * self.model.kv_bytes(context))
-        rate = sum(device.memory.gb_s for device in self.machine.offload)
-        return self.to_ns(size / (rate * 1e9))
+        return self.to_ns(self.costs.dram_s(size))
 
     def shared_ns(self, tokens: int) -> int:
         """Return what a layer's shared experts take on the GPU."""

@@ -10,7 +10,6 @@ import pytest
 
 from moeopt import load_counts, load_trace
 from tests.rooms.sim import checked as limits
-from tests.rooms.sim import count_csv
 
 from .refusals import refusal
 
@@ -204,7 +203,7 @@ def test_lines_and_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert load_counts(path).counts.sum() == 5000
     monkeypatch.setattr(limits, "MAX_TEXT_BYTES", len(text) - 1)
     assert refusal(path, load_counts).startswith("larger than")
-    path.write_bytes(gzip.compress(b"0,0,1" + b" " * count_csv.SHORT_LINE_BYTES))
+    path.write_bytes(gzip.compress(b"0,0,1" + b" " * limits.SHORT_LINE_BYTES))
     assert refusal(path, load_counts).startswith("line 1: longer than")
 
 

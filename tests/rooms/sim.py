@@ -157,7 +157,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.traces.predictor": ("load_classes", "predict_run"),
         "moeopt.sim.traces.readers.arrays": ("kind_of_array",),
         "moeopt.sim.traces.readers.checked as checked": (),
-        "moeopt.sim.traces.readers.count_csv as count_csv": (),
         "moeopt.sim.traces.readers.runtimes as runtimes_module": ("read_sglang_counts",),
         "moeopt.sim.traces.readers.topk_npz as topk_npz": (),
         "moeopt.sim.traces.readers.torch_zip as torch_zip": ("read_torch",),

@@ -8,7 +8,7 @@ import pytest
 
 from moeopt import InputError, MoeoptWarning
 from tests.refusals import refused
-from tests.rooms.sim import KINDS, ModelShape, get_model, quantized_bits
+from tests.rooms.sim import KINDS, ModelShape, get_model, quantized_bits, weight_bytes
 
 CONFIGS = json.loads((Path(__file__).parent / "data" / "configs.json").read_text())
 """Of models as they are published."""
@@ -124,14 +124,15 @@ def test_a_model_of_text_and_images_keeps_its_text_inside(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("config", "bits"),
     [
-        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 4),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 4 + (16 + 4) / 128),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, 4),
         ({"quant_method": "mxfp4"}, 4.25),
     ],
 )
 def test_quantized_weights_have_the_width_the_file_states(
     config: dict[str, Any], bits: float, tmp_path: Path
 ) -> None:
-    """Mixtral's 176,160,768 weights per expert at that many bits."""
+    """Mixtral's 176,160,768 weights per expert at that many bits, scale and zero point included."""
     found = read(changed(MIXTRAL, quantization_config=config), tmp_path)
     assert found.expert_bytes == 176_160_768 * bits / 8
     assert found.bits_of("attention") == bits
@@ -262,7 +263,9 @@ GROUP = {"weights": {"num_bits": 4, "type": "int", "group_size": 32}, "targets":
         ({"quant_method": "awq", "w_bit": 4}, 4),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8),
-        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": GROUP}}, 4),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": GROUP}}, 4.5),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 128}, 4.125),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}, 4.5),
     ],
 )
 def test_every_method_states_its_width_somewhere(config: dict[str, Any], bits: float) -> None:
@@ -297,9 +300,38 @@ def test_modules_that_are_left_out_keep_their_type(tmp_path: Path) -> None:
     data = QWEN3_NEXT | {"quantization_config": config, "mlp_only_layers": [0]}
     found = read(data, tmp_path)
     assert {kind: found.bits_of(kind) for kind in KINDS} == {
-        "experts": 4,
+        "experts": 4 + 16 / 32,  # a scale of 16 bits for 32 weights
         **dict.fromkeys(("shared", "attention", "dense", "router", "embedding", "head"), 16),
     }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "attention", "shared"),
+    [
+        ({"dynamic": {"-:.*attn.*": {}, "-:.*shared_expert.*": {}}}, 16, 16),
+        ({"dynamic": {"+:.*attn.*": {"bits": 8, "group_size": 32}}}, 8 + 24 / 32, 4),
+        ({"extra_config": {"model.layers.0.self_attn.q_proj": {"bits": 16}}}, 4 + 12 / 48, 4),
+        ({"extra_config": {".*shared_expert.*": {"bits": 8}}}, 4, 8),
+    ],
+)
+def test_modules_may_have_widths_of_their_own(
+    overrides: dict[str, Any], attention: float, shared: float, tmp_path: Path
+) -> None:
+    """GPTQModel's and AutoRound's lists: what they leave out, and what has another width."""
+    config = {"quant_method": "gptq", "bits": 4, **overrides}
+    found = read(QWEN3_NEXT | {"quantization_config": config}, tmp_path)
+    assert found.bits == 4
+    assert (found.bits_of("attention"), found.bits_of("shared")) == (attention, shared)
+
+
+MIXTRAL_AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+
+
+def test_files_are_as_large_as_they_are_published(tmp_path: Path) -> None:
+    """Mixtral-8x7B-Instruct-v0.1-AWQ: 24.65 GB of files."""
+    config = MIXTRAL_AWQ | {"modules_to_not_convert": ["gate"]}
+    found = read(MIXTRAL | {"quantization_config": config, "vocab_size": 32000}, tmp_path)
+    assert weight_bytes(found) == pytest.approx(24.65e9, rel=0.01)
 
 
 def test_modules_of_some_layers_count_for_their_share(tmp_path: Path) -> None:
@@ -314,6 +346,19 @@ def test_modules_of_some_layers_count_for_their_share(tmp_path: Path) -> None:
     config["modules_to_not_convert"] = every
     found = read(QWEN3_NEXT | {"quantization_config": config}, tmp_path)
     assert found.bits_of("attention") == 16
+
+
+def test_a_class_that_is_not_read_is_refused(tmp_path: Path) -> None:
+    """JetMoE: no key says that its attention has experts."""
+    with pytest.raises(InputError, match=r"model_type: is not supported: attention made of exp"):
+        read(MIXTRAL | {"model_type": "jetmoe"}, tmp_path)
+
+
+def test_layers_with_experts_by_truths(tmp_path: Path) -> None:
+    """EXAONE: a list of true and false."""
+    layers = MIXTRAL["num_hidden_layers"]
+    found = read(MIXTRAL | {"is_moe_layer": [False, *[True] * (layers - 1)]}, tmp_path)
+    assert found.dense_layers == 1
 
 
 def test_a_list_of_routed_experts_leaves_dense_layers_alone(tmp_path: Path) -> None:

@@ -355,6 +355,9 @@ def test_many_unknown_keys_are_one_short_line(tmp_path: Path) -> None:
         ("openai/gpt-oss-120b", "gpt-oss-120b", False),
         ("Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen3-235b-a22b", True),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b", True),
+        ("unsloth/Qwen3-30B-A3B-Instruct-2507-GGUF", "qwen3-30b-a3b", True),
+        ("bartowski/zai-org_GLM-4.5-Air-GGUF", "glm-4.5-air", True),
+        ("gpt-oss:120b", "gpt-oss-120b", False),
     ],
 )
 def test_models_are_named_as_on_hugging_face(
@@ -365,3 +368,23 @@ def test_models_are_named_as_on_hugging_face(
     assert ["is taken for model" in str(one.message) for one in recwarn] == [True] * told
     with pytest.raises(InputError, match="did you mean glm"):
         get_model("zai-org/GLM-4.5-Air-FP8")
+    said = r"named by an option, as in --model deepseek-v3 --bits UD-Q2_K_XL"
+    with pytest.raises(InputError, match=said):
+        get_model("unsloth/DeepSeek-V3-0324-GGUF:UD-Q2_K_XL")
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("4090+9800x3d", "rtx4090+ryzen-am5"),
+        ("2x4090+2xEPYC 9654", "2xrtx4090+2xepyc-9004"),
+        ("5090+285k", "rtx5090+intel-desktop"),
+        ("Strix Halo", "ryzen-ai-max-395"),
+    ],
+)
+def test_a_count_is_no_part_of_a_name(
+    called: str, name: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    """9800X3D is one CPU, not 9,800 of them."""
+    assert get_machine(called).name == name
+    assert "is taken for" in str(recwarn[0].message)

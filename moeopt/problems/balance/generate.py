@@ -218,11 +218,11 @@ def _times(costs: StepCosts, tokens: Ints, options: Options, quantum_ns: int) ->
     width = model.expert_intermediate_size
     share = ceil(width / slices) / width if options.whole_columns else 1 / slices
     sped_up = machine.with_ndp_rate(options.ndp_speedup)
-    transfer = np.asarray(model.expert_bytes * share / (link.gb_s * 1e9))
+    transfer = np.asarray(link.stream_s(model.expert_bytes * share))
     activation_bytes = 2 * model.hidden_size
     activation = np.asarray(link.transfer_s(activation_bytes))
     if options.stage == "prefill" and options.activations == "streamed":
-        activation = np.asarray(activation_bytes / (link.gb_s * 1e9))
+        activation = np.asarray(link.stream_s(activation_bytes))
     gpu = share * costs.computation_s("gpu", tokens)
     ndp_s = share * replace(costs, machine=sped_up).computation_s("ndp", tokens)
     shortest = int(min(s.min() for s in (transfer, activation, gpu, ndp_s)) * NS_PER_S)

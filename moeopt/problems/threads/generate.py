@@ -23,6 +23,7 @@ from pydantic import Field
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.costs.quanta import NS_PER_S, to_quanta
+from moeopt.sim.costs.step import step_costs
 from moeopt.sim.machines.cores import node_gb_s
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
@@ -222,7 +223,6 @@ def parts_of(
         If no grain exists: parts would be narrower than a tile.
     """
     team, grains = team or team_of(machine, options), grains_of(options)
-    cpu = machine.nodes[0].only("cpu")
     width = model.expert_hidden_size or model.hidden_size
     own = -(-model.expert_intermediate_size // team.slices)
     matrices = model.matrices - 1 if options.matrices == "gate-up" else 1
@@ -235,11 +235,9 @@ def parts_of(
             field="grains",
         )
     rows = _rows(machine, tokens, options.tile_rows)
-    weights = matrices * width * own
-    rate = cpu.rate_tflops(rows) * 1e12 / (cpu.cores or team.threads)
-    work_s = 2.0 * weights * rows / rate
-    read_s = weights * model.bits / 8 * team.threads / (team.read_gb_s * 1e9)
-    whole_ns = np.maximum(work_s, read_s) * NS_PER_S
+    costs = step_costs(machine, model)
+    whole_s = costs.thread_s(matrices * width * own, rows, team.threads, team.read_gb_s)
+    whole_ns = whole_s * NS_PER_S
     load_ns = to_quanta(tokens * (inputs * INPUT_BYTES) / options.input_gb_s, quantum_ns)
     part_ns = to_quanta(whole_ns[:, None] / np.array(grains), quantum_ns)
     return tuple(

@@ -222,7 +222,22 @@ class StepCosts:
         layout
             "striped" over all DIMMs, or "localized" on one.
         """
-        return float(self.model.expert_bytes) / (self._dram_gb_s(layout) * 1e9)
+        return self.dram_s(float(self.model.expert_bytes), layout)
+
+    def dram_s(self, size: float, layout: str = "striped") -> float:
+        """Return how long reading so many bytes keeps the DIMMs they lie on busy, in s."""
+        return size / (self._dram_gb_s(layout) * 1e9)
+
+    def thread_s(self, weights: int, rows: Times, threads: int, gb_s: float) -> Seconds:
+        """Return how long one thread of the first node takes for so many weights, in s.
+
+        The longer of its operations, at a core's share of the node's rate, and of its bytes, at its
+        share of `gb_s`, which all threads read together.
+        """
+        cpu = self.machine.nodes[0].only("cpu")
+        rate = cpu.rate_tflops(rows) * 1e12 / (cpu.cores or threads)
+        reads = weights * self.model.bits / 8 * threads / (gb_s * 1e9)
+        return np.asarray(np.maximum(2.0 * weights * rows / rate, reads))
 
     def cpu_read_s(self, layout: str) -> float:
         """Return how long the CPU takes to read one expert, in s.
@@ -302,6 +317,14 @@ class StepCosts:
         bandwidth = self.overheads.attention_gb_s * 1e9
         busy = max(size / bandwidth, 2.0 * weights * tokens / rate)
         return self.overheads.layer_us / 1e6 + busy + scores
+
+    def scores_s(self, tokens: int, context: int) -> float:
+        """Return the time in s of a layer's scores and values, where they hide behind no read."""
+        attention = self.model.attention
+        if attention is None:
+            return 0.0
+        rate = float(self.machine.require("gpu").only("gpu").rate_tflops(tokens)) * 1e12
+        return 2.0 * tokens * attention.products(context) / rate
 
     def shared_s(self, tokens: int = 1) -> float:
         """Return the time in s of one layer's shared experts; assumptions as in `layer`."""

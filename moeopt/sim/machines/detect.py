@@ -204,7 +204,7 @@ def _describe_cpu(
     draft.put(node, "cpu.name", name, where)
     draft.devices[node]["computes"][0]["kernel"] = cpu.kernel
     cores = max(1, int(cpu.cores * share))
-    draft.put(node, "cpu.cores", cores, f"{where}: physical cores")
+    draft.put(node, "cpu.cores", cores, f"{where}: {cpu.counted}")
     part = parts.host_called(cpu.name)
     if measure:
         rate = measuring.cpu_tflops()

@@ -36,7 +36,11 @@ class LinkRate(Frozen):
 
     def transfer_s(self, size: float) -> float:
         """Return how long `size` bytes take, in s."""
-        return self.latency_us / 1e6 + size / (self.gb_s * 1e9)
+        return self.latency_us / 1e6 + self.stream_s(size)
+
+    def stream_s(self, size: float) -> float:
+        """Return how long `size` bytes take, in s, that follow others: without latency."""
+        return size / (self.gb_s * 1e9)
 
 
 class Link(LinkRate):

@@ -116,32 +116,21 @@ def _links(machine: Machine, short: str) -> Iterator[str]:
 
 
 def _exists(machine: Machine, path: str) -> bool:
-    parts = path.split(".")
-    if parts[0] == "devices" and len(parts) > 3:
-        device = next((d for d in machine.devices if d.id == parts[1]), None)
-        below = parts[3:]
-        if device is None or (parts[2] != "memory" and device.part(_any(parts[2])) is None):
-            return False
-        if parts[2] != "memory":
-            name = ".".join(below)
-            return name == "tflops" or (
-                name in Compute.model_fields
-                and name != "kind"
-                and parts[2] in OF_KINDS.get(name, (parts[2],))
-            )
-        if below[0] == "dimms":
-            if below[1:2] == ["link"] and len(below) == 3:
-                return below[2] in LinkRate.model_fields
-            return len(below) == 2 and below[1] in Dimms.model_fields
-        return len(below) == 1 and below[0] in Memory.model_fields
-    if parts[0] == "links" and len(parts) == 3:
-        names = {"-".join(link.ends) for link in machine.links}
-        return parts[1] in names and parts[2] in LinkRate.model_fields
-    return path in ("name", "sync_us")
-
-
-def _any(kind: str) -> Any:
-    return kind
+    """Return whether a full path leads to a field that the machine has or may have."""
+    top, _, rest = path.partition(".")
+    name, _, below = rest.partition(".")
+    if top == "links":
+        ends = {"-".join(link.ends) for link in machine.links}
+        return name in ends and below in LinkRate.model_fields
+    if top != "devices":
+        return path in ("name", "sync_us")
+    device = next((one for one in machine.devices if one.id == name), None)
+    if device is None:
+        return False
+    kinds = {compute.kind for compute in device.computes}
+    every = {to for kind in ("dram", "gpu", *kinds) for _, to in short_fields(kind).values()}
+    part = below.partition(".")[0]
+    return below in every and (part == "memory" or part in kinds)
 
 
 def place(data: JsonObject, path: str) -> tuple[JsonObject, str]:

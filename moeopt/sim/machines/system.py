@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from moeopt.core.units import GIB
 
@@ -45,11 +46,21 @@ def this_system() -> Probe:
 
 @dataclass(frozen=True)
 class CpuFacts:
-    """A CPU: `cores` are physical, of all sockets; `source` is where this was read."""
+    """A CPU.
+
+    Attributes
+    ----------
+    cores, counted
+        Of all sockets, and what is counted: physical cores, or of a CPU with cores of two kinds the
+        fast ones, which runtimes use.
+    source
+        Where this was read.
+    """
 
     name: str
     sockets: int
     cores: int
+    counted: str
     kernel: str
     cache_bytes: int
     virtual: bool
@@ -58,11 +69,14 @@ class CpuFacts:
 
 def cpu_facts(system: Probe) -> CpuFacts | None:
     """Return what lscpu says, or else /proc/cpuinfo."""
-    text, source = system.run(["lscpu"]), "lscpu"
+    text, source, counted = system.run(["lscpu"]), "lscpu", "physical cores"
     if text:
         lines = dict(_pairs(text))
         sockets = _whole(lines.get("Socket(s)", "")) or 1
         cores = (_whole(lines.get("Core(s) per socket", "")) or 0) * sockets
+        logical = _whole(lines.get("CPU(s)", "")) or 0
+        if lines.get("Thread(s) per core") == "2" and cores < logical < 2 * cores:
+            cores, counted = logical - cores, "performance cores, those with two threads"
     else:
         text, source = system.read("/proc/cpuinfo"), "/proc/cpuinfo"
         if not text:
@@ -78,6 +92,7 @@ def cpu_facts(system: Probe) -> CpuFacts | None:
         name=lines.get("Model name") or lines.get("Vendor ID") or "unknown CPU",
         sockets=sockets,
         cores=cores,
+        counted=counted,
         kernel=_kernel(lines.get("Flags", "").lower().split()),
         cache_bytes=cache,
         virtual="Hypervisor vendor" in lines,
@@ -172,6 +187,58 @@ class GpuFacts:
 
 NVIDIA = "name,memory.total,pcie.link.gen.max,pcie.link.width.max"
 
+COLUMNS = (
+    ("name", "gpu_name"),
+    ("memory.total", "memory.total [mib]"),
+    ("pcie.link.gen.max", "pcie.link.gen.gpumax"),
+    ("pcie.link.width.max",),
+)
+"""The same as heads of ``nvidia-smi --format=csv``, with and without units."""
+
+
+class Card(NamedTuple):
+    """A GPU as nvidia-smi prints it: what it does not say is no number."""
+
+    name: str
+    mib: str = ""
+    generation: str = ""
+    width: str = ""
+
+    @property
+    def memory_gib(self) -> float:
+        """Its memory, 0 where that is not said."""
+        return round((_whole(self.mib) or 0) / 1024, 2)
+
+    @property
+    def link_gb_s(self) -> float | None:
+        """One direction of its link at full speed."""
+        lane, lanes = LANE_GB_S.get(_whole(self.generation) or 0), _whole(self.width) or 0
+        return round(lane * lanes, 2) if lane and 1 <= lanes <= 32 else None
+
+    @property
+    def link_said(self) -> str:
+        """Its link in words."""
+        return f"PCIe {self.generation} x{self.width}, at most"
+
+
+def nvidia_rows(text: str) -> Iterator[Card]:
+    """Yield the GPUs of ``nvidia-smi --query-gpu``; without heads, name and memory come first."""
+    heads: list[str] = []
+    for line in text.splitlines():
+        row = [cell.strip(' "') for cell in line.split(",")] if len(line) < 1000 else []
+        low = [cell.lower() for cell in row]
+        if any(name in low for name in COLUMNS[0]) and any("." in cell for cell in low):
+            heads = low
+        elif heads and len(row) == len(heads):
+            places = (
+                next((heads.index(n) for n in names if n in heads), None) for names in COLUMNS
+            )
+            card = Card(*("" if place is None else row[place] for place in places))
+            if card.name:
+                yield card
+        elif len(row) > 1 and re.fullmatch(r"(NVIDIA|Tesla|Quadro|GeForce) .{1,80}", row[0]):
+            yield Card(*row) if len(row) == 4 else Card(row[0], row[1])
+
 
 def gpu_facts(system: Probe) -> GpuFacts | None:
     """Return what nvidia-smi says, or else rocm-smi; None without either."""
@@ -180,25 +247,19 @@ def gpu_facts(system: Probe) -> GpuFacts | None:
 
 def nvidia_gpus(system: Probe) -> list[GpuFacts]:
     """Return every GPU that nvidia-smi lists."""
-    text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv,noheader,nounits"])
-    lines = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
-    rows = [row for row in lines if len(row) == 4 and _whole(row[1])]
+    text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv"])
+    cards = [card for card in nvidia_rows(text or "") if card.memory_gib]
     return [
         GpuFacts(
-            name=name,
-            memory_gib=round((_whole(mib) or 0) / 1024, 2),
-            count=len(rows),
-            pcie_gb_s=_link_gb_s(generation, width),
-            pcie_source=f"nvidia-smi: PCIe {generation} x{width}, at most",
+            name=card.name,
+            memory_gib=card.memory_gib,
+            count=len(cards),
+            pcie_gb_s=card.link_gb_s,
+            pcie_source=f"nvidia-smi: {card.link_said}",
             source="nvidia-smi",
         )
-        for name, mib, generation, width in rows
+        for card in cards
     ]
-
-
-def _link_gb_s(generation: str, width: str) -> float | None:
-    lane, lanes = LANE_GB_S.get(_whole(generation) or 0), _whole(width)
-    return round(lane * lanes, 2) if lane and lanes else None
 
 
 def peers(system: Probe, count: int) -> list[tuple[int, int]]:

@@ -58,10 +58,10 @@ from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
     MAX_FILE_BYTES,
     MAX_LAYER,
-    SHORT_LINE_BYTES,
     check_size,
     name_of,
-    read_lines,
+    table_rows,
+    whole_cell,
 )
 from moeopt.sim.traces.readers.topk_npz import read_npz
 
@@ -232,11 +232,7 @@ def _read_csv(path: Path) -> LossTable:
     rows: dict[tuple[int, int, int], float] = {}
     columns: list[int] = []
     widths: dict[int, str] = {}
-    for number, line in read_lines(path, SHORT_LINE_BYTES):
-        if line.lstrip().startswith("#"):
-            continue
-        fields = [field.strip() for field in line.split(",")]
-        place = f"{path}: line {number}"
+    for place, fields in table_rows(path):
         if not columns:
             columns, widths = _header(place, fields)
             continue
@@ -281,14 +277,11 @@ def _header(place: str, fields: list[str]) -> tuple[list[int], dict[int, str]]:
 
 
 def _row(place: str, fields: list[str]) -> tuple[tuple[int, int, int], float]:
-    whole = []
     limits = ((0, MAX_LAYER), (0, MAX_EXPERT), (1, MAX_BITS))
-    for name, text, (low, high) in zip(COLUMNS, fields, limits, strict=False):
-        plain = text.isascii() and text.isdigit() and len(text) < 10
-        if not plain or not low <= int(text) <= high:
-            reason = f"must be an integer from {low} to {high}, not {shown(text)}"
-            raise InputError(f"{place}: {name}: {reason}")
-        whole.append(int(text))
+    layer, expert, bits = (
+        whole_cell(place, name, text, low, high)
+        for name, text, (low, high) in zip(COLUMNS, fields, limits, strict=False)
+    )
     try:
         loss = float(fields[3])
     except ValueError:
@@ -296,7 +289,7 @@ def _row(place: str, fields: list[str]) -> tuple[tuple[int, int, int], float]:
     if not (math.isfinite(loss) and loss >= 0):
         reason = f"must be a finite number, not negative, not {shown(fields[3])}"
         raise InputError(f"{place}: loss: {reason}")
-    return (whole[0], whole[1], whole[2]), loss
+    return (layer, expert, bits), loss
 
 
 KEPT_BITS = 20

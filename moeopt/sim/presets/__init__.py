@@ -145,7 +145,7 @@ def _say(*taken: str) -> None:
         warnings.warn("; ".join(taken), MoeoptWarning, stacklevel=3)
 
 
-WHOLE = {"gb10": "dgx-spark", "dgxspark": "dgx-spark"}
+WHOLE = {"gb10": "dgx-spark", "dgxspark": "dgx-spark", "strixhalo": "ryzen-ai-max-395"}
 """Plain spelling of a chip -> the machine preset that it is."""
 
 
@@ -160,18 +160,44 @@ def machine_called(reported: str) -> str | None:
     return WHOLE.get(said) or ours.get(said if said.startswith("ryzenaimax") else "")
 
 
-TUNED = re.compile(r"-(instruct|chat|base|it|thinking|hf|v0\.\d|\d{4})$")
-"""What the name of a model tuned from another ends with: its sizes are the same."""
+TUNED = re.compile(r"-(instruct|chat|base|it|thinking|hf|gguf|v0\.\d|\d{4})$")
+"""End of the name of a model tuned from another, or packed anew: its sizes are the same."""
+
+WIDTH = re.compile(r"[-:]((?:ud-)?(?:i?q\d\w{0,9}|tq\d_\d|mxfp4\w{0,9}|bf16|f16))$")
+"""Quantisation at the end of a name on Hugging Face or Ollama."""
 
 
 def _preset_called(name: str) -> str:
-    """Return the preset of the model that Hugging Face calls so, or the name as it is."""
-    known, last = names("models"), name.rstrip("/").rpartition("/")[2].lower()[:LONGEST]
+    """Return the preset of the model that Hugging Face or Ollama calls so, or the name as it is."""
+    said = _plainly(name)
+    for last in (said, said.partition("_")[2]):  # bartowski/zai-org_GLM-4.5-Air-GGUF
+        if (found := _untuned(last)) is not None:
+            if found != last:
+                _say(f"{shortened(name)} is taken for model {found}")
+            return found
+    return name
+
+
+def _plainly(name: str) -> str:
+    """Return a model's name without its owner, in small letters: ``gpt-oss:120b`` has a hyphen."""
+    return name.rstrip("/").rpartition("/")[2].lower()[:LONGEST].replace(":", "-")
+
+
+def _untuned(last: str) -> str | None:
+    """Return the preset that a name begins with, followed by `TUNED` alone; None if none is."""
+    known = names("models")
     while last not in known and (short := TUNED.sub("", last)) != last:
         last = short
-        if last in known:
-            _say(f"{shortened(name)} is taken for model {last}")
-    return last if last in known else name
+    return last if last in known else None
+
+
+def _with_width(asked: str) -> str | None:
+    """Return what to give for a name that ends with a quantisation; None if it is none of ours."""
+    said = _plainly(asked)
+    found = WIDTH.search(said)
+    if found is None or (model := _untuned(said[: found.start()])) is None:
+        return None
+    return f"{model} --bits {found[1].upper()}"
 
 
 def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
@@ -202,6 +228,8 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
 
 def _hint(kind: str, asked: str, known: list[str]) -> tuple[str, str | None]:
     """Return what was meant, in words and by name, if anything is; of machines parts, too."""
+    if kind == "models" and (whole := _with_width(asked)) is not None:
+        return f"; the quantisation is named by an option, as in --model {whole}", None
     if kind != "machines":
         return meant(asked, known), suggested(asked, known)
     from moeopt.sim.presets import parts

@@ -143,3 +143,97 @@ def test_the_command(
     said = refused_command(capsys, ["machine", "read", files[1], "--out", "x.json"])
     assert "needs --machine: " in said
     assert "is no option of" in refused_command(capsys, ["machine", "read", files[0], "--nothing"])
+
+
+CARDS = """\
+index, name, memory.total [MiB], pcie.link.gen.max, pcie.link.width.max
+0, NVIDIA GeForce RTX 3090, 24576 MiB, 4, 16
+1, NVIDIA GeForce RTX {}, 24576 MiB, 4, 8
+"""
+
+
+def test_cards_that_differ_keep_their_own_numbers() -> None:
+    """A short name means every GPU: it stands for what all of them share."""
+    host = lscpu("AMD EPYC 9654 96-Core Processor", 96, 2)
+    found = pasted(host, CARDS.format("3090"))
+    assert found["machine"] == "2xrtx3090+2xepyc-9004"
+    links = {field: value for field, value in found.items() if field.startswith("links.")}
+    assert links == {"links.gpu1-numa0.gb_s": 15.75, "links.gpu1-numa1.gb_s": 15.75}
+    assert "pcie.gb_s" not in pasted(CARDS.format("4090"))
+    small = pasted(
+        host, CARDS.format("3090").replace("1, NVIDIA", "1,NVIDIA").replace("24576", "9216")
+    )
+    assert small["gpu.capacity_gib"] == 9
+
+
+def test_the_fast_cores_of_a_hybrid_cpu() -> None:
+    """i9-14900K: 24 cores, of which the 8 with two threads count; lscpu -J says the same."""
+    text = lscpu("Intel(R) Core(TM) i9-14900K", 24).replace(
+        "CPU(s):                  48", "CPU(s): 32"
+    )
+    pairs = [line.split(":", 1) for line in text.splitlines() if ":" in line]
+    packed = json.dumps({"lscpu": [{"field": f"{k}:", "data": v.strip()} for k, v in pairs]})
+    for said in (text, packed):
+        read = {fact.name: fact for fact in facts_of([("here", said)])}
+        assert (read["cpu.cores"].value, read["cpu.name"].value) == (8, pairs[3][1].strip())
+        assert "performance cores" in read["cpu.cores"].source
+        assert pasted(said)["machine"] == "intel-desktop"
+
+
+MATRIX = """\
+Intel(R) Memory Latency Checker - v3.11
+Measuring idle latencies for sequential access (in ns)...
+\t\tNuma node
+Numa node\t     0\t     1\t
+       0\t  80.1\t 139.2\t
+Measuring Memory Bandwidths between nodes within system
+\t\tNuma node
+Numa node\t     0\t     1\t
+       0\t235812.9\t100540.2\t
+       1\t100611.8\t235790.5\t
+"""
+
+
+def test_rates_between_nodes() -> None:
+    """MLC's table: each node's own memory, together; the link is as the slower direction."""
+    read = {fact.name: fact.value for fact in facts_of([("here", MATRIX)])}
+    assert read == {
+        "node0.read_gb_s": 235.81,
+        "node1.read_gb_s": 235.79,
+        "cpu.read_gb_s": 471.6,
+        "socket.read_gb_s": 100.54,
+    }
+    found = pasted(lscpu("AMD EPYC 9654 96-Core Processor", 96, 2), MATRIX)
+    assert (found["dram.measured_gb_s"], found["socket.gb_s"]) == (235.8, 100.54)
+    with pytest.raises(InputError, match=r"begins with 'Intel\(R\) Memory.*says nothing of a mach"):
+        facts_of([("here", MATRIX.replace("235790.5", "-"))])
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (
+            "  Device 0: AMD Radeon RX 7900 XTX, gfx1100 (0x1100), VMM: no, Wave Size: 32",
+            "rx7900xtx",
+        ),
+        ("ggml_vulkan: 0 = AMD Radeon RX 7900 XTX (RADV NAVI31) (radv) | uma: 0 |", "rx7900xtx"),
+        (
+            "load_from_file: using device CUDA0 (NVIDIA GeForce RTX 4090) - 23306 MiB free",
+            "rtx4090",
+        ),
+    ],
+)
+def test_logs_of_other_backends(line: str, part: str) -> None:
+    """ROCm, Vulkan, and the line that all of them print."""
+    found = pasted(f"{line}\n", lscpu("AMD Ryzen 9 9950X 16-Core Processor", 16))
+    assert found["machine"] == f"{part}+ryzen-am5"
+
+
+def test_metal_names_the_chip() -> None:
+    """A Mac's log says which chip it is."""
+    assert pasted("ggml_metal_device_init: found device: Apple M3 Max\n")["machine"] == "m3-max"
+
+
+def test_a_number_of_the_whole_host_says_so() -> None:
+    """Of a machine that is not named nobody knows the sockets."""
+    assert "each socket of several" in str(pasted("stream.txt")["notes"])

@@ -1,6 +1,6 @@
 """What follows from facts: which machine it is by name, and which of its fields are others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -60,7 +60,17 @@ def conclude(facts: Sequence[Fact], base: str = "") -> Concluded:
     changes = {} if name is None else _changes(known, get_machine(name))
     if name is None:
         changes = _changes(known, None)
+        if any(field.startswith(("dram.", "cpu.")) for field in changes) and _may_have_more(known):
+            notes.append(
+                "numbers of cores and memory are of the whole host: with --machine each socket of"
+                " several gets its share"
+            )
     return Concluded(tuple(facts), name, changes, tuple(notes))
+
+
+def _may_have_more(known: Mapping[str, Fact]) -> bool:
+    """Return whether nothing says that there is only one socket."""
+    return "cpu.sockets" not in known or known["cpu.sockets"].value != 1
 
 
 def _named(known: Mapping[str, Fact], notes: list[str]) -> str | None:
@@ -111,6 +121,8 @@ def _gpus(known: Mapping[str, Fact], notes: list[str]) -> list[tuple[str, int]] 
         part = parts.gpu_called(said, float(memory.value) if memory else None)
         if part is None:
             near = meant(said, parts.gpu_names())
+            if said.endswith("..."):
+                near = ": nvidia-smi -L prints names whole"
             notes.append(f"no GPU is called {shortened(said)!r}{near} (moeopt list gpus)")
             return None
         found.append(part)
@@ -167,14 +179,9 @@ def _changes(
         source = f"assumed: {words} of the memory, macOS's default"
         there = machine.gpus[0].gpu_gib if machine is not None and machine.gpus else None
         put("gpu.most_gib", round(gib * share, 1), source, there)
-    elif machine is None or len(machine.gpus) == 1:
-        gpu = machine.gpus[0] if machine is not None else None
-        if (fact := known.get("gpu0.memory_gib")) is not None:
-            there = None if gpu is None else gpu.memory.capacity_gib
-            put("gpu.capacity_gib", float(fact.value), fact.source, there)
-        if (fact := known.get("gpu0.pcie_gb_s")) is not None:
-            there = None if machine is None else machine.pcie.gb_s
-            put("pcie.gb_s", float(fact.value), fact.source, there)
+    else:
+        for field, fact, there in _of_gpus(known, machine):
+            put(field, float(fact.value), fact.source, there)
     if "cpu.read_gb_s" in known:
         rate, source = float(known["cpu.read_gb_s"].value), known["cpu.read_gb_s"].source
         peak = _peak_gb_s(known, machine)
@@ -184,7 +191,45 @@ def _changes(
             rate, source = round(rate / count, 2), f"{source}; a share for each socket"
         there = nodes[0].memory.measured_gb_s if nodes else None
         put("dram.measured_gb_s", rate, source, there)
+    if machine is not None and count > 1 and "socket.read_gb_s" in known:
+        across = known["socket.read_gb_s"]
+        put("socket.gb_s", float(across.value), across.source, None)
     return changes
+
+
+def _of_gpus(
+    known: Mapping[str, Fact], machine: Machine | None
+) -> Iterator[tuple[str, Fact, float | None]]:
+    """Yield fields of GPUs and of their links, the fact, and what the machine has there.
+
+    A short name means every GPU: it stands for a value that all of them have. Of a machine that is
+    not known, and of one with more or fewer GPUs, nothing else can be said.
+    """
+    count = sum(
+        fact.name.startswith("gpu") and fact.name.endswith(".name") for fact in known.values()
+    )
+    for name, short in (("memory_gib", "gpu.capacity_gib"), ("pcie_gb_s", "pcie.gb_s")):
+        facts = [known.get(f"gpu{number}.{name}") for number in range(count)]
+        there: list[list[tuple[str, float | None]]] = [[] for _ in facts]
+        if machine is not None and len(machine.gpus) == count:
+            there = [_places(machine, gpu, name) for gpu in machine.gpus]
+        values = {None if fact is None else fact.value for fact in facts}
+        if len(values) == 1 and facts[0] is not None:
+            now = {value for places in there for _, value in places}
+            yield short, facts[0], now.pop() if len(now) == 1 else None
+            continue
+        for fact, places in zip(facts, there, strict=True):
+            if fact is not None:
+                yield from ((path, fact, value) for path, value in places)
+
+
+def _places(machine: Machine, gpu: Device, name: str) -> list[tuple[str, float | None]]:
+    """Return the full paths of a GPU's memory, or of its links to nodes, and their values."""
+    if name == "memory_gib":
+        return [(f"devices.{gpu.id}.memory.capacity_gib", gpu.memory.capacity_gib)]
+    nodes = {node.id for node in machine.nodes}
+    links = [link for link in machine.links if gpu.id in link.ends and nodes & {*link.ends}]
+    return [(f"links.{'-'.join(link.ends)}.gb_s", link.gb_s) for link in links]
 
 
 def _there(node: Device, field: str) -> object:

@@ -1,23 +1,20 @@
 """GPUs in pasted text: nvidia-smi's table, ``-L``, ``-q`` and CSV, and llama.cpp's log."""
 
 import re
+from itertools import islice
 
-from moeopt.sim.machines.system import LANE_GB_S
+from moeopt.sim.machines.system import Card, nvidia_rows
 
 from .facts import MOST_DEVICES, Fact, clean, lines_of
 
 
-def _facts(number: int, name: str, mib: str, link: tuple[str, str], said: str) -> list[Fact]:
-    """Return what is known of a GPU; what is empty is not."""
-    facts = [Fact(f"gpu{number}.name", clean(name), "", said)]
-    if mib and int(mib):
-        facts.append(Fact(f"gpu{number}.memory_gib", round(int(mib) / 1024, 2), "GiB", said))
-    generation, width = link
-    lane = LANE_GB_S.get(int(generation or 0))
-    if lane and width and 1 <= int(width) <= 32:
-        source = f"{said}: PCIe {generation} x{width}, at most"
-        rate = round(lane * int(width), 2)
-        facts.append(Fact(f"gpu{number}.pcie_gb_s", rate, "GB/s", source))
+def _facts(number: int, card: Card, said: str) -> list[Fact]:
+    """Return what is known of a GPU."""
+    facts = [Fact(f"gpu{number}.name", clean(card.name), "", said)]
+    if card.memory_gib:
+        facts.append(Fact(f"gpu{number}.memory_gib", card.memory_gib, "GiB", said))
+    if (rate := card.link_gb_s) is not None:
+        facts.append(Fact(f"gpu{number}.pcie_gb_s", rate, "GB/s", f"{said}: {card.link_said}"))
     return facts
 
 
@@ -39,7 +36,7 @@ def of_table(text: str) -> list[Fact]:
     return [
         fact
         for number, (name, mib) in enumerate(found[:MOST_DEVICES])
-        for fact in _facts(number, name, mib, ("", ""), "nvidia-smi")
+        for fact in _facts(number, Card(name, mib), "nvidia-smi")
     ]
 
 
@@ -66,72 +63,48 @@ def of_query(text: str) -> list[Fact]:
         memory = re.search(r"FB Memory Usage\s+Total\s*: (\d{1,9}) MiB", block)
         generation = re.search(r"PCIe Generation\s+Max\s*: (\d)", block)
         width = re.search(r"Link Width\s+Max\s*: (\d{1,2})x", block)
-        link = (generation[1] if generation else "", width[1] if width else "")
-        facts += _facts(number, name, memory[1] if memory else "", link, "nvidia-smi -q")
+        sizes = (found[1] if found else "" for found in (memory, generation, width))
+        facts += _facts(number, Card(name, *sizes), "nvidia-smi -q")
     return facts
-
-
-COLUMNS = {
-    "name": ("name", "gpu_name"),
-    "memory": ("memory.total", "memory.total [mib]"),
-    "generation": ("pcie.link.gen.max", "pcie.link.gen.gpumax"),
-    "width": ("pcie.link.width.max",),
-}
-"""What is read of ``nvidia-smi --query-gpu=... --format=csv``, by the names of its columns."""
 
 
 def of_csv(text: str) -> list[Fact]:
-    """Return the GPUs of ``nvidia-smi --query-gpu``; without a header name and memory alone."""
-    lines = [line for line in lines_of(text) if "," in line and len(line) < 1000]
-    heads: list[str] = []
-    facts: list[Fact] = []
-    number = 0
-    for line in lines:
-        row = [cell.strip(' "') for cell in line.split(",")]
-        low = [cell.lower() for cell in row]
-        if any(name in low for name in COLUMNS["name"]) and any("." in cell for cell in low):
-            heads = low
-            continue
-        if number == MOST_DEVICES:
-            break
-        if heads and len(row) == len(heads):
-            seen = {key: _cell(row, heads, names) for key, names in COLUMNS.items()}
-        elif re.fullmatch(r"(NVIDIA|Tesla|Quadro|GeForce) .{1,80}", row[0]) and len(row) > 1:
-            seen = {"name": row[0], "memory": row[1], "generation": "", "width": ""}
-            if len(row) == 4:
-                seen |= {"generation": row[2], "width": row[3]}
-        else:
-            continue
-        mib, generation, width = (_whole(seen[key]) for key in ("memory", "generation", "width"))
-        if seen["name"]:
-            link = (generation, width)
-            facts += _facts(number, seen["name"], mib, link, "nvidia-smi --query-gpu")
-            number += 1
-    return facts
+    """Return the GPUs of ``nvidia-smi --query-gpu``."""
+    return [
+        fact
+        for number, card in enumerate(islice(nvidia_rows(text), MOST_DEVICES))
+        for fact in _facts(number, card, "nvidia-smi --query-gpu")
+    ]
 
 
-def _cell(row: list[str], heads: list[str], names: tuple[str, ...]) -> str:
-    return next((row[heads.index(name)] for name in names if name in heads), "")
+LLAMA_CPP = [
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^\s*Device \d{1,2}: (?P<name>.{1,100}?), compute capability[^\n]{0,80}?"
+        r"(?:VRAM: (?P<mib>\d{1,9}) MiB)?$",
+        r"^\s*Device \d{1,2}: (?P<name>.{1,100}?), gfx\d",
+        r"ggml_vulkan: \d{1,2} = (?P<name>[^|(\n]{1,100}?) ?(?:\([^|\n]{0,80})?\|",
+        r"using device (?:CUDA|ROCm|Vulkan|SYCL)\d{1,2} \((?P<name>[^()\n]{1,100})\)",
+    )
+]
+"""How logs name GPUs, by backend; the first one that a log has counts."""
 
-
-def _whole(text: str) -> str:
-    found = re.match(r"(\d{1,9})(?: MiB)?$", text)
-    return found[1] if found else ""
+METAL = re.compile(r"ggml_metal\w{0,20}: found device: (?P<name>Apple .{1,40})$", re.MULTILINE)
 
 
 def of_llama_cpp(text: str) -> list[Fact]:
     """Return the GPUs and buffers that llama.cpp's log names."""
-    devices = re.findall(
-        r"^\s*Device (\d{1,2}): (.{1,100}?), compute capability[^\n]{0,80}?"
-        r"(?:VRAM: (\d{1,9}) MiB)?$",
-        text,
-        re.MULTILINE,
-    )
-    facts = [
-        fact
-        for number, (_, name, mib) in enumerate(devices[:MOST_DEVICES])
-        for fact in _facts(number, name, mib, ("", ""), "llama.cpp's log")
-    ]
+    facts: list[Fact] = []
+    for pattern in LLAMA_CPP:
+        for number, found in enumerate(pattern.finditer(text)):
+            if number == MOST_DEVICES:
+                break
+            mib = found.groupdict().get("mib") or ""
+            facts += _facts(number, Card(found["name"], mib), "llama.cpp's log")
+        if facts:
+            break
+    if (chip := METAL.search(text)) is not None:
+        facts.append(Fact("chip.name", clean(chip["name"]), "", "llama.cpp's log"))
     buffers = re.findall(
         r"\b([A-Za-z_]{2,20}\d{0,2}) (model|KV|compute) buffer size\s*=\s*(\d{1,9}\.\d{1,4}) MiB",
         text,

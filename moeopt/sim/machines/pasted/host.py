@@ -2,13 +2,17 @@
 
 import re
 
-from moeopt.sim.machines.system import Probe, cpu_facts, memory_facts
+from moeopt.core.units import GIB
+from moeopt.sim.machines.system import Probe, cpu_facts, memory_bytes, memory_facts
 
 from .facts import MOST_DEVICES, Fact, clean
 
 
 def of_lscpu(text: str) -> list[Fact]:
-    """Return the CPU of ``lscpu`` or ``/proc/cpuinfo``."""
+    """Return the CPU of ``lscpu``, also ``lscpu -J``, or ``/proc/cpuinfo``."""
+    if '"lscpu"' in text:
+        pairs = re.findall(r'"field":\s{0,9}"([^"]{1,100})",\s{0,99}"data":\s{0,9}"([^"]*)"', text)
+        text = "\n".join(f"{name.rstrip(':')}: {value}" for name, value in pairs)
     by_lscpu = re.search(r"^\s*Model name:", text, re.MULTILINE)
     by_proc = re.search(r"^model name\s*:", text, re.MULTILINE)
     if not by_lscpu and not by_proc:
@@ -21,7 +25,7 @@ def of_lscpu(text: str) -> list[Fact]:
     return [
         Fact("cpu.name", clean(found.name), "", f"{said}: model name"),
         Fact("cpu.sockets", found.sockets, "", f"{said}: sockets"),
-        Fact("cpu.cores", found.cores, "cores", f"{said}: physical cores of all sockets"),
+        Fact("cpu.cores", found.cores, "cores", f"{said}: {found.counted} of all sockets"),
         Fact("cpu.kernel", found.kernel, "", f"{said}: flags"),
     ]
 
@@ -64,11 +68,10 @@ def of_numactl(text: str) -> list[Fact]:
 
 def of_meminfo(text: str) -> list[Fact]:
     """Return the memory of ``/proc/meminfo``."""
-    kib = re.search(r"^MemTotal:\s*(\d{1,15}) kB", text, re.MULTILINE)
-    if kib is None:
+    found = memory_bytes(Probe({"/proc/meminfo": text}.get, lambda _: None))
+    if found is None:
         return []
-    gib = round(int(kib[1]) / 2**20, 2)
-    return [Fact("dram.capacity_gib", gib, "GiB", "/proc/meminfo: MemTotal")]
+    return [Fact("dram.capacity_gib", round(found[0] / GIB, 2), "GiB", found[1])]
 
 
 def of_system_profiler(text: str) -> list[Fact]:

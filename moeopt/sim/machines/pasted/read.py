@@ -18,8 +18,9 @@ READERS: tuple[Callable[[str], list[Fact]], ...] = (
 """In this order: of two facts of one name the first one counts."""
 
 TOOLS = (
-    "lscpu, /proc/cpuinfo, /proc/meminfo, dmidecode -t memory, numactl -H, nvidia-smi (also -L, -q,"
-    " --query-gpu), system_profiler SPHardwareDataType, STREAM, Intel MLC, llama.cpp's log"
+    "lscpu (LC_ALL=C), /proc/cpuinfo, /proc/meminfo, dmidecode -t memory, numactl -H, nvidia-smi"
+    " (also -L, -q, --query-gpu), system_profiler SPHardwareDataType, STREAM,"
+    " Intel MLC, llama.cpp's log"
 )
 
 
@@ -42,7 +43,8 @@ def facts_of(texts: Iterable[tuple[str, str]]) -> list[Fact]:
         if not facts:
             begins = next((line.strip() for line in text.split("\n") if line.strip()), "")
             said = f"begins with {shortened(begins)!r}" if begins else "is empty"
-            raise InputError(f"{said}, which is none of {TOOLS}", where=where)
+            reason = f"{said}, and says nothing of a machine as one of these does: {TOOLS}"
+            raise InputError(reason, where=where)
         for fact in facts:
             found.setdefault(fact.name, fact)
     return [*found.values()]

@@ -1,41 +1,106 @@
-"""What llama-bench and llama-sweep-bench print, in any of their formats, as llama-bench's tests.
-
-A test is an object with the names of ``llama-bench -o json``: ``model_filename`` or ``model_type``,
-``n_prompt``, ``n_gen``, ``n_depth``, ``n_gpu_layers``, ``n_cpu_moe``, ``n_threads``, ``avg_ts``.
-"""
+"""What llama-bench and llama-sweep-bench print, in any of their formats, as llama-bench's tests."""
 
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import JsonObject, parse
-from moeopt.core.wording import shortened
+from moeopt.core.wording import input_error, shortened
 
 MOST_TESTS = 2000
 LONGEST_LINE = 20_000
 
-NAMES = {
-    "ngl": "n_gpu_layers",
-    "threads": "n_threads",
-    "backend": "backends",
-    "model": "model_type",
-    "ncmoe": "n_cpu_moe",
-    "ot": "tensor_buft_overrides",
-}
+DATA: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+
+NAMES = DATA["columns"]
 """Column of llama-bench's Markdown table -> key of its JSON."""
 
-WHOLE = ("n_prompt", "n_gen", "n_depth", "n_gpu_layers", "n_cpu_moe", "n_threads")
+MOST_NUMBER, EVERY_LAYER = 2**24, 2**16
+LEAST_SPEED, MOST_SPEED = 1e-6, 1e7
+SPEEDS = f"from {LEAST_SPEED:g} to {MOST_SPEED:g} tokens/s"
+"""From twelve days for a token to more than any machine reads."""
+
+
+def _whole(value: object) -> object:
+    """Return a whole number, which is text in the cell of a table."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,9}", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_NUMBER:
+        raise PydanticCustomError("field", "{reason}", {"reason": "must be a whole number"})
+    return value
+
+
+def _layers(value: object) -> object:
+    """Return a number of layers; newer versions write -1 or -2 for all."""
+    return EVERY_LAYER if value in (-1, -2, "-1", "-2") else _whole(value)
+
+
+def _speed(value: object) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not LEAST_SPEED <= float(str(value)) <= MOST_SPEED:
+        reason = f"must be numbers {SPEEDS}"
+        raise PydanticCustomError("field", "{reason}", {"reason": reason})
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Speed = Annotated[float, BeforeValidator(_speed)]
+
+
+class BenchTest(BaseModel):
+    """A test with the names of ``llama-bench -o json``; other keys are not read."""
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+
+    model_filename: str = ""
+    model_type: str = ""
+    n_prompt: Whole = 0
+    n_gen: Whole = 0
+    n_depth: Whole = 0
+    n_gpu_layers: Annotated[int, BeforeValidator(_layers)] = 0
+    n_cpu_moe: Whole = 0
+    n_threads: Whole = 0
+    tensor_buft_overrides: str | None = None
+    backends: str = Field("", validation_alias=AliasChoices("backends", "gpu_info"))
+    avg_ts: Speed
+    samples_ts: tuple[Speed, ...] = Field((), max_length=MOST_TESTS)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Median of the repetitions, which one disturbed repetition does not move."""
+        return float(median(self.samples_ts or (self.avg_ts,)))
+
+    @property
+    def cpu_only(self) -> bool:
+        """Whether no GPU took part."""
+        return self.n_gpu_layers == 0 or self.backends in ("CPU", "BLAS", "")
+
+
+def _test(at: str, row: object) -> BenchTest:
+    if not isinstance(row, dict) or "avg_ts" not in row:
+        raise InputError("avg_ts: is missing; this is no output of llama-bench", where=at)
+    try:
+        return BenchTest.model_validate(row)
+    except ValidationError as error:
+        raise input_error(error, at) from None
+
 
 _TEST = re.compile(r"(?:pp(\d{1,8}))?\+?(?:tg(\d{1,8}))?(?: *@ *d(\d{1,8}))?")
 _GPU_LAYERS = re.compile(r"n_gpu_layers = (-?\d{1,5})\b")
 _THREADS = re.compile(r"n_threads = (\d{1,5})\b")
 
 
-def tests_in(path: Path, text: str) -> tuple[list[JsonObject], bool] | None:
+def tests_in(path: Path, text: str) -> tuple[list[BenchTest], bool] | None:
     """Return the tests in a text, and whether llama-sweep-bench made them; None if it has none.
 
     Raises
@@ -48,7 +113,7 @@ def tests_in(path: Path, text: str) -> tuple[list[JsonObject], bool] | None:
         tests = parse(text, str(path))
         if not isinstance(tests, list):
             raise InputError("must be a list of tests, as llama-bench -o json writes", where=path)
-        found = _few(path, iter(tests))
+        found = _few(path, (_test(f"{path}: [{row}]", one) for row, one in enumerate(tests)))
     elif start == "{":
         found = _few(path, _json_lines(path, text))
     elif (heads := _table_heads(text)) is not None:
@@ -63,7 +128,7 @@ def tests_in(path: Path, text: str) -> tuple[list[JsonObject], bool] | None:
     return found, False
 
 
-def _few(path: Path, tests: Iterator[JsonObject]) -> list[JsonObject]:
+def _few(path: Path, tests: Iterator[BenchTest]) -> list[BenchTest]:
     """Return tests unless they are too many, of which no more are made."""
     found = [*islice(tests, MOST_TESTS + 1)]
     if len(found) > MOST_TESTS:
@@ -71,18 +136,19 @@ def _few(path: Path, tests: Iterator[JsonObject]) -> list[JsonObject]:
     return found
 
 
-def _json_lines(path: Path, text: str) -> Iterator[JsonObject]:
+def _json_lines(path: Path, text: str) -> Iterator[BenchTest]:
     """Yield the objects of ``llama-bench -o jsonl``, one a line."""
     for number, line in enumerate(io.StringIO(text), 1):
         if not line.strip():
             continue
-        test = parse(line, f"{path}: line {number}")
+        at = f"{path}: line {number}"
+        test = parse(line, at)
         if not isinstance(test, dict) or not {"avg_ts", "n_gen"} & {*test}:
             raise InputError(
                 "must be a list of tests, as llama-bench -o json writes, or one a line (-o jsonl)",
                 where=path,
             )
-        yield test
+        yield _test(at, test)
 
 
 def _cells(line: str) -> list[str]:
@@ -118,7 +184,7 @@ def _rows(
         yield f"{path}: line {number}", dict(zip(names, cells, strict=True))
 
 
-def _markdown(path: Path, text: str, start: int, names: list[str]) -> Iterator[JsonObject]:
+def _markdown(path: Path, text: str, start: int, names: list[str]) -> Iterator[BenchTest]:
     """Yield the tests of ``llama-bench -o md``."""
     for at, row in _rows(path, text, start, names):
         named = _TEST.fullmatch(row["test"])
@@ -133,11 +199,11 @@ def _markdown(path: Path, text: str, start: int, names: list[str]) -> Iterator[J
         test |= {"n_prompt": prompt, "n_gen": generated, "n_depth": depth}
         test["avg_ts"] = float(speed[0])
         if "n_gpu_layers" not in test and test.get("backends") not in ("CPU", "BLAS"):
-            test["n_gpu_layers"] = "-1"
-        yield _numbers(at, test)
+            test["n_gpu_layers"] = -1
+        yield _test(at, test)
 
 
-def _csv(path: Path, text: str) -> Iterator[JsonObject]:
+def _csv(path: Path, text: str) -> Iterator[BenchTest]:
     """Yield the tests of ``llama-bench -o csv``."""
     try:
         for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
@@ -149,23 +215,12 @@ def _csv(path: Path, text: str) -> Iterator[JsonObject]:
                 test["avg_ts"] = float(test["avg_ts"])
             except (KeyError, ValueError):
                 raise InputError(f"{at}: avg_ts: must be a number") from None
-            yield _numbers(at, test)
+            yield _test(at, test)
     except csv.Error as error:
         raise InputError(f"{error}", where=path) from None
 
 
-def _numbers(at: str, test: JsonObject) -> JsonObject:
-    """Return a test whose whole numbers are numbers and no text."""
-    for name in WHOLE:
-        value = test.get(name, 0)
-        if isinstance(value, str):
-            if not re.fullmatch(r"-?\d{1,9}", value):
-                raise InputError(f"{at}: {name}: must be a whole number, not {shortened(value)!r}")
-            test[name] = int(value)
-    return test
-
-
-def _sweep(path: Path, text: str, start: int, names: list[str]) -> Iterator[JsonObject]:
+def _sweep(path: Path, text: str, start: int, names: list[str]) -> Iterator[BenchTest]:
     """Yield the tests of llama-sweep-bench: tokens generated behind ``N_KV`` of context.
 
     Layers on the GPU and threads stand in a line before the table, if it was pasted, too.
@@ -177,25 +232,10 @@ def _sweep(path: Path, text: str, start: int, names: list[str]) -> Iterator[Json
         test: JsonObject = {"n_gen": row.get("TG", ""), "n_depth": row.get("N_KV", ""), **common}
         if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", row["S_TG t/s"]):
             raise InputError(f"{at}: S_TG t/s: must be a number, not {row['S_TG t/s']!r:.60}")
-        yield _numbers(at, test | {"avg_ts": float(row["S_TG t/s"])})
+        yield _test(at, test | {"avg_ts": float(row["S_TG t/s"])})
 
 
-TYPES = {
-    "qwen3moe 30B.A3B": "qwen3-30b-a3b",
-    "qwen3moe 235B.A22B": "qwen3-235b-a22b",
-    "qwen3next 80B.A3B": "qwen3-next-80b-a3b",
-    "qwen2moe 57B.A14B": "qwen2-57b-a14b",
-    "glm4moe 106B.A12B": "glm-4.5-air",
-    "gpt-oss 20B": "gpt-oss-20b",
-    "gpt-oss 120B": "gpt-oss-120b",
-    "deepseek2 16B": "deepseek-v2-lite",
-    "deepseek2 236B": "deepseek-v2",
-    "deepseek2 671B": "deepseek-v3",
-    "llama 8x7B": "mixtral-8x7b",
-    "llama 8x22B": "mixtral-8x22b",
-    "phimoe 16x3.8B": "phi-3.5-moe",
-    "minimax-m2 230B.A10B": "minimax-m2",
-}
+TYPES = DATA["types"]
 """What llama.cpp calls a model's type -> the preset of those sizes."""
 
 _MIX = {"large": "_L", "medium": "_M", "small": "_S"}

@@ -6,15 +6,21 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from types import NoneType
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.json_files import JsonObject
 from moeopt.core.untrusted import LONGEST_PLACE, read_bytes, reading
 from moeopt.core.wording import shortened
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.bench_tables import of_file, of_type, tests_in
+from moeopt.sim.machines.runtimes.bench_tables import (
+    LEAST_SPEED,
+    MOST_SPEED,
+    SPEEDS,
+    BenchTest,
+    of_file,
+    of_type,
+    tests_in,
+)
 from moeopt.sim.machines.runtimes.context import Context
 from moeopt.sim.machines.runtimes.placement import Placement
 from moeopt.sim.machines.runtimes.profile import get_runtime
@@ -27,10 +33,6 @@ COLUMNS = ("model", "bits", "runtime", "n_cpu_moe", "context", "tokens_per_s")
 MOST_BYTES = 2**24
 MOST_POINTS = 2000
 LONGEST_LINE = 10_000
-
-LEAST_SPEED, MOST_SPEED = 1e-6, 1e7
-SPEEDS = f"from {LEAST_SPEED:g} to {MOST_SPEED:g} tokens/s"
-"""From twelve days for a token to more than any machine reads."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def read_measurements(
         if missing:
             what = " and ".join(missing)
             raise InputError(f"is llama-sweep-bench's, which does not say {what}", where=path)
-        rows = [row | {"n_cpu_moe": n_cpu_moe} for row in rows]
+        rows = [row.model_copy(update={"n_cpu_moe": n_cpu_moe}) for row in rows]
         return _of_llama_bench(path, rows, model, bits, runtime or "ik_llama.cpp")
     for number, words in enumerate(io.StringIO(text), 1):
         if len(words) > LONGEST_LINE:
@@ -199,36 +201,26 @@ def _point(at: str, row: dict[str, str | None], model: str, bits: str) -> Measur
 
 
 def _of_llama_bench(
-    path: Path, tests: list[JsonObject], model: str, bits: str, runtime: str = "llama.cpp"
+    path: Path, tests: list[BenchTest], model: str, bits: str, runtime: str = "llama.cpp"
 ) -> list[Measurement]:
     get_runtime(runtime)
-    files = {str(test.get("model_filename")) for test in tests if isinstance(test, dict)}
-    types = {str(test.get("model_type")) for test in tests if isinstance(test, dict)}
+    files, types = ({getattr(t, f"model_{what}") for t in tests} for what in ("filename", "type"))
     if model and (count := max(len(files), len(types))) > 1:
         raise InputError(f"has {count} models; --model can name one only", where=path)
-    found = []
-    for row, test in enumerate(tests):
-        at = f"{path}: [{row}]"
-        if not isinstance(test, dict) or "avg_ts" not in test:
-            raise InputError(f"{at}: avg_ts: is missing; this is no output of llama-bench")
-        if not _field(at, test, "n_gen", 0) or _field(at, test, "n_prompt", 0):
-            continue  # reads a prompt: another question than the speed of decoding
-        shape = _model_of(path, at, test, model, bits)
-        speed = _speed(at, test)
-        layers_on_gpu = _field(at, test, "n_gpu_layers", 0)
-        backends = str(test.get("backends", test.get("gpu_info", "")))
-        found.append(
-            Measurement(
-                model=shape,
-                runtime=runtime,
-                n_cpu_moe=_cpu_blocks(at, test),
-                gpu_experts=None,
-                context=_field(at, test, "n_depth", 0) + _field(at, test, "n_gen", 0) // 2,
-                tokens_per_s=speed,
-                cpu_only=layers_on_gpu == 0 or backends in ("CPU", "BLAS", ""),
-                threads=_field(at, test, "n_threads", 0) or None,
-            )
+    found = [
+        Measurement(
+            model=_model_of(path, f"{path}: [{row}]", test, model, bits),
+            runtime=runtime,
+            n_cpu_moe=_cpu_blocks(f"{path}: [{row}]", test),
+            gpu_experts=None,
+            context=test.n_depth + test.n_gen // 2,
+            tokens_per_s=test.tokens_per_s,
+            cpu_only=test.cpu_only,
+            threads=test.n_threads or None,
         )
+        for row, test in enumerate(tests)
+        if test.n_gen and not test.n_prompt  # to read a prompt is another question
+    ]
     if not found:
         raise InputError("no test generates tokens only (llama-bench -p 0 -n 128)", where=path)
     return found
@@ -238,11 +230,11 @@ ALL_EXPERTS = re.compile(r"[\\.*()a-z_|]{0,60}exps[\\.*()a-z_|]{0,30}=CPU")
 """A pattern of ``-ot`` that puts the experts of all layers on the CPU."""
 
 
-def _cpu_blocks(at: str, test: JsonObject) -> int | None:
+def _cpu_blocks(at: str, test: BenchTest) -> int | None:
     """Return the blocks whose experts the CPU computes; None for all."""
-    pattern = str(test.get("tensor_buft_overrides") or "none")
+    pattern = test.tensor_buft_overrides or "none"
     if pattern in ("none", '"none"'):
-        return _field(at, test, "n_cpu_moe", 0)
+        return test.n_cpu_moe
     if ALL_EXPERTS.fullmatch(pattern.strip('"')):
         return None
     raise InputError(
@@ -250,18 +242,17 @@ def _cpu_blocks(at: str, test: JsonObject) -> int | None:
     )
 
 
-def _model_of(path: Path, at: str, test: JsonObject, model: str, bits: str) -> ModelShape:
+def _model_of(path: Path, at: str, test: BenchTest, model: str, bits: str) -> ModelShape:
     """Return the model of a test: the one named, its file, or what its type or file's name say."""
-    file = str(test.get("model_filename", ""))
-    preset, quantisation = of_type(str(test.get("model_type", "")))
+    file = test.model_filename
+    preset, quantisation = of_type(test.model_type)
     name = model
     if not name:
         beside = _beside(path, file) if file else ""
         name = beside if beside and Path(beside).is_file() else preset or of_file(file) or beside
     try:
         if not name:
-            said = shortened(str(test.get("model_type", "")))
-            raise InputError(f"{said!r} is no model that is known")
+            raise InputError(f"{shortened(test.model_type)!r} is no model that is known")
         is_gguf = name.endswith(".gguf")
         return _model_at(name, bits or ("" if is_gguf else quantisation))
     except InputError as error:
@@ -280,26 +271,6 @@ def _beside(path: Path, name: str) -> str:
             field="model_filename",
         )
     return name if Path(name).is_file() else str(path.parent / name)
-
-
-def _speed(at: str, test: JsonObject) -> float:
-    """Return the median of the repetitions, which one disturbed repetition does not move."""
-    samples = test.get("samples_ts")
-    values = samples if isinstance(samples, list) and samples else [test["avg_ts"]]
-    for value in values[:MOST_POINTS]:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not LEAST_SPEED <= value <= MOST_SPEED:
-            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers {SPEEDS}")
-    return float(median(values[:MOST_POINTS]))
-
-
-def _field(at: str, test: JsonObject, name: str, default: int) -> int:
-    value = test.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**24:
-        if name == "n_gpu_layers" and value in (-1, -2):  # "all", as newer versions write
-            return 2**16
-        raise InputError(f"{at}: {name}: must be a whole number")
-    return value
 
 
 def _number(at: str, name: str, text: str) -> float:

@@ -34,8 +34,14 @@ def experts(keys: Keys, names: list[str]) -> int:
     return value
 
 
+UNREAD_CLASSES = {"jetmoe": "attention made of experts is not read"}
+"""Classes with parts that no key of theirs mentions, by `model_type`."""
+
+
 def refuse_unread(keys: Keys) -> None:
-    """Raise InputError for keys that are known and not supported."""
+    """Raise InputError for keys and classes that are known and not supported."""
+    if keys.model_type in UNREAD_CLASSES:
+        keys.fail(("model_type",), f"is not supported: {UNREAD_CLASSES[keys.model_type]}")
     for key, why in UNREAD.items():
         if keys.value(key) not in (None, False, 0):
             keys.fail((key,), f"is not supported: {why}")
@@ -90,9 +96,13 @@ WHICH = (
     *(*FIRST, "moe_layer_freq", *STEPS, "mlp_only_layers", "mlp_layer_types", "moe_layers"),
     *("moe_layers_enum", "moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index"),
     *("expert_layer_period", "expert_layer_offset", "layer_types", "layers_block_type"),
-    *("hybrid_override_pattern", "moe_layer_frequency", "moe_layer_layout"),
+    *("hybrid_override_pattern", "moe_layer_frequency", "moe_layer_layout", "is_moe_layer"),
 )
 """Keys that say which layers have experts."""
+
+
+MARKS = ("moe_layer_layout", "is_moe_layer")
+"""Lists with a 1 or true for each layer that has experts (SmallThinker, EXAONE)."""
 
 
 def _without(keys: Keys, layers: int) -> Iterator[int]:
@@ -107,9 +117,10 @@ def _without(keys: Keys, layers: int) -> Iterator[int]:
         excepted |= {layer for layer in range(layers) if kinds[layer] == "dense"}
     if keys.value("moe_layers"):
         excepted |= set(range(layers)) - set(keys.layer_list("moe_layers", layers))
-    if keys.value("moe_layer_layout"):  # SmallThinker
-        marks = keys.marks("moe_layer_layout", layers)
-        excepted |= {layer for layer in range(layers) if not marks[layer]}
+    for key in MARKS:
+        if keys.value(key):
+            marks = keys.marks(key, layers)
+            excepted |= {layer for layer in range(layers) if not marks[layer]}
     if keys.value("moe_layers_enum"):
         keys.seen |= {"moe_every_n_layer", "moe_layer_offset"}
         excepted |= set(range(layers)) - set(_enumerated(keys, layers))

@@ -95,8 +95,9 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
     Notes
     -----
     Layers for multi-token prediction are not counted, nor are parts for images and sound. Quantized
-    weights have the width that the file states, without scales unless a format fixes them; what it
-    leaves out has that of the model's type, the mean over the layers where it leaves out some.
+    weights have the width that the file states, with scales where it or the format says how many
+    weights share one; what it leaves out has that of the model's type, the mean over the layers
+    where it leaves out some.
     """
     outer = Keys(path, data)
     inner = next((key for key in KEYS["inner"] if isinstance(data.get(key), Mapping)), None)

@@ -1,8 +1,9 @@
 """Widths of weights from a ``config.json``'s ``quantization_config``, or a file beside it.
 
-Widths are those of the weights without scales, except where a format fixes them (MXFP4, NVFP4).
-Embedding and router stay as they are in all these methods, the head unless the file says so, and
-what the file leaves out by name (``modules_to_not_convert``, ``ignore`` and their like) too.
+A width counts what a group of weights shares: the scale that a format fixes (MXFP4, NVFP4), or one
+of 16 bits where the file states the group's size, and the zero point where there is one. Embedding
+and router stay as they are in all these methods, the head unless the file says so, and what the
+file leaves out by name (``modules_to_not_convert``, ``ignore`` and their like) too.
 """
 
 import re
@@ -66,13 +67,31 @@ def quantized_bits(at: str, config: object) -> float | None:
         return 4.0 if config.get("load_in_4bit") else 8.0
     algorithm = config.get("quant_algo")
     if isinstance(algorithm, str) and algorithm.upper() in DATA["algorithm_bits"]:
-        return float(DATA["algorithm_bits"][algorithm.upper()])
+        return _of_algorithm(algorithm, config)
     bits = next((found for found in _widths(config) if found is not None), None)
     if isinstance(bits, bool) or not isinstance(bits, int | float) or not 1 <= bits <= 16:
         raise InputError(
             f"{at}.bits: must be from 1 to 16 for quant_method {shown(method)}, not {shown(bits)}"
         )
-    return float(bits)
+    return _grouped(bits, config, zero=method in DATA["keys"]["zero_points"])
+
+
+SCALE_BITS = 16
+"""Of a scale of integers that share one; the type of the model's other weights."""
+
+
+def _of_algorithm(algorithm: str, config: Mapping[str, object]) -> float:
+    """Return the width of one of ModelOpt's algorithms: whole ones have scales besides."""
+    bits = float(DATA["algorithm_bits"][algorithm.upper()])
+    return _grouped(bits, config, zero=False) if bits.is_integer() else bits
+
+
+def _grouped(bits: float, holder: Mapping[str, object], *, zero: bool) -> float:
+    """Return a width with the share of a group's scale, and of its zero point if there is one."""
+    size = holder.get("group_size")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1 or bits >= SCALE_BITS:
+        return float(bits)
+    return bits + (SCALE_BITS + bits * zero) / size
 
 
 def kept_share(config: Mapping[str, object], layers: int) -> dict[TensorKind, float]:
@@ -87,6 +106,31 @@ def kept_share(config: Mapping[str, object], layers: int) -> dict[TensorKind, fl
     if config.get("lm_head") is not True:
         share["head"] = 1.0
     named = [name for key in KEYS["left_out"] for name in _listed(config.get(key))]
+    named += [name for name, width in _overrides(config) if width is None]
+    return share | _shares(named, layers)
+
+
+def _overrides(config: Mapping[str, object]) -> Iterator[tuple[str, float | None]]:
+    """Yield modules that have a width of their own, None where they are left out.
+
+    GPTQModel marks in `dynamic` what it leaves out with ``-:``; AutoRound gives it 16 bits.
+    """
+    for key in KEYS["by_module"]:
+        modules = config.get(key)
+        for name, how in list(modules.items())[:MAX_LISTED] if isinstance(modules, Mapping) else ():
+            bits = how.get("bits") if isinstance(how, Mapping) else None
+            if not isinstance(name, str):
+                continue
+            if name.startswith("-:") or bits == 16:
+                yield name[:MAX_NAME], None
+            elif not isinstance(bits, bool) and isinstance(bits, int) and 1 <= bits < 16:
+                assert isinstance(how, Mapping)  # noqa: S101
+                yield name[:MAX_NAME], _grouped(bits, {**config, **how}, zero=True)
+
+
+def _shares(named: list[str], layers: int) -> dict[TensorKind, float]:
+    """Return the share of each kind of tensor that names of modules are about."""
+    share: dict[TensorKind, float] = {}
     for kind, pattern in NAMED.items():
         found = [name for name in named if pattern.search(name)]
         numbers = [LAYER.search(name) for name in found]
@@ -133,10 +177,10 @@ def group_width(group: object) -> float | None:
             continue
         if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 16:
             return None
-        size = holder.get("group_size")
-        if bits == 4 and holder.get("type") == "float" and size in SCALED:
-            return 4 + 8 / int(str(size))
-        return float(bits)
+        if holder.get("type") == "float":
+            size = holder.get("group_size")
+            return 4 + 8 / int(str(size)) if bits == 4 and size in SCALED else float(bits)
+        return _grouped(bits, holder, zero=holder.get("symmetric") is False)
     return None
 
 
@@ -168,8 +212,9 @@ def _groups(config: Mapping[str, object]) -> Iterator[tuple[list[str], float | N
     modules = config.get("quantized_layers")  # ModelOpt's MIXED_PRECISION
     for name, how in list(modules.items())[:MAX_LISTED] if isinstance(modules, Mapping) else []:
         algorithm = how.get("quant_algo") if isinstance(how, Mapping) else None
-        if isinstance(name, str) and isinstance(algorithm, str):
-            yield [name[:MAX_NAME]], DATA["algorithm_bits"].get(algorithm.upper())
+        if isinstance(name, str) and isinstance(algorithm, str) and isinstance(how, Mapping):
+            known = algorithm.upper() in DATA["algorithm_bits"]
+            yield [name[:MAX_NAME]], _of_algorithm(algorithm, how) if known else None
 
 
 def _in_name(name: object) -> int | None:
@@ -224,6 +269,14 @@ def widths(at: str, config: object, own: float, layers: int) -> dict[str, float]
         bits = own
         found = {"other_bits": own}
         found |= {_field(kind): width for kind, width in named.items()}
+    by_width: dict[float, list[str]] = {}
+    for name, width in _overrides(config):
+        if width is not None:
+            by_width.setdefault(width, []).append(name)
+    for width, names in by_width.items():
+        for kind, share in _shares(names, layers).items():
+            quantized = found.get(_field(kind), bits)
+            found[_field(kind)] = share * width + (1 - share) * quantized
     for kind, share in kept_share(config, layers).items():
         quantized = found.get(_field(kind), bits)
         found[_field(kind)] = share * own + (1 - share) * quantized

@@ -137,7 +137,7 @@ def compose(name: str) -> Machine:
 
 def _counted(part: str) -> tuple[int, str]:
     """Return how many of a part are meant, and its name: ``2xrtx3090`` is two."""
-    found = re.fullmatch(r"(\d{1,4})x(.+)", part)
+    found = re.fullmatch(r"(?!\d{4}x3d)(\d{1,4})x(.+)", part, re.IGNORECASE)  # 9800x3d is one CPU
     return (int(found[1]), found[2]) if found else (1, part)
 
 

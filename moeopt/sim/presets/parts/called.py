@@ -5,7 +5,9 @@ among cards of one name, of which the one without a size is the usual.
 """
 
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
 
 from moeopt.sim.presets.parts.known import gpu_names, gpu_part, host_names, host_part
 
@@ -76,25 +78,7 @@ def _spellings() -> dict[str, str]:
     return short | whole
 
 
-HOSTS = (
-    (r"(7[2-7f]\w[23]|9\d{2}[45][fpx]?|8\d{2}4pn?)", "AMD EPYC {}"),
-    (r"(?:threadripper|tr)[ -]?(?:pro)?[ -]?(\d{4}wx)", "AMD Ryzen Threadripper PRO {}"),
-    (r"(?:ryzen[ -]?)?(?:threadripper|tr)[ -]?(\d{4}x)", "AMD Ryzen Threadripper {}"),
-    (r"([379]9[678]0x|3990x)", "AMD Ryzen Threadripper {}"),
-    (r"(\d{4}wx)", "AMD Ryzen Threadripper PRO {}"),
-    (r"(?:ryzen[ -]?[3579]?[ -]?|r[3579][ -])(\d{4}\w*)", "AMD Ryzen 9 {}"),
-    (r"(\d{4}(?:x3d|xt|x|g|f))", "AMD Ryzen 9 {}"),
-    (r"epyc[ -]?(\w{4,5})", "AMD EPYC {}"),
-    (r"(?:core[ -]?)?(i[3579][ -]?\d{4,5}\w*)", "Intel(R) Core(TM) {}"),
-    (r"(1[0-4]\d00k?[fs]?)", "Intel(R) Core(TM) i9-{}"),
-    (r"(?:core[ -]?)?(ultra[ -]?[3579][ -]?\d{3}\w*)", "Intel(R) Core(TM) {}"),
-    (r"(?:xeon[ -]?)?(w[3579]-\d{4}x?)", "Intel(R) Xeon(R) {}"),
-    (r"(?:xeon[ -]?)?(e5-\d{4}\w? ?v[34])", "Intel(R) Xeon(R) CPU {}"),
-    (r"(?:xeon[ -]?)?(6\d{3}p)", "Intel(R) Xeon(R) {}"),
-    (r"(?:xeon[ -]?)?(?:(?:platinum|gold|silver)[ -]?|(?<=xeon[ -]))(\d{4}\w?\+?)",
-     "Intel(R) Xeon(R) Platinum {}"),
-    (r"(8\d{3}\+|8[3-5]\d\d[a-z]?)", "Intel(R) Xeon(R) Platinum {}"),
-)  # fmt: skip
+HOSTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["hosts"]
 """Short name of a CPU -> as lscpu would print it, which the patterns of hosts are about."""
 
 
@@ -108,7 +92,7 @@ def host_called(reported: str) -> str | None:
     """
     said = reported.strip()[:LONGEST]
     tried = [said]
-    for short, full in HOSTS:
+    for short, full in HOSTS.items():
         if found := re.fullmatch(short, said, re.IGNORECASE):
             model = next(group for group in found.groups() if group)
             tried.append(full.format(_cased(model)))

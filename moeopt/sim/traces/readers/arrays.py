@@ -14,6 +14,7 @@ refused like that where they have more rows than models have layers, a -1, or ro
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -109,8 +110,11 @@ def read_count_array(path: Path) -> Counts:
     return counts_of(path, array, "count-array")
 
 
-def counts_of(path: Path, array: Array, form: str) -> Counts:
-    """Return an array of counts as such, in the name of a format."""
+def counts_of(path: Path, array: Array, form: str, numbers: Sequence[int] | None = None) -> Counts:
+    """Return an array of counts as such, in the name of a format; empty layers are left out.
+
+    `numbers` are the layers' own, by default from 0 on.
+    """
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "iuf":
         what = "counts [layer, expert] or [step, layer, expert]"
         raise InputError(f"holds {seen(array)}, no {what}", where=path)
@@ -119,7 +123,8 @@ def counts_of(path: Path, array: Array, form: str) -> Counts:
     if not stay.size:
         raise InputError("count: is zero for every expert", where=path)
     kept = steps if len(stay) == steps.shape[1] else steps[:, stay]
-    return checked_counts(path, kept, {"format": form} | layer_facts(stay.tolist()))
+    layers = [at if numbers is None else numbers[at] for at in stay.tolist()]
+    return checked_counts(path, kept, {"format": form} | layer_facts(layers))
 
 
 def whole_numbers(path: Path, array: Array) -> Array:

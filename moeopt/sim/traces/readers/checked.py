@@ -5,6 +5,7 @@ How much of an untrusted file is read, and the reading itself.
 Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import digest, opened, reading
+from moeopt.core.wording import shown
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 
 MAX_FILE_BYTES = 2 * 2**30
@@ -70,6 +72,24 @@ def read_lines(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[tuple[int,
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             if text.strip():
                 yield number, text
+
+
+def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield "file: line n" and the cells of each line of a CSV of numbers, comments left out."""
+    for number, line in read_lines(path, SHORT_LINE_BYTES):
+        if not line.lstrip().startswith("#"):
+            yield f"{path}: line {number}", [cell.strip() for cell in line.split(",")]
+
+
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+def whole_cell(place: str, name: str, text: str, low: int, high: int) -> int:
+    """Return the integer in a cell, within limits."""
+    if not WHOLE.fullmatch(text) or not low <= int(text) <= high:
+        reason = f"must be an integer from {low} to {high}, not {shown(text)}"
+        raise InputError(f"{place}: {name}: {reason}")
+    return int(text)
 
 
 def files_in(folder: Path, pattern: str) -> list[Path]:

@@ -24,11 +24,12 @@ from moeopt.sim.traces.readers.checked import (
     MAX_ENTRIES,
     MAX_EXPERT,
     MAX_LAYER,
-    SHORT_LINE_BYTES,
+    WHOLE,
     checked_counts,
     files_in,
     layer_facts,
-    read_lines,
+    table_rows,
+    whole_cell,
 )
 from moeopt.sim.traces.trace import Counts
 
@@ -39,8 +40,6 @@ SHARED = -1
 
 ROW = MAX_EXPERT + 2
 """Experts that a layer may have, the shared ones among them."""
-
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 _COLUMN = re.compile(r"(?:e|experts?)?[ _.-]?([0-9]{1,5})")
 """What the column of an expert is called in a wide table."""
@@ -87,14 +86,10 @@ def _rows(path: Path, where: Mapping[str, str]) -> Iterator[tuple[int, int, int]
     header = Header(("layer", "expert", "count"), {})
     chosen: dict[str, str] | None = None
     first = True
-    for number, line in read_lines(path, SHORT_LINE_BYTES):
-        if line.lstrip().startswith("#"):
-            continue
-        fields = [field.strip() for field in line.split(",")]
-        if first and not _WHOLE.fullmatch(fields[0]):
+    for place, fields in table_rows(path):
+        if first and not WHOLE.fullmatch(fields[0]):
             header = _header(path, fields)
         else:
-            place = f"{path}: line {number}"
             labels = header.labels_of(place, fields)
             if all(labels.get(name) == value for name, value in where.items()):
                 if chosen is not None and labels != chosen:
@@ -166,17 +161,10 @@ def _choice(one: Mapping[str, str], other: Mapping[str, str]) -> str:
 def _counts_of_row(place: str, header: Header, fields: list[str]) -> Iterator[tuple[int, int, int]]:
     """Yield (layer, expert, count) of a row, of which a wide table has many."""
     at = header.columns.index
-    layer = _number(place, "layer", fields[at("layer")], 0, MAX_LAYER)
+    layer = whole_cell(place, "layer", fields[at("layer")], 0, MAX_LAYER)
     if not header.experts:
-        expert = _number(place, "expert", fields[at("expert")], SHARED, MAX_EXPERT)
-        yield layer, expert, _number(place, "count", fields[at("count")], 0, MAX_COUNT)
+        expert = whole_cell(place, "expert", fields[at("expert")], SHARED, MAX_EXPERT)
+        yield layer, expert, whole_cell(place, "count", fields[at("count")], 0, MAX_COUNT)
     for expert, column in header.experts.items():
         name = header.columns[column]
-        yield layer, expert, _number(place, name, fields[column], 0, MAX_COUNT)
-
-
-def _number(place: str, name: str, text: str, low: int, high: int) -> int:
-    if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
-        reason = f"must be an integer from {low} to {high}, not {shown(text)}"
-        raise InputError(f"{place}: {name}: {reason}")
-    return int(text)
+        yield layer, expert, whole_cell(place, name, fields[column], 0, MAX_COUNT)

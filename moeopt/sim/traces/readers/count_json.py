@@ -36,8 +36,6 @@ from moeopt.sim.traces.readers.checked import (
     MAX_EXPERT,
     MAX_LAYER,
     MAX_TEXT_BYTES,
-    checked_counts,
-    layer_facts,
 )
 from moeopt.sim.traces.readers.route_jsonl import read_json_lines
 from moeopt.sim.traces.trace import MAX_COUNTS, Counts
@@ -248,10 +246,7 @@ def read_usage_json(path: Path) -> Counts:
     for place, layer in enumerate(layers):
         for expert, count in rows[layer].items():
             counts[0, place, expert] = count
-    stay = np.flatnonzero(counts.any(axis=(0, 2)))
-    facts = layer_facts([layers[place] for place in stay.tolist()])
-    kept = counts[:, stay] if stay.size else counts
-    return checked_counts(path, kept, {"format": "usage-json"} | facts)
+    return counts_of(path, counts, "usage-json", layers)
 
 
 def _row(entry: object, where: str) -> dict[int, int]:

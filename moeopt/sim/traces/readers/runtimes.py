@@ -36,6 +36,7 @@ from moeopt.core.json_files import JsonObject, parse, read_json
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
+from moeopt.sim.traces.readers.arrays import counts_of
 from moeopt.sim.traces.readers.checked import (
     MAX_COUNT,
     MAX_ENTRIES,
@@ -201,12 +202,10 @@ def read_sglang_trace(path: Path, top_k: int | None = None) -> Trace:
 
 def read_sglang_counts(path: Path) -> Counts:
     """Read the counts of a recording of any mode; a step is a forward pass, summed over ranks."""
-    facts: dict[str, object] = {"format": "sglang-pt"}
     if not path.is_dir():
         data = _dict(path, read_torch(path), "the file")
         if "logical_count" in data:
-            counts = _array(path, data, "logical_count", 3)
-            return _counts_without_dense_layers(path, counts, facts)
+            return counts_of(path, _array(path, data, "logical_count", 3), "sglang-pt")
     records, slots = _load(path, "global_physical_count")
     if slots is None:
         raise InputError(f"{path}: logical_count: is missing, and there are no records")
@@ -220,14 +219,7 @@ def read_sglang_counts(path: Path) -> Counts:
         if slot_counts.shape != slots.shape:
             raise InputError(f"{path}: global_physical_count: shape is not that of the map")
         np.add.at(counts[row_of[number]], (layer, slots), slot_counts)
-    return _counts_without_dense_layers(path, counts, facts)
-
-
-def _counts_without_dense_layers(path: Path, counts: Ids, facts: dict[str, object]) -> Counts:
-    stay = np.flatnonzero(counts.any(axis=(0, 2)))
-    if not stay.size:
-        raise InputError(f"{path}: count: is zero for every expert")
-    return checked_counts(path, counts[:, stay], facts | layer_facts(stay.tolist()))
+    return counts_of(path, counts, "sglang-pt")
 
 
 def _load(path: Path, field: str = "topk_ids_of_layer") -> tuple[Records, Ids | None]:
