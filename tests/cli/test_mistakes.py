@@ -109,6 +109,10 @@ MISTAKES = {
     # missing files and arguments
     "solve": "INSTANCES: is missing: Instance files (moeopt solve --help)",
     "solve a.jsn": "did you mean a.json",
+    "solve elsewhere.json": "elsewhere.json: cannot be read: No such file or directory",
+    "plan --machine 32xh100+xeon-spr --model deepseek-v3": "`--ep-size` needs no machine",
+    "library table": "library: is no command of moeopt (moeopt --help)",
+    "solve a.json --method rules.py": "is a file; name its function, too: rules.py:FUNCTION",
     "solve nowhere/a.json": "there is no folder nowhere",
     "plan --machine 32xh100 --model deepseek-v3": "as in 16xh100+xeon-spr; for more, `--ep-size`",
     "predict --machine 'Mac Studio' --model deepseek-v3": "a Mac is one of m1, m1-max",
@@ -132,7 +136,7 @@ MISTAKES = {
     "certificate check a.json": "CERTIFICATE: is missing",
     "certificate make a.json": "--out: is missing: The certificate",
     f"predict {ON} --plan none.json": "none.json: cannot be read: No such file",
-    "calibrate --machine trimoe --points none.csv --out m.json": "did you mean counts.csv?",
+    "calibrate --machine trimoe --points none.csv --out m.json": "none.csv: cannot be read: No such",
     "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
     "calibrate --machine trimoe --points none.csv": "--out: is missing",
     # the wrong kind of file, or axes
