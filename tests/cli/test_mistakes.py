@@ -136,7 +136,7 @@ MISTAKES = {
     "certificate check a.json": "CERTIFICATE: is missing",
     "certificate make a.json": "--out: is missing: The certificate",
     f"predict {ON} --plan none.json": "none.json: cannot be read: No such file",
-    "calibrate --machine trimoe --points none.csv --out m.json": "none.csv: cannot be read: No such",
+    "calibrate --machine trimoe --points none.csv --out m.json": "none.csv: cannot be read: No",
     "calibrate --machine trimoe --points none.csv --out no/such/m.json": "there is no folder",
     "calibrate --machine trimoe --points none.csv": "--out: is missing",
     # the wrong kind of file, or axes
