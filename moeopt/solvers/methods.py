@@ -130,8 +130,8 @@ def methods(problem: InstanceLike) -> list[str]:
     Returns
     -------
     list of str
-        ``auto`` first, then the problem's heuristics, users' rules registered with
-        `moeopt.heuristic` or installed as plugins, and the exact methods.
+        ``auto`` first, then the problem's heuristics, custom ones (by `moeopt.heuristic` or a
+        plug-in), and the exact methods.
 
     Raises
     ------
