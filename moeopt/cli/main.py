@@ -53,6 +53,9 @@ RENAMED = {
     ("gap", "--settlements"): "moeopt sensitivity",
     ("gap", "--points"): "moeopt sensitivity --points",
     ("gap", "--traces"): "moeopt sensitivity --traces",
+    ("gap", "--figures"): "moeopt.gap(...).plot()",
+    ("gap", "--latex"): "moeopt.gap(...).to_latex()",
+    ("", "library"): "python -m instances.tools",
 }
 """What words of a command line were called before version 2."""
 
@@ -269,6 +272,8 @@ def usage_error(app: App, error: CycloptsError, argv: list[str]) -> InputError:
         said = str(raised).replace("Value error, ", "").removesuffix(".")
         return InputError(f"{said[:1].lower()}{said[1:]}", field=flag)
     if rest and [one for one in apps[-1] if not one.startswith("-")]:
+        if (now := RENAMED.get((" ".join(names), rest[0]))) is not None:
+            return InputError(f"is now `{now}`", field=rest[0], suggestion=now)
         commands = [one for one in apps[-1] if not one.startswith("-")]
         reason = f"is not a command of {command}{meant(rest[0], commands)} ({command} --help)"
         return InputError(reason, field=rest[0], suggestion=suggested(rest[0], commands))

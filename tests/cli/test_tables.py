@@ -76,7 +76,7 @@ def test_a_solution_in_the_folder_is_skipped(tmp_path: Path, capsys: Capture) ->
         assert run(["gap", str(tmp_path), "--methods", "greedy"]) == 0
     assert [str(one.message) for one in said] == [
         f"{tmp_path}/mine.json: is a solution: skipped",
-        f"{tmp_path}/package.json: is no instance, and skipped",
+        f"{tmp_path}/package.json: is not an instance: skipped",
     ]
     (tmp_path / "i.json").write_text('{"problem": "tri_domain", "name": "x"}')
     assert "i.json: " in refused_command(capsys, ["gap", str(tmp_path)])
