@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from functools import cache
 from inspect import getdoc
 from pathlib import Path, PurePosixPath
+from textwrap import indent
 
 from latex2mathml.converter import convert
 from limits import limits_of
@@ -177,10 +178,27 @@ DISPLAYED = re.compile(r"^(\$\$[^$]+\$\$)$", re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
+BOTH_WAYS = re.compile(
+    r"^```sh\n(?P<Shell>(?:(?!```).)*)^```\n+```python\n(?P<Python>(?:(?!```).)*)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+"""A command, and right below it the program that does the same."""
+
+
+def tabs(pair: re.Match[str]) -> str:
+    """Return a command and a program as two tabs."""
+    shown = [
+        f'=== "{title}"\n\n' + indent(f"```{kind}\n{pair[title]}```", "    ")
+        for title, kind in (("Shell", "sh"), ("Python", "python"))
+    ]
+    return "\n\n".join(shown)
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead the links of a page that is a file in ``docs/``; say what the glossary's words mean."""
     here = page.file.src_uri
     text = markdown if page.file.generated_by else led_text(markdown, f"docs/{here}", here)
+    text = BOTH_WAYS.sub(tabs, text)
     return text if here == "glossary.md" else f"{text}\n\n{abbreviations()}"
 
 

@@ -1,11 +1,11 @@
 """Make the instance library: generate instances from families, prove them, write the indexes.
 
-    python instances/build.py generate tri_domain [--traces DIR]   # DIR holds the routing traces
-    python instances/build.py restate tri_domain [--traces DIR]  # the same with other provenance
-    python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--families a,b]
-    python instances/build.py remade [tri_domain] [--traces DIR]  # are the files the committed ones
-    python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
-    python instances/build.py table [--write]    # families; README.md's tables and SHA256SUMS
+    python -m instances.build generate tri_domain [--traces DIR]   # DIR holds the routing traces
+    python -m instances.build restate tri_domain [--traces DIR]  # the same with other provenance
+    python -m instances.build prove tri_domain [--time-limit S] [--methods a,b] [--families a,b]
+    python -m instances.build remade [tri_domain] [--traces DIR]  # are the files the committed ones
+    python -m instances.build verify [tri_domain] [--again]      # hold every entry to its claims
+    python -m instances.build table [--write]    # families; README.md's tables and SHA256SUMS
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
 multiplied with the others, those in ``together`` go side by side as one, and ``instance`` is the

@@ -124,7 +124,7 @@ def _refuse_methods(paths: Sequence[Path]) -> None:
     lost = [path for path in paths if not path.exists()]
     for name in (str(path) for path in lost):
         if any(name in methods(problem) for problem in PROBLEMS):
-            reason = "there is no such file; several methods have commas between them"
+            reason = "there is no such file; separate several methods by commas"
             raise InputError(f"{reason}: --methods ...,{name}", field=name)
 
 

@@ -62,7 +62,7 @@ def check_command(
     *,
     as_json: Json = False,
 ) -> int:
-    """Check in integers that a certificate proves a lower bound, whoever made it.
+    """Check in integers that a certificate proves a lower bound; its source does not matter.
 
     Exit 2 if it proves nothing of this instance. Where the instance's file stands in a library,
     exit 5 if it proves more than the best known solution costs.

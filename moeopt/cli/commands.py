@@ -239,7 +239,7 @@ COMMANDS = (
     ),
     Command(
         *("certificate check", "certificate:check_command", PROVE),
-        "Check in integers that a certificate proves a lower bound, whoever made it.\n\n"
+        "Check in integers that a certificate proves a lower bound; its source does not matter.\n\n"
         "Exit code 2 if it proves nothing of this instance. Where the instance's file stands in a"
         " library, exit code 5 if it proves more than the best known solution costs.",
         "moeopt certificate check instance.json bound.json",

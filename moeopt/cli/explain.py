@@ -76,7 +76,7 @@ def _print(problem: str, found: "Explanation") -> None:
     for rule, sentence in sentences.items():
         optimum, reason = found.without.get(rule), found.reasons.get(rule)
         if rule not in found.without:
-            print(f"  {rule} has no price, {reason}: {sentence}")
+            print(f"  {rule} cannot be left out, as {reason}: {sentence}")
         elif found.objective is None or optimum is None or reason:
             print(f"  {rule} costs unknown: {sentence}\n      {reason}")
         else:

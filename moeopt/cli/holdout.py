@@ -35,7 +35,7 @@ class HoldoutOptions(Options):
         metavar="NAME[,NAME]",
     )
     beside: list[str] | None = option(None, OWN_RULES, flag="--with", metavar="HEURISTIC")
-    schedule: str = option("both", "Who schedules a layout.", metavar="exact|trimoe|both")
+    schedule: str = option("both", "Scheduler of a layout.", metavar="exact|trimoe|both")
     sample_rule: str | None = option(None, "Heuristic from which shares of hindsight's gain count.")
     time_limit_s: float = option(10.0, "Seconds for each decision.", metavar="S")
     reference_limit_s: float = option(
@@ -65,7 +65,7 @@ def holdout_command(
     options: HoldoutOptions,
     as_json: Json = False,
 ) -> int:
-    """Decide on observed loads, execute on later ones, and say how far that is from the best.
+    """Decide on observed loads, execute on later ones, and compare with the best decision.
 
     Exit 2 if the later files are no later loads of the same, or no method decided anything.
     """

@@ -129,7 +129,7 @@ def read_command(
 
     for name in files:
         if name.startswith("-") and name != "-":
-            raise InputError("is no option of moeopt machine read", field=name)
+            raise InputError("is not an option of moeopt machine read", field=name)
     if out is not None:
         check_place(out)
     found = conclude(facts_of((name, _pasted(name)) for name in files), machine)
@@ -231,7 +231,7 @@ def _place(machine: str, out: Path | None) -> Path:
     place = Path(machine) if out is None else out
     if out is None and not place.is_file():
         raise InputError(
-            f"is missing: {machine!r} is not a file that could be changed", field="--out"
+            f"is missing: {machine!r} is not a file, and only files are changed", field="--out"
         )
     check_place(place)
     return place

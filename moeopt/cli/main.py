@@ -53,6 +53,9 @@ RENAMED = {
     ("gap", "--settlements"): "moeopt sensitivity",
     ("gap", "--points"): "moeopt sensitivity --points",
     ("gap", "--traces"): "moeopt sensitivity --traces",
+    ("gap", "--figures"): "moeopt.gap(...).plot()",
+    ("gap", "--latex"): "moeopt.gap(...).to_latex()",
+    ("", "library"): "python -m instances.tools",
 }
 """What words of a command line were called before version 2."""
 
@@ -229,7 +232,7 @@ def run_app(app: App, argv: Sequence[str]) -> int:
 
 
 def _drop_output() -> None:
-    """Let nobody have what was not written yet, or leaving would fail with it again."""
+    """Discard output that was not written yet; else writing it at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -247,7 +250,7 @@ def usage_error(app: App, error: CycloptsError, argv: list[str]) -> InputError:
         for flag in (one for one in asked_for if one not in flags):
             if (now := RENAMED.get((" ".join(names), flag))) is not None:
                 return InputError(f"is now `{now}`", field=flag, suggestion=now)
-            reason = f"is no option of {command}{meant(flag, flags)} ({command} --help)"
+            reason = f"is not an option of {command}{meant(flag, flags)} ({command} --help)"
             return InputError(reason, field=flag, suggestion=suggested(flag, flags))
     if isinstance(error, MissingArgumentError) and asked is not None:
         if asked.has_tokens or error.keyword:
@@ -269,8 +272,10 @@ def usage_error(app: App, error: CycloptsError, argv: list[str]) -> InputError:
         said = str(raised).replace("Value error, ", "").removesuffix(".")
         return InputError(f"{said[:1].lower()}{said[1:]}", field=flag)
     if rest and [one for one in apps[-1] if not one.startswith("-")]:
+        if (now := RENAMED.get((" ".join(names), rest[0]))) is not None:
+            return InputError(f"is now `{now}`", field=rest[0], suggestion=now)
         commands = [one for one in apps[-1] if not one.startswith("-")]
-        reason = f"is no command of {command}{meant(rest[0], commands)} ({command} --help)"
+        reason = f"is not a command of {command}{meant(rest[0], commands)} ({command} --help)"
         return InputError(reason, field=rest[0], suggestion=suggested(rest[0], commands))
     if error.unused_tokens:
         extra = error.unused_tokens[0]
@@ -285,7 +290,7 @@ def _separated(extra: str, argv: Sequence[str]) -> str:
     flag, value = argv[at - 2 : at] if at > 1 else ("", "")
     if not flag.startswith("--") or value.startswith("-"):
         return ""
-    return f"; several values have commas between them: {flag} {value},{extra}"
+    return f"; separate several values by commas: {flag} {value},{extra}"
 
 
 def _fail(message: str, code: int) -> int:

@@ -189,7 +189,8 @@ def _plan_ranks(
     if counts is None:
         raise InputError("is missing: how often each expert is used", field="--counts")
     if (ranks.to is None) != (out is None):
-        raise InputError("go together: the runtime, and the file of its map", field="--to, --out")
+        reason = "must be given together: the runtime, and the file for its map"
+        raise InputError(reason, field="--to, --out")
     if ranks.to is not None:
         known_map(ranks.to)
     shape, limits = get_model(model), WORK

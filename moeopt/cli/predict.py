@@ -136,7 +136,7 @@ def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str
         if ms:
             lines.append(f"    {ms:8.2f} ms  {WORDS[part]}")
     lines += [f"  {use}" for use in found.memory.values()]
-    lines += [f"  asks: {asked}" for asked in found.asks]
+    lines += [f"  assumed: {asked}" for asked in found.asks]
     if found.explained is not None:
         lines += [f"  {line}" for line in found.explained.in_words()]
     if found.command is not None:

@@ -208,7 +208,7 @@ class _Files:
 
 
 def compile_all() -> None:
-    """Let no kernel run in plain Python from now on: somebody waits for none but the first call."""
+    """Compile every kernel at its first call from now on, instead of running it in plain Python."""
     Kernel.plain_left_s = 0.0
 
 
@@ -254,7 +254,7 @@ def _numba() -> Any:
 
 @contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Let nobody look for garbage meanwhile: in Numba's many objects that takes a sixth."""
+    """Disable the garbage collector while Numba compiles; it takes a sixth of the time."""
     looking = gc.isenabled()
     gc.disable()
     try:

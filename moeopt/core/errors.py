@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class MoeoptError(Exception):
-    """Base of every error that is meant for a user's eyes; the message is one line."""
+    """Base of all errors that this package raises on purpose; the message is one line."""
 
     exit_code: ClassVar[int] = 1
 

@@ -60,7 +60,7 @@ def parse(text: str, where: str) -> Any:
     """Return the value of a JSON text, refusing NaN, duplicate keys and bottomless nesting."""
     check_growth(text, where)
     if not text.strip():
-        raise InputError("is empty, and no JSON", where=where)
+        raise InputError("is empty, not JSON", where=where)
     refused: list[_Refused] = []
 
     def refuse(number: str) -> _Refused:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import meant
+from moeopt.core.wording import closest, meant
 
 MIB = 2**20
 
@@ -67,7 +67,8 @@ def _like(path: Path) -> str:
     if not path.parent.is_dir():
         return f"; there is no folder {path.parent}"
     names = islice((one.name for one in path.parent.iterdir()), MOST_NAMES)
-    return meant(path.name, (one for one in names if one.isprintable() and one != path.name))
+    others = (one for one in names if one.isprintable() and one != path.name)
+    return meant(path.name, (one for one in others if closest(path.stem, [Path(one).stem])))
 
 
 def inside(folder: Path, name: str) -> Path | None:

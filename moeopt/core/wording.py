@@ -206,7 +206,7 @@ def closest(name: object, known: Iterable[str]) -> list[str]:
     """Return the known names that are most like a name, the best one first; at most three."""
     plain = {re.sub(r"[\W_]", "", one.lower()): one for one in known}
     asked = re.sub(r"[\W_]", "", str(name)[:LONGEST].lower())
-    close = get_close_matches(asked, plain, n=3, cutoff=0.6)
+    close = get_close_matches(asked, plain, n=3, cutoff=0.65)
     if asked in plain:
         close = [asked]
     elif not close and len(asked) > 2:

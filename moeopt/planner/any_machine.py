@@ -70,8 +70,8 @@ def predict(
     Returns
     -------
     Prediction or SplitPrediction
-        With an 80 % interval from points that were held out of the fit. With several GPUs or memory
-        nodes, or by flags, what lies where as well; both have `tokens_per_s`, `low`, `high`,
+        With an 80 % interval from points outside the fit. With several GPUs or memory nodes, or by
+        flags, what lies where as well; both have `tokens_per_s`, `low`, `high`,
         `prompt_tokens_per_s`, `n_cpu_moe`, `bottleneck`, `command`, `notes` and `to_dict`.
 
     Raises

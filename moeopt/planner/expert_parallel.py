@@ -75,7 +75,7 @@ def plan_expert_parallel(
     redundant_experts
         Copies in each layer; by default the fewest that divide evenly over the ranks.
     model
-        Whose counts they are: checks them, and numbers the layers in a runtime's map.
+        Model of the counts; it checks them and numbers the layers in a runtime's map.
     nodes, groups
         Nodes of equally many ranks each; with several, all copies of a group of consecutive experts
         stay in one node. By default each expert is a group.

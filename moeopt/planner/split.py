@@ -701,7 +701,7 @@ def _lines(found: SplitPrediction, report: PlanReport | None = None) -> Iterator
 def _further(found: SplitPrediction) -> Iterator[str]:
     """Yield what a prediction asks for, and what explains a measured speed."""
     for asked in found.asks:
-        yield f"asks: {asked}"
+        yield f"assumed: {asked}"
     if found.explained is not None:
         yield from found.explained.in_words()
 

@@ -113,7 +113,7 @@ START, END = "start", "end"
 
 
 def event_graph(instance: InstanceLike, solution: SolutionLike) -> "nx.DiGraph":
-    """Return what runs where and when, and what waits for what, as an acyclic graph.
+    """Return a solution's schedule as an acyclic graph of tasks.
 
     The solution is executed by the event engine. Nodes are its tasks, numbered from 0, and between
     two tasks is an edge if the one waits for the other: because it depends on it, or because both

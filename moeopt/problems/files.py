@@ -56,7 +56,7 @@ def load(path: str | Path) -> InstanceEnvelope:
     Parameters
     ----------
     path
-        The file. Which problem it belongs to stands in its field ``problem``.
+        The file; its field ``problem`` names the problem.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def load_solution(path: str | Path) -> SolutionEnvelope:
     Parameters
     ----------
     path
-        The file. Whether the solution is any good is for `moeopt.check` to say.
+        The file. The solution is not checked here; `moeopt.check` does that.
 
     Returns
     -------

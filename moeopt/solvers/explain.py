@@ -117,22 +117,21 @@ def explain(
     seed: int = 0,
     workers: int = 1,
 ) -> Explanation:
-    """Explain an instance by solving it again with rules left out, and one solution of it.
+    """Explain an instance, by solving it without each of its rules, and one of its solutions.
 
-    For an infeasible instance rules are dropped one after the other, and a rule whose absence
-    leaves it infeasible stays dropped; what remains is a conflict that would vanish with any one
-    rule less. For a feasible one each rule is dropped alone: the fall of the optimum is what the
-    rule costs. Of the solution, the critical path says which devices bind (`moeopt.event_graph`),
-    and every single change of a decision is evaluated by the checker.
+    In an infeasible instance rules are dropped one by one as long as it stays infeasible; the rest
+    is a conflict, which disappears when any one of its rules is dropped. For a feasible one each
+    rule is dropped alone: the fall of the optimum is what the rule costs. Of the solution, the
+    critical path says which devices bind (`moeopt.event_graph`), and every single change of a
+    decision is evaluated by the checker.
 
     Parameters
     ----------
     instance, seed, workers
         As in `moeopt.solve`.
     method
-        An exact method that can leave constraints out: cp-sat or milp. With all rules the problem's
-        own exact method solves, and CP-SAT after it; so it does without a rule that an instance can
-        do without.
+        An exact method that can leave constraints out: cp-sat or milp. With all rules, and without
+        one that an instance may lack, the problem's own exact method runs first, then CP-SAT.
     solution
         What to look at; by default the best solution found with all rules.
     time_limit_s, work_limit

@@ -97,7 +97,8 @@ def get_method(problem: AnyProblem, name: str | Rule | Function) -> Method:
         check_assumed(plain, assumed, problem.assumptions())
         return replace(found[plain], name=assumed_name(plain, assumed), assumed=assumed)
     if name.endswith(".py"):
-        raise InputError(f"{shown(name)}: a function of a file is {name}:FUNCTION", field="method")
+        reason = f"{shown(name)}: is a file; name its function, too: {name}:FUNCTION"
+        raise InputError(reason, field="method")
     known = [AUTO, *found, *rule_names(problem.name)]
     raise unknown_name("method", name, known, whose=f" for {problem.name}")
 
@@ -129,8 +130,8 @@ def methods(problem: InstanceLike) -> list[str]:
     Returns
     -------
     list of str
-        ``auto`` first, then the problem's heuristics, users' rules registered with
-        `moeopt.heuristic` or installed as plugins, and the exact methods.
+        ``auto`` first, then the problem's heuristics, custom ones (by `moeopt.heuristic` or a
+        plug-in), and the exact methods.
 
     Raises
     ------

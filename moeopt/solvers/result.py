@@ -27,7 +27,7 @@ NOTABLE_S = 1.0
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What is known about an instance after one solve. Unknown is None, never 0 or infinity.
+    """Knowledge about an instance after one solve. An unknown value is None, not 0 or infinity.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class Result:
     trace
         (seconds since the start, objective, bound) at each improvement.
     raw_status
-        The solver's own word, and what came of its claims.
+        The solver's own status, and what became of its claims.
     evidence
-        The claims that were made beside, and which of them do not stand.
+        Further claims, and which of them were refuted.
     solved
         The instance itself, for `plot`; None in results that another process has made.
     versions
@@ -137,7 +137,7 @@ class Result:
         Raises
         ------
         InputError
-            If there is no solution, the problem's solutions are no schedules, or matplotlib is not
+            If there is no solution, the problem's solutions are not schedules, or matplotlib is not
             installed.
 
         Examples
@@ -156,7 +156,7 @@ class Result:
 
         drawn = critical_lanes(self.solved, self.solution)
         if drawn is None:
-            raise InputError(f"plot: solutions of {self.problem} are no schedules")
+            raise InputError(f"plot: solutions of {self.problem} are not schedules")
         title = f"{self.method} on {self.instance}: {with_unit(self.problem, self.objective)}"
         return draw_gantt([Panel(title, drawn.lanes, drawn.caption)])
 

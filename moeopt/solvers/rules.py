@@ -105,7 +105,7 @@ def heuristic(problem: str, name: str) -> Callable[[F], F]:
     problem
         The problem's name, e.g. ``"tri_domain"``.
     name
-        What the method is to be called; registering a name again replaces the rule.
+        The method's name; registering it again replaces the heuristic.
 
     Returns
     -------
@@ -304,7 +304,7 @@ class Proposed:
 def apply_rule(rule: Rule, instance: InstanceEnvelope) -> Proposed:
     """Run a rule and return its solution of the instance, not yet checked, and its bound.
 
-    The rule gets a copy that nobody else works on, and may change it.
+    The heuristic gets a copy of its own, and may change it.
 
     Raises
     ------
@@ -405,7 +405,7 @@ def _validated(
     try:
         return solution.model_validate(decision)
     except InputError as error:
-        raise HeuristicError(f"returned what is no solution: {error}") from error
+        raise HeuristicError(f"returned no valid solution: {error}") from error
 
 
 def because(error: BaseException, source: str | None = None) -> str:

@@ -82,13 +82,12 @@ def solve(
         Whether models, and ``auto``, start from the problem's heuristic and its combinatorial
         bound; a problem's own exact algorithms always look for their own.
     verify
-        Whether a proof that rests on one engine's word is to be confirmed by a second reason, for
-        which a tenth of the limit is kept, and a second or a unit of work at least. What is not
-        confirmed has status "feasible", or "unknown" where there is no solution, and
-        `Result.proof` "single". False: nothing is confirmed.
+        Whether to confirm, by a second reason, a proof that rests on one engine's word. A tenth of
+        the limit is kept for that, at least a second or a unit of work. An unconfirmed proof gives
+        the status "feasible", or "unknown" without a solution, and `Result.proof` "single".
     enough_gap
-        Relative gap at which an own exact algorithm need not try for long to close it: 0.001 saves
-        the time for the last thousandth. Those that know no such stop go on to the end.
+        Relative gap at which an exact algorithm of this package may stop: 0.001 saves the time for
+        the last thousandth. Algorithms without such a stop ignore it.
     on_progress
         Called with (seconds, objective, bound) at each improvement, possibly from another thread.
 
@@ -102,11 +101,11 @@ def solve(
     InputError
         If an argument is of a wrong type or out of range; the message names it.
     HeuristicError
-        If a heuristic raises, which is the error's cause, or a user's returns no solution, or one
-        that the checker refuses.
+        If a heuristic raises (that is the error's cause), or a custom heuristic returns no solution
+        or one that the checker refuses.
     ContradictionError
         If the checker refuses what a method returns, and neither another solution nor a proof
-        stands. A claim that something contradicts is told in `raw_status` and `evidence`.
+        stands. A contradicted claim is recorded in `raw_status` and `evidence`.
 
     Notes
     -----

@@ -74,7 +74,7 @@ MODELS = ("cpsat", "milp")
 
 @dataclass(frozen=True)
 class Method:
-    """A way to solve a problem: what it is called, what it can promise and who runs it.
+    """Way to solve a problem: its name, what it can promise, and the backend that runs it.
 
     Attributes
     ----------

@@ -88,8 +88,8 @@ def _unless_solution(file: Path) -> Loaded | None:
     except InputError:
         data = read_object(file)
         if isinstance(data.get("instance"), str) or "problem" not in data:
-            kind = "a solution" if "instance" in data else "no instance"
-            warn(f"{file}: is {kind}, and skipped", MoeoptWarning, stacklevel=2)
+            kind = "a solution" if "instance" in data else "not an instance"
+            warn(f"{file}: is {kind}: skipped", MoeoptWarning, stacklevel=2)
             return None
         raise
 

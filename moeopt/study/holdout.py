@@ -145,7 +145,7 @@ def holdout(
     seed: int = 0,
     check: bool = True,
 ) -> HeldOut:
-    """Decide on observed loads, execute on later ones, and say how far that is from the best.
+    """Decide on observed loads, execute on later ones, and compare with the best decision.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def holdout(
     beside
         More of them, whatever the methods are.
     schedule
-        Who schedules a layout or migrations, see `moeopt.run_on`; or several.
+        Scheduler of a layout or of migrations (see `moeopt.run_on`), or several of them.
     sample_rule
         The heuristic that shares are counted from; default: that of the problem. It always has
         rows.

@@ -42,7 +42,7 @@ def gap(
     watch: Watch | None = None,
     prove_again: bool = False,
 ) -> GapTable:
-    """Run methods on instances and say how far each is above the optimum.
+    """Run methods on instances and report how far each is above the optimum.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ WRONG = {
     "--layer 0-9999999999 --out d/": "such as 1,5-7 or all, not '0-9",
     "--batch all --out d/": "--batch: must be whole numbers and ranges such as 1,5-7, not 'all'",
     "--layer 0-1000 --batch 1-9 --out d/": "9009 instances are more than 4096 at once",
-    "--layer 3,99 --out d/": "layer: must be below 26, not 99: workload olmoe-1b-7b has so many",
+    "--layer 3,99 --out d/": "layer: must be below 26, not 99: workload olmoe-1b-7b has no more",
     "--layer -1": "layer: must be at least 0, not -1",
     "--json": "--json: needs --out: without it the instance itself is printed",
     "--format topk-npz": "--format: is of a file of --trace or --counts, which is missing",

@@ -75,8 +75,8 @@ def test_a_solution_in_the_folder_is_skipped(tmp_path: Path, capsys: Capture) ->
     with pytest.warns(moeopt.MoeoptWarning) as said:
         assert run(["gap", str(tmp_path), "--methods", "greedy"]) == 0
     assert [str(one.message) for one in said] == [
-        f"{tmp_path}/mine.json: is a solution, and skipped",
-        f"{tmp_path}/package.json: is no instance, and skipped",
+        f"{tmp_path}/mine.json: is a solution: skipped",
+        f"{tmp_path}/package.json: is not an instance: skipped",
     ]
     (tmp_path / "i.json").write_text('{"problem": "tri_domain", "name": "x"}')
     assert "i.json: " in refused_command(capsys, ["gap", str(tmp_path)])
@@ -86,7 +86,7 @@ def test_a_solution_in_the_folder_is_skipped(tmp_path: Path, capsys: Capture) ->
     ("words", "said"),
     [
         (["gap", "i.json", "--methods", "trimoe", "threshold"], "--methods trimoe,threshold"),
-        (["gap", "--methods", "trimoe", "threshold"], "threshold: there is no such file; several"),
+        (["gap", "--methods", "trimoe", "threshold"], "threshold: there is no such file; separate several"),
     ],
 )
 def test_methods_with_a_blank_between_them(words: list[str], said: str, capsys: Capture) -> None:

@@ -19,7 +19,7 @@ SOLVED = "instances/cache/mixtral/mixtral-coding-threads24.json.gz"
 def test_the_cards_do_what_they_say(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A card shows lines of an output, in their order; tables have the columns that fit."""
+    """A card shows lines of an output, in their order; of tables the first columns that fit."""
     (tmp_path / "instances").symlink_to(root / "instances")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -42,6 +42,6 @@ def test_the_cards_do_what_they_say(
         else:
             shown += 1
             printed = iter([line.strip() for line in capsys.readouterr().out.splitlines()])
-            for line in text.splitlines():
-                assert line.strip() in printed, line
+            for line in map(str.strip, text.splitlines()):
+                assert any(one == line or one.startswith(f"{line}  ") for one in printed), line
     assert shown == 6

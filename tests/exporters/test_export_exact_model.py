@@ -258,8 +258,8 @@ def test_what_a_solver_claims_is_not_believed(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "is no solution as HiGHS, SCIP, CBC or Gurobi write it"),
-        ("hello\n", "is no solution as HiGHS, SCIP, CBC or Gurobi write it; it begins"),
+        ("", "is not a solution file of HiGHS, SCIP, CBC or Gurobi"),
+        ("hello\n", "is not a solution file of HiGHS, SCIP, CBC or Gurobi; it begins"),
         ("Columns\n    Index\n", "line 1: HiGHS wrote it for people"),
         ("Model status\nInfeasible\n\n# Primal solution values\nNone\n", "holds no solution"),
         ("Model status\nOptimal\n", "holds no solution"),

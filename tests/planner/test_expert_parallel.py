@@ -127,7 +127,7 @@ def test_the_fewest_copies_by_default() -> None:
     [
         ("--machine trimoe", "--machine: has no effect beside --ep-size"),
         ("--bits 4", "--bits: has no effect beside --ep-size"),
-        ("--to sglang", "--to, --out: go together"),
+        ("--to sglang", "--to, --out: must be given together"),
         ("--to vllm --out x.json", "--to: 'vllm' is unknown"),
         ("--groups 8", "--groups: needs several nodes"),
         ("--nodes 3", "--nodes: must divide the 8 ranks, not 3"),

@@ -197,7 +197,7 @@ def test_the_unedited_file_is_valid(tmp_path: Path) -> None:
 
 
 UNUSABLE_TEXTS = {
-    "empty": (b"", "is empty, and no JSON"),
+    "empty": (b"", "is empty, not JSON"),
     "truncated": (json.dumps(VALID)[:80].encode(), "not valid JSON at line 1 column"),
     "two values": (json.dumps(VALID).encode() + b"{}", "not valid JSON at line 1 column"),
     "list at the top": (b"[]", "must hold one JSON object, not a list"),
@@ -344,7 +344,7 @@ def test_a_broken_gzip_file_is_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_a_gzip_file_of_nothing_is_refused(tmp_path: Path) -> None:
     """An empty file reads as an empty text, compressed or not."""
-    assert error_of(written(tmp_path, b"", "case.json.gz")) == "is empty, and no JSON"
+    assert error_of(written(tmp_path, b"", "case.json.gz")) == "is empty, not JSON"
 
 
 @pytest.mark.parametrize("name", ["bomb.json.gz", "large.json"])

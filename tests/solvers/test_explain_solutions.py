@@ -141,7 +141,7 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "CPU is the bottleneck; the critical path is\n    CPU: expert    " in text
     assert "          70 ns (100 %)" in text
     assert "\n  50 ns (-20): expert 0 (1 token) from cpu to gpu; " in text
-    assert "TD-C1 has no price, without it nothing has to run" in text
+    assert "TD-C1 cannot be left out, as without it nothing has to run" in text
     moeopt.save(poor.model_copy(update={"assignment": ("cpu",)}), tmp_path / "poor.json")
     line = refused_command(capsys, ["explain", *files])
     assert "poor.json: TD-C1: assignment has 1 entries" in line

@@ -99,10 +99,10 @@ def exits(instance: Instance) -> None:
         (lambda i: None, "returned None, not a Solution or its assignment"),
         (lambda i: 5, "returned an int, not a Solution or its assignment"),
         (lambda i: "gpu", "returned a str, not a Solution or its assignment"),
-        (lambda i: ["gpu", "tpu"], "returned what is no solution: assignment[1]: "),
+        (lambda i: ["gpu", "tpu"], "returned no valid solution: assignment[1]: "),
         (
             lambda i: {"assigment": ON_GPU},
-            "returned what is no solution: assigment: is not a known key",
+            "returned no valid solution: assigment: is not a known key",
         ),
         (
             lambda i: Solution(instance="another", assignment=ON_GPU),

@@ -150,7 +150,7 @@ def read_sol(path: Path) -> SolvedValues:
     if first.strip() == "Columns":
         _refuse(path, number, "HiGHS wrote it for people: use write_solution_style 0, its default")
     forms = "HiGHS, SCIP, CBC or Gurobi"
-    raise InputError(f"{path}: is no solution as {forms} write it; it begins {shown(first)}")
+    raise InputError(f"{path}: is not a solution file of {forms}; it begins {shown(first)}")
 
 
 def _highs(path: Path, lines: Iterator[tuple[int, str]]) -> SolvedValues:

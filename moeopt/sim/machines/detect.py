@@ -128,7 +128,8 @@ def detect_machine(
     changes
         Fields to set besides, as in `set_machine`: what cannot be found out here.
     system
-        What to ask; by default this one. Measurements are always of this one.
+        Source of the facts; by default the system at hand, which is the one that is measured in any
+        case.
 
     Returns
     -------

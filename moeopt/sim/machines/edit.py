@@ -57,14 +57,14 @@ def set_machine(
     Returns
     -------
     Machine
-        Changed. Where they are not given themselves, bandwidths of a memory follow the channels and
-        the speed of its DIMMs, kernels the cores of a CPU and the peak of a GPU.
+        With these fields. Those that are not given follow others: bandwidths of a memory the
+        channels and the speed of its DIMMs, kernels the cores of a CPU and the peak of a GPU.
 
     Raises
     ------
     InputError
-        If a field does not exist or its value cannot be, or would have no effect: the message lists
-        everything that is wrong, with what would be right.
+        If a field does not exist, or its value is invalid or would have no effect; the message
+        lists every error and how to correct it.
 
     Examples
     --------

@@ -48,15 +48,15 @@ def _names(kind: str) -> tuple[str, ...]:
 
 
 def get_machine(name_or_file: Machine | str | Path) -> Machine:
-    """Return a machine: a preset, parts by name, or what a JSON file holds; a machine as it is.
+    """Return a machine from a preset, from parts by name, or from a JSON file.
 
     Parameters
     ----------
     name_or_file
         A preset (``moeopt list machines``); ``GPU+HOST``, or ``HOST`` for a machine without a GPU
         (``moeopt list gpus``, ``moeopt list hosts``), also as tools print them: ``Apple M3 Max``,
-        ``NVIDIA GeForce RTX 4090+AMD Ryzen 9 9950X``, which is told as a warning; or a machine
-        file, every field of which is in `moeopt machine fields`.
+        ``NVIDIA GeForce RTX 4090+AMD Ryzen 9 9950X``, with a warning; or a machine file (its
+        fields: `moeopt machine fields`).
 
     Returns
     -------

@@ -98,8 +98,10 @@ def check_layer(place: str, counts: Ints, top_k: int) -> None:
         raise InputError(f"{place}: {total} uses are more than 2**48")
     if most * top_k > total:
         expert = int(counts.argmax())
-        tokens = f"{total} uses at top-{top_k} are {total / top_k:g} tokens"
-        raise InputError(f"{place}: expert {expert} has {most} tokens, but {tokens}")
+        tokens = f"the layer's {total} uses at top-{top_k} are {total / top_k:.2f} tokens"
+        raise InputError(
+            f"{place}: expert {expert} is used {most} times, but {tokens}, and none uses it twice"
+        )
 
 
 def sample_trace(counts: Counts, top_k: int, tokens: int, seed: int) -> Trace:

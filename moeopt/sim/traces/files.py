@@ -248,7 +248,7 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     Warns
     -----
     MoeoptWarning
-        If hold-outs from the trace would see tokens they were decided on, see
+        If a test part of the trace would repeat tokens of the train part, see
         `moeopt.find_repeats`. Traces of more than `MAX_IDS_SEARCHED` ids are not searched.
 
     Raises

@@ -172,8 +172,8 @@ def dedupe_trace(trace: Trace, min_run: int = MIN_RUN) -> Trace:
 
     Notes
     -----
-    What remains is searched again, as two remainders may form a run once they stand side by side,
-    until there are no repeats. Every removed token has, up to `MAX_SLIP` in a row, the routing of
+    The remainder is searched again until it has no repeats, as removing one run can bring the two
+    halves of another together. Every removed token has, up to `MAX_SLIP` in a row, the routing of
     an earlier one that is kept.
 
     Examples

@@ -124,7 +124,7 @@ class LayerWindows:
         most = MAX_SYNTHETIC_TOKENS // options.batch
         trace = source.trace_of(options.batch, min(drawn + offline, max(most, drawn)))
         if options.layer >= trace.layers:
-            why = "" if source.workload is None else f": {trace.name} has so many layers"
+            why = "" if source.workload is None else f": {trace.name} has no more layers"
             raise InputError(f"layer: must be below {trace.layers}, not {options.layer}{why}")
         members = all_step_tokens(trace, options.batch, options.batching)
         total = len(members) if source.workload is None else drawn

@@ -140,7 +140,7 @@ def asked_for(setting: Setting, threads: int | None, speed_of: SpeedOf) -> tuple
     Parameters
     ----------
     threads
-        As they were asked for; None if nobody did.
+        As given; None: assumed.
     """
     machine, now = setting.machine, speed_of(setting)
     found = []
@@ -149,8 +149,8 @@ def asked_for(setting: Setting, threads: int | None, speed_of: SpeedOf) -> tuple
         if abs(other / now - 1.0) >= DECIDES:
             path = "dram.speed_mt_s or dram.triad_gb_s"
             found.append(
-                f"host memory's speed is assumed; a fifth more makes {100 * (other / now - 1):+.0f}"
-                f" %: moeopt machine set, {path}"
+                f"host memory's speed; a fifth more makes {100 * (other / now - 1):+.0f} %"
+                f" (moeopt machine set, {path})"
             )
     cores = _cores(machine)
     if threads is None and cores > 1 and setting.threads:
@@ -158,8 +158,8 @@ def asked_for(setting: Setting, threads: int | None, speed_of: SpeedOf) -> tuple
         other = speed_of(replace(setting, threads=fewer))
         if abs(other / now - 1.0) >= DECIDES:
             found.append(
-                f"{setting.threads} threads are assumed; {fewer} make"
-                f" {100 * (other / now - 1):+.0f} %: --threads"
+                f"{setting.threads} threads; {fewer} make {100 * (other / now - 1):+.0f} %"
+                " (--threads)"
             )
     return tuple(found)
 

@@ -37,7 +37,7 @@ LONGEST_LINE = 10_000
 
 @dataclass(frozen=True)
 class Measurement:
-    """A speed that somebody measured: one sequence, one token per step.
+    """Measured speed: one sequence, one token per step.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Measurement:
     cpu_only
         Whether no GPU took part although the machine may have one.
     threads
-        Threads of the CPU; None if nobody says.
+        Threads of the CPU; None if unknown.
     """
 
     model: ModelShape
@@ -96,13 +96,13 @@ def read_measurements(
     path
         A CSV file with the columns model, bits, runtime, n_cpu_moe, context, tokens_per_s (and
         gpu_experts instead of n_cpu_moe); what llama-bench wrote as Markdown, JSON, JSON lines or
-        CSV; or llama-sweep-bench's table. Of tests those that generate tokens are taken.
+        CSV; or llama-sweep-bench's table. Only tests that generate tokens are read.
     model, bits
         For llama-bench: which model it was, if neither its type nor its file's name say so; for a
         table: what stands in for an empty cell.
     runtime, n_cpu_moe
-        For llama-sweep-bench, which writes neither: by default ``ik_llama.cpp``, where it is at
-        home, and the blocks whose experts the CPU computed, which must be given.
+        For llama-sweep-bench, which writes neither: by default ``ik_llama.cpp``, whose tool it is,
+        and the blocks whose experts the CPU computed, which must be given.
 
     Returns
     -------

@@ -58,7 +58,7 @@ WORDS = {
     "cpu_cores": "unpacking quantised weights on the CPU's cores",
     "gpu_launches": "launching the GPU's kernels",
     "cpu_layers": "attention's kernels on the CPU, and their barriers",
-    "cpu_hand_overs": "hand-overs to the CPU and its barriers",
+    "cpu_hand_overs": "synchronisation with the CPU and its barriers",
 }
 
 

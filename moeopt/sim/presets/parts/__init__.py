@@ -111,7 +111,7 @@ def compose(name: str) -> Machine:
         if part not in known
     ]
     if not 1 <= sum(count for count, _ in given) <= MOST_GPUS and given:
-        wrong.append(f"a node has 1 to {MOST_GPUS} GPUs")
+        wrong.append(f"a node has 1 to {MOST_GPUS} GPUs; for more, `--ep-size` needs no machine")
     if sockets not in range(1, MOST_SOCKETS + 1):
         wrong.append(f"a machine has 1 to {MOST_SOCKETS} sockets")
     if wrong:

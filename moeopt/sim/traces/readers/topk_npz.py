@@ -221,15 +221,15 @@ def read_topk_npz(path: Path, top_k: int | None = None) -> Trace:
 def save_trace(trace: Trace, path: str | Path) -> None:
     """Write a trace as npz, whole or not at all; the same trace gives the same bytes.
 
-    Ids are stored as the smallest kind of integers that holds them; name and facts go along as
-    JSON text, and stand under "converted" in the facts of the trace that is read again.
+    Ids are stored as the smallest integer type that holds them. Name and facts are stored as JSON
+    text; a trace that is read back has them under "converted" in its facts.
 
     Parameters
     ----------
     trace
         Routing with `topk_ids` of shape (tokens, layers, top_k).
     path
-        The file to write, by custom with the ending ``.npz``.
+        The file to write, usually with the suffix ``.npz``.
 
     Raises
     ------
