@@ -27,7 +27,7 @@ from moeopt.problems.device_loads import (
     empty_table,
 )
 
-FEW = 512
+FEW = 2**14
 """Up to so many numbers a call is made in plain Python at first: some 15 experts."""
 
 LOAD, NODE = 2, 3
