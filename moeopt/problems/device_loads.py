@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import inner, short
+from moeopt.core.compiled import inner, part, short
 from moeopt.problems.host_memory import HostMemory
 
 GPU, CPU, NDP = 0, 1, 2
@@ -209,7 +209,7 @@ def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool
         domain[row] = to
 
 
-@inner
+@part
 def _bottleneck(load: Ints, dimms: int, makespan: int) -> tuple[int, int]:
     """Return the first of GPU (or its PCIe link), CPU, NDP and channels that is the bottleneck.
 
@@ -250,7 +250,7 @@ def _path_cost(experts: Ints, row: int, domain: int) -> Any:
     return experts[domain, row]
 
 
-@inner
+@part
 def _costliest(experts: Ints, domain: Ints, device: int, place: int, tried: int) -> int:
     """Return the costliest expert on a device, -1 if none: a host, or the NDP unit at `place`.
 
@@ -274,7 +274,7 @@ def _costliest(experts: Ints, domain: Ints, device: int, place: int, tried: int)
     return found
 
 
-@inner
+@part
 def _best_domain(
     experts: Ints, load: Ints, dimms: int, row: int, now: int, makespan: int, by_growth: bool
 ) -> int:

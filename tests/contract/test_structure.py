@@ -60,7 +60,7 @@ def too_wide(path: Path, text: str) -> Iterator[str]:
     for node in statements(ast.parse(text)):
         if not isinstance(node, Function) or parameters(node) <= MOST_PARAMETERS:
             continue
-        kernel = any(ast.unparse(d) in ("compiled", "inner") for d in node.decorator_list)
+        kernel = any(ast.unparse(d) in ("compiled", "inner", "part") for d in node.decorator_list)
         kernel |= ast.unparse(node.args).count(": Ints") >= 5
         command = path.parts[0] == "cli" and node.name.endswith("_command")
         if not (kernel or command or node.name == "from_arrays" or node.name in moeopt.__all__):

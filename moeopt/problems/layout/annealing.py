@@ -20,7 +20,7 @@ from moeopt.algorithms.annealing import (
     seeded,
     uniform,
 )
-from moeopt.core.compiled import step
+from moeopt.core.compiled import part, step
 from moeopt.problems.device_loads import (
     CHANNEL,
     CPU,
@@ -206,7 +206,7 @@ def rerun(rules: Rules, at: State, s: int, i: int, run: int) -> None:
             at.run[s, i] = run
 
 
-@step
+@part
 def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> Any:
     """Return how an expert that is taken away runs best, with the makespan and its value then.
 
@@ -268,7 +268,7 @@ def run_best(table: Ints, load: Floats, lies: Flags, column: int, only: int) -> 
     return found, best_span, best
 
 
-@step
+@part
 def links(table: Ints, load: Floats, link: int, row: int, domain: int) -> Any:
     """Return how long PCIe or the busiest channel is busy if an expert runs so, besides others."""
     pcie, every, own, at = load[link], load[link + 1], 0.0, table[CHANNEL, row]
@@ -303,7 +303,7 @@ def holds(rules: Rules, at: State, i: int, flips: Ints) -> bool:
     return True
 
 
-@step
+@part
 def some_place(at: State, i: int, there: bool, random: Random) -> int:
     """Return a place where an expert lies, or does not; `NOBODY` if there is none."""
     places = at.lies.shape[1]
@@ -360,7 +360,7 @@ class LayoutWalk(NamedTuple):
     move: ProposedMove
 
 
-@step
+@part
 def propose(
     task: Neighbourhood, walk: LayoutWalk, random: Random, most: float, temperature: float
 ) -> float:
@@ -431,7 +431,7 @@ def propose(
     return min(change, NEVER)
 
 
-@step
+@part
 def revert(task: Neighbourhood, walk: LayoutWalk) -> None:
     """Take a move back."""
     at, move = walk.at, walk.move
@@ -443,7 +443,7 @@ def revert(task: Neighbourhood, walk: LayoutWalk) -> None:
     flip(at, move.who[0], move.who[1], move.flips)
 
 
-@step
+@part
 def commit(task: Neighbourhood, walk: LayoutWalk) -> None:
     """Take a move; keep the state if its weighted makespans are less than any before."""
     at, best, after, total = walk.at, walk.best, walk.move.after, 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import checkpoint
-from moeopt.core.compiled import compiled, inner
+from moeopt.core.compiled import compiled, part
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -72,7 +72,7 @@ def best_dispatch(
     return unproven
 
 
-@inner
+@part
 def _by_subsets(
     first: int, end: int, gpu_ns: Ints, offload_ns: Ints, gpu: int, off: int, on: Flags, runs: Flags
 ) -> None:
@@ -98,7 +98,7 @@ def _by_subsets(
             runs[place[bit]] = False
 
 
-@inner
+@part
 def _by_sums(
     first: int, end: int, gpu_ns: Ints, offload_ns: Ints, gpu: int, off: int, on: Flags, runs: Flags
 ) -> bool:

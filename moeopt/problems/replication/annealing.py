@@ -30,7 +30,7 @@ from moeopt.algorithms.annealing import (
     falling,
     seeded,
 )
-from moeopt.core.compiled import step
+from moeopt.core.compiled import part, step
 from moeopt.core.search import Search
 
 from .bounds import window_bounds
@@ -197,7 +197,7 @@ TOUCHES, STEPS, RISE = 0, 1, 2
 """Entries of `CopyChange.number`."""
 
 
-@step
+@part
 def draw(of: WalkCosts, walk: CopyWalk, random: Random) -> bool:
     """Draw a change of a slot of some window's slowest device, at times of any; False: none."""
     held, copies, slots = walk.held, walk.change.copies, walk.change.slots
@@ -276,7 +276,7 @@ def tally(of: WalkCosts, walk: CopyWalk, e: int, sign: int) -> None:
             change.more_reads[d, w] += sign * (tokens > 0)
 
 
-@step
+@part
 def propose(
     of: WalkCosts, walk: CopyWalk, random: Random, most: float, temperature: float
 ) -> float:
@@ -320,7 +320,7 @@ def propose(
     return float(rise + of.smooth[0] * rough)
 
 
-@step
+@part
 def revert(of: WalkCosts, walk: CopyWalk) -> None:
     """Take a change back."""
     held, change = walk.held, walk.change
@@ -339,7 +339,7 @@ def forget(walk: CopyWalk) -> None:
             change.more[change.touched[n], w] = change.more_reads[change.touched[n], w] = 0
 
 
-@step
+@part
 def commit(of: WalkCosts, walk: CopyWalk) -> None:
     """Make a change of slots and loads; keep the state if none before cost as little."""
     held, change = walk.held, walk.change
@@ -448,7 +448,7 @@ TOTAL, LEAST, CHEAPEST, WORSE, MENDED = range(5)
 """Entries of `Levels.value`."""
 
 
-@step
+@part
 def sort(of: Sizes, at: Levels) -> None:
     """Sort sets by size, by insertion, as little is out of order."""
     single = at.slot.size
@@ -467,7 +467,7 @@ def sort(of: Sizes, at: Levels) -> None:
         at.place[at.ranks[i]] = i
 
 
-@step
+@part
 def draw_sets(at: Levels, random: Random) -> bool:
     """Draw a set and one about as large, by the parts of one random number; False: none."""
     single, x = at.slot.size, drawn(random)
@@ -487,7 +487,7 @@ def draw_sets(at: Levels, random: Random) -> bool:
     return True
 
 
-@step
+@part
 def propose_exchange(
     of: Sizes, at: Levels, random: Random, most: float, temperature: float
 ) -> float:
@@ -532,12 +532,12 @@ def propose_exchange(
     return float(worse)
 
 
-@step
+@part
 def revert_exchange(of: Sizes, at: Levels) -> None:
     """Leave all as it is: nothing has been changed."""
 
 
-@step
+@part
 def commit_exchange(of: Sizes, at: Levels) -> None:
     """Exchange the two sets; keep the state if none before cost as little."""
     mine, theirs, devices = at.drawn[MINE], at.drawn[THEIRS], len(at.slot)

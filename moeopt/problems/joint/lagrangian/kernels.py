@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled, inner
+from moeopt.core.compiled import compiled, inner, part
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -217,7 +217,7 @@ on the GPU, on the CPU, or, with caches, on the GPU that finds it in one, `width
 """
 
 
-@inner
+@part
 def row_options(
     steps: Steps,
     price: Ints,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import inner, short
+from moeopt.core.compiled import part, short
 from moeopt.problems.layout.paths import LOCAL_READS, STRIPED_READS, Path
 
 from .scenario import Assignment, Branch, SingleScenario, Times
@@ -82,7 +82,7 @@ def repair(
     return False
 
 
-@inner
+@part
 def divide(
     sizes: Ints, count: int, total: int, goal: int, most: int, slots: int, draw: int, own: Ints
 ) -> int:

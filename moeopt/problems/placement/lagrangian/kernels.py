@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, inner
+from moeopt.core.compiled import compiled, inner, part
 from moeopt.problems.placement.layer_steps import Floats, Ints, LayerSteps
 
 FEW = 8
@@ -68,7 +68,7 @@ def row_subproblems(
             copy[first + i] = best_subset >> i & 1
 
 
-@inner
+@part
 def by_weighting(
     gpu_ns: Ints,
     offload_ns: Ints,

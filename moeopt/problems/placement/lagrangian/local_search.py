@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled, inner
+from moeopt.core.compiled import compiled, inner, part
 from moeopt.core.rounding import least
 from moeopt.problems.placement.layer_steps import Flags, Ints
 
@@ -276,7 +276,7 @@ def dispatched_changes(
     return total
 
 
-@inner
+@part
 def _costs_of_sets(
     first: int, end: int, gpu_ns: Ints, offload_ns: Ints, fixed_ns: int, cost: Ints
 ) -> None:

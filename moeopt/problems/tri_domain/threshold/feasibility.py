@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import inner, rising, short
+from moeopt.core.compiled import part, rising, short
 from moeopt.core.search import Feasibility
 from moeopt.problems.device_loads import (
     CPU,
@@ -59,7 +59,7 @@ class HostChoice(NamedTuple):
     work: int
 
 
-@inner
+@part
 def lagrangian_value(modes: Ints, start: Ints, multiplier: int, scale: int) -> tuple[int, int, int]:
     """Return ``scale`` times the Lagrangian value of a multiplier, and the two hosts' times there.
 
@@ -178,7 +178,7 @@ def schedule_hosts(
     return HostChoice(host_ns, chosen, exact, work)
 
 
-@inner
+@part
 def reduced_costs(modes: Ints, start: Ints, multiplier: int, scale: int) -> tuple[Ints, Ints, Ints]:
     """Return each mode's reduced cost, each group's cheapest mode and its second, negated.
 
@@ -202,7 +202,7 @@ def reduced_costs(modes: Ints, start: Ints, multiplier: int, scale: int) -> tupl
     return reduced, chosen, falling
 
 
-@inner
+@part
 def extended(
     modes: Ints, begin: int, end: int, states: Ints, size: int, reduced: Ints, allowed: int
 ) -> tuple[Ints, int, int]:
@@ -239,7 +239,7 @@ def extended(
     return grown, grown_size, seen
 
 
-@inner
+@part
 def thinned(states: Ints, size: int, width: int) -> Ints:
     """Return `width` of the states: of each run of neighbours the one of least reduced cost."""
     out = empty_table(5, width)
@@ -253,7 +253,7 @@ def thinned(states: Ints, size: int, width: int) -> Ints:
     return out
 
 
-@inner
+@part
 def best_pair(left: Ints, left_size: int, right: Ints, right_size: int) -> tuple[int, int, int]:
     """Return when the later host is free at the earliest, and the two states (-1 if none).
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.core.compiled import inner, rising, short
+from moeopt.core.compiled import part, rising, short
 from moeopt.problems.device_loads import (
     CPU,
     DRAM,
@@ -82,7 +82,7 @@ def simple_bound(experts: Ints, dimms: int) -> tuple[int, int, int]:
     return longest, least, most
 
 
-@inner
+@part
 def keys(experts: Ints) -> tuple[Ints, Ints]:
     """Return by what to order the rows: falling relief of the DIMM, rising GPU to CPU time."""
     size = experts.shape[1]
@@ -93,7 +93,7 @@ def keys(experts: Ints) -> tuple[Ints, Ints]:
     return saving, ratio
 
 
-@inner
+@part
 def built(
     experts: Ints, dimms: int, by_saving: Ints, by_ratio: Ints, reads: int, threshold: int
 ) -> Ints:
@@ -146,7 +146,7 @@ def built(
     return domain
 
 
-@inner
+@part
 def improve(experts: Ints, domain: Ints, load: Ints, dimms: int) -> Any:
     """Move experts off the busiest device and return the makespan.
 

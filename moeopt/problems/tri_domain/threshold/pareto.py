@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import inner, rising, short
+from moeopt.core.compiled import inner, part, rising, short
 from moeopt.problems.device_loads import (
     CPU,
     DRAM,
@@ -27,7 +27,7 @@ from moeopt.problems.device_loads import (
     empty_table,
 )
 
-FEW = 512
+FEW = 2**14
 """Up to so many numbers a call is made in plain Python at first: some 15 experts."""
 
 LOAD, NODE = 2, 3
@@ -129,7 +129,7 @@ def resized(table: Ints, size: int) -> Ints:
     return out
 
 
-@inner
+@part
 def merge_all(
     experts: Ints, mobile: Ints, offset: int, relieved: int, upper: int, nodes: Ints, used: int
 ) -> tuple[Ints, int, int]:
@@ -179,7 +179,7 @@ def merge_all(
     return labels, size, used
 
 
-@inner
+@part
 def undominated(labels: Ints, runs: Ints) -> tuple[Ints, int]:
     """Return the labels that no other one dominates in all of GPU time, CPU time and load.
 
