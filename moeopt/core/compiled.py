@@ -84,7 +84,7 @@ def part(function: F) -> F:
     No code of its own is compiled, linked and optimised twice. Where a second kernel calls it, or
     the same one in a second place, `inner` costs less.
     """
-    return cast(F, Part(function))
+    return cast(F, InlinedFunction(function))
 
 
 def short(entries: int) -> Callable[[F], F]:
@@ -179,7 +179,7 @@ class Kernel:
             Kernel.plain_left_s -= thread_time() - begin
 
 
-class Part:
+class InlinedFunction:
     """A function whose source Numba puts into the kernel that calls it."""
 
     targetoptions: ClassVar[dict[str, str]] = {"inline": "always"}
@@ -272,7 +272,7 @@ def _numba() -> Any:
 
     register_model(AnyConstant)(models.OpaqueModel)
     typeof_impl.register(Kernel)(lambda kernel, _: AnyConstant(kernel.dispatcher))
-    typeof_impl.register(Part)(lambda *_: numba.types.Dummy("part"))  # its name is left behind
+    typeof_impl.register(InlinedFunction)(lambda *_: numba.types.Dummy("part"))  # its name is left behind
     return numba
 
 

@@ -1,7 +1,4 @@
-"""What is given as a trace or as counts: the object, or the path of its file.
-
-The readers of all formats are imported when a file is named, as most calls name none.
-"""
+"""A trace or counts as an argument: an object or a path, whose readers load when needed."""
 
 from pathlib import Path
 from typing import TypeVar
