@@ -272,7 +272,8 @@ def _numba() -> Any:
 
     register_model(AnyConstant)(models.OpaqueModel)
     typeof_impl.register(Kernel)(lambda kernel, _: AnyConstant(kernel.dispatcher))
-    typeof_impl.register(InlinedFunction)(lambda *_: numba.types.Dummy("part"))  # its name is left behind
+    # An inlined function leaves its name behind, which needs a type.
+    typeof_impl.register(InlinedFunction)(lambda *_: numba.types.Dummy("inlined"))
     return numba
 
 
