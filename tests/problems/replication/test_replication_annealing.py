@@ -45,6 +45,13 @@ def test_books_are_kept_while_walking(seed: int) -> None:
     assert arrays.held(found).cost[0] == held.cost[1]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_arrays_have_one_layout(seed: int) -> None:
+    """Of one window or several: for arrays in another order Numba compiles all kernels anew."""
+    costs = Arrays.of(walked(seed)).costs_of()
+    assert all(np.asarray(of).flags.c_contiguous for of in costs)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_walk_finds_what_the_checker_confirms(seed: int) -> None:
     """No worse than its start by the checker's objective, and the same for the same seed."""
