@@ -47,7 +47,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 class Unrun:
     """A module that is not to run: pytest asks for its names when its rewritten code is kept."""
 
-    class Kept(Exception):
+    class KeptError(Exception):
         """The code is on disk."""
 
     def __init__(self, file: Path) -> None:
@@ -56,8 +56,8 @@ class Unrun:
 
     @property
     def __dict__(self) -> dict[str, object]:  # type: ignore[override]
-        """Raise `Kept`."""
-        raise self.Kept
+        """Raise `KeptError`."""
+        raise self.KeptError
 
 
 def rewrite_share(config: pytest.Config, workerid: str, workercount: int, **_: object) -> None:
@@ -69,7 +69,7 @@ def rewrite_share(config: pytest.Config, workerid: str, workercount: int, **_: o
     hook = config.pluginmanager.rewrite_hook
     if isinstance(hook, Loader):  # not with --assert=plain
         for file in [*test_files(config)][int(workerid.removeprefix("gw")) :: workercount]:
-            with suppress(Unrun.Kept):
+            with suppress(Unrun.KeptError):
                 hook.exec_module(Unrun(file))  # type: ignore[arg-type]
 
 
