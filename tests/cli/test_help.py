@@ -20,7 +20,7 @@ OF_THE_MACHINE = {"machine detect", "profile", "warm"}
 """Commands that measure the machine, or compile for minutes."""
 
 DEAR = ("compare", "plan", "report")
-"""Commands whose examples tests/cli/test_json.py runs as well, with `--json`."""
+"""Commands whose examples tests/cli/test_json.py runs as well, with `--json` or fewer steps."""
 
 LINES = {command.name: command.example for command in COMMANDS}
 

@@ -20,6 +20,7 @@ from tests.rooms.core import Program
 from tests.rooms.exporters import CONSTANT, read_answer, read_sol
 from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.solvers import answer
+from tests.shares import first
 
 LIMIT_S = 600.0
 SEEDS = range(4)
@@ -107,7 +108,7 @@ def check_files(instance: Any, tmp_path: Path) -> None:
         assert value * unit == pytest.approx(optimum, rel=1e-6, abs=1e-5 * unit)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", first(2, [*SEEDS]))
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_other_readers_find_the_optimum(
     problem: str, seed: int, root: Path, tmp_path: Path

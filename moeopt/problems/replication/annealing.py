@@ -590,7 +590,8 @@ class Arrays:
         """Return the arrays of an instance."""
         i, numbers = instance, np.arange(instance.most_copies + 1)
         loads = i.loads_units.T[:, None, :]
-        share, extra = np.divmod(loads, np.maximum(1, numbers)[:, None])
+        parts = np.divmod(loads, np.maximum(1, numbers)[:, None])
+        share, extra = map(np.ascontiguousarray, parts)  # of several windows kernels are the same
         moved = np.zeros((1, 1), dtype=np.int64)
         if i.current is not None and i.move_cost:
             moved = np.full((i.experts, i.devices), i.move_cost * i.scale, dtype=np.int64)

@@ -9,6 +9,7 @@ import pytest
 
 from moeopt import solve
 from tests.problems.joint.joint_random_instances import KINDS, random_instance, random_solution
+from tests.problems.joint.test_joint_oracle import small
 from tests.rooms.algorithms import Volume
 from tests.rooms.joint import (
     PACE,
@@ -59,6 +60,13 @@ def ascent_of(relaxation: Relaxation, lengths: Floats) -> Volume[Multipliers, Re
     """Return the volume algorithm at the multipliers of a plan's lengths."""
     first = relaxation.evaluate(first_multipliers(relaxation, lengths))
     return Volume(Prices(relaxation), first, PACE)
+
+
+@pytest.mark.parametrize("chosen", [[[[0]]], [[[0, 1]]]])
+def test_arrays_are_of_one_kind(chosen: list[list[list[int]]]) -> None:
+    """Of one entry or more: for arrays that are not writable Numba compiles all kernels anew."""
+    steps = Arrays.of(small(chosen, 1)).steps
+    assert all(of.flags.c_contiguous and of.flags.writeable for of in steps)
 
 
 @pytest.mark.parametrize("seeds", SHARES)

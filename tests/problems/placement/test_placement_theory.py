@@ -52,7 +52,7 @@ def optimum(instance: Instance) -> int | None:
     return result.objective
 
 
-@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(10), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(10), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, seeds: range) -> None:
     """See `assert_missed`."""

@@ -12,6 +12,7 @@ from tests.rooms.replication import (
     objective,
     violations,
 )
+from tests.shares import first
 
 Arrays = annealing.Arrays
 
@@ -22,17 +23,17 @@ def start(instance: Instance) -> annealing.Solution:
     return annealing.Solution(instance=instance.name, copies=tuple(map(tuple, rows)))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(3, [*range(6)]))
 def test_books_are_kept_while_walking(seed: int) -> None:
     """After any moves loads, times and cost are those of the placement made anew."""
     instance = walked(seed, split="even")
-    arrays, first = Arrays.of(instance), start(instance)
+    arrays, begin = Arrays.of(instance), start(instance)
     costs, walk = (
         arrays.costs_of(),
-        annealing.CopyWalk(held := arrays.held(first), arrays.nothing()),
+        annealing.CopyWalk(held := arrays.held(begin), arrays.nothing()),
     )
     annealing.anneal(costs, walk, seeded(seed), [float(held.cost[0])], 3000)
-    assert (held.slot != annealing.slots_of(instance, first)).any()
+    assert (held.slot != annealing.slots_of(instance, begin)).any()
     again = arrays.held(annealing.solution_of(instance, held.slot))
     for name in ("copies", "load", "reads", "time"):
         assert np.array_equal(getattr(held, name), getattr(again, name)), (name, seed)
@@ -43,6 +44,13 @@ def test_books_are_kept_while_walking(seed: int) -> None:
     found = annealing.solution_of(instance, held.best)
     assert violations(instance, found) == []
     assert arrays.held(found).cost[0] == held.cost[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_arrays_have_one_layout(seed: int) -> None:
+    """Of one window or several: for arrays in another order Numba compiles all kernels anew."""
+    costs = Arrays.of(walked(seed)).costs_of()
+    assert all(np.asarray(of).flags.c_contiguous for of in costs)
 
 
 @pytest.mark.parametrize("seed", range(4))

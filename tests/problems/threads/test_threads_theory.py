@@ -23,7 +23,7 @@ from tests.shares import first, shares
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seeds", shares(15, 60))
+@pytest.mark.parametrize("seeds", shares(6, 60))
 def test_nothing_that_is_possible_is_refuted(kind: str, seeds: range) -> None:
     """By no condition at the optimum, nor a little above it."""
     for seed in seeds:

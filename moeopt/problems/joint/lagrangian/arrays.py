@@ -63,9 +63,8 @@ class Arrays:
             known = np.array([table[:most] for table in tables], dtype=np.int64)
             return np.ascontiguousarray(known[:, rows.tokens].T)
 
-        copies = np.broadcast_to(np.array(instance.copy_ns), (rows.entries, shape[2]))
         gpu_ns, cpu_ns = times(instance.gpu_ns), times(instance.cpu_ns)
-        copy_ns = np.ascontiguousarray(copies)
+        copy_ns = np.tile(np.array(instance.copy_ns), (rows.entries, 1))  # writable, as in kernels
         others = np.full(rows.entries, -1)
         if instance.max_ways:
             others = others_since(rows, instance.layers, instance.experts)
