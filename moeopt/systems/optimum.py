@@ -69,7 +69,8 @@ def _migrated(
     instance: RelayoutInstance, dimm: Integers, resident: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """Return layout and residents after the best migrations that the limit finds."""
-    found = solve(instance, work_limit=CELL_WORK).solution
+    # Its own algorithm begins from the same heuristic and bound, and no proof is used here.
+    found = solve(instance, work_limit=CELL_WORK, warm_start=False, verify=False).solution
     dimm, there = dimm.copy(), resident.copy()
     if isinstance(found, RelayoutSolution):
         for one in found.migrations:
@@ -132,7 +133,10 @@ def optimum_of(system: System, run: Run) -> Optimum:
         return _at_own_loss(system, run, layers, executed)
     if "none" in kinds:
         return Optimum(layers, executed)
-    free = [layout_bound_ns(state.world, cell.tokens, _slots(cell), system.needs) for cell in cells]
+    free = [
+        layout_bound_ns(state.world, cell.tokens, _slots(system, state, cell), system.needs)
+        for cell in cells
+    ]
     if "within a step" not in kinds:
         return Optimum(layers, executed, None, free)
     same: dict[tuple[int, int], int] = {}
@@ -176,6 +180,7 @@ def _at_own_loss(system: System, run: Run, layers: list[int], executed: list[int
     )
 
 
-def _slots(cell: Cell) -> int:
-    """Return how many experts of a cell's layer may lie on the GPU: its own, and two prefetches."""
-    return int(cell.resident.sum()) + FREE_SLOTS
+def _slots(system: System, state: RunState, cell: Cell) -> int:
+    """Return how many experts of a cell's layer may lie on the GPU, those prefetched included."""
+    prefetches = any(one.problem == "relayout" for one in system.decisions)
+    return state.room(cell.layer) + FREE_SLOTS * prefetches

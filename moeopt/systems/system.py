@@ -147,6 +147,10 @@ class RunState:
         """The costs of the phase that runs."""
         return self.world.prompt_table if self.prompt else self.world.table
 
+    def room(self, layer: int) -> int:
+        """Return how many experts of a layer the GPU holds for longer than a step, at most."""
+        return int(self.resident[layer].sum())
+
     def saw(self, counts: Integers) -> None:
         """Remember the loads of a step, shape (layers, experts) (TriMoE Eq. 8)."""
         self.average = ALPHA * counts + (1 - ALPHA) * self.average

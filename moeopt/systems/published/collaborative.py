@@ -59,3 +59,7 @@ class _Cached(RunState):
     """RunState with the caches."""
 
     caches: Caches
+
+    def room(self, layer: int) -> int:
+        """Return a layer's ways: some may wait for their copies."""
+        return self.caches.ways[layer]
