@@ -124,9 +124,14 @@ class Kernel:
     plain_left_s = PLAIN_S
 
     def __init__(
-        self, function: Callable[..., Any], entries: int | None = 0, allocates: bool = True
+        self,
+        function: Callable[..., Any],
+        entries: int | None = 0,
+        allocates: bool = True,
+        size: Callable[[Sequence[Any]], int] | None = None,
     ) -> None:
         self.py_func, self.entries, self.allocates = function, entries, allocates
+        self._size = size or _entries
         self._made: Any = None
         self._call: Callable[..., Any] = function if entries is None else self._first
         KERNELS.append(self)
@@ -151,7 +156,7 @@ class Kernel:
         """Compile or load, and call. Cut short by Ctrl-C, LLVM would raise an error of its own."""
         if self.plain.here:
             return self.py_func(*arguments)
-        if self.entries and self._waits and _entries(arguments) <= self.entries:
+        if self.entries and self._waits and self._size(arguments) <= self.entries:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
         with signals_wait(), solving_clock().standing(), _alone(name), _no_garbage():
