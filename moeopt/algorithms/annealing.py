@@ -67,10 +67,12 @@ class Annealing:
         ``commit(problem, state)`` ends a move that stays, and notes the best state.
     revert
         ``revert(problem, state)`` takes back a move that was proposed last.
+    few
+        So many moves at one temperature are tried in plain Python at first, as `short` says.
 
     Notes
     -----
-    All three are `moeopt.core.compiled.step` functions at the top of a module: the compiled loop
+    All three are `moeopt.core.compiled.part` functions at the top of a module: the compiled loop
     is kept on the disk under their names.
     """
 
@@ -79,8 +81,9 @@ class Annealing:
         propose: Callable[..., float],
         commit: Callable[..., None],
         revert: Callable[..., None],
+        few: int = 0,
     ) -> None:
-        self.loop = _loop_of(propose, commit, revert)
+        self.loop = _loop_of(propose, commit, revert, few)
 
     def __call__(
         self,
@@ -118,7 +121,7 @@ class Annealing:
             spend(moves * units)
 
 
-def _loop_of(propose: Any, commit: Any, revert: Any) -> Kernel:
+def _loop_of(propose: Any, commit: Any, revert: Any, few: int) -> Kernel:
     def anneal(
         problem: Any,
         state: Any,
@@ -137,7 +140,7 @@ def _loop_of(propose: Any, commit: Any, revert: Any) -> Kernel:
 
     whose = propose.py_func
     anneal.__qualname__ = f"anneal_{whose.__module__.split('.')[-2]}_{whose.__qualname__}"
-    return Kernel(anneal, allocates=False)
+    return Kernel(anneal, few, allocates=False, size=lambda arguments: int(arguments[-1]))
 
 
 def falling(hot: float, cold: float, steps: int) -> list[float]:

@@ -1,7 +1,8 @@
 """Loops over numbers, compiled by Numba where NumPy would need one pass per step.
 
 Importing Numba and loading the first kernel takes half a second: they wait until one is called, and
-short loops (`short`) run in plain Python until that has taken half as long.
+short loops (`short`) run in plain Python until that has taken half as long, or a second where they
+would have to be compiled first.
 """
 
 import gc
@@ -13,7 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -91,14 +92,18 @@ def short(entries: int) -> Callable[[F], F]:
     """Return `compiled` for a function that takes milliseconds in Python on arrays of so many.
 
     It is plain Python, and all that it calls, on no more entries in all, until such calls have
-    taken `PLAIN_S`: a process that has little to do loads no Numba, and compiles nothing.
+    taken `PLAIN_S`, or `AT_HAND_S` if it is on the disk: a process that has little to do loads no
+    Numba, and compiles nothing.
     """
     decorate: Any = partial(Kernel, entries=entries)
     return cast(Callable[[F], F], decorate)
 
 
-PLAIN_S = 0.25
-"""CPU seconds of a process in plain Python: half of what Numba and the first kernel take."""
+PLAIN_S = 1.0
+"""CPU seconds of a process in plain Python: less than it takes to compile a few kernels."""
+
+AT_HAND_S = 0.25
+"""Those before kernels that are on the disk: half of what Numba and the first of them take."""
 
 
 class _Plain(threading.local):
@@ -119,9 +124,14 @@ class Kernel:
     plain_left_s = PLAIN_S
 
     def __init__(
-        self, function: Callable[..., Any], entries: int | None = 0, allocates: bool = True
+        self,
+        function: Callable[..., Any],
+        entries: int | None = 0,
+        allocates: bool = True,
+        size: Callable[[Sequence[Any]], int] | None = None,
     ) -> None:
         self.py_func, self.entries, self.allocates = function, entries, allocates
+        self._size = size or _entries
         self._made: Any = None
         self._call: Callable[..., Any] = function if entries is None else self._first
         KERNELS.append(self)
@@ -146,13 +156,25 @@ class Kernel:
         """Compile or load, and call. Cut short by Ctrl-C, LLVM would raise an error of its own."""
         if self.plain.here:
             return self.py_func(*arguments)
-        if self.entries and self.plain_left_s > 0 and _entries(arguments) <= self.entries:
+        if self.entries and self._waits and self._size(arguments) <= self.entries:
             return self._in_python(arguments)
         name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
         with signals_wait(), solving_clock().standing(), _alone(name), _no_garbage():
             found = self._compiled(arguments)
         self._call = self.dispatcher
         return found
+
+    @property
+    def _waits(self) -> bool:
+        """Whether such calls may take longer before the function is compiled, or loaded."""
+        left = self.plain_left_s
+        return left > PLAIN_S - AT_HAND_S or (left > 0 and not self._at_hand)
+
+    @cached_property
+    def _at_hand(self) -> bool:
+        """Whether there is a file of it."""
+        folder, name = kernel_folder(), self.py_func.__qualname__
+        return bool(folder) and any(Path(folder).rglob(f"*.{name}-*.nbi"))
 
     def _compiled(self, arguments: Sequence[Any]) -> Any:
         """Compile or load, and call; where the cache's files fail, without them."""

@@ -106,7 +106,8 @@ def _sizes(folder: Path) -> str:
 def _kernels(problem: str) -> int:
     """Return how many kernels a problem's modules have: those with most begin first."""
     modules = (PACKAGE / "problems" / problem).rglob("*.py")
-    return sum(path.read_text(encoding="utf-8").count("\n@compiled") for path in modules)
+    texts = [path.read_text(encoding="utf-8") for path in modules]
+    return sum(text.count(f"\n@{how}") for text in texts for how in ("compiled", "short", "inner"))
 
 
 def _each(problems: list[str], jobs: int) -> Iterator[tuple[str, int]]:

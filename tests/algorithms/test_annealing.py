@@ -17,12 +17,12 @@ from tests.rooms.algorithms import (
     seeded,
     uniform,
 )
-from tests.rooms.core import step
+from tests.rooms.core import part
 
 Weights = list[int]
 
 
-@step
+@part
 def propose(weights, state, random, most, temperature):  # type: ignore[no-untyped-def]
     """Move one weight to the other side; the last one stays where it is."""
     bits, numbers = state
@@ -37,7 +37,7 @@ def propose(weights, state, random, most, temperature):  # type: ignore[no-untyp
     return float(change)
 
 
-@step
+@part
 def commit(weights, state):  # type: ignore[no-untyped-def]
     """Note the least difference of the two sides."""
     numbers = state[1]
@@ -45,7 +45,7 @@ def commit(weights, state):  # type: ignore[no-untyped-def]
     numbers[4] += 1
 
 
-@step
+@part
 def revert(weights, state):  # type: ignore[no-untyped-def]
     """Move it back."""
     bits, numbers = state

@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazily(
             "PACKAGE",
             "compile_all",
             "compiled",
+            "part",
             "step",
             "inner",
             "kernel_folder",

@@ -30,7 +30,7 @@ def test_every_kernel_is_in_the_cache() -> None:
         for kernel in KERNELS
         if kernel.py_func.__module__.startswith("moeopt.")
     }
-    assert len(ours) > 60
+    assert 30 < len(ours) <= 60
     folder = Path(kernel_folder())
     if missing(ours, folder):  # else several workers have begun with all of them
         folder = warm().folder

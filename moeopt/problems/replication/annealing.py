@@ -571,7 +571,10 @@ def commit_exchange(of: Sizes, at: Levels) -> None:
             keep(at.slot, at.best)
 
 
-exchange = Annealing(propose_exchange, commit_exchange, revert_exchange)
+FEW = 10_000
+"""Exchanges that take some tenths of a second in plain Python: tiny placements need no more."""
+
+exchange = Annealing(propose_exchange, commit_exchange, revert_exchange, FEW)
 
 
 @dataclass(frozen=True)

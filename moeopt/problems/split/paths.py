@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import short
 
 from .instance import Instance
 
@@ -13,6 +13,9 @@ Ints = NDArray[np.int64]
 
 FAR = 2**61
 """Stands for what cannot be: above every sum of times and multipliers."""
+
+FEW = 2**11
+"""Up to so many numbers plain Python takes some 10 ms at first."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def paths_of(instance: Instance) -> Paths:
     )
 
 
-@compiled
+@short(FEW)
 def completions(
     attention: Ints, experts: Ints, hop: Ints, has: Ints, place: Ints, source: int
 ) -> Ints:
@@ -143,7 +146,7 @@ def completions(
     return table
 
 
-@compiled
+@short(FEW)
 def cheapest(
     attention: Ints, experts: Ints, hop: Ints, has: Ints, place: Ints, source: int, table: Ints
 ) -> Ints:

@@ -164,8 +164,8 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
     lengths[idle, 3] = frame.attention_ns[idle % i.layers]
     gpu_bytes, host_bytes, lost = uses(arrays, np.arange(i.layers), decisions).sum(axis=1).tolist()
     return Cost(
-        total_ns=max(steps_ns, copies_ns),
-        copies_ns=copies_ns,
+        total_ns=int(max(steps_ns, copies_ns)),
+        copies_ns=int(copies_ns),
         loss=context.kv_loss + lost + int(arcs[:-1, LOST].sum()),
         gpu_bytes=context.kv_bytes + gpu_bytes,
         host_bytes=host_bytes,

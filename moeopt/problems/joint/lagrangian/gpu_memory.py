@@ -1,4 +1,4 @@
-"""Compiled: who lives on the GPU at the least cost, in whole units of memory, and beside caches."""
+"""Who lives on the GPU at the least cost, in whole units of memory, and beside caches."""
 
 from itertools import pairwise
 
@@ -11,7 +11,6 @@ from moeopt.problems.joint.instance import Rows
 from .kernels import TOP, Ints, Steps
 
 
-@compiled
 def least_within(cost: Ints, size: Ints, room: int) -> int:
     """Return the least cost of all experts in some states whose sizes fit into the room.
 
@@ -24,13 +23,12 @@ def least_within(cost: Ints, size: Ints, room: int) -> int:
         Of each expert in each state, shape (cells, states), and of states, both below `TOP`.
     """
     least = np.zeros(room + 1, dtype=np.int64)
-    for cell in range(len(cost)):
-        for r in range(room, -1, -1):
-            best = TOP
-            for state in range(len(size)):
-                if size[state] <= r:
-                    best = min(best, least[r - size[state]] + cost[cell, state])
-            least[r] = best
+    fits = np.flatnonzero(size <= room)
+    for costs in cost[:, fits].tolist():
+        before, least = least, np.full(room + 1, TOP)
+        for taken, more in zip(size[fits].tolist(), costs, strict=True):
+            after = least[taken:]
+            np.minimum(after, before[: room + 1 - taken] + more, out=after)
     return int(least[room])
 
 

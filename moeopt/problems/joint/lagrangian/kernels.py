@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled, inner, part
+from moeopt.core.compiled import inner, part, short
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -97,6 +97,10 @@ class Decisions(NamedTuple):
 
 ARCS = 5
 
+FEW, SOME = 2**11, 2**13
+"""Up to so many numbers plain Python takes milliseconds at first; of them `SOME` for whole steps,
+which need that much room for themselves."""
+
 TOP = 2**61
 """Above any value."""
 
@@ -104,7 +108,7 @@ PACKED = 2**13
 """Above any count of experts on the CPU that is kept apart."""
 
 
-@compiled
+@short(FEW)
 def solve_rows(
     steps: Steps,
     price: Ints,
@@ -297,7 +301,7 @@ def row_options(
     return found
 
 
-@compiled
+@short(SOME)
 def all_steps(
     steps: Steps,
     frame: Frame,
@@ -394,7 +398,7 @@ LOST, START_A, START_C = ARCS, ARCS + 1, ARCS + 2
 """What else is known of a row besides its arcs: the loss deferred, and the clocks before it."""
 
 
-@compiled
+@short(FEW)
 def run_steps(
     steps: Steps, frame: Frame, plan: Decisions, used: Ints, moved: Ints, swapped: Flags, arcs: Ints
 ) -> tuple[int, int]:
@@ -493,7 +497,7 @@ def _serve_row(
     arcs[at, LOST] = lost
 
 
-@compiled
+@short(FEW)
 def cache_hits(steps: Steps, plan: Decisions, layer: int, used: Ints) -> int:
     """Set what a layer's cache holds when it is used, and return the time of its copies.
 
@@ -523,7 +527,7 @@ def cache_hits(steps: Steps, plan: Decisions, layer: int, used: Ints) -> int:
     return copies
 
 
-@compiled
+@short(FEW)
 def outcomes(
     steps: Steps,
     frame: Frame,

@@ -2,11 +2,14 @@
 
 import numpy as np
 
-from moeopt.core.compiled import compiled, inner, part
+from moeopt.core.compiled import inner, part, short
 from moeopt.problems.placement.layer_steps import Floats, Ints, LayerSteps
 
 FEW = 8
 """A row subproblem with so many experts or fewer is solved by trying all subsets."""
+
+SMALL = 2**13
+"""Up to so many numbers row subproblems take some 10 ms in plain Python."""
 
 CUTS, CLOSE = 12, 20
 """Most weights that are tried for a row, and binary places of the bound that are enough."""
@@ -21,7 +24,7 @@ def row_steps(of: LayerSteps) -> int:
     return int(np.where(sizes <= FEW, sizes << np.minimum(sizes, FEW), CUTS * sizes).sum())
 
 
-@compiled
+@short(SMALL)
 def row_subproblems(
     start: Ints,
     gpu_ns: Ints,

@@ -28,7 +28,7 @@ from moeopt.problems.device_loads import (
 )
 
 FEW = 2**14
-"""Up to so many numbers a call is made in plain Python at first: some 15 experts."""
+"""Up to so many numbers a call is made in plain Python at first: 50 ms at most, mostly 5."""
 
 LOAD, NODE = 2, 3
 """Rows of a table of labels, after `GPU` and `CPU`."""
