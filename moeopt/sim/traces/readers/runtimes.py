@@ -36,7 +36,7 @@ from moeopt.core.json_files import JsonObject, parse, read_json
 from moeopt.core.untrusted import reading
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
-from moeopt.sim.traces.readers.arrays import counts_of
+from moeopt.sim.traces.readers.arrays import counts_of, of_slots
 from moeopt.sim.traces.readers.checked import (
     MAX_COUNT,
     MAX_ENTRIES,
@@ -213,12 +213,11 @@ def read_sglang_counts(path: Path) -> Counts:
     row_of = {number: row for row, number in enumerate(passes)}
     experts = int(slots.max()) + 1
     counts = np.zeros((len(passes), len(slots), experts), dtype=np.int64)
-    layer = np.arange(len(slots))[:, None]
     for (number, _), record in records.items():
         slot_counts = _array(path, record, "global_physical_count", 2)
         if slot_counts.shape != slots.shape:
             raise InputError(f"{path}: global_physical_count: shape is not that of the map")
-        np.add.at(counts[row_of[number]], (layer, slots), slot_counts)
+        counts[row_of[number]] += of_slots(slot_counts, slots, experts)
     return counts_of(path, counts, "sglang-pt")
 
 
