@@ -5,6 +5,7 @@ How much of an untrusted file is read, and the reading itself.
 Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
+import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,18 +79,24 @@ def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield "file: line n" and the cells of each line of a CSV of numbers, comments left out."""
     for number, line in read_lines(path, SHORT_LINE_BYTES):
         if not line.lstrip().startswith("#"):
-            yield f"{path}: line {number}", [cell.strip() for cell in line.split(",")]
+            try:
+                cells = next(csv.reader([line])) if '"' in line else line.split(",")
+            except csv.Error as error:
+                raise InputError(f"{path}: line {number}: {error}") from None
+            yield f"{path}: line {number}", [cell.strip() for cell in cells]
 
 
-WHOLE = re.compile(r"-?[0-9]{1,18}")
+WHOLE = re.compile(r"(-?[0-9]{1,18})(?:\.0{1,9})?")
+"""A whole number, also as it stands in a column of floats."""
 
 
 def whole_cell(place: str, name: str, text: str, low: int, high: int) -> int:
     """Return the integer in a cell, within limits."""
-    if not WHOLE.fullmatch(text) or not low <= int(text) <= high:
+    found = WHOLE.fullmatch(text)
+    if found is None or not low <= int(found[1]) <= high:
         reason = f"must be an integer from {low} to {high}, not {shown(text)}"
         raise InputError(f"{place}: {name}: {reason}")
-    return int(text)
+    return int(found[1])
 
 
 def files_in(folder: Path, pattern: str) -> list[Path]:
