@@ -6,7 +6,7 @@ Prints two tables.
 
 1. Units of loss. Measured losses become integers. Until schema 2 a unit was the table's largest
 entry over 10^7, before losses count by usage (`scale = "table"`); now it is the layer's largest
-loss that counts over 10^10 (`moeopt/sim/models/loss_table.py`). Tables are drawn by a law at 2, 4,
+loss that counts over 10^10 (`moeopt/sim/models/loss_units.py`). Tables are drawn by a law at 2, 4,
 8 and 16 bits: widely spread mean squared errors that each bit divides by four; the same where they
 grow a thousandfold from the first layer to the last, as where outputs grow with depth; and errors
 to the fourth power. Columns: which share of the losses above zero becomes 0, and by how much the

@@ -42,11 +42,9 @@ TWO_SUMMARIES = {
     "sim/engine/core.py",
     "sim/machines/profile.py",
     "sim/machines/system.py",
-    "sim/models/loss_table.py",
     "sim/presets/__init__.py",
     "sim/traces/files.py",
     "sim/traces/readers/checked.py",
-    "sim/traces/readers/runtimes.py",
     "sim/traces/trace.py",
     "solvers/verification.py",
 }

@@ -274,6 +274,17 @@ def test_a_column_for_each_expert(content: str, tmp_path: Path) -> None:
     assert counts.facts.get("layers") == WIDE[content]
 
 
+def test_cells_as_frames_write_them(tmp_path: Path) -> None:
+    """With quotes, and whole numbers in a column of floats; a broken line is one line."""
+    path = tmp_path / "x.csv"
+    path.write_text('"","E0","E1"\n"0",10.0,5\n"1",2.00,8\n')
+    assert load_counts(path).counts.tolist() == [[[10, 5], [2, 8]]]
+    for cell, words in (("2.5", "must be an integer"), ('"a\rb"c\rd', "line 3: ")):
+        path.write_text(f"layer,expert,count\n0,0,10.0\n0,1,{cell}\n")
+        with pytest.raises(InputError, match=words):
+            load_counts(path)
+
+
 def test_rows_of_a_wide_table_are_chosen_by_labels(tmp_path: Path) -> None:
     """As those of a long one."""
     content = "layer,domain,e0,e1\n0,law,3,1\n0,code,5,0\n"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from moeopt import load_trace
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
-from tests.rooms.sim import runtimes_module as limits
+from tests.rooms.sim import routed_experts_module as limits
 
 RNG = np.random.default_rng(5)
 FIRST = RNG.permuted(np.tile(np.arange(8, dtype=np.int16), (6, 3, 1)), axis=2)[:, :, :2]

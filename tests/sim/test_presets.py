@@ -368,8 +368,9 @@ def test_models_are_named_as_on_hugging_face(
     assert ["is taken for model" in str(one.message) for one in recwarn] == [True] * told
     with pytest.raises(InputError, match="did you mean glm"):
         get_model("zai-org/GLM-4.5-Air-FP8")
-    said = r"named by an option, as in --model deepseek-v3 --bits UD-Q2_K_XL"
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=r"as in --model deepseek-v3 --bits Q4_K_M"):
+        get_model("unsloth/DeepSeek-V3-0324-GGUF:Q4_K_M")
+    with pytest.raises(InputError, match=r"it is deepseek-v3, whose types by tensor the GGUF"):
         get_model("unsloth/DeepSeek-V3-0324-GGUF:UD-Q2_K_XL")
 
 

@@ -9,7 +9,7 @@ from the prompt.
 Losses become integers. Where nothing couples the layers, each has a unit of its own; layers that
 share a budget or a width have one unit together, so that their losses add up. The largest loss that
 counts, by the usage of either phase, is 10^10 units; a loss above zero is never rounded to zero.
-What rounding can change is stated with each layer (`moeopt/sim/models/loss_table.py`).
+What rounding can change is stated with each layer (`moeopt/sim/models/loss_units.py`).
 
 For a hold-out, generate the same instance with ``phase = "decode"``: the same experts, orders,
 budgets and units, and losses weighted by what the decoded tokens chose. The checker's objective of
@@ -29,14 +29,9 @@ from moeopt.core import rounding
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
-from moeopt.sim.models.loss_table import (
-    LAWS,
-    LossTable,
-    Rounded,
-    by_loss,
-    by_table,
-    load_loss_table,
-)
+from moeopt.sim.models.loss_law import LAWS
+from moeopt.sim.models.loss_table import LossTable, load_loss_table
+from moeopt.sim.models.loss_units import Rounded, by_loss, by_table
 from moeopt.sim.presets import find, names
 from moeopt.sim.source import FeltWhere, Record, Source, Where, made_again
 from moeopt.sim.traces.trace import Trace

@@ -30,7 +30,8 @@ from moeopt.core.rounding import rounded
 from moeopt.core.units import GIB
 from moeopt.core.wording import shown
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.models.loss_table import KEPT_BITS, LAWS, LossTable, load_loss_table
+from moeopt.sim.models.loss_law import KEPT_BITS, LAWS
+from moeopt.sim.models.loss_table import LossTable, load_loss_table
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import times_of_step
 from moeopt.sim.source import FeltWhere, Source, Where

@@ -197,7 +197,11 @@ def _with_width(asked: str) -> str | None:
     found = WIDTH.search(said)
     if found is None or (model := _untuned(said[: found.start()])) is None:
         return None
-    return f"{model} --bits {found[1].upper()}"
+    if found[1].startswith("ud-"):
+        return f"it is {model}, whose types by tensor the GGUF file alone says: --model FILE.gguf"
+    return (
+        f"the quantisation is named by an option, as in --model {model} --bits {found[1].upper()}"
+    )
 
 
 def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
@@ -229,7 +233,7 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
 def _hint(kind: str, asked: str, known: list[str]) -> tuple[str, str | None]:
     """Return what was meant, in words and by name, if anything is; of machines parts, too."""
     if kind == "models" and (whole := _with_width(asked)) is not None:
-        return f"; the quantisation is named by an option, as in --model {whole}", None
+        return f"; {whole}", None
     if kind != "machines":
         return meant(asked, known), suggested(asked, known)
     from moeopt.sim.presets import parts

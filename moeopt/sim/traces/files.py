@@ -31,14 +31,10 @@ from moeopt.sim.traces.readers.count_json import (
     read_count_jsonl,
     read_usage_json,
 )
+from moeopt.sim.traces.readers.imatrix import read_imatrix
 from moeopt.sim.traces.readers.route_jsonl import ROUTE, read_route_jsonl
-from moeopt.sim.traces.readers.runtimes import (
-    read_imatrix,
-    read_routed_json,
-    read_routed_npz,
-    read_sglang_counts,
-    read_sglang_trace,
-)
+from moeopt.sim.traces.readers.routed_experts import read_routed_json, read_routed_npz
+from moeopt.sim.traces.readers.sglang_recorder import read_sglang_counts, read_sglang_trace
 from moeopt.sim.traces.readers.topk_npz import npz_names, read_topk_npz
 from moeopt.sim.traces.trace import Batching
 

@@ -230,9 +230,10 @@ def test_logs_of_other_backends(line: str, part: str) -> None:
     assert found["machine"] == f"{part}+ryzen-am5"
 
 
-def test_metal_names_the_chip() -> None:
-    """A Mac's log says which chip it is."""
-    assert pasted("ggml_metal_device_init: found device: Apple M3 Max\n")["machine"] == "m3-max"
+@pytest.mark.parametrize("said", ["found device: Apple M3 Max", "GPU name:   Apple M3 Max"])
+def test_metal_names_the_chip(said: str) -> None:
+    """A Mac's log says which chip it is, in older words and in newer ones."""
+    assert pasted(f"ggml_metal_device_init: {said}\n")["machine"] == "m3-max"
 
 
 def test_a_number_of_the_whole_host_says_so() -> None:

@@ -89,7 +89,9 @@ LLAMA_CPP = [
 ]
 """How logs name GPUs, by backend; the first one that a log has counts."""
 
-METAL = re.compile(r"ggml_metal\w{0,20}: found device: (?P<name>Apple .{1,40})$", re.MULTILINE)
+METAL = re.compile(
+    r"ggml_metal\w{0,20}: (?:found device|GPU name):\s{1,9}(?P<name>Apple .{1,40})$", re.MULTILINE
+)
 
 
 def of_llama_cpp(text: str) -> list[Fact]:

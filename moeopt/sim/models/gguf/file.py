@@ -2,7 +2,9 @@
 
 The layout is that of ggml's ``docs/gguf.md``, versions 2 and 3, little-endian. A file is untrusted:
 every length is checked against the bytes that are left before anything is read, what is kept in
-memory is bounded, and so is the number of items over all shards, hence the time.
+memory is bounded, and so is the number of items over all shards, hence the time. The package `gguf`
+makes an object of every string of a vocabulary, which takes seconds and hundreds of MiB, and needs
+the tensors' bytes, which the first megabytes of a file lack.
 """
 
 import math

@@ -25,9 +25,9 @@ from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import (
     MOST_LAYERS,
-    TOKENS_AT_ONCE,
     checked_counts,
     checked_trace,
+    first_tie,
     layer_facts,
     smallest,
     without_empty_layers,
@@ -127,6 +127,14 @@ def counts_of(path: Path, array: Array, form: str, numbers: Sequence[int] | None
     return checked_counts(path, kept, {"format": form} | layer_facts(layers))
 
 
+def of_slots(loads: Array, slots: NDArray[np.integer], experts: int) -> NDArray[np.int64]:
+    """Return the counts [layer, expert] of loads [layer, slot]: slots of -1 hold no expert."""
+    counts = np.zeros((len(loads), experts), dtype=np.int64)
+    layer, slot = np.nonzero(slots >= 0)
+    np.add.at(counts, (layer, slots[layer, slot]), loads[layer, slot])
+    return counts
+
+
 def whole_numbers(path: Path, array: Array) -> Array:
     """Return whole numbers that are stored as floats as integers."""
     if array.dtype.kind != "f":
@@ -183,7 +191,7 @@ def kind_of_array(path: Path, array: Array) -> Kind:
     rows = rows if used.all() else rows[used]
     likely = len(rows) * width * (width - 1) / (2 * (high + 1)) if high >= 0 else 0.0
     few = width <= MOST_TOP_K and high < MOST_EXPERTS
-    ties = few and _has_tie(rows)
+    ties = few and first_tie(rows) is not None
     as_tokens = few and not ties and likely >= SURE_TIES
     if array.ndim == 2:
         if low < 0 or len(array) > MOST_LAYERS or as_tokens:
@@ -204,16 +212,6 @@ def _either(path: Path, array: Array, tokens: str, counts: str, low: int, ties: 
         where=path,
         field="format",
     )
-
-
-def _has_tie(rows: Array) -> bool:
-    """Tell whether some row has a number twice, other than -1."""
-    for first in range(0, len(rows), TOKENS_AT_ONCE):
-        ordered = np.sort(rows[first : first + TOKENS_AT_ONCE], axis=1)
-        same = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NO_EXPERT)
-        if same.any():
-            return True
-    return False
 
 
 def _equal_sums(array: Array) -> bool:

@@ -5,6 +5,7 @@ How much of an untrusted file is read, and the reading itself.
 Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
+import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,18 +79,24 @@ def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield "file: line n" and the cells of each line of a CSV of numbers, comments left out."""
     for number, line in read_lines(path, SHORT_LINE_BYTES):
         if not line.lstrip().startswith("#"):
-            yield f"{path}: line {number}", [cell.strip() for cell in line.split(",")]
+            try:
+                cells = next(csv.reader([line])) if '"' in line else line.split(",")
+            except csv.Error as error:
+                raise InputError(f"{path}: line {number}: {error}") from None
+            yield f"{path}: line {number}", [cell.strip() for cell in cells]
 
 
-WHOLE = re.compile(r"-?[0-9]{1,18}")
+WHOLE = re.compile(r"(-?[0-9]{1,18})(?:\.0{1,9})?")
+"""A whole number, also as it stands in a column of floats."""
 
 
 def whole_cell(place: str, name: str, text: str, low: int, high: int) -> int:
     """Return the integer in a cell, within limits."""
-    if not WHOLE.fullmatch(text) or not low <= int(text) <= high:
+    found = WHOLE.fullmatch(text)
+    if found is None or not low <= int(found[1]) <= high:
         reason = f"must be an integer from {low} to {high}, not {shown(text)}"
         raise InputError(f"{place}: {name}: {reason}")
-    return int(text)
+    return int(found[1])
 
 
 def files_in(folder: Path, pattern: str) -> list[Path]:
@@ -111,7 +118,7 @@ def files_in(folder: Path, pattern: str) -> list[Path]:
 MOST_LAYERS = 256
 """More layers than that, and than tokens, are tokens: axes in another order."""
 
-TOKENS_AT_ONCE = 2**16
+ROWS_AT_ONCE = 2**20
 """Looked at together for experts that a token has twice, to save memory."""
 
 MAX_COUNT = 2**42
@@ -224,14 +231,21 @@ def _check_ids(path: Path, ids: NDArray[np.generic]) -> None:
         raise InputError(f"{path}: topk_ids: must not be negative, except -1 for none, not {low}")
     if high > MAX_EXPERT:
         raise InputError(f"{path}: topk_ids: must be at most {MAX_EXPERT}, not {high}")
-    for first in range(0, len(ids), TOKENS_AT_ONCE):
-        ordered = np.sort(ids[first : first + TOKENS_AT_ONCE], axis=2)
-        twice = (ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != NO_EXPERT)
+    if (tie := first_tie(ids.reshape(tokens * layers, -1))) is not None:
+        token, layer = divmod(tie[0], layers)
+        where = f"token {token}, layer {layer}"
+        raise InputError(f"{path}: topk_ids: {where}: has expert {tie[1]} twice")
+
+
+def first_tie(rows: NDArray[np.generic]) -> tuple[int, int] | None:
+    """Return the first row that has a number other than -1 twice, and the number; None if none."""
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        ordered = np.sort(rows[first : first + ROWS_AT_ONCE], axis=1)
+        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NO_EXPERT)
         if twice.any():
-            token, layer, place = (int(at) for at in np.argwhere(twice)[0])
-            expert = int(ordered[token, layer, place])
-            where = f"token {first + token}, layer {layer}"
-            raise InputError(f"{path}: topk_ids: {where}: has expert {expert} twice")
+            row, place = (int(at) for at in np.argwhere(twice)[0])
+            return first + row, int(ordered[row, place])
+    return None
 
 
 def _check_weights(path: Path, weights: NDArray[np.generic], ids: NDArray[np.generic]) -> None:

@@ -27,6 +27,7 @@ from moeopt.sim.traces.readers.arrays import (
     COUNT_NAMES,
     counts_of,
     kind_of_array,
+    of_slots,
     seen,
     whole_numbers,
 )
@@ -176,12 +177,10 @@ def _of_experts(path: Path, record: JsonObject, name: str, where: str) -> NDArra
     if int(slots.max()) > MAX_EXPERT or int(slots.min()) < -1 or loads[empty].any():
         reason = f"must be experts from 0 to {MAX_EXPERT}, or -1 for a slot without load"
         raise InputError(reason, where=where, field=key)
-    counts = np.zeros((len(loads), int(slots.max()) + 1), dtype=np.int64)
-    if counts.size > MAX_ENTRIES:
-        raise InputError(f"{counts.shape} counts are too many", where=where, field=key)
-    layer = np.broadcast_to(np.arange(len(loads))[:, None], loads.shape)
-    np.add.at(counts, (layer[~empty], slots[~empty]), loads[~empty])
-    return counts
+    shape = len(loads), int(slots.max()) + 1
+    if shape[0] * shape[1] > MAX_ENTRIES:
+        raise InputError(f"{shape} counts are too many", where=where, field=key)
+    return of_slots(loads, slots, shape[1])
 
 
 def _number(record: JsonObject, name: str, where: str) -> int | None:
