@@ -57,8 +57,8 @@ PROVERS = [("cp-sat", None), ("milp", "highs")]
 
 
 def types_table(library: Path) -> str:
-    """Return each problem's instances, cells and certificates, and how many are of each type."""
-    heads = ("instances", "cells", "proven", "certified", *TYPES)
+    """Return each problem's instances, independent samples, certificates, and counts of types."""
+    heads = ("instances", "samples", "proven", "certified", *TYPES)
     lines = [f"| problem | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     rows, total = [], set()
     for folder in problem_folders(library):
@@ -348,11 +348,12 @@ def _plain(objective: Any) -> Any:
 
 
 def table() -> str:
-    """Return all families as a Markdown table: instances, cells among them, proven, what loads.
+    """Return all families as a Markdown table: instances, samples among them, proven, what loads.
 
-    Where there are fewer cells than instances, windows of one layer or draw overlap or are nested.
+    Where there are fewer samples than instances, windows of one layer or draw overlap or are
+    nested.
     """
-    lines = ["| problem | family | instances | cells | proven | what |"]
+    lines = ["| problem | family | instances | samples | proven | what |"]
     lines += ["|---|---|---:|---:|---:|---|"]
     for problem in PROBLEMS:
         folder = LIBRARY / problem
