@@ -21,7 +21,6 @@ __getattr__, __dir__ = lazily(
             "compile_all",
             "compiled",
             "part",
-            "step",
             "inner",
             "kernel_folder",
             "short",
