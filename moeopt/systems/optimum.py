@@ -22,7 +22,14 @@ from moeopt.problems.relayout.instance import Solution as RelayoutSolution
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.solvers.run import solve
 
-from .cells import CELL_WORK, best_count_ns, cell_state, layout_bound_ns, schedule_ns
+from .cells import (
+    CELL_WORK,
+    ENOUGH_GAP,
+    best_count_ns,
+    cell_state,
+    layout_bound_ns,
+    schedule_ns,
+)
 from .over_run import chooses_residents, over_run
 from .published.cxl_ndp import CxlNdp
 from .published.ktransformers import KTransformers
@@ -70,7 +77,13 @@ def _migrated(
 ) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """Return layout and residents after the best migrations that the limit finds."""
     # Its own algorithm begins from the same heuristic and bound, and no proof is used here.
-    found = solve(instance, work_limit=CELL_WORK, warm_start=False, verify=False).solution
+    found = solve(
+        instance,
+        work_limit=CELL_WORK,
+        enough_gap=ENOUGH_GAP,
+        warm_start=False,
+        verify=False,
+    ).solution
     dimm, there = dimm.copy(), resident.copy()
     if isinstance(found, RelayoutSolution):
         for one in found.migrations:

@@ -1,5 +1,7 @@
 """The decomposition by striped reads, mostly by the arrival model alone, against all sums."""
 
+from typing import cast
+
 import pytest
 
 from moeopt import generate, solve
@@ -77,6 +79,21 @@ def test_more_experts_than_brute_force_can_take(
         search = run(instance)
         best = solve(instance, "cp-sat", warm_start=False).objective
         assert (search.objective, search.bound) == (best, best), seed
+
+
+def test_an_enough_gap_leaves_no_more_than_it(from_nothing: None) -> None:
+    """Bound and solution enclose the optimum, at most so far apart; some gaps are left open."""
+    open_ = 0
+    for seed in range(6):
+        instance = random_instance(seed, "mixed")
+        search = Search(limit_s=LIMIT_S, enough_gap=0.3)
+        evacuation(instance, search)
+        assert violations(instance, search.solution, search.objective) == []
+        bound, best = cast(int, search.bound), cast(int, search.objective)
+        assert bound <= optimum(instance) <= best <= bound + 0.3 * best, seed
+        assert search.enough == (bound < best), seed
+        open_ += search.enough
+    assert open_
 
 
 def test_every_makespan_and_every_number_of_reads() -> None:

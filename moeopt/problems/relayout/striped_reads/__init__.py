@@ -94,8 +94,10 @@ def solve(instance: Instance, search: Search) -> None:
     elif len(modes.rows) * instance.dimms > MAX_SIZE:
         search.note = "TOO_LARGE"
     else:
-        _Decomposition(modes, search, lower, makespan // modes.step_ns).close()
-        search.note = "CLOSED" if search.closed else "STOPPED"
+        run = _Decomposition(modes, search, lower, makespan // modes.step_ns)
+        run.close()
+        search.enough = not search.closed and run.is_enough(min(run.lower.values()))
+        search.note = "CLOSED" if search.closed else "ENOUGH" if search.enough else "STOPPED"
 
 
 class _Decomposition:
@@ -135,10 +137,14 @@ class _Decomposition:
         The last makespan tried is one step below the incumbent's.
         """
         low = min(self.lower.values())
-        while low < self.upper and not self.search.stopped:
+        while not self.is_enough(low) and not self.search.stopped:
             middle = (low + self.upper) // 2
             if not self._reached(middle, effort):
                 low = middle + 1
+
+    def is_enough(self, low: int) -> bool:
+        """Tell whether a bound is as near to the incumbent as it need be."""
+        return self.upper - low <= int(self.search.enough_gap * self.upper)
 
     def _reached(self, makespan: int, effort: Effort) -> bool:
         """Try every number of reads that is not refuted, the most promising first."""
