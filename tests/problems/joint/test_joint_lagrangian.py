@@ -168,8 +168,9 @@ def _layers_cost(
     held, width = (np.array([row] * layers) for row in np.divmod(states, 2))
     none, hit = np.zeros(layers, dtype=np.int64), np.zeros(len(arrays.row), dtype=np.bool_)
     plan = Decisions(held > 0, width, none + ways, none, hit)
+    steps = arrays.steps._replace(copy_ns=np.tile(arrays.steps.copy_ns, 2))  # of two widths
     for layer in range(layers):
-        cache_hits(arrays.steps, plan, layer, np.zeros(len(held[0]), dtype=np.int64))
+        cache_hits(steps, plan, layer, np.zeros(len(held[0]), dtype=np.int64))
     widest = size[width[0]][held[0] == 0].max(initial=0)
     taken = int(size[width[0]][held[0] > 0].sum() + ways * widest)
     costs = prices[:, range(len(held[0])), states].sum(1)
