@@ -29,7 +29,7 @@ from tests.rooms.problems import PROBLEMS, get_problem
 from tests.rooms.solvers import problem_methods, rules
 
 SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
-PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
+PYTHON = re.compile(r"```python\n((?:(?!```).)*)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
 DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 
 
