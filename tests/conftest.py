@@ -4,10 +4,6 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from importlib.abc import Loader
-from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -36,48 +32,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = getattr(session.config.option, "numprocesses", None)
-    if hasattr(session.config, "workerinput"):
-        rewrite_share(session.config, **session.config.workerinput)
-    elif workers:
+    if workers and not hasattr(session.config, "workerinput"):
         from tests.rooms.solvers import warm
 
         warm(workers)
-
-
-class Unrun:
-    """A module that is not to run: pytest asks for its names when its rewritten code is kept."""
-
-    class KeptError(Exception):
-        """The code is on disk."""
-
-    def __init__(self, file: Path) -> None:
-        self.__name__ = file.stem
-        self.__spec__ = spec_from_file_location(file.stem, file)
-
-    @property
-    def __dict__(self) -> dict[str, object]:  # type: ignore[override]
-        """Raise `KeptError`."""
-        raise self.KeptError
-
-
-def rewrite_share(config: pytest.Config, workerid: str, workercount: int, **_: object) -> None:
-    """Rewrite the assertions of some test files, each worker its own, before all are collected.
-
-    In a fresh clone every worker would rewrite all of them, which is half of what collecting costs;
-    those of the others are read from the disk.
-    """
-    hook = config.pluginmanager.rewrite_hook
-    if isinstance(hook, Loader):  # not with --assert=plain
-        for file in [*test_files(config)][int(workerid.removeprefix("gw")) :: workercount]:
-            with suppress(Unrun.KeptError):
-                hook.exec_module(Unrun(file))  # type: ignore[arg-type]
-
-
-def test_files(config: pytest.Config) -> Iterator[Path]:
-    """Yield the test files among what is to be collected, in an order that all workers share."""
-    for argument in config.args:
-        place = config.invocation_params.dir / argument.partition("::")[0]
-        yield from sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
 
 
 def pytest_collection_finish() -> None:
