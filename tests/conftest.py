@@ -69,7 +69,7 @@ def rewrite_share(config: pytest.Config, workerid: str, workercount: int, **_: o
     hook = config.pluginmanager.rewrite_hook
     if isinstance(hook, Loader):  # not with --assert=plain
         for file in [*test_files(config)][int(workerid.removeprefix("gw")) :: workercount]:
-            with suppress(Unrun.KeptError):
+            with suppress(Unrun.KeptError, SyntaxError):  # collecting tells of a wrong one
                 hook.exec_module(Unrun(file))  # type: ignore[arg-type]
 
 
@@ -77,7 +77,8 @@ def test_files(config: pytest.Config) -> Iterator[Path]:
     """Yield the test files among what is to be collected, in an order that all workers share."""
     for argument in config.args:
         place = config.invocation_params.dir / argument.partition("::")[0]
-        yield from sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
+        found = sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
+        yield from (file for file in found if file.is_file())
 
 
 def pytest_collection_finish() -> None:
