@@ -235,7 +235,8 @@ def _hint(kind: str, asked: str, known: list[str]) -> tuple[str, str | None]:
     if kind == "models" and (whole := _with_width(asked)) is not None:
         return f"; {whole}", None
     if kind != "machines":
-        return meant(asked, known), suggested(asked, known)
+        last = asked.rstrip("/").rpartition("/")[2]  # without the organisation or the folder
+        return meant(last, known), suggested(last, known)
     from moeopt.sim.presets import parts
 
     hosts = parts.host_names()

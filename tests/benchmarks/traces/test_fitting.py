@@ -248,7 +248,7 @@ def test_the_command_takes_counts(
     absent = str(tmp_path / "absent" / "x.json")
     for words, says in (
         ([str(counts)], "--top-k: is missing"),
-        ([str(counts), "--top-k", "64"], "tokens, but"),
+        ([str(counts), "--top-k", "64"], "none uses it twice"),
         ([str(file), "--top-k", "2"], "--top-k: is for counts"),
         ([str(file), "--out", absent], "absent is not a folder"),
     ):
