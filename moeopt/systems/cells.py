@@ -21,7 +21,7 @@ from .system import Assignment, RunState, System, Unit, idle, work_of
 from .work import GPU, NDP, Integers
 from .world import World
 
-CELL_WORK = 2.0
+CELL_WORK = 0.5
 """Units of work for one cell's optimum, everywhere alike; what is open counts by its bound."""
 
 ENOUGH_GAP = 0.001
