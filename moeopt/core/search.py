@@ -47,8 +47,8 @@ _recorded: ContextVar[list[Refutation] | None] = ContextVar("recorded", default=
 
 
 @contextmanager
-def recording(refutations: list[Refutation] | None) -> Iterator[None]:
-    """Enter what CP-SAT refutes meanwhile, in this thread, in a list; None: nowhere."""
+def recording(refutations: list[Refutation]) -> Iterator[None]:
+    """Enter what CP-SAT refutes meanwhile, in this thread, in a list."""
     token = _recorded.set(refutations)
     try:
         yield

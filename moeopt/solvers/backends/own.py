@@ -30,8 +30,7 @@ def run(task: Task) -> Outcome:
 
     interrupted = False
     try:
-        asked = search.refutations if task.verify else None
-        with recording(asked), task.deadline.told(), interrupts_kept():
+        with recording(search.refutations), task.deadline.told(), interrupts_kept():
             algorithm.solve(task.instance, search)
     except KeyboardInterrupt:
         interrupted = True
