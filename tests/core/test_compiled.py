@@ -56,9 +56,11 @@ def test_inner_ones_are_compiled_for_kernels_alone() -> None:
     def total(number: int) -> int:
         return steps(number) + steps(7)
 
-    assert (total(7), steps(7)) == (32, 16)
+    assert total(7) == 32
     [kernel] = (one for one in KERNELS if one is steps)
-    assert len(kernel.dispatcher.signatures) == 1
+    before = [*kernel.dispatcher.signatures]  # none where the caller was kept by another process
+    assert (steps(7), steps(7.0)) == (16, 16)  # type: ignore[arg-type]
+    assert kernel.dispatcher.signatures == before
 
 
 def test_short_ones_wait_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
