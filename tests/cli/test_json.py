@@ -15,7 +15,8 @@ ON_ONE = "rtx4090+ryzen-am5 --model qwen3-30b-a3b --bits Q4_K_M"
 ON_TWO = "2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M --context 8k"
 RUNS = [
     *((name, line.removeprefix("moeopt ")) for name, line in LINES.items() if name not in WITHOUT),
-    ("compare", LINES["compare"].removeprefix("moeopt ").replace("--output 4", "--output 2")),
+    ("compare", "compare --machine trimoe --model deepseek-v2-lite --workload trimoe-skew --batch 8"
+     " --output 2 --layers 1 --systems trimoe,klotski,hybrimoe"),
     ("plan", f"plan --machine {ON_TWO}"),
     ("plan", "plan --model deepseek-v2-lite --ep-size 8 --counts counts.csv --work-limit 1"),
     ("predict", f"predict --machine {ON_TWO}"),
