@@ -16,8 +16,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "all layers": "as many as there are with every layer cached",
         },
         default="twice top-k",
-        why="the paper leaves M to the user, and 4 ways for top-2 routing is its example; "
-        "`best-uniform` tries every M",
+        why="The paper's example; `best-uniform` tries every M.",
         methods=("uniform-ways",),
     ),
 )
