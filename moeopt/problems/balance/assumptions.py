@@ -6,8 +6,7 @@ ASSUMPTIONS = (
     Assumption(
         name="balance_times",
         question="In prefill experts differ by their tokens. Whose times are T_n and T_g?",
-        words="We also define T_g as GPU expert computation latency, T_n as NDP-DIMM expert "
-        "computation latency after tensor parallelism",
+        words="T_g as GPU expert computation latency, T_n as NDP-DIMM expert computation latency",
         source="edge GPU-NDP, III-C, Eq. 1-3",
         values={
             "own": "each expert's own: T_n E_n is the time of the experts that remain",

@@ -47,7 +47,7 @@ ASSUMPTIONS = (
     Assumption(
         name="weight",
         question="Does an expert's loss count by how often it is used?",
-        words="we measure a loss L_i(b), defined as the MSE between the quantized output and a "
+        words="a loss L_i(b), defined as the MSE between the quantized output and a "
         "full-precision reference",
         source="context-aware CXL-NDP, 4.2",
         values={

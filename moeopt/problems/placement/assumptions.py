@@ -8,9 +8,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         name="per_layer",
         question="How many experts does each layer get?",
-        words="we select the top-K most important experts in each layer and migrate them to GPU in "
-        "FP16, subject to the GPU memory capacity",
-        source="context-aware CXL-NDP, 4.1 and 5.1 (four per layer, two per layer)",
+        words="the top-K most important experts in each layer",
+        source="context-aware CXL-NDP, 4.1 and 5.1",
         values={
             "uniform": "the same K in every layer; slots left over stay empty",
             "remainder": "the same, and one more for the first layers while slots last",

@@ -9,8 +9,7 @@ OWN = (
     Assumption(
         name="benefit_reading",
         question="What is the benefit that migration tasks are ranked by?",
-        words="ranks all feasible migration tasks by their predicted benefit and greedily executes "
-        "them in priority order until their cumulative estimated time fills this window budget",
+        words="ranks all feasible migration tasks by their predicted benefit",
         source="TriMoE 4.3, Expert Migration Decision",
         values={
             "cheapest path": "by how much a prefetch or a layout change makes its expert's "
@@ -27,8 +26,7 @@ OWN = (
     Assumption(
         name="windows",
         question="How long is each link free for migrations?",
-        words="The overheads of these migrations are intended to be hidden within the overlap "
-        "window provided by the current layer's MLP and Attention computations on the GPU",
+        words="hidden within the overlap window",
         source="TriMoE 4.3; 5.5: ~0.68 ms concurrent GPU computation",
         values={
             "one": "0.68 ms, PCIe and DIMM-Link alike",
@@ -40,10 +38,9 @@ OWN = (
     Assumption(
         name="link_sum",
         question="Do moves of experts between different DIMMs wait for each other?",
-        words="Leveraging the DIMM-Link's host-free, parallel inter-dimm transfer capability, we "
-        "find that the ~0.63 ms cost of migrating up to four experts is entirely masked",
-        source="TriMoE 5.5; 4.1: a 25 GB/s host-free, cross-DIMM transfer bus; 4.3: until their "
-        "cumulative estimated time fills this window budget",
+        words="parallel inter-dimm transfer capability ... the ~0.63 ms cost of migrating up to "
+        "four experts",
+        source="TriMoE 5.5; 4.1: a 25 GB/s transfer bus; 4.3",
         values={
             "serial": "yes: all use one bus, each a quarter of the 0.63 ms (RE-C7)",
             "per link": "no: a migration occupies the links of the DIMMs that it touches for 0.63 "

@@ -6,8 +6,7 @@ ASSUMPTIONS = (
     Assumption(
         name="tie_order",
         question="Which of several cheapest paths does the initial assignment take?",
-        words="estimate the execution cost of any expert E_i on all possible paths and select the "
-        "most suitable one",
+        words="select the most suitable one",
         source="TriMoE 4.2, Expert Execution Cost Model",
         values={
             "cpu": "the CPU, then the GPU, then NDP",
@@ -22,8 +21,8 @@ ASSUMPTIONS = (
     Assumption(
         name="refinement",
         question="Which experts of the bottleneck device may move?",
-        words="selects the highest-cost expert on that bottleneck device as a migration candidate "
-        "... continues until no re-assignment can further reduce the global makespan",
+        words="selects the highest-cost expert ... until no re-assignment can further reduce the "
+        "global makespan",
         source="TriMoE 4.2, Bottleneck-Aware Refinement",
         values={
             "one": "its highest-cost expert alone; if that cannot move, the refinement ends",
@@ -51,8 +50,7 @@ ASSUMPTIONS = (
     Assumption(
         name="hot_loading",
         question="How many hot experts does Enhanced KTransformers load onto the GPU?",
-        words="We added prefetching and on-demand loading of hot experts on top of its processing "
-        "of all non-shared experts using AMX-CPU",
+        words="prefetching and on-demand loading of hot experts",
         source="TriMoE 5.1.2",
         values={
             "while it helps": "by falling tokens, as long as the later of GPU and CPU gets earlier",
@@ -66,8 +64,7 @@ ASSUMPTIONS = (
         name="striped_experts",
         question="Where does MoNDE, which has GPU and NDP only, run the striped experts of a "
         "layout that is not its own?",
-        words="GPU-NDP. A system that balances load between GPU and NDP by modeling the cost "
-        "trade-off between weight migration (to GPU) and activation migration (to NDP)",
+        words="A system that balances load between GPU and NDP",
         source="TriMoE 5.1.2",
         values={
             "gpu": "on the GPU, all of them over PCIe",
@@ -82,8 +79,7 @@ ASSUMPTIONS = (
         name="cold_cut",
         question="Which experts are cold, that is localized on one DIMM each, in the layout that "
         "is given?",
-        words="a long tail of cold experts constitutes over 70% of all experts but processes only "
-        "8% of tokens",
+        words="over 70% of all experts but processes only 8% of tokens",
         source="TriMoE 3.1, Figure 3",
         values={
             "tokens 0.08": "the coldest experts that together hold at most 8 % of the tokens",
@@ -100,8 +96,7 @@ ASSUMPTIONS = (
     Assumption(
         name="layout_from",
         question="From which loads is the layout decided?",
-        words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
-        "cold experts onto single DIMMs)",
+        words="an optimized initial layout via offline trace analysis",
         source="TriMoE 4.3",
         values={
             "offline trace": "the summed tokens of all steps of the trace but the executed one",
@@ -113,8 +108,7 @@ ASSUMPTIONS = (
     Assumption(
         name="dimm_choice",
         question="To which DIMM does each cold expert go?",
-        words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
-        "cold experts onto single DIMMs)",
+        words="an optimized initial layout via offline trace analysis",
         source="TriMoE 4.3",
         values={
             "balanced": "hottest first, each to the DIMM with the least expected NDP work so far",
@@ -126,8 +120,7 @@ ASSUMPTIONS = (
     Assumption(
         name="dimm_share",
         question="For which part of a striped read's time is each DIMM busy?",
-        words="the accumulated DRAM access latency caused by striped or localized weight reads "
-        "from the host processors targeting DIMM d",
+        words="the accumulated DRAM access latency ... targeting DIMM d",
         source="TriMoE 4.2, Eq. 6; Table 1: 8 channels x 2 DIMM",
         values={
             "1": "all of it",
@@ -139,8 +132,7 @@ ASSUMPTIONS = (
     Assumption(
         name="gpu_work",
         question="May one expert's transfer overlap another expert's computation on the GPU?",
-        words="The GPU and CPU act as centralized serial processors. Their total execution times "
-        "... are simply the cumulative sum of the execution costs of their assigned experts",
+        words="centralized serial processors ... the cumulative sum of the execution costs",
         source="TriMoE 4.2, Eq. 2 and 5",
         values={
             "one path": "no: an expert's path is one piece of work, its longest part (Eq. 2)",
@@ -152,7 +144,7 @@ ASSUMPTIONS = (
     Assumption(
         name="residents",
         question="How many routed experts of the layer lie in HBM?",
-        words="the large KV Cache and all routed experts are offloaded to host DIMMs",
+        words="all routed experts are offloaded to host DIMMs",
         source="TriMoE 4.1; hot experts are prefetched into HBM",
         values={value: f"{value} of them" for value in ("0", "4", "8", "16")},
         default="0",
@@ -162,8 +154,7 @@ ASSUMPTIONS = (
     Assumption(
         name="batch",
         question="How many tokens are in a step? (Only with the trace at hand.)",
-        words="we focus on large batch sizes of 256-768 ... supplemented by robustness "
-        "assessments on small batches",
+        words="large batch sizes of 256-768",
         source="TriMoE 5.1.3; 512 in 5.3, and 128, 64 and 32 in 5.5",
         values={value: f"{value} tokens" for value in ("64", "128", "256", "512", "768")},
         default="512",
