@@ -51,9 +51,10 @@ def markdown(
         Of the specification's problem.
     elsewhere
         Problem -> its assumptions. What one of them states word for word, the IDs of constraints
-        apart, is named with a link to its specification.
+        apart, is named with a link to its specification, at the end of the list.
     """
     lines = []
+    alike: dict[str, list[str]] = {}
     quoted: dict[str, str] = {}
     for problem, of in elsewhere.items():
         for other in of:
@@ -68,7 +69,7 @@ def markdown(
             problem, other = stated[0]
             pairs = zip(_ids(s), _ids(other), strict=True)
             ids = "".join(f", with {here} for {there}" for here, there in dict.fromkeys(pairs))
-            lines.append(f"- **`{s.name}`** ({taken}): as in {_linked(problem)}{ids}.")
+            alike.setdefault(f"({taken}): as in {_linked(problem)}{ids}.", []).append(s.name)
             continue
         said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
         if s.words in quoted:
@@ -78,6 +79,8 @@ def markdown(
         lines.append(f"- **`{s.name}`** ({taken}). {s.question} {said} ({s.source}).")
         lines += [f"  - {reading}" for reading in _readings(s, elsewhere)]
         lines.append(f"  - Why: {s.why}")
+    for where, names in alike.items():
+        lines.append(f"- {', '.join(f'**`{name}`**' for name in names)} {where}")
     return "\n".join(lines) + "\n"
 
 

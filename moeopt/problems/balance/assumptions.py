@@ -5,17 +5,15 @@ from moeopt.core.assumptions import Assumption
 ASSUMPTIONS = (
     Assumption(
         name="balance_times",
-        question="Active experts differ in prefill, by their tokens. Whose times are T_n and T_g?",
-        words="We also define T_g as GPU expert computation latency, T_n as NDP-DIMM expert "
-        "computation latency after tensor parallelism",
+        question="In prefill experts differ by their tokens. Whose times are T_n and T_g?",
+        words="T_g as GPU expert computation latency, T_n as NDP-DIMM expert computation latency",
         source="edge GPU-NDP, III-C, Eq. 1-3",
         values={
             "own": "each expert's own: T_n E_n is the time of the experts that remain",
             "mean": "the mean over all active experts stands for every one",
         },
         default="own",
-        why="T_n E_n is the units' time for E_n experts; by words either reading will do, and with "
-        "the mean the equation is wrong about the very experts that it divides",
+        why="T_n E_n is the units' time for E_n experts; with the mean it is wrong.",
         methods=("balance-equation", "framework", "e-max", "monde"),
     ),
     Assumption(
@@ -24,14 +22,13 @@ ASSUMPTIONS = (
         words="transmits only partial expert parameters back to GPU",
         source="edge GPU-NDP, I",
         values={
-            "best": "the best of the neighbouring numbers of slices, and of those that take as "
-            "many from every unit",
+            "best": "the best of the neighbouring numbers, and of those that take as many from "
+            "every unit",
             "nearest": "the nearest number of slices",
             "down": "the next lower number of slices",
         },
         default="best",
-        why="the paper does not say; kind to the rule. With coarse slices all units must give up "
-        "one before the last of them is done sooner",
+        why="Kind to the rule.",
         methods=("balance-equation", "framework"),
     ),
     Assumption(
@@ -45,8 +42,7 @@ ASSUMPTIONS = (
             "cold": "those with the fewest tokens first",
         },
         default="hot",
-        why="kind to the rule: a transfer takes the same time for every expert, and spares the "
-        "units most with the hottest",
+        why="Kind to the rule: every transfer takes the same time.",
         methods=("balance-equation", "framework", "e-max", "monde"),
     ),
     Assumption(
@@ -55,15 +51,13 @@ ASSUMPTIONS = (
         words="Multipliers 64 / DIMM",
         source="edge GPU-NDP, Table I, against Fig. 8 and Fig. 10",
         values={
-            "1": "as stated: enough for one token at the memory's rate, and 100 times too slow for "
-            "the published prefill",
+            "1": "as stated",
             "16": "16 times as fast",
-            "64": "64 times: the least at which the published prefill speedups come out",
+            "64": "64 times: the least that gives the published prefill speedups",
             "256": "256 times: the most",
         },
         default="1",
-        why="the table states it; a decoded token is bound by memory either way. Prefill is shown "
-        "at all of them",
+        why="The table states it; decoding is bound by memory either way.",
         is_setting=True,
         applies={"stage": "prefill"},
     ),
@@ -74,11 +68,10 @@ ASSUMPTIONS = (
         source="edge GPU-NDP, III-C, Eq. 2",
         values={
             "streamed": "no: T_a is its bytes over the link's bandwidth",
-            "single": "yes: T_a has a microsecond besides, which is nearly all of it",
+            "single": "yes: T_a has a microsecond besides",
         },
         default="streamed",
-        why="weights follow one another without latency as well; with it, (S - 1) T_a N alone is "
-        "longer than the units' work at the published rates, and balancing could gain nothing",
+        why="Weights have no latency either; with it, balancing could gain nothing.",
         older="single",
         applies={"stage": "prefill"},
     ),

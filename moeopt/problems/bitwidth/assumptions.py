@@ -9,15 +9,13 @@ ASSUMPTIONS = (
         words="the bitwidth budget translates to 3 n_4 + 2 n_3 + n_2 = R",
         source="context-aware CXL-NDP, 4.2",
         values={
-            "equality": "exactly the budget where widths are evenly spaced, so that splits reach "
-            "every sum; for other widths the best split within it",
+            "equality": "exactly the budget where widths are evenly spaced; else the best split "
+            "within it",
             "at most": "the best split within the budget, whatever the widths",
-            "largest sum": "the largest sum within the budget that any split has, and the best of "
-            "the splits with that sum",
+            "largest sum": "the best split of the largest sum within the budget",
         },
         default="equality",
-        why="the words, where they have a meaning: the paper's widths are 1 to 4 bits. Elsewhere "
-        "the formula's purpose, the best split that the budget allows",
+        why="The words, where they apply: the paper's widths are 1 to 4 bits.",
         methods=("prefix-split",),
     ),
     Assumption(
@@ -32,8 +30,7 @@ ASSUMPTIONS = (
             "convex": "widely spread, and each bit divides a loss by four",
         },
         default="fitted",
-        why="the only per-expert losses that are published; what a rule loses hangs on this more "
-        "than on all else, so measured tables (`loss_table`) come first",
+        why="The only published losses by expert. Measured tables (`loss_table`) come first.",
     ),
     Assumption(
         name="budget",
@@ -45,13 +42,12 @@ ASSUMPTIONS = (
             "model": "one for all layers, which the rule splits evenly",
         },
         default="layer",
-        why="the words; what a model gains by moving bits from layer to layer no rule that goes "
-        "layer by layer can have",
+        why="The paper's words.",
     ),
     Assumption(
         name="weight",
         question="Does an expert's loss count by how often it is used?",
-        words="we measure a loss L_i(b), defined as the MSE between the quantized output and a "
+        words="a loss L_i(b), defined as the MSE between the quantized output and a "
         "full-precision reference",
         source="context-aware CXL-NDP, 4.2",
         values={
@@ -59,7 +55,6 @@ ASSUMPTIONS = (
             "none": "all experts alike: the error of the expert's own output",
         },
         default="usage",
-        why="whose output is open; by the layer's output, importance says something about losses, "
-        "which is kind to an order by importance",
+        why="Kind to an order by importance; the paper leaves open whose output it is.",
     ),
 )

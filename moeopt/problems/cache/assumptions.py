@@ -6,9 +6,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         name="ways",
         question="How many ways has each cached layer?",
-        words="Through specification of the number of ways per layer M, the number of indexes (N) "
-        "in the cache is calculated as N = floor(S / M). ... Configuring the GPU memory as a 4-way "
-        "set-associative cache results in 14 indexes",
+        words="Configuring the GPU memory as a 4-way set-associative cache results in 14 indexes",
         source="CPU-GPU collaborative III-B",
         values={
             "twice top-k": "twice the experts of a token: 4 for a model with top-2 routing",
@@ -16,8 +14,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "all layers": "as many as there are with every layer cached",
         },
         default="twice top-k",
-        why="the paper leaves M to the user, and 4 ways for top-2 routing is its example; "
-        "`best-uniform` tries every M",
+        why="The paper's example; `best-uniform` tries every M.",
         methods=("uniform-ways",),
     ),
 )

@@ -11,10 +11,10 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         values={
             "linear": "as much as there are experts",
             "quadratic": "the square of their number: the later ones weigh more in the output",
-            "published": "what Table 2 and 6.3 state of a model, straight between the stated "
-            "numbers of experts and unknown beyond them: of DeepSeek-V3, V2.5 and Qwen2-57B alone",
+            "published": "from Table 2 and 6.3, linear between the stated numbers: DeepSeek-V3, "
+            "V2.5 and Qwen2-57B alone",
         },
         default="linear",
-        why="it only breaks ties between schedules of the same length, unless the user limits it",
+        why="It only breaks ties, unless the user limits it.",
     ),
 )

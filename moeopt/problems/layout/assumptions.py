@@ -30,13 +30,12 @@ ASSUMPTIONS = (
         "counts is the forecast.)",
         values={
             **_SHARED["cold_cut"].values,
-            BEST_CUT: "as many as make TriMoE's schedule fastest for the loads that are forecast",
+            BEST_CUT: "as many as make TriMoE's schedule fastest for the forecast loads",
         },
         words=_OFFLINE,
         source="TriMoE 4.3; 3.1 counts cold experts",
         default=BEST_CUT,
-        why='The layout is called "optimized", which a share fixed beforehand is not; it is the '
-        "kindest reading as well.",
+        why='The paper calls the layout "optimized"; this is the kindest reading.',
         methods=("trimoe", "trimoe-best-schedule"),
     ),
     replace(
@@ -54,8 +53,7 @@ ASSUMPTIONS = (
             "in turn": "to the DIMMs in turn, by falling forecast",
         },
         default="balanced",
-        why='An "optimized" layout can be either. With an offline trace to go by, balancing is the '
-        "kinder one to TriMoE.",
+        why='Kinder; the paper says only "optimized".',
         methods=("trimoe", "trimoe-best-schedule"),
     ),
     Assumption(
@@ -68,8 +66,7 @@ ASSUMPTIONS = (
             "balanced": "longest expected NDP work first, each to the DIMM that has least so far",
         },
         default="in turn",
-        why="The kinder one: balancing gives the hottest experts DIMMs of their own, which idle "
-        "when the GPU takes these experts.",
+        why="Kinder: balanced, the hottest experts' DIMMs idle when the GPU takes these experts.",
         methods=("monde",),
     ),
     *(
@@ -88,7 +85,7 @@ ASSUMPTIONS = (
             "none": "the loads that the layout is measured on: hindsight",
         },
         default="offline trace",
-        why="It is what the paper says; the optimum is the same in any case.",
+        why="The paper's words; the optimum is the same in any case.",
     ),
     *(_here(_SHARED[name]) for name in ("dimm_share", "gpu_work")),
     replace(_SHARED["residents"], name="hbm_slots"),

@@ -8,16 +8,15 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         name="per_layer",
         question="How many experts does each layer get?",
-        words="we select the top-K most important experts in each layer and migrate them to GPU in "
-        "FP16, subject to the GPU memory capacity",
-        source="context-aware CXL-NDP, 4.1 and 5.1 (four per layer, two per layer)",
+        words="the top-K most important experts in each layer",
+        source="context-aware CXL-NDP, 4.1 and 5.1",
         values={
-            "uniform": "the same K in every layer, as many as fit; what is left over stays empty",
-            "remainder": "the same, and one more for the first layers as far as slots go",
+            "uniform": "the same K in every layer; slots left over stay empty",
+            "remainder": "the same, and one more for the first layers while slots last",
             "global": "the most important ones of all layers, whatever their layers",
         },
         default="uniform",
-        why="K has no index of a layer, and both of the paper's configurations have one number",
+        why="K has no index of a layer.",
         methods=IMPORTANCE,
     ),
     Assumption(
@@ -27,12 +26,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         source="context-aware CXL-NDP, abstract and 4.1; edge GPU-NDP, III-D; KTransformers, 1, "
         "has offline profiles",
         values={
-            "before": "what came before the steps: prompts of the same sequences, and a profile of "
-            "other sequences or of earlier steps",
+            "before": "what came before: prompts of the same sequences, and a profile of other "
+            "sequences or earlier steps",
             "steps": "the steps themselves: hindsight",
         },
         default="before",
-        why="no rule of the papers sees the steps that it decides for",
+        why="No rule of the papers sees the steps that it decides for.",
         older="steps",
     ),
     Assumption(
@@ -46,6 +45,6 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "free": "in every step the side that ends the layer earlier",
         },
         default="resident",
-        why="what the runtimes do; with `free` an expert more on the GPU never costs time",
+        why="The runtimes do so.",
     ),
 )

@@ -9,12 +9,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         words="",
         source="github.com/deepseek-ai/EPLB, README",
         values={
-            "exchange": "it changes places with another expert's copy, the one that leaves the "
-            "fuller of the two devices with the least",
+            "exchange": "it is exchanged with another expert's copy, one that leaves the fuller "
+            "of the two devices with the least",
             "drop": "it is left out, and the other copies have more tokens",
         },
         default="exchange",
-        why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
+        why="Kind to the rule: EPLB's figure on FlashLB's example stays as published.",
         methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
     ),
     Assumption(
@@ -28,7 +28,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "a100-int4": "A100, INT4, SGLang by Marlin: 21 tokens",
         },
         default="h100-fp8",
-        why="measured on the ranks of expert parallelism; the others are of all experts on one GPU",
+        why="Measured on ranks of expert parallelism; the others on one GPU.",
         is_setting=True,
         applies={"work": "kernel"},
     ),

@@ -13,7 +13,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "1024": "1,024 MiB",
         },
         default="0",
-        why="an instance's buffers have what drivers and displays take; the kinder reading",
+        why="Kinder; an instance's buffers include drivers and displays.",
         methods=("llama.cpp-fit", "ik-auto-fit"),
     ),
     Assumption(
@@ -23,7 +23,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         source="llama.cpp, --n-cpu-moe; users' overrides (-ot) take either end",
         values={"first": "those of the first layers", "last": "those of the last layers"},
         default="first",
-        why="the option's own words",
+        why="The option's own words.",
         methods=("tensor-split-then-n-cpu-moe", "one-gpu-only"),
     ),
 )

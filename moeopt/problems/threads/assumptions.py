@@ -13,7 +13,6 @@ ASSUMPTIONS = (
             "60": "60 GB/s: activations come from the cache that cores share",
         },
         default="20",
-        why="the paper says nothing of it; 20 GB/s is the more a core has to pay for fine parts, "
-        "so it is the kinder one to the coarse ones of a static schedule",
+        why="Kinder to the coarse parts of a static schedule.",
     ),
 )

@@ -5,10 +5,8 @@ from moeopt.core.assumptions import Assumption
 ASSUMPTIONS = (
     Assumption(
         name="tie_order",
-        question="Which of several cheapest paths does the initial assignment take? A localized "
-        "expert that is not resident costs GPU and CPU the same read, so ties are common.",
-        words="estimate the execution cost of any expert E_i on all possible paths and select the "
-        "most suitable one",
+        question="Which of several cheapest paths does the initial assignment take?",
+        words="select the most suitable one",
         source="TriMoE 4.2, Expert Execution Cost Model",
         values={
             "cpu": "the CPU, then the GPU, then NDP",
@@ -16,80 +14,72 @@ ASSUMPTIONS = (
             "ndp": "NDP, then the CPU, then the GPU",
         },
         default="cpu",
-        why="The paper is silent, and this order is kinder to the heuristic: in no family of the "
-        "instance library is the refined schedule's median or largest excess above that with the "
-        "GPU first, though single instances are worse.",
+        why="Kinder: with the GPU first no family of the instance library has a lower median or "
+        "largest excess after refinement.",
         methods=("greedy", "trimoe"),
     ),
     Assumption(
         name="refinement",
         question="Which experts of the bottleneck device may move?",
-        words="selects the highest-cost expert on that bottleneck device as a migration candidate "
-        "... continues until no re-assignment can further reduce the global makespan",
+        words="selects the highest-cost expert ... until no re-assignment can further reduce the "
+        "global makespan",
         source="TriMoE 4.2, Bottleneck-Aware Refinement",
         values={
-            "one": "its highest-cost expert alone; the refinement ends if that one cannot move",
-            "all": "its experts by falling cost, the first whose move lowers the makespan; it ends "
-            "if none can",
+            "one": "its highest-cost expert alone; if that cannot move, the refinement ends",
+            "all": "its experts by falling cost: the first whose move lowers the makespan",
         },
         default="one",
-        why="One candidate in each iteration is what the text says; the end of its sentence reads "
-        "as if others were tried as well.",
+        why="The text moves one candidate in each iteration.",
         methods=("trimoe",),
     ),
     Assumption(
         name="delta",
-        question="What is the receiving device's increase, which decides between two moves that "
-        "give the same makespan?",
+        question="What is the receiving device's increase, which decides between moves that give "
+        "the same makespan?",
         words="the move that causes the minimum time increase (delta) on the receiving device",
         source="TriMoE 4.2, Bottleneck-Aware Refinement",
         values={
-            "growth": "the growth of its own total: a DIMM that loses the host's read of the same "
-            "expert is credited with it",
+            "growth": "the growth of its total, less the host's read of the same expert that a "
+            "DIMM loses",
             "cost": "the expert's cost on the receiving device (Eq. 1-4)",
         },
         default="growth",
-        why="The paper speaks of an increase on the device, not of a cost of the expert; this is "
-        "also the kinder reading on the instance library.",
+        why="The paper speaks of an increase on the device; this is also the kinder reading.",
         methods=("trimoe",),
     ),
     Assumption(
         name="hot_loading",
         question="How many hot experts does Enhanced KTransformers load onto the GPU?",
-        words="We added prefetching and on-demand loading of hot experts on top of its processing "
-        "of all non-shared experts using AMX-CPU",
+        words="prefetching and on-demand loading of hot experts",
         source="TriMoE 5.1.2",
         values={
             "while it helps": "by falling tokens, as long as the later of GPU and CPU gets earlier",
             "none": "none: whatever is not resident runs on the CPU, as in KTransformers itself",
         },
         default="while it helps",
-        why='"On-demand loading" is what the paper added; the best such number is the kindest.',
+        why="The paper added on-demand loading; the best such number is the kindest.",
         methods=("ktransformers",),
     ),
     Assumption(
         name="striped_experts",
-        question="Where does MoNDE run the striped experts of a layout that is not its own? NDP "
-        "cannot, and MoNDE has no other host than the GPU.",
-        words="GPU-NDP. A system that balances load between GPU and NDP by modeling the cost "
-        "trade-off between weight migration (to GPU) and activation migration (to NDP)",
+        question="Where does MoNDE, which has GPU and NDP only, run the striped experts of a "
+        "layout that is not its own?",
+        words="A system that balances load between GPU and NDP",
         source="TriMoE 5.1.2",
         values={
             "gpu": "on the GPU, all of them over PCIe",
             "cpu": "on the CPU, which MoNDE does not use",
         },
         default="gpu",
-        why="The system has GPU and NDP only. On a layout that is not its own this decides its "
-        "figure, as tables say beside it: in `esft-fair` MoNDE is 295 % above the optimum in the "
-        "median with the GPU, and 0 % with the CPU.",
+        why="The system has GPU and NDP only. This reading decides MoNDE's figures on such "
+        "layouts.",
         methods=("monde",),
     ),
     Assumption(
         name="cold_cut",
         question="Which experts are cold, that is localized on one DIMM each, in the layout that "
         "is given?",
-        words="a long tail of cold experts constitutes over 70% of all experts but processes only "
-        "8% of tokens",
+        words="over 70% of all experts but processes only 8% of tokens",
         source="TriMoE 3.1, Figure 3",
         values={
             "tokens 0.08": "the coldest experts that together hold at most 8 % of the tokens",
@@ -100,47 +90,41 @@ ASSUMPTIONS = (
             "experts 0.15": "the coldest 15 % of the experts",
         },
         default="tokens 0.08",
-        why="On real routing the two figures contradict each other: the coldest 70 % hold 40 to "
-        "69 % of the tokens. Cold means few tokens, and this reading is the kinder one.",
+        why="On real routing the paper's two figures contradict each other. Cold means few "
+        "tokens, and this reading is the kinder one.",
     ),
     Assumption(
         name="layout_from",
         question="From which loads is the layout decided?",
-        words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
-        "cold experts onto single DIMMs)",
+        words="an optimized initial layout via offline trace analysis",
         source="TriMoE 4.3",
         values={
-            "offline trace": "the tokens of all steps of the trace but the executed one, summed: a "
-            "sample of the workload that the step is no part of",
+            "offline trace": "the summed tokens of all steps of the trace but the executed one",
             "last step": "the loads of the one step before",
         },
         default="offline trace",
-        why="It is what the paper says.",
+        why="The paper's words.",
     ),
     Assumption(
         name="dimm_choice",
         question="To which DIMM does each cold expert go?",
-        words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
-        "cold experts onto single DIMMs)",
+        words="an optimized initial layout via offline trace analysis",
         source="TriMoE 4.3",
         values={
             "balanced": "hottest first, each to the DIMM with the least expected NDP work so far",
             "in turn": "to the DIMMs in turn, hottest first",
         },
         default="balanced",
-        why='An "optimized" layout can be either; with an offline trace to go by, balancing is the '
-        "kinder one.",
+        why='Kinder; the paper says only "optimized".',
     ),
     Assumption(
         name="dimm_share",
         question="For which part of a striped read's time is each DIMM busy?",
-        words="the accumulated DRAM access latency caused by striped or localized weight reads "
-        "from the host processors targeting DIMM d",
+        words="the accumulated DRAM access latency ... targeting DIMM d",
         source="TriMoE 4.2, Eq. 6; Table 1: 8 channels x 2 DIMM",
         values={
-            "1": "all of it, which stands in for the limit of the host's bandwidth",
-            "1/2": "half of it, since two DIMMs share a channel and take turns; the limit needs "
-            "channels",
+            "1": "all of it",
+            "1/2": "half of it, since two DIMMs share a channel; needs channels",
         },
         default="1",
         why="Eq. 6 counts the read's latency on DIMM d and has no channels.",
@@ -148,36 +132,33 @@ ASSUMPTIONS = (
     Assumption(
         name="gpu_work",
         question="May one expert's transfer overlap another expert's computation on the GPU?",
-        words="The GPU and CPU act as centralized serial processors. Their total execution times "
-        "... are simply the cumulative sum of the execution costs of their assigned experts",
+        words="centralized serial processors ... the cumulative sum of the execution costs",
         source="TriMoE 4.2, Eq. 2 and 5",
         values={
             "one path": "no: an expert's path is one piece of work, its longest part (Eq. 2)",
             "two parts": "yes: computation and PCIe transfers are two resources (TD-C7)",
         },
         default="one path",
-        why="It is what Eq. 5 says. Klotski and HybriMoE are built on the overlap, which only the "
-        "other value can express.",
+        why="Eq. 5 says it. Klotski and HybriMoE are built on the overlap.",
     ),
     Assumption(
         name="residents",
         question="How many routed experts of the layer lie in HBM?",
-        words="the large KV Cache and all routed experts are offloaded to host DIMMs",
+        words="all routed experts are offloaded to host DIMMs",
         source="TriMoE 4.1; hot experts are prefetched into HBM",
         values={value: f"{value} of them" for value in ("0", "4", "8", "16")},
         default="0",
-        why="the words; the GPU's free memory would hold some 15 experts a layer",
+        why="The paper's words.",
         is_setting=True,
     ),
     Assumption(
         name="batch",
         question="How many tokens are in a step? (Only with the trace at hand.)",
-        words="we focus on large batch sizes of 256-768 ... supplemented by robustness "
-        "assessments on small batches",
+        words="large batch sizes of 256-768",
         source="TriMoE 5.1.3; 512 in 5.3, and 128, 64 and 32 in 5.5",
         values={value: f"{value} tokens" for value in ("64", "128", "256", "512", "768")},
         default="512",
-        why="its ablation's; the order of systems turns round over it",
+        why="The paper's ablation has it.",
         is_setting=True,
     ),
     Assumption(
@@ -187,7 +168,7 @@ ASSUMPTIONS = (
         source="TriMoE Table 1; Figure 9(a) varies it",
         values={value: f"{value} of them" for value in ("8", "16", "32")},
         default="16",
-        why="the words; the bandwidth of striped reads stays as it is",
+        why="The paper's words. The bandwidth of striped reads stays the same.",
         is_setting=True,
     ),
     Assumption(
@@ -197,7 +178,7 @@ ASSUMPTIONS = (
         source="TriMoE 4.1, Table 1",
         values={"0.5": "half as fast", "1": "as the machine says", "2": "twice as fast"},
         default="1",
-        why="the words; what a unit reaches of its rate is not said",
+        why="The paper's words.",
         is_setting=True,
     ),
 )
