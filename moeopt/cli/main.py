@@ -3,6 +3,7 @@
 A subcommand is imported when it is used, so that ``moeopt --help`` answers at once.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -48,6 +49,10 @@ SHELLS: tuple[Shell, ...] = get_args(Shell)
 
 LOG_LEVEL = "MOEOPT_LOG"
 """Environment variable: INFO or DEBUG writes the library's log to stderr."""
+
+COLLECT_AFTER = (100_000, 20, 100)
+"""How many new objects the garbage collector waits for: data of instances are lists without cycles,
+and by Python's default each few hundred of them are looked through, and all modules with them."""
 
 RENAMED = {
     ("gap", "--settlements"): "moeopt sensitivity",
@@ -144,6 +149,7 @@ def run(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
     """Run a command line and leave with its exit code; stdout is for results alone."""
+    gc.set_threshold(*COLLECT_AFTER)
     drop_native_stdout()
     sys.stdout, sys.stderr = TerminalStream(sys.stdout), TerminalStream(sys.stderr)
     warnings.showwarning = _show_warning

@@ -77,8 +77,8 @@ def serve(instance: Instance, solution: Solution) -> list[Served]:
     return [
         Served(0, 0, 0)
         if ways is None or ways > instance.experts
-        else _lru(tuple(token[layer] for token in instance.accesses), costs, ways)
-        for layer, ways in enumerate(given)
+        else _lru(accesses, costs, ways)
+        for accesses, ways in zip(instance.by_layer, given, strict=True)
     ]
 
 
@@ -89,7 +89,7 @@ def _lru(accesses: tuple[tuple[int, ...], ...], costs: tuple[int, ...], ways: in
     hits = misses = layer_ns = 0
     other_ns, gpu_ns, activation_ns, cpu_ns = costs
     for used in accesses:
-        found = sum(expert in content for expert in used)
+        found = sum(map(content.__contains__, used))
         missing = len(used) - found
         hits, misses = hits + found, misses + missing
         on_cpu = activation_ns + missing * cpu_ns if missing else 0

@@ -258,6 +258,11 @@ class Instance(InstanceEnvelope):
         return Costs(self.gpu_ns, self.cpu_ns, self.activation_ns, self.other_ns)
 
     @cached_property
+    def by_layer(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The experts used, by layer and token."""
+        return tuple(zip(*self.accesses, strict=True))
+
+    @cached_property
     def ids(self) -> NDArray[np.int32]:
         """The accesses as an array, (layers, tokens, most experts of a lookup); -1 for none."""
         lengths = np.array([[len(used) for used in token] for token in self.accesses])

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, combinations, product
 
-from .instance import Instance, Solution
+import numpy as np
+
+from .instance import Instance, Ints, Solution
 
 CONSTRAINTS = {
     "PL-C1": "the GPU holds experts of the model, each once, in at most gpu_slots slots",
@@ -75,31 +77,44 @@ def violations(
 
 def objective(instance: Instance, solution: Solution) -> int:
     """Return the sum of all layers' times over all steps, in ns."""
-    return sum(layer.time_ns for layer in layer_steps(instance, solution))
+    gpu_ns, offload_ns, fixed_ns = _sides(instance, solution)
+    return int(np.maximum(gpu_ns, offload_ns + fixed_ns).sum())
 
 
 def layer_steps(instance: Instance, solution: Solution) -> Iterator[LayerStep]:
-    """Yield every layer of every step, in the order of execution.
+    """Yield every layer of every step, in the order of execution."""
+    sides = (side.tolist() for side in _sides(instance, solution))
+    return (LayerStep(*layer) for layer in zip(*sides, strict=True))
+
+
+def _sides(instance: Instance, solution: Solution) -> tuple[Ints, Ints, Ints]:
+    """Return both sides and the charge of every layer of every step, in the order of execution.
 
     Experts of a layer that `gpu` leaves out are offloaded, and so are numbers that do not exist:
     `violations` reports both. Where the solution says what the GPU computes, that counts.
     """
-    held = [set(row) for row in solution.gpu[: instance.layers]]
-    held += [set()] * (instance.layers - len(held))
-    for number, step in enumerate(instance.steps):
-        for layer, active in enumerate(step):
-            on_gpu = held[layer]
-            if (stated := computed(solution, number, layer)) is not None:
-                on_gpu = set(stated)
-            gpu_ns = offload_ns = 0
-            offloaded = False
-            for expert, tokens in active:
-                if expert in on_gpu:
-                    gpu_ns += instance.gpu_ns(layer, expert, tokens)
-                else:
-                    offload_ns += instance.offload_ns(layer, expert, tokens)
-                    offloaded = True
-            yield LayerStep(gpu_ns, offload_ns, instance.layer_offload_fixed_ns * offloaded)
+    entries, experts = instance.entries, instance.experts
+    held = np.zeros((instance.layers, experts), dtype=bool)
+    for layer, row in enumerate(solution.gpu[: instance.layers]):
+        held[layer, [expert for expert in row if expert < experts]] = True
+    on_gpu = held[entries.row % instance.layers, entries.expert]
+    places = product(range(len(instance.steps)), range(instance.layers))
+    stated = (
+        {}
+        if solution.computed_on_gpu is None
+        else {
+            row: runs
+            for row, place in enumerate(places)
+            if (runs := computed(solution, *place)) is not None
+        }
+    )
+    if stated:
+        cells = [row * experts + e for row, runs in stated.items() for e in runs if e < experts]
+        runs_there = np.isin(entries.row * experts + entries.expert, cells)
+        on_gpu = np.where(np.isin(entries.row, list(stated)), runs_there, on_gpu)
+    gpu_ns = entries.by_row(entries.gpu_ns * on_gpu)
+    offload_ns = entries.by_row(entries.offload_ns * ~on_gpu)
+    return gpu_ns, offload_ns, instance.layer_offload_fixed_ns * (entries.by_row(~on_gpu) > 0)
 
 
 def computed(solution: Solution, step: int, layer: int) -> tuple[int, ...] | None:

@@ -2,11 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from moeopt.core.envelope import Count, Data, Nanoseconds, absent, field_error
+
+Ints = NDArray[np.int64]
 
 MAX_TABLE = 2**16
 
@@ -175,6 +180,29 @@ Layer = Annotated[tuple[Active, ...], Field(max_length=MAX_EXPERTS, fail_fast=Tr
 """The experts of a layer with tokens in one step."""
 
 Step = Annotated[tuple[Layer, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Experts with tokens, in the order of the steps; a row is one layer of one step.
+
+    Attributes
+    ----------
+    ends
+        Where a row's entries begin, and the end of the last, shape (rows + 1,).
+    row, expert, gpu_ns, offload_ns
+        By entry: its row, the expert, and its time on both sides.
+    """
+
+    ends: Ints
+    row: Ints
+    expert: Ints
+    gpu_ns: Ints
+    offload_ns: Ints
+
+    def by_row(self, values: NDArray[Any]) -> Ints:
+        """Return the sums of values of each row."""
+        return np.diff(np.concatenate(([0], np.cumsum(values)))[self.ends])
 
 
 def check_active(at: list[str | int], active: Layer, experts: int) -> None:

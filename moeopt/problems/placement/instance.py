@@ -26,6 +26,7 @@ from .fields import (
     MAX_EXPERTS,
     MAX_LAYERS,
     MAX_STEPS,
+    Entries,
     Known,
     PerExpert,
     Step,
@@ -38,6 +39,7 @@ from .fields import (
     check_widths,
     longest_by_width,
 )
+from .fields import Ints as Ints
 from .fields import expert_ns as expert_ns
 from .layer_steps import LayerSteps, layer_steps_of
 
@@ -318,6 +320,25 @@ class Instance(InstanceEnvelope):
         """The tables of all widths for the GPU, and for the other side; the common ones first."""
         on_gpu = (self.gpu_expert_ns, *(self.width_gpu_ns or ()))
         return on_gpu, (self.offload_expert_ns, *(self.width_offload_ns or ()))
+
+    @cached_property
+    def entries(self) -> Entries:
+        """Every expert with tokens in a layer of a step."""
+        rows = [active for step in self.steps for active in step]
+        ends = np.cumsum([0, *map(len, rows)])
+        flat = np.fromiter(chain.from_iterable(chain.from_iterable(rows)), np.int64)
+        expert, tokens = flat.reshape(-1, 2).T
+        row = np.repeat(np.arange(len(rows)), np.diff(ends))
+        width = np.zeros_like(expert)
+        if self.expert_width is not None:
+            width = np.array(self.expert_width)[row % self.layers, expert]
+        kinds, which = np.unique(tokens * len(self.tables[0]) + width, return_inverse=True)
+        pairs = [divmod(kind, len(self.tables[0])) for kind in kinds.tolist()]
+        gpu_ns, offload_ns = (
+            np.array([expert_ns(tables[w], n) for n, w in pairs], np.int64)[which]
+            for tables in self.tables
+        )
+        return Entries(ends, row, expert, gpu_ns, offload_ns)
 
     def gpu_ns(self, layer: int, expert: int, tokens: int) -> int:
         """Return what an expert with so many tokens takes on the GPU."""

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as Xml
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
@@ -47,7 +48,8 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
     with plain_text():
         text = StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        draw().savefig(text, format="svg", transparent=True, metadata=nothing)
+        # Figure.savefig would draw a figure that is laid out twice.
+        FigureCanvasSVG(draw()).print_svg(text, metadata=nothing)
     whole = text.getvalue()
     root = Xml.fromstring(whole[whole.index("<svg") :])  # noqa: S314 - written three lines above
     for name in ("width", "height", "version"):
@@ -86,6 +88,7 @@ def plain_text() -> Iterator[None]:
             "svg.fonttype": "none",
             "text.parse_math": False,
             "font.size": FONT_PT,
+            **dict.fromkeys(("figure.facecolor", "figure.edgecolor", "axes.facecolor"), "none"),
         }
     )
     with texts, warnings.catch_warnings():
