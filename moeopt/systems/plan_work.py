@@ -14,6 +14,7 @@ def works(work: StepWork, dimms: int, times: LayerTimes, first: int = 0) -> Iter
     """Yield the work of each layer, from the first of a step or from another.
 
     Uploads overlap what the GPU computes, as in systems: an expert is computed once it is there.
+    Where a run is one path, it keeps the GPU busy for all of it (TriMoE Eq. 2, 5).
     """
     gpu, cpu, ndp = (_runs_on(work, domain) for domain in (GPU, CPU, NDP))
     late = work.deferred

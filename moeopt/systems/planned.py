@@ -291,7 +291,7 @@ class Decider:
             self._say_what_is_missing(int(domain[at[0], at[1]]), offer, at[0], at[1])
         uploaded = on_gpu & ~offer.resident
         upload = np.zeros_like(cost)
-        if uploaded.any():
+        if self._plan.gpu_work == "two parts" and uploaded.any():
             width = self._width[rows][uploaded]
             cost[uploaded] = self._costs.path_ns["gpu_hit"][width, offer.tokens[uploaded]]
             upload[uploaded] = np.maximum(self._costs.fetch_ns[width], dram[uploaded])

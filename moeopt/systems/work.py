@@ -71,9 +71,10 @@ class StepWork:
     tokens
         How many each expert has.
     cost_ns
-        Time on its device, computing alone on the GPU.
+        Time on its device.
     upload_ns
-        How long PCIe is busy before, for experts on the GPU whose weights are not there; else 0.
+        How long PCIe is busy before an expert whose weights are not there can run on the GPU; 0
+        where a run on the GPU is one path.
     dram_ns
         Time a DIMM it lies on is busy if a host reads it; 0 for NDP work.
     dimm
