@@ -131,6 +131,10 @@ class Plan(Frozen):
         left out, and smaller ones after it may still fit.
     dimm_links
         Whether moves between DIMMs share one link or have one per DIMM.
+    gpu_work
+        What an expert without weights on the GPU keeps busy: PCIe, and then the GPU, which may
+        compute others meanwhile ("two parts", the default, as in `moeopt.compare`); or the GPU
+        alone for the longer of both ("one path", TriMoE Eq. 2 and 5), as in problem tri_domain.
     times
         Everything that is not a routed expert.
     """
@@ -154,6 +158,7 @@ class Plan(Frozen):
     pcie_window_ns: Nanoseconds = 0
     dimm_link_window_ns: Nanoseconds = 0
     dimm_links: Literal["shared", "per-dimm"] = "shared"
+    gpu_work: Literal["two parts", "one path"] = "two parts"
     times: Times = Times()
 
 

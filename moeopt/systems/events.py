@@ -93,10 +93,21 @@ class _Layer:
         go = [routed, *moves]
         let += moves
         on_gpu = self.domain == GPU
-        let += self.experts("GPU", on_gpu, go, SECOND) + self.reads(on_gpu, go, FIRST)
+        let += self.on_gpu(go) + self.reads(on_gpu, go, FIRST)
         self.transfers(self.fetches(), go)
         outside, later = self.outside(go)
         return start, let + outside, later
+
+    def on_gpu(self, go: list[int]) -> list[int]:
+        """Add what the GPU computes: experts that are there, then each as its upload ends."""
+        order, upload = self.work.gpu_order(self.layer), self.work.upload_ns[self.layer]
+        there = order[upload[order] == 0]
+        let = [self.many("GPU", self.cost[there], there, go, SECOND)] if len(there) else []
+        for expert in order[len(there) :].tolist():
+            uploads = [Transfer(PCIE, int(upload[expert]), "upload", expert)]
+            copied, one = self.transfers(uploads, go), np.array([expert])
+            let.append(self.many("GPU", self.cost[one], one, copied, SECOND))
+        return let
 
     def outside(self, go: list[int]) -> tuple[list[int], list[int]]:
         """Add what CPU and NDP units do; returns what is due now, and what is deferred."""

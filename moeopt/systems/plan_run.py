@@ -295,7 +295,7 @@ def _usage_of(timeline: Timeline) -> tuple[int, list[Usage]]:
 
 
 def _check_size(loads: Loads, dimms: int) -> None:
-    tasks = int(np.count_nonzero(loads.counts)) * (1 + dimms)
+    tasks = int(np.count_nonzero(loads.counts)) * (2 + dimms)
     if tasks > MAX_TASKS:
         steps = len(loads.counts)
         fit = steps * MAX_TASKS // tasks

@@ -13,7 +13,8 @@ from .work import CPU, GPU, NDP, Flags, Integers, LayerTimes, StepWork
 def works(work: StepWork, dimms: int, times: LayerTimes, first: int = 0) -> Iterator[LayerWork]:
     """Yield the work of each layer, from the first of a step or from another.
 
-    An expert on the GPU keeps it busy for its complete path, uploads included (TriMoE Eq. 2, 5).
+    Uploads overlap what the GPU computes, as in systems: an expert is computed once it is there.
+    Where a run is one path, it keeps the GPU busy for all of it (TriMoE Eq. 2, 5).
     """
     gpu, cpu, ndp = (_runs_on(work, domain) for domain in (GPU, CPU, NDP))
     late = work.deferred
@@ -23,11 +24,12 @@ def works(work: StepWork, dimms: int, times: LayerTimes, first: int = 0) -> Iter
     later = _at_dimms(work, late, work.dram_ns, dimms)
     own = _at_dimms(work, ndp, work.cost_ns, dimms)
     there = _at_dimms(work, ndp, np.ones_like(work.cost_ns), dimms)
-    gpu_ns, now_ns, late_ns = (_sums(work, mask) for mask in (gpu, now, late))
+    now_ns, late_ns = (_sums(work, mask) for mask in (now, late))
+    gpu_ns, uploaded = _sums(work, gpu), work.upload_ns.any(axis=1).tolist()
     on_cpu = np.any(cpu, axis=1).tolist()
     for layer in range(len(work.domain)):
         yield LayerWork(
-            gpu=OnGpu(gpu_ns[layer]),
+            gpu=_on_gpu(work, layer) if uploaded[layer] else OnGpu(gpu_ns[layer]),
             gpu_reads_ns=None if uploads is None else uploads[layer],
             cpu_reads_ns=None if reads is None else reads[layer],
             later_reads_ns=None if later is None else later[layer],
@@ -42,6 +44,11 @@ def works(work: StepWork, dimms: int, times: LayerTimes, first: int = 0) -> Iter
             moves=work.transfers[layer],
             copies=work.copies[layer],
         )
+
+
+def _on_gpu(work: StepWork, layer: int) -> OnGpu:
+    order = work.gpu_order(layer)
+    return OnGpu.of(work.cost_ns[layer, order], work.upload_ns[layer, order])
 
 
 def _runs_on(work: StepWork, domain: int) -> Flags:

@@ -199,10 +199,12 @@ class Decider:
         offer = self._offer(rows, counts, resident)
         domain = np.where(counts > 0, self._policy(offer), NOWHERE)
         self._fix(rows, domain, offer)
-        cost, dram = self._costs_of(rows, domain, offer)
+        cost, upload, dram = self._costs_of(rows, domain, offer)
         return StepWork(
             domain=domain,
+            tokens=counts,
             cost_ns=cost,
+            upload_ns=upload,
             dram_ns=dram,
             dimm=self._dimm[rows].copy() if self._plan.migrations else self._dimm[rows],
             deferred=self._defer(rows, domain, counts, order),
@@ -269,8 +271,10 @@ class Decider:
                         active = ids[offer.tokens[row, ids] > 0]
                         domain[row, active] = number
 
-    def _costs_of(self, rows: slice, domain: Integers, offer: Offer) -> tuple[Integers, Integers]:
-        """Return device times and host reads, or say why there is none."""
+    def _costs_of(
+        self, rows: slice, domain: Integers, offer: Offer
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return device times, uploads and host reads, or say why there is none."""
         active = domain != NOWHERE
         striped_ndp = (domain == NDP) & (offer.dimm == STRIPED)
         if striped_ndp.any():
@@ -285,7 +289,13 @@ class Decider:
         if self._costs.missing and (cost[active].max(initial=0) >= UNAVAILABLE_NS):
             at = np.argwhere(active & (cost >= UNAVAILABLE_NS))[0].tolist()
             self._say_what_is_missing(int(domain[at[0], at[1]]), offer, at[0], at[1])
-        return cost, dram
+        uploaded = on_gpu & ~offer.resident
+        upload = np.zeros_like(cost)
+        if self._plan.gpu_work == "two parts" and uploaded.any():
+            width = self._width[rows][uploaded]
+            cost[uploaded] = self._costs.path_ns["gpu_hit"][width, offer.tokens[uploaded]]
+            upload[uploaded] = np.maximum(self._costs.fetch_ns[width], dram[uploaded])
+        return cost, upload, dram
 
     def _say_what_is_missing(self, domain: int, offer: Offer, layer: int, expert: int) -> None:
         layout = "striped" if offer.dimm[layer, expert] == STRIPED else "localized"

@@ -68,8 +68,13 @@ class StepWork:
     ----------
     domain
         GPU, CPU or NDP; NOWHERE for experts without tokens.
+    tokens
+        How many each expert has.
     cost_ns
         Time on its device.
+    upload_ns
+        How long PCIe is busy before an expert whose weights are not there can run on the GPU; 0
+        where a run on the GPU is one path.
     dram_ns
         Time a DIMM it lies on is busy if a host reads it; 0 for NDP work.
     dimm
@@ -85,7 +90,9 @@ class StepWork:
     """
 
     domain: Integers
+    tokens: Integers
     cost_ns: Integers
+    upload_ns: Integers
     dram_ns: Integers
     dimm: Integers
     deferred: Flags
@@ -94,12 +101,21 @@ class StepWork:
     hits: int
     misses: int
 
+    def gpu_order(self, layer: int) -> Integers:
+        """Return a layer's experts on the GPU in order: those that are there, then uploads.
+
+        Uploads go by falling tokens.
+        """
+        rows = np.flatnonzero(self.domain[layer] == GPU)
+        uploads, tokens = self.upload_ns[layer, rows] > 0, self.tokens[layer, rows]
+        return rows[np.lexsort((-tokens, uploads))]
+
 
 def joined(parts: Sequence[StepWork]) -> StepWork:
     """Return what happens in several layers, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    arrays = ("domain", "cost_ns", "dram_ns", "dimm", "deferred")
+    arrays = ("domain", "tokens", "cost_ns", "upload_ns", "dram_ns", "dimm", "deferred")
     return StepWork(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
         transfers=[of for part in parts for of in part.transfers],

@@ -16,8 +16,9 @@ def on_demand_plan() -> Plan:
 
     Experts lie in the host's memory and every active one is copied to the GPU when the router has
     chosen it; nothing is kept (CPU-GPU collaborative II-A; edge GPU-NDP IV-A, its reference [11]).
+    Each takes the longer of its copy and its computation.
     """
-    return Plan(name="on-demand", policy="gpu-only")
+    return Plan(name="on-demand", policy="gpu-only", gpu_work="one path")
 
 
 def pre_gated_token_ns(instance: Instance, top_k: int) -> int:

@@ -53,13 +53,14 @@ def hobbit(model: str) -> Plan:
 
     HOBBIT (arXiv 2411.01433) loads missing experts of little weight in low precision. Assumed: the
     GPU holds as many experts as in the paper's system, and every other one is loaded in 4 bits,
-    which is the fastest that HOBBIT can be.
+    which is the fastest that HOBBIT can be. Each takes the longer of its copy and its computation.
     """
     experts, hot = get_model(model).routed_experts, HOT[model]
     return Plan(
         name="HOBBIT-like",
         resident=(tuple(range(hot)),),
         policy="gpu-only",
+        gpu_work="one path",
         bits=((FULL,) * hot + (HOBBIT_BITS,) * (experts - hot),),
     )
 

@@ -158,13 +158,17 @@ def fixed(
 
 
 def laid_out(name: str, setting: Setting, place: Dimms, policy: str) -> Plan:
-    """Return a plan with a layout given per layer, and a policy that chooses the domains."""
+    """Return a plan with a layout given per layer, and a policy that chooses the domains.
+
+    An upload keeps the GPU busy, as Eq. 2 and 5 have it.
+    """
     layout = [[None if d == STRIPED else d for d in row] for row in place.tolist()]
     return Plan(
         name=name,
         resident=_residents(setting),
         layout=layout,
         policy=policy,
+        gpu_work="one path",
         times=LAYER_ALONE,
     )
 

@@ -84,6 +84,7 @@ def random_plan(rng: random.Random, steps: int = 3) -> Plan:
         "pcie_window_ns": rng.choice([0, 20, 50]),
         "dimm_link_window_ns": rng.choice([0, 20, 50]),
         "dimm_links": rng.choice(["shared", "per-dimm"]),
+        "gpu_work": rng.choice(["two parts", "one path"]),
         "times": {
             name: time()
             for name in ("attention_ns", "other_ns", "shared_ns", "to_host_ns", "to_gpu_ns")

@@ -165,7 +165,7 @@ class SlowDecider(Decider):
         offer = self._offer(rows, counts, resident)
         domain = np.where(counts > 0, self._policy(offer), NOWHERE)
         self._fix(rows, domain, offer)
-        cost, dram = self._costs_of(rows, domain, offer)
+        cost, upload, dram = self._costs_of(rows, domain, offer)
         copies = []
         for at, layer in enumerate(layers):
             copies.append([])
@@ -177,7 +177,9 @@ class SlowDecider(Decider):
                     copies[-1].append((expert, int(self._costs.fetch_ns[width])))
         return StepWork(
             domain=domain,
+            tokens=counts,
             cost_ns=cost,
+            upload_ns=upload,
             dram_ns=dram,
             dimm=self._dimm[layers].copy(),
             deferred=self._late(layers, domain, counts),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from moeopt import Plan, cache
-from tests.rooms.systems import Loads, simulate_loads
-from tests.rooms.tri_domain import HEURISTICS, Expert, Instance, objective
+from tests.rooms.systems import CostTable, Loads, simulate_loads
+from tests.rooms.tri_domain import HEURISTICS, Expert, Instance, Solution, objective
 from tests.shares import shares
 from tests.sim.engine.decode_cases import (
     DIMMS,
@@ -149,10 +149,42 @@ def test_cache_follows_the_formula(seed: int, fetch: int, timeline: bool) -> Non
         )
 
 
+def in_turn(pairs: list[tuple[int, int]]) -> int:
+    """Return when the GPU has computed all: each in order, once it is uploaded (3.1)."""
+    pcie = gpu = 0
+    for upload, compute in pairs:
+        pcie += upload
+        gpu = max(gpu, pcie if upload else 0) + compute
+    return gpu
+
+
+def two_parts(instance: Instance, made: Solution, costs: CostTable) -> int:
+    """Return what the checker says of computing and uploads, or more where an expert waits."""
+    executed = []
+    for one in instance.experts:
+        where = "striped" if one.dimm is None else "localized"
+        compute = int(costs.path_ns["gpu_hit"][0, one.tokens])
+        upload = max(int(costs.fetch_ns[0]), int(costs.read_ns[where][0]))
+        upload = 0 if one.resident else upload
+        parts = {"gpu_ns": compute + upload, "gpu_calc_ns": compute, "pcie_ns": upload}
+        executed.append(one.model_copy(update=parts))
+    on_gpu = [
+        one for one, device in zip(executed, made.assignment, strict=True) if device == "gpu"
+    ]
+    on_gpu.sort(key=lambda one: (one.pcie_ns > 0, -one.tokens))
+    pairs = [(one.pcie_ns, one.gpu_calc_ns) for one in on_gpu]
+    resources = Instance(name=instance.name, dimms=DIMMS, experts=tuple(executed))
+    return max(objective(resources, made), in_turn(pairs))
+
+
 @BOTH
+@pytest.mark.parametrize("gpu_work", ["one path", "two parts"])
 @pytest.mark.parametrize("policy", ["gpu-only", *HEURISTICS])
-def test_a_layer_takes_what_the_checker_says(policy: str, timeline: bool) -> None:
-    """Without anything else, a layer is a tri_domain instance, and its time the makespan."""
+def test_a_layer_takes_what_the_checker_says(policy: str, gpu_work: str, timeline: bool) -> None:
+    """Without anything else, a layer is a tri_domain instance, and its time the makespan.
+
+    Policies decide by the whole path. In two parts an expert may wait for its upload as well.
+    """
     for seed in range(8):
         rng = random.Random(seed)
         loads, costs = random_loads(rng), random_costs(rng, 1)
@@ -160,7 +192,7 @@ def test_a_layer_takes_what_the_checker_says(policy: str, timeline: bool) -> Non
             [rng.choice([None, *range(DIMMS)]) for _ in range(EXPERTS)] for _ in range(LAYERS)
         ]
         resident = [rng.sample(range(EXPERTS), 2) for _ in range(LAYERS)]
-        plan = Plan(layout=layout, resident=resident, policy=policy)  # type: ignore[arg-type]
+        plan = Plan(layout=layout, resident=resident, policy=policy, gpu_work=gpu_work)  # type: ignore[arg-type]
         found = simulate_loads(plan, costs, loads, DIMMS, timeline=timeline)
         heuristic = HEURISTICS["klotski" if policy == "gpu-only" else policy]
         for step in range(len(loads.counts)):
@@ -186,4 +218,7 @@ def test_a_layer_takes_what_the_checker_says(policy: str, timeline: bool) -> Non
                         )
                     )
                 instance = Instance(name="layer", dimms=DIMMS, experts=tuple(rows))
-                assert found.layer_ns[step, layer] == objective(instance, heuristic(instance))
+                made = heuristic(instance)
+                whole = objective(instance, made)
+                expected = whole if gpu_work == "one path" else two_parts(instance, made, costs)
+                assert found.layer_ns[step, layer] == expected
