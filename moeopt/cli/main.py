@@ -47,7 +47,7 @@ Shell = Literal["bash", "zsh", "fish"]
 SHELLS: tuple[Shell, ...] = get_args(Shell)
 """Shells that completion can be installed for."""
 
-COLLECTED_AFTER = 50_000
+COLLECTED_AFTER = 200_000
 """New objects until garbage is looked for.
 
 Imports and instances make many objects that stay, and cycles are few: at the usual 700, a tenth of
