@@ -47,12 +47,15 @@ Shell = Literal["bash", "zsh", "fish"]
 SHELLS: tuple[Shell, ...] = get_args(Shell)
 """Shells that completion can be installed for."""
 
+COLLECTED_AFTER = (200_000, 20, 100)
+"""New objects until garbage is looked for, and how often it is also looked for among older ones.
+
+Imports and instances make many objects that stay, and cycles are few: at the usual 700, a tenth of
+the time of a short command is spent looking. (A plan for two GPUs makes 110 thousand.)
+"""
+
 LOG_LEVEL = "MOEOPT_LOG"
 """Environment variable: INFO or DEBUG writes the library's log to stderr."""
-
-COLLECT_AFTER = (100_000, 20, 100)
-"""How many new objects the garbage collector waits for: data of instances are lists without cycles,
-and by Python's default each few hundred of them are looked through, and all modules with them."""
 
 RENAMED = {
     ("gap", "--settlements"): "moeopt sensitivity",
@@ -149,7 +152,7 @@ def run(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
     """Run a command line and leave with its exit code; stdout is for results alone."""
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*COLLECTED_AFTER)
     drop_native_stdout()
     sys.stdout, sys.stderr = TerminalStream(sys.stdout), TerminalStream(sys.stderr)
     warnings.showwarning = _show_warning
@@ -180,6 +183,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     except InputError as error:
         sys.exit(_fail(str(error), BAD_INPUT))
     code = run(sys.argv[1:] if argv is None else argv)
+    gc.freeze()  # all ends with the process: not to be looked through again at its exit
     stopped = received and code in (DONE, NO_SOLUTION, INTERRUPTED)
     sys.exit(128 + received[0] if stopped else code)
 

@@ -20,6 +20,7 @@ from moeopt.cli.options import (
     warn,
 )
 from moeopt.core.errors import InputError
+from moeopt.core.linear_algebra import import_in_one_thread
 from moeopt.core.options import Options
 from moeopt.core.wording import package
 from moeopt.planner.options import OF_LIMITS, PlanOptions, RankOptions, SeveralOptions
@@ -88,6 +89,7 @@ def plan_command(
     as_json: Json = False,
 ) -> int:
     """Print the plan by the strategy that follows from what is given, and write its files."""
+    import_in_one_thread()
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from moeopt.cli.options import Json, Model, command, print_json, warn
 from moeopt.core.errors import InfeasibleError, InputError
+from moeopt.core.linear_algebra import import_in_one_thread
 from moeopt.sim.machines.runtimes.options import PredictOptions, RunOptions
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def predict_command(
 
     Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
     """
+    import_in_one_thread()
     import moeopt
     from moeopt.sim.machines.runtimes.predict import Prediction
 

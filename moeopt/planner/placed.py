@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -232,12 +233,17 @@ def split_speeds(
     """
     found = list[Speed]()
     allocated, model = setting.context.allocated, setting.shape
+
+    @cache
+    def times(context: Context, ubatch: int) -> DeviceTimes:
+        return device_times(replace(setting, context=context, ubatch=ubatch), FINE_NS, counts)
+
     for depth in depths_of(setting.context):
         at = replace(setting, context=Context(depth, allocated))
-        token_us = split_us(at, attention, experts)
+        token_us = total_us(stops(times(at.context, setting.ubatch), attention, experts))
         length = prompt or max(depth, setting.ubatch)
         tokens, context = min(length, setting.ubatch), Context(length, max(length, allocated))
-        read = device_times(replace(setting, context=context, ubatch=tokens), FINE_NS, counts)
+        read = times(context, tokens)
         copied = bool(setting.machine.gpus) and tokens >= upload_from(model, setting.runtime)
         ubatch_us = total_us(stops(read, attention, experts, prompt=True, uploaded=copied))
         reading = 1e6 * tokens / ubatch_us, prompt_factor(setting, length, host_calls)
