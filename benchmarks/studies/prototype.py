@@ -2,9 +2,10 @@
 
     python benchmarks/studies/prototype.py --traces DIR
 
-What an average layer's experts take in us: DeepSeek-V2-Lite on `trimoe`, 64 requests, 32 steps, ESFT's
-"law". Columns: the prototype, ours, ours with times rounded up to its 5 us (a read of an expert by
-the CPU is 58 us and becomes 60), and with the one choice that explains most of what is left.
+What an average layer's experts take in us: DeepSeek-V2-Lite on `trimoe`, 64 requests, 32 steps,
+ESFT's "law". Columns: the prototype, ours, ours with times rounded up to its 5 us (a read of an
+expert by the CPU is 58 us and becomes 60), and with the one choice that explains most of what is
+left.
 """
 
 import argparse
