@@ -25,7 +25,7 @@ def works(work: StepWork, dimms: int, times: LayerTimes, first: int = 0) -> Iter
     own = _at_dimms(work, ndp, work.cost_ns, dimms)
     there = _at_dimms(work, ndp, np.ones_like(work.cost_ns), dimms)
     now_ns, late_ns = (_sums(work, mask) for mask in (now, late))
-    gpu_ns, uploaded = _sums(work, gpu), work.upload_ns.any(axis=1).tolist()
+    gpu_ns, uploaded = _sums(work, gpu), np.any(work.upload_ns, axis=1).tolist()
     on_cpu = np.any(cpu, axis=1).tolist()
     for layer in range(len(work.domain)):
         yield LayerWork(

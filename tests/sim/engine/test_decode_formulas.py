@@ -168,9 +168,7 @@ def two_parts(instance: Instance, made: Solution, costs: CostTable) -> int:
         upload = 0 if one.resident else upload
         parts = {"gpu_ns": compute + upload, "gpu_calc_ns": compute, "pcie_ns": upload}
         executed.append(one.model_copy(update=parts))
-    on_gpu = [
-        one for one, device in zip(executed, made.assignment, strict=True) if device == "gpu"
-    ]
+    on_gpu = [one for one, device in zip(executed, made.assignment, strict=True) if device == "gpu"]
     on_gpu.sort(key=lambda one: (one.pcie_ns > 0, -one.tokens))
     pairs = [(one.pcie_ns, one.gpu_calc_ns) for one in on_gpu]
     resources = Instance(name=instance.name, dimms=DIMMS, experts=tuple(executed))
