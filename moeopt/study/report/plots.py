@@ -49,7 +49,7 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
         text = StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         # Figure.savefig would draw a figure that is laid out twice.
-        FigureCanvasSVG(draw()).print_svg(text, metadata=nothing)
+        FigureCanvasSVG(draw()).print_svg(text, metadata=nothing)  # type: ignore[no-untyped-call]
     whole = text.getvalue()
     root = Xml.fromstring(whole[whole.index("<svg") :])  # noqa: S314 - written three lines above
     for name in ("width", "height", "version"):
