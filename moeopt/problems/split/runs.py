@@ -199,11 +199,13 @@ def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
     return homes
 
 
-def packings(sizes: tuple[int, int], most: tuple[int, int], room: int) -> list[tuple[int, int, int]]:
+def packings(
+    sizes: tuple[int, int], most: tuple[int, int], room: int
+) -> list[tuple[int, int, int]]:
     """Return rows (p, q, r): p a + q e <= r for all whole a, e >= 0 whose bytes fit into a room.
 
-    They are the upper facets of the convex hull of these points, so no rows of two whole numbers
-    are sharper; the memory row alone lets fractions of parts fill what is left of a device.
+    They are the upper facets of the convex hull of these points; the memory row alone lets
+    fractions of parts fill what is left of a device.
 
     Parameters
     ----------
