@@ -74,19 +74,6 @@ def _whole_layers(instance: Instance, search: Search) -> Solution | None:
 def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> bool:
     """Solve the model of runs; return whether to go on."""
     known = search.objective if isinstance(search.objective, int) else None
-    if instance.by_tensor and instance.order is not None:
-        # Without the order the model is a fifth as large, and a relaxation.
-        free = counted(
-            replace(paths, place=np.zeros_like(paths.place)), grid, known, search.remaining_s
-        )
-        if free.infeasible:
-            search.infeasible = True
-            return False
-        search.prove(free.bound)
-        _offer(instance, search, None if free.homes is None else _split(instance, free.homes))
-        if search.closed or search.stopped:
-            return False
-        known = search.objective if isinstance(search.objective, int) else None
     found = counted(paths, grid, known, search.remaining_s)
     if found.infeasible:
         search.infeasible = True
@@ -99,6 +86,13 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
         homes = counted(blocks_only, grid, known, search.remaining_s, proves=False).homes
     if homes is not None:
         _offer(instance, search, _split(instance, homes))
+    if instance.by_tensor and instance.order is not None and not (search.closed or search.stopped):
+        # Without the order the model is a fifth as large, and a relaxation.
+        anywhere = replace(paths, place=np.zeros_like(paths.place))
+        known = search.objective if isinstance(search.objective, int) else None
+        free = counted(anywhere, grid, known, search.remaining_s)
+        search.prove(free.bound)
+        _offer(instance, search, None if free.homes is None else _split(instance, free.homes))
     return not (search.closed or search.stopped)
 
 
