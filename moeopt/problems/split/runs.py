@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
+from math import gcd
 
 import numpy as np
 
@@ -40,6 +41,9 @@ MOST_NUMBERS = 20_000
 
 MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
+
+MOST_CORNERS = 4_096
+"""Numbers of parts of attention on a device up to which corners of what fits are looked for."""
 
 Place = tuple[str, int, int]
 """("attention", g, -1), or ("experts", g, h); g is -1 where it does not matter.
@@ -195,6 +199,38 @@ def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
     return homes
 
 
+def packings(
+    sizes: tuple[int, int], most: tuple[int, int], room: int
+) -> list[tuple[int, int, int]]:
+    """Return rows (p, q, r): p a + q e <= r for all whole a, e >= 0 whose bytes fit into a room.
+
+    They are the upper facets of the convex hull of these points; the memory row alone lets
+    fractions of parts fill what is left of a device.
+
+    Parameters
+    ----------
+    sizes, most
+        Bytes of one of each, above 0, and how many there are.
+    """
+    fit = min(most[0], room // sizes[0])
+    if fit > MOST_CORNERS:
+        return []
+    hull: list[tuple[int, int]] = []
+    for a in range(fit + 1):
+        e = min(most[1], (room - sizes[0] * a) // sizes[1])
+        while len(hull) > 1:
+            (first, high), (second, low) = hull[-2:]
+            if (second - first) * (e - high) < (low - high) * (a - first):
+                break
+            hull.pop()
+        hull.append((a, e))
+    found = [(1, 0, hull[-1][0]), (0, 1, hull[0][1])]
+    for (first, high), (second, low) in pairwise(hull):
+        p, q = high - low, second - first
+        found.append((p // gcd(p, q), q // gcd(p, q), (p * first + q * high) // gcd(p, q)))
+    return found
+
+
 class _Model:
     """The model of an instance's runs.
 
@@ -215,6 +251,7 @@ class _Model:
         self.arcs: list[dict[Arc, cp_model.LinearExprT]] = []
         self._held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         self.enters: list[dict[int, cp_model.LinearExprT]] = []
+        self._parts: list[tuple[int, int, int, cp_model.IntVar]] = []
         self._terms: list[cp_model.IntVar] = []
         self._costs: list[int] = []
         self._grid = grid
@@ -228,12 +265,36 @@ class _Model:
             enters = self._run(stretch, enters, last=run == len(stretches) - 1)
         for device, parts in self._held.items():
             self.model.add(sum(parts) <= max(0, int(paths.room[device])))
+        self._pack()
         if not self.ordered:
             self._told_apart()
         total = cp_model.LinearExpr.weighted_sum(self._terms, self._costs)
         if known is not None:
             self.model.add(total <= known // grid - 1)
         self.model.minimize(total)
+
+    def _pack(self) -> None:
+        """Post the rows of `packings`: a part counts as often as the least one of its sort fits.
+
+        Proof. With a and e the sums of these counts on a device, a and e times the least sizes are
+        at most the bytes there, which fit.
+        """
+        all_bytes = self.paths.attention_bytes.tolist(), self.paths.experts_bytes.tolist()
+        if not all(map(any, all_bytes)):
+            return
+        least = tuple(min(size for size in of if size) for of in all_bytes)
+        most = tuple(sum(b // s for b in of) for of, s in zip(all_bytes, least, strict=True))
+        for device, room in enumerate(self.paths.room.tolist()):
+            if room <= 0 or sum(map(sum, all_bytes)) <= room:
+                continue
+            counts = []
+            for sort, size in enumerate(least):
+                terms = [(b // size, n) for d, s, b, n in self._parts if (d, s) == (device, sort)]
+                count = self.model.new_int_var(0, min(most[sort], room // size), "")
+                self.model.add(sum(times * number for times, number in terms if times) == count)
+                counts.append(count)
+            for p, q, r in packings((least[0], least[1]), (most[0], most[1]), room):
+                self.model.add(p * counts[0] + q * counts[1] <= r)
 
     def _told_apart(self) -> None:
         """Post that of two devices that can change places the first has no less attention.
@@ -280,6 +341,8 @@ class _Model:
                 number = self._number(size, cost)
                 self._held[g].append(int(paths.attention_bytes[row]) * number)
                 self._held[h].append(int(paths.experts_bytes[row]) * number)
+                self._parts.append((g, 0, int(paths.attention_bytes[row]), number))
+                self._parts.append((h, 1, int(paths.experts_bytes[row]), number))
                 found[("attention", g, -1), self._stop(row, end, g, h)] = number
         self.model.add(sum(found.values()) == size)
         for later in range(row + 1, end):
@@ -289,6 +352,7 @@ class _Model:
                     if paths.experts[later, h] < FAR and paths.experts[later - 1, i] < FAR:
                         number = self._number(size, cost)
                         self._held[h].append(int(paths.experts_bytes[later]) * number)
+                        self._parts.append((h, 1, int(paths.experts_bytes[later]), number))
                         at, to = self._stop(later - 1, end, g, i), self._stop(later, end, g, h)
                         found[at, to] = number
         return found

@@ -157,6 +157,19 @@ def test_runs_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(counted_alone(alike(seed))[1] is None for seed in apart)
 
 
+def test_packings_cut_off_no_whole_numbers_and_touch_what_fits() -> None:
+    """Each row holds for all pairs that fit, one of them tightly."""
+    rng = random.Random(5)
+    for _ in range(200):
+        sizes, most = (rng.randint(1, 9), rng.randint(1, 9)), (rng.randint(0, 7), rng.randint(0, 7))
+        room = rng.randint(0, 60)
+        pairs = [(a, e) for a in range(most[0] + 1) for e in range(most[1] + 1)]
+        fit = {(a, e) for a, e in pairs if sizes[0] * a + sizes[1] * e <= room}
+        rows = runs.packings(sizes, most, room)
+        for p, q, r in rows:
+            assert max(p * a + q * e for a, e in fit) == r
+
+
 def test_kinds_of_layers_bound_where_runs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound is below and the split above the optimum; both are it somewhere."""
     monkeypatch.setattr(runs, "MOST_NUMBERS", 0)
