@@ -75,9 +75,7 @@ def serve(instance: Instance, solution: Solution) -> list[Served]:
     given = (*solution.ways, *[None] * instance.layers)[: instance.layers]
     costs = (instance.other_ns, instance.gpu_ns, instance.activation_ns, instance.cpu_ns)
     return [
-        Served(0, 0, 0)
-        if ways is None or ways > instance.experts
-        else _lru(accesses, costs, ways)
+        Served(0, 0, 0) if ways is None or ways > instance.experts else _lru(accesses, costs, ways)
         for accesses, ways in zip(instance.by_layer, given, strict=True)
     ]
 
