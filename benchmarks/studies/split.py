@@ -201,6 +201,8 @@ def rules() -> None:
             if solution is not None:
                 table[gpus][rule].append(objective(of, solution) / entry["objective"] - 1)
                 cells[gpus][rule].append(place(name, instance.provenance or {})[0])
+    proven = sum(entry["status"] == "optimal" for entry in best.values())
+    print(f"{len(best)} instances, {proven} of them proven")
     for gpus in sorted(table):
         print(f"{gpus} GPUs, {counts[gpus]} instances")
         for rule in ways:
