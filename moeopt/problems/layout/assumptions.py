@@ -9,10 +9,7 @@ from .systems import BEST_CUT
 
 _SHARED = {s.name: s for s in ON_A_LAYOUT}
 
-_OFFLINE = (
-    "we set an optimized initial layout via offline trace analysis (e.g., localizing cold experts "
-    "onto single DIMMs)"
-)
+_OFFLINE = "an optimized initial layout via offline trace analysis"
 
 
 def _here(assumption: Assumption) -> Assumption:
