@@ -110,7 +110,7 @@ def _report(instance: Instance, search: Search, bracket: "Bracket") -> None:
 class Bracket:
     """A lower bound and a schedule of an instance of schema 1 or 2, narrowed by effort.
 
-    Channels and the PCIe link are relaxed (Lemma 6 of the specification): each of `relaxations` is
+    Channels and the PCIe link are relaxed (Lemma 7 of the specification): each of `relaxations` is
     searched as an instance of schema 1, whose bound holds, and whose schedule is optimal if it
     overloads nothing.
 
