@@ -1,5 +1,7 @@
 """Runs of layers that are alike, counted: an exact model of how many of a run lie where.
 
+For instances without an order; with one, `blocks` is exact.
+
 Consecutive layers are one run if all their times and bytes are equal. (A layer is all rows from one
 with attention to the next: where experts are given by tensor, a chain of places, each to the next
 tensor's, stands for "experts on h" below.) Of a split only these numbers are kept: how many layers
@@ -11,13 +13,11 @@ model is a relaxation, and what CP-SAT proves of it in integers holds for all sp
 Proof that it loses nothing. Within a run the numbers are arcs between places, attention on g or
 experts on h; as many enter a place as leave it, but for where the run is entered and left. Layers
 of a run are alike, so that any walk over all arcs is a split of these numbers, and there is one if
-the arcs hang together (Euler). With an order they do: each device that has attention is entered
-from another one once, and never again. Without one, a part that does not hang together with where
-the run is entered gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
+the arcs hang together (Euler). A part that does not hang together with where the run is entered
+gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
 
 Where runs are too many, all layers are one stretch in which layers of several kinds are counted.
-What is lost then is which kind comes when: the bound holds all the same, and `realised` looks for a
-split with as many layers' attention on each device.
+What is lost then is which kind comes when: the bound holds all the same; there is no split.
 """
 
 from collections import defaultdict
@@ -30,7 +30,8 @@ import numpy as np
 from moeopt.core.cpsat import Answer, Run
 from moeopt.core.formulation import cp_model
 
-from .paths import FAR, Ints, Paths
+from .blocks import Blocks
+from .paths import FAR, Ints, Paths, kinds_of
 
 MOST_S = 1.5
 """Deterministic seconds of CP-SAT for one answer: most take a tenth of one."""
@@ -41,10 +42,8 @@ MOST_NUMBERS = 20_000
 MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
 
-Place = tuple[str, int, int]
-"""("attention", g, -1), or ("experts", g, h); g is -1 where it does not matter.
-
-Tensors of experts before the last are places by their row: ("7", g, h)."""
+Place = tuple[str, int]
+"""("attention", g), or ("experts", h); tensors of experts before the last by row: ("7", h)."""
 
 Arc = tuple[Place, Place]
 
@@ -73,28 +72,12 @@ Stretch = list[tuple[int, int]]
 """Kinds of layers that follow one another: a layer of each, and how many there are."""
 
 
-def kinds_of(paths: Paths) -> tuple[Ints, Ints]:
-    """Return each layer's kind, and the first row of a layer of each kind."""
-    table = np.column_stack(
-        [paths.attention, paths.experts, paths.has, paths.attention_bytes, paths.experts_bytes]
-    )
-    starts = np.flatnonzero(paths.has < 2)
-    most = int(np.diff(np.append(starts, len(table))).max())
-    padded = np.vstack([table, np.full((most, table.shape[1]), -1)])
-    rows = starts[:, None] + np.arange(most)
-    rows = np.where(rows < np.append(starts[1:], len(table))[:, None], rows, len(table))
-    wide = padded[rows].reshape(len(starts), -1)
-    _, first, kinds = np.unique(wide, axis=0, return_index=True, return_inverse=True)
-    return kinds.ravel(), starts[first]
-
-
 def stretches_of(paths: Paths) -> list[Stretch]:
     """Return the runs; one stretch of all kinds where they are too many."""
     kinds, first = kinds_of(paths)
     starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
     sizes = np.diff(np.append(starts, len(kinds)))
-    devices = len(paths.room)
-    if len(starts) * devices**2 * (devices if paths.place.any() else 1) <= MOST_NUMBERS:
+    if len(starts) * len(paths.room) ** 2 <= MOST_NUMBERS:
         rows = np.flatnonzero(paths.has < 2)[starts]
         return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
     return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
@@ -103,7 +86,7 @@ def stretches_of(paths: Paths) -> list[Stretch]:
 def counted(
     paths: Paths, grid: int, known: int | None, remaining: float, *, proves: bool = True
 ) -> Counted:
-    """Solve the model with one worker, for `MOST_S` deterministic seconds an answer.
+    """Solve the model, of blocks or of runs, with one worker, for `MOST_S` an answer.
 
     Parameters
     ----------
@@ -114,11 +97,17 @@ def counted(
     proves
         Whether bound and infeasibility are used; else the homes alone.
     """
-    stretches = stretches_of(paths)
-    model = _Model(paths, stretches, grid, known)
+    model: Blocks | _Model
+    if paths.place.any():
+        model = Blocks(paths, grid, known)
+    else:
+        stretches = stretches_of(paths)
+        model = _Model(paths, stretches, grid, known)
     bound, took = 0, 0.0
     while took < MOST_IN_ALL_S:
-        answer = _run(model.model, remaining).solve(proves="bound" if proves else "nothing")
+        # A worker for `MOST_S`: the same answer on every machine, unless `remaining` is less.
+        run = Run(model.model, remaining, effort=min(MOST_S, max(0.01, remaining)))
+        answer = run.solve(proves="bound" if proves else "nothing")
         took += answer.effort
         if answer.status == "infeasible":
             return Counted(0 if known is None else known, None, known is None)
@@ -127,72 +116,16 @@ def counted(
         bound = max(bound, proven if known is None else min(proven, known))
         if not answer.found:
             break
+        if isinstance(model, Blocks):
+            return Counted(bound, model.homes(answer), False)
+        if len(stretches[0]) > 1:
+            break
         homes, apart = model.walked(answer)
-        if homes is not None and len(stretches[0]) > 1:
-            attention = np.bincount(homes[0][homes[0] >= 0], minlength=len(paths.room))
-            return Counted(bound, realised(paths, attention, remaining), False)
         if homes is not None:
             return Counted(bound, homes, False)
-        for run, places in apart:
-            model.join(run, places)
+        for number, places in apart:
+            model.join(number, places)
     return Counted(bound, None, False)
-
-
-def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
-    """Return homes with so many layers' attention on each device; None if none was found.
-
-    Attention lies in consecutive blocks, in the order, else by number of the device. For that
-    attention the homes of the experts are the best ones, if time suffices: layers of a class whose
-    attention, and the next layer's, are on the same devices are counted together. By tensor: none.
-    """
-    if (paths.has == 2).any():
-        return None
-    count = len(paths.room)
-    ways = sorted(range(count), key=lambda device: (int(paths.place[device]), device))
-    at = np.repeat(ways, attention[ways]).astype(np.int64)
-    used = np.bincount(at, paths.attention_bytes, count)
-    rows = np.arange(len(at))
-    if (used > paths.room).any() or (paths.attention[rows, at] >= FAR).any():
-        return None
-    after = np.concatenate([at[1:], [paths.source]])
-    kinds, _ = kinds_of(paths)
-    groups: dict[tuple[int, int, int], list[int]] = {}
-    for row in np.flatnonzero(paths.has).tolist():
-        key = (int(kinds[row]), int(at[row]), int(after[row]))
-        groups.setdefault(key, []).append(row)
-    model = cp_model.CpModel()
-    terms: list[cp_model.IntVar] = []
-    costs: list[int] = []
-    lies: dict[tuple[int, int, int], list[cp_model.IntVar]] = {}
-    used_by: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in range(count)]
-    for key, members in groups.items():
-        _, g, following = key
-        row = members[0]
-        lies[key] = []
-        for h in range(count):
-            can = paths.experts[row, h] < FAR
-            number = model.new_int_var(0, len(members) if can else 0, f"lies[{key},{h}]")
-            lies[key].append(number)
-            if can:
-                terms.append(number)
-                hops = paths.hop[g, h] + paths.hop[h, following]
-                costs.append(int(paths.experts[row, h] + hops))
-                used_by[h].append((int(paths.experts_bytes[row]), number))
-        model.add(sum(lies[key]) == len(members))
-    for device, found in enumerate(used_by):
-        if found:
-            left = int(paths.room[device] - used[device])
-            model.add(sum(size * number for size, number in found) <= left)
-    model.minimize(cp_model.LinearExpr.weighted_sum(terms, costs))
-    answer = _run(model, remaining).solve(proves="nothing")
-    if not answer.found:
-        return None
-    homes = np.full((2, len(at)), -1, dtype=np.int64)
-    homes[0] = at
-    for key, members in groups.items():
-        chosen = np.repeat(np.arange(count), [answer.value(number) for number in lies[key]])
-        homes[1, members] = chosen
-    return homes
 
 
 class _Model:
@@ -211,7 +144,6 @@ class _Model:
     ) -> None:
         self.paths, self.model = paths, cp_model.CpModel()
         self.sizes = [sum(count for _, count in stretch) for stretch in stretches]
-        self.ordered = bool(paths.place.any())
         self.arcs: list[dict[Arc, cp_model.LinearExprT]] = []
         self._held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         self.enters: list[dict[int, cp_model.LinearExprT]] = []
@@ -228,8 +160,7 @@ class _Model:
             enters = self._run(stretch, enters, last=run == len(stretches) - 1)
         for device, parts in self._held.items():
             self.model.add(sum(parts) <= max(0, int(paths.room[device])))
-        if not self.ordered:
-            self._told_apart()
+        self._told_apart()
         total = cp_model.LinearExpr.weighted_sum(self._terms, self._costs)
         if known is not None:
             self.model.add(total <= known // grid - 1)
@@ -243,13 +174,10 @@ class _Model:
         every = range(len(self.paths.room))
         for run in range(len(self.sizes)):
             for g in every:
-                self.join(run, {("attention", g, -1), ("experts", -1, g)})
+                self.join(run, {("attention", g), ("experts", g)})
         own = [
             sum(
-                var
-                for arcs in self.arcs
-                for (at, _), var in arcs.items()
-                if at[:2] == ("attention", g)
+                var for arcs in self.arcs for (at, _), var in arcs.items() if at == ("attention", g)
             )
             for g in every
         ]
@@ -280,22 +208,16 @@ class _Model:
                 number = self._number(size, cost)
                 self._held[g].append(int(paths.attention_bytes[row]) * number)
                 self._held[h].append(int(paths.experts_bytes[row]) * number)
-                found[("attention", g, -1), self._stop(row, end, g, h)] = number
+                found[("attention", g), _stop(row, end, h)] = number
         self.model.add(sum(found.values()) == size)
         for later in range(row + 1, end):
-            for g in every if self.ordered else (-1,):
-                for i, h in product(every, every):
-                    cost = int(paths.experts[later, h] + paths.hop[i, h])
-                    if paths.experts[later, h] < FAR and paths.experts[later - 1, i] < FAR:
-                        number = self._number(size, cost)
-                        self._held[h].append(int(paths.experts_bytes[later]) * number)
-                        at, to = self._stop(later - 1, end, g, i), self._stop(later, end, g, h)
-                        found[at, to] = number
+            for i, h in product(every, every):
+                cost = int(paths.experts[later, h] + paths.hop[i, h])
+                if paths.experts[later, h] < FAR and paths.experts[later - 1, i] < FAR:
+                    number = self._number(size, cost)
+                    self._held[h].append(int(paths.experts_bytes[later]) * number)
+                    found[_stop(later - 1, end, i), _stop(later, end, h)] = number
         return found
-
-    def _stop(self, row: int, end: int, g: int, h: int) -> Place:
-        """Return where experts of a row lie, of a layer that ends before `end`."""
-        return "experts" if row == end - 1 else str(row), g if self.ordered else -1, h
 
     def _run(
         self, stretch: Stretch, enters: dict[int, cp_model.LinearExprT], *, last: bool
@@ -309,20 +231,18 @@ class _Model:
         following: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         every = range(len(paths.room))
         for g in every:
-            into["attention", g, -1].append(enters[g])
+            into["attention", g].append(enters[g])
         for row, count in stretch:
             for arc, number in self._lies(row, count).items():
                 arcs[arc] = arcs.get(arc, 0) + number
                 out[arc[0]].append(number)
                 into[arc[1]].append(number)
         for place in [place for place in into if place[0] == "experts"]:
-            _, g, h = place
+            _, h = place
             for after in every:
-                if self.ordered and paths.place[after] < paths.place[g]:
-                    continue
                 hop = int(paths.hop[h, after])
-                arc = place, ("attention", after, -1)
-                arcs[arc] = self._number(1 if self.ordered and after != g else size, hop)
+                arc = place, ("attention", after)
+                arcs[arc] = self._number(size, hop)
                 out[place].append(arcs[arc])
                 into[arc[1]].append(arcs[arc])
                 if not last:
@@ -335,14 +255,6 @@ class _Model:
                 following[paths.source].append(leaves)
         for place in dict.fromkeys([*into, *out]):
             model.add(sum(into[place]) == sum(out[place]))
-        if self.ordered:
-            for g in every:
-                entered = [
-                    var for (at, to), var in arcs.items() if to[1] == g != at[1] and at[2] >= 0
-                ]
-                used = model.new_bool_var("")
-                model.add(sum(entered) + enters[g] == used)
-                model.add(sum(out["attention", g, -1]) <= size * used)
         found: dict[int, cp_model.LinearExprT] = {g: sum(following[g]) for g in every}
         model.add(sum(found.values()) == 1)
         self.arcs.append(arcs)
@@ -358,8 +270,8 @@ class _Model:
             for (at, to), number in arcs.items():
                 ways[at] += [to] * answer.value(number)
             [start] = [g for g, entered in self.enters[run].items() if answer.value(entered)]
-            walk = _walk(ways, ("attention", start, -1))
-            for before, (kind, _, device) in pairwise(walk):
+            walk = _walk(ways, ("attention", start))
+            for before, (kind, device) in pairwise(walk):
                 if kind != "attention":
                     homes.append((before[1] if before[0] == "attention" else -1, device))
             if left := {place for place, to in ways.items() if to} - set(walk):
@@ -376,8 +288,13 @@ class _Model:
         arcs = self.arcs[run].items()
         layers = sum(var for (at, _), var in arcs if at in own and at[0] == "attention")
         entered = sum(var for (at, to), var in arcs if to in own and at not in own)
-        entered += sum(var for g, var in self.enters[run].items() if ("attention", g, -1) in own)
+        entered += sum(var for g, var in self.enters[run].items() if ("attention", g) in own)
         self.model.add(layers <= self.sizes[run] * entered)
+
+
+def _stop(row: int, end: int, h: int) -> Place:
+    """Return where experts of a row lie, of a layer that ends before `end`."""
+    return "experts" if row == end - 1 else str(row), h
 
 
 def _alike(paths: Paths, one: int, other: int) -> bool:
@@ -402,8 +319,3 @@ def _walk(ways: dict[Place, list[Place]], start: Place) -> list[Place]:
         else:
             found.append(stack.pop())
     return found[::-1]
-
-
-def _run(model: cp_model.CpModel, remaining: float) -> Run:
-    """Return the run of a model with one worker, for `MOST_S` at most."""
-    return Run(model, remaining, effort=min(MOST_S, max(0.01, remaining)))
