@@ -29,7 +29,7 @@ from moeopt.core.formulation import cp_model
 from .paths import FAR, Ints, Paths, kinds_of
 
 Chain = tuple[int, ...]
-"""Where experts of a layer lie, tensor by tensor; of one without experts, its attention's device."""
+"""Where experts of a layer lie, tensor by tensor; without experts: its attention's."""
 
 
 class Blocks:
@@ -46,7 +46,7 @@ class Blocks:
         self._terms: list[cp_model.IntVar] = []
         self._costs: list[int] = []
         self.kinds, self._first = kinds_of(paths)
-        can = (paths.attention[self._first] < FAR).any(axis=0)
+        can = np.any(paths.attention[self._first] < FAR, axis=0).tolist()
         ways = sorted(range(len(can)), key=lambda device: int(paths.place[device]))
         self.order = [device for device in ways if can[device]]
         self._held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
@@ -130,7 +130,7 @@ class Blocks:
 
     def _ends(self) -> None:
         """Post that the numbers are those of blocks of consecutive layers, and how these end."""
-        model, paths = self.model, self.paths
+        model = self.model
         count = len(self._first)
         starts = np.flatnonzero(np.append(True, self.kinds[1:] != self.kinds[:-1]))
         sizes = np.diff(np.append(starts, len(self.kinds)))
@@ -176,7 +176,10 @@ class Blocks:
         into: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         left: list[cp_model.IntVar] = []
         for place, g in enumerate(self.order):
-            into[g].append(self._number(1, int(paths.hop[source, g])))
+            enters = self._number(1, int(paths.hop[source, g]))
+            into[g].append(enters)
+            stops = self._stops[int(self.kinds[0]), g]  # the first layer lies there
+            model.add(enters <= sum(stops[0].values() if stops else ()))
             for h in dict.fromkeys(h for _, at, h in self._last if at == g):
                 back, out = int(paths.hop[h, g]), list[cp_model.IntVar]()
                 for after in self.order[place + 1 :]:
@@ -185,18 +188,15 @@ class Blocks:
                 left.append(self._number(1, int(paths.hop[h, source]) - back))
                 here = [flag for (_, at, home), flag in self._last.items() if (at, home) == (g, h)]
                 model.add(sum(here) == sum(out) + left[-1])
+                model.add(left[-1] <= self._last.get((int(self.kinds[-1]), g, h), 0))
             own = [flag for (_, at, _), flag in self._last.items() if at == g]
             used = model.new_bool_var("")
             model.add(sum(into[g]) == used)
             model.add(sum(own) == used)
-            layers = [n for (_, at), stops in self._stops.items() if at == g for n in _first(stops)]
-            model.add(sum(layers) <= len(self.kinds) * used)
+            for kind, size in enumerate(np.bincount(self.kinds).tolist()):
+                if stops := self._stops[kind, g]:
+                    model.add(sum(stops[0].values()) <= size * used)
         model.add(sum(left) == 1)
-
-
-def _first(stops: list[dict[tuple[int, int], cp_model.IntVar]]) -> list[cp_model.IntVar]:
-    """Return the numbers of the first stop: every layer is in one of them."""
-    return list(stops[0].values()) if stops else []
 
 
 def _chains(stops: list[dict[tuple[int, int], int]]) -> list[Chain]:

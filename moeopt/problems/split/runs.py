@@ -1,7 +1,5 @@
 """Runs of layers that are alike, counted: an exact model of how many of a run lie where.
 
-For instances without an order; with one, `blocks` is exact.
-
 Consecutive layers are one run if all their times and bytes are equal. (A layer is all rows from one
 with attention to the next: where experts are given by tensor, a chain of places, each to the next
 tensor's, stands for "experts on h" below.) Of a split only these numbers are kept: how many layers
@@ -13,11 +11,13 @@ model is a relaxation, and what CP-SAT proves of it in integers holds for all sp
 Proof that it loses nothing. Within a run the numbers are arcs between places, attention on g or
 experts on h; as many enter a place as leave it, but for where the run is entered and left. Layers
 of a run are alike, so that any walk over all arcs is a split of these numbers, and there is one if
-the arcs hang together (Euler). A part that does not hang together with where the run is entered
-gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
+the arcs hang together (Euler). With an order they do: each device that has attention is entered
+from another one once, and never again. Without one, a part that does not hang together with where
+the run is entered gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
 
-Where runs are too many, all layers are one stretch in which layers of several kinds are counted.
-What is lost then is which kind comes when: the bound holds all the same; there is no split.
+Where kinds take turns, or runs are too many, an instance with an order has the model of `blocks`.
+Without an order all layers are then one stretch in which layers of several kinds are counted. What
+is lost is which kind comes when: the bound holds all the same, but there is no split.
 """
 
 from collections import defaultdict
@@ -37,13 +37,15 @@ MOST_S = 1.5
 """Deterministic seconds of CP-SAT for one answer: most take a tenth of one."""
 
 MOST_NUMBERS = 20_000
-"""With more all layers are one stretch."""
+"""With more the model of runs is too large."""
 
 MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
 
-Place = tuple[str, int]
-"""("attention", g), or ("experts", h); tensors of experts before the last by row: ("7", h)."""
+Place = tuple[str, int, int]
+"""("attention", g, -1), or ("experts", g, h); g is -1 where it does not matter.
+
+Tensors of experts before the last are places by their row: ("7", g, h)."""
 
 Arc = tuple[Place, Place]
 
@@ -72,21 +74,31 @@ Stretch = list[tuple[int, int]]
 """Kinds of layers that follow one another: a layer of each, and how many there are."""
 
 
-def stretches_of(paths: Paths) -> list[Stretch]:
-    """Return the runs; one stretch of all kinds where they are too many."""
-    kinds, first = kinds_of(paths)
+def runs_of(paths: Paths) -> list[Stretch]:
+    """Return the runs."""
+    kinds, _ = kinds_of(paths)
     starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
     sizes = np.diff(np.append(starts, len(kinds)))
-    if len(starts) * len(paths.room) ** 2 <= MOST_NUMBERS:
-        rows = np.flatnonzero(paths.has < 2)[starts]
-        return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
-    return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
+    rows = np.flatnonzero(paths.has < 2)[starts]
+    return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
+
+
+def model_of(paths: Paths, grid: int, known: int | None) -> "Blocks | _Model":
+    """Return the model of runs, or what stands for it."""
+    runs, (kinds, first) = runs_of(paths), kinds_of(paths)
+    devices, ordered = len(paths.room), bool(paths.place.any())
+    many = len(runs) * devices**2 * (devices if ordered else 1) > MOST_NUMBERS
+    if ordered and (many or len(runs) > len(first)):
+        return Blocks(paths, grid, known)
+    if many:
+        runs = [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
+    return _Model(paths, runs, grid, known)
 
 
 def counted(
     paths: Paths, grid: int, known: int | None, remaining: float, *, proves: bool = True
 ) -> Counted:
-    """Solve the model, of blocks or of runs, with one worker, for `MOST_S` an answer.
+    """Solve the model with one worker, for `MOST_S` deterministic seconds an answer.
 
     Parameters
     ----------
@@ -97,15 +109,9 @@ def counted(
     proves
         Whether bound and infeasibility are used; else the homes alone.
     """
-    model: Blocks | _Model
-    if paths.place.any():
-        model = Blocks(paths, grid, known)
-    else:
-        stretches = stretches_of(paths)
-        model = _Model(paths, stretches, grid, known)
+    model = model_of(paths, grid, known)
     bound, took = 0, 0.0
     while took < MOST_IN_ALL_S:
-        # A worker for `MOST_S`: the same answer on every machine, unless `remaining` is less.
         run = Run(model.model, remaining, effort=min(MOST_S, max(0.01, remaining)))
         answer = run.solve(proves="bound" if proves else "nothing")
         took += answer.effort
@@ -118,7 +124,7 @@ def counted(
             break
         if isinstance(model, Blocks):
             return Counted(bound, model.homes(answer), False)
-        if len(stretches[0]) > 1:
+        if not model.exact:
             break
         homes, apart = model.walked(answer)
         if homes is not None:
@@ -137,13 +143,17 @@ class _Model:
         Of each run: arc -> its number. Attention to experts is a layer, experts to attention a hop.
     enters
         Of each run: the device of its first attention -> 0 or 1.
+    exact
+        Whether each stretch is a run.
     """
 
     def __init__(
         self, paths: Paths, stretches: list[Stretch], grid: int, known: int | None
     ) -> None:
         self.paths, self.model = paths, cp_model.CpModel()
+        self.exact = all(len(stretch) == 1 for stretch in stretches)
         self.sizes = [sum(count for _, count in stretch) for stretch in stretches]
+        self.ordered = bool(paths.place.any())
         self.arcs: list[dict[Arc, cp_model.LinearExprT]] = []
         self._held: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         self.enters: list[dict[int, cp_model.LinearExprT]] = []
@@ -160,7 +170,8 @@ class _Model:
             enters = self._run(stretch, enters, last=run == len(stretches) - 1)
         for device, parts in self._held.items():
             self.model.add(sum(parts) <= max(0, int(paths.room[device])))
-        self._told_apart()
+        if not self.ordered:
+            self._told_apart()
         total = cp_model.LinearExpr.weighted_sum(self._terms, self._costs)
         if known is not None:
             self.model.add(total <= known // grid - 1)
@@ -174,10 +185,13 @@ class _Model:
         every = range(len(self.paths.room))
         for run in range(len(self.sizes)):
             for g in every:
-                self.join(run, {("attention", g), ("experts", g)})
+                self.join(run, {("attention", g, -1), ("experts", -1, g)})
         own = [
             sum(
-                var for arcs in self.arcs for (at, _), var in arcs.items() if at == ("attention", g)
+                var
+                for arcs in self.arcs
+                for (at, _), var in arcs.items()
+                if at[:2] == ("attention", g)
             )
             for g in every
         ]
@@ -208,16 +222,22 @@ class _Model:
                 number = self._number(size, cost)
                 self._held[g].append(int(paths.attention_bytes[row]) * number)
                 self._held[h].append(int(paths.experts_bytes[row]) * number)
-                found[("attention", g), _stop(row, end, h)] = number
+                found[("attention", g, -1), self._stop(row, end, g, h)] = number
         self.model.add(sum(found.values()) == size)
         for later in range(row + 1, end):
-            for i, h in product(every, every):
-                cost = int(paths.experts[later, h] + paths.hop[i, h])
-                if paths.experts[later, h] < FAR and paths.experts[later - 1, i] < FAR:
-                    number = self._number(size, cost)
-                    self._held[h].append(int(paths.experts_bytes[later]) * number)
-                    found[_stop(later - 1, end, i), _stop(later, end, h)] = number
+            for g in every if self.ordered else (-1,):
+                for i, h in product(every, every):
+                    cost = int(paths.experts[later, h] + paths.hop[i, h])
+                    if paths.experts[later, h] < FAR and paths.experts[later - 1, i] < FAR:
+                        number = self._number(size, cost)
+                        self._held[h].append(int(paths.experts_bytes[later]) * number)
+                        at, to = self._stop(later - 1, end, g, i), self._stop(later, end, g, h)
+                        found[at, to] = number
         return found
+
+    def _stop(self, row: int, end: int, g: int, h: int) -> Place:
+        """Return where experts of a row lie, of a layer that ends before `end`."""
+        return "experts" if row == end - 1 else str(row), g if self.ordered else -1, h
 
     def _run(
         self, stretch: Stretch, enters: dict[int, cp_model.LinearExprT], *, last: bool
@@ -231,18 +251,20 @@ class _Model:
         following: dict[int, list[cp_model.LinearExprT]] = defaultdict(list)
         every = range(len(paths.room))
         for g in every:
-            into["attention", g].append(enters[g])
+            into["attention", g, -1].append(enters[g])
         for row, count in stretch:
             for arc, number in self._lies(row, count).items():
                 arcs[arc] = arcs.get(arc, 0) + number
                 out[arc[0]].append(number)
                 into[arc[1]].append(number)
         for place in [place for place in into if place[0] == "experts"]:
-            _, h = place
+            _, g, h = place
             for after in every:
+                if self.ordered and paths.place[after] < paths.place[g]:
+                    continue
                 hop = int(paths.hop[h, after])
-                arc = place, ("attention", after)
-                arcs[arc] = self._number(size, hop)
+                arc = place, ("attention", after, -1)
+                arcs[arc] = self._number(1 if self.ordered and after != g else size, hop)
                 out[place].append(arcs[arc])
                 into[arc[1]].append(arcs[arc])
                 if not last:
@@ -255,6 +277,14 @@ class _Model:
                 following[paths.source].append(leaves)
         for place in dict.fromkeys([*into, *out]):
             model.add(sum(into[place]) == sum(out[place]))
+        if self.ordered:
+            for g in every:
+                entered = [
+                    var for (at, to), var in arcs.items() if to[1] == g != at[1] and at[2] >= 0
+                ]
+                used = model.new_bool_var("")
+                model.add(sum(entered) + enters[g] == used)
+                model.add(sum(out["attention", g, -1]) <= size * used)
         found: dict[int, cp_model.LinearExprT] = {g: sum(following[g]) for g in every}
         model.add(sum(found.values()) == 1)
         self.arcs.append(arcs)
@@ -270,8 +300,8 @@ class _Model:
             for (at, to), number in arcs.items():
                 ways[at] += [to] * answer.value(number)
             [start] = [g for g, entered in self.enters[run].items() if answer.value(entered)]
-            walk = _walk(ways, ("attention", start))
-            for before, (kind, device) in pairwise(walk):
+            walk = _walk(ways, ("attention", start, -1))
+            for before, (kind, _, device) in pairwise(walk):
                 if kind != "attention":
                     homes.append((before[1] if before[0] == "attention" else -1, device))
             if left := {place for place, to in ways.items() if to} - set(walk):
@@ -288,13 +318,8 @@ class _Model:
         arcs = self.arcs[run].items()
         layers = sum(var for (at, _), var in arcs if at in own and at[0] == "attention")
         entered = sum(var for (at, to), var in arcs if to in own and at not in own)
-        entered += sum(var for g, var in self.enters[run].items() if ("attention", g) in own)
+        entered += sum(var for g, var in self.enters[run].items() if ("attention", g, -1) in own)
         self.model.add(layers <= self.sizes[run] * entered)
-
-
-def _stop(row: int, end: int, h: int) -> Place:
-    """Return where experts of a row lie, of a layer that ends before `end`."""
-    return "experts" if row == end - 1 else str(row), h
 
 
 def _alike(paths: Paths, one: int, other: int) -> bool:
