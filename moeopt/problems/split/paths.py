@@ -94,6 +94,21 @@ def paths_of(instance: Instance) -> Paths:
     )
 
 
+def kinds_of(paths: Paths) -> tuple[Ints, Ints]:
+    """Return each layer's kind, and the first row of a layer of each kind."""
+    table = np.column_stack(
+        [paths.attention, paths.experts, paths.has, paths.attention_bytes, paths.experts_bytes]
+    )
+    starts = np.flatnonzero(paths.has < 2)
+    most = int(np.diff(np.append(starts, len(table))).max())
+    padded = np.vstack([table, np.full((most, table.shape[1]), -1)])
+    rows = starts[:, None] + np.arange(most)
+    rows = np.where(rows < np.append(starts[1:], len(table))[:, None], rows, len(table))
+    wide = padded[rows].reshape(len(starts), -1)
+    _, first, kinds = np.unique(wide, axis=0, return_index=True, return_inverse=True)
+    return kinds.ravel(), starts[first]
+
+
 @short(FEW)
 def completions(
     attention: Ints, experts: Ints, hop: Ints, has: Ints, place: Ints, source: int

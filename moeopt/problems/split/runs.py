@@ -15,9 +15,9 @@ the arcs hang together (Euler). With an order they do: each device that has atte
 from another one once, and never again. Without one, a part that does not hang together with where
 the run is entered gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
 
-Where runs are too many, all layers are one stretch in which layers of several kinds are counted.
-What is lost then is which kind comes when: the bound holds all the same, and `realised` looks for a
-split with as many layers' attention on each device.
+Where kinds take turns, or runs are too many, an instance with an order has the model of `blocks`.
+Without an order all layers are then one stretch in which layers of several kinds are counted. What
+is lost is which kind comes when: the bound holds all the same, but there is no split.
 """
 
 from collections import defaultdict
@@ -31,13 +31,14 @@ import numpy as np
 from moeopt.core.cpsat import Answer, Run
 from moeopt.core.formulation import cp_model
 
-from .paths import FAR, Ints, Paths
+from .blocks import Blocks
+from .paths import FAR, Ints, Paths, kinds_of
 
 MOST_S = 1.5
 """Deterministic seconds of CP-SAT for one answer: most take a tenth of one."""
 
 MOST_NUMBERS = 20_000
-"""With more all layers are one stretch."""
+"""With more the model of runs is too large."""
 
 MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
@@ -77,31 +78,25 @@ Stretch = list[tuple[int, int]]
 """Kinds of layers that follow one another: a layer of each, and how many there are."""
 
 
-def kinds_of(paths: Paths) -> tuple[Ints, Ints]:
-    """Return each layer's kind, and the first row of a layer of each kind."""
-    table = np.column_stack(
-        [paths.attention, paths.experts, paths.has, paths.attention_bytes, paths.experts_bytes]
-    )
-    starts = np.flatnonzero(paths.has < 2)
-    most = int(np.diff(np.append(starts, len(table))).max())
-    padded = np.vstack([table, np.full((most, table.shape[1]), -1)])
-    rows = starts[:, None] + np.arange(most)
-    rows = np.where(rows < np.append(starts[1:], len(table))[:, None], rows, len(table))
-    wide = padded[rows].reshape(len(starts), -1)
-    _, first, kinds = np.unique(wide, axis=0, return_index=True, return_inverse=True)
-    return kinds.ravel(), starts[first]
-
-
-def stretches_of(paths: Paths) -> list[Stretch]:
-    """Return the runs; one stretch of all kinds where they are too many."""
-    kinds, first = kinds_of(paths)
+def runs_of(paths: Paths) -> list[Stretch]:
+    """Return the runs."""
+    kinds, _ = kinds_of(paths)
     starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
     sizes = np.diff(np.append(starts, len(kinds)))
-    devices = len(paths.room)
-    if len(starts) * devices**2 * (devices if paths.place.any() else 1) <= MOST_NUMBERS:
-        rows = np.flatnonzero(paths.has < 2)[starts]
-        return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
-    return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
+    rows = np.flatnonzero(paths.has < 2)[starts]
+    return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
+
+
+def model_of(paths: Paths, grid: int, known: int | None) -> "Blocks | _Model":
+    """Return the model of runs, or what stands for it."""
+    runs, (kinds, first) = runs_of(paths), kinds_of(paths)
+    devices, ordered = len(paths.room), bool(paths.place.any())
+    many = len(runs) * devices**2 * (devices if ordered else 1) > MOST_NUMBERS
+    if ordered and (many or len(runs) > len(first)):
+        return Blocks(paths, grid, known)
+    if many:
+        runs = [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
+    return _Model(paths, runs, grid, known)
 
 
 def counted(
@@ -118,11 +113,11 @@ def counted(
     proves
         Whether bound and infeasibility are used; else the homes alone.
     """
-    stretches = stretches_of(paths)
-    model = _Model(paths, stretches, grid, known)
+    model = model_of(paths, grid, known)
     bound, took = 0, 0.0
     while took < MOST_IN_ALL_S:
-        answer = _run(model.model, remaining).solve(proves="bound" if proves else "nothing")
+        run = Run(model.model, remaining, effort=min(MOST_S, max(0.01, remaining)))
+        answer = run.solve(proves="bound" if proves else "nothing")
         took += answer.effort
         if answer.status == "infeasible":
             return Counted(0 if known is None else known, None, known is None)
@@ -131,72 +126,16 @@ def counted(
         bound = max(bound, proven if known is None else min(proven, known))
         if not answer.found:
             break
+        if isinstance(model, Blocks):
+            return Counted(bound, model.homes(answer), False)
+        if not model.exact:
+            break
         homes, apart = model.walked(answer)
-        if homes is not None and len(stretches[0]) > 1:
-            attention = np.bincount(homes[0][homes[0] >= 0], minlength=len(paths.room))
-            return Counted(bound, realised(paths, attention, remaining), False)
         if homes is not None:
             return Counted(bound, homes, False)
-        for run, places in apart:
-            model.join(run, places)
+        for number, places in apart:
+            model.join(number, places)
     return Counted(bound, None, False)
-
-
-def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
-    """Return homes with so many layers' attention on each device; None if none was found.
-
-    Attention lies in consecutive blocks, in the order, else by number of the device. For that
-    attention the homes of the experts are the best ones, if time suffices: layers of a class whose
-    attention, and the next layer's, are on the same devices are counted together. By tensor: none.
-    """
-    if (paths.has == 2).any():
-        return None
-    count = len(paths.room)
-    ways = sorted(range(count), key=lambda device: (int(paths.place[device]), device))
-    at = np.repeat(ways, attention[ways]).astype(np.int64)
-    used = np.bincount(at, paths.attention_bytes, count)
-    rows = np.arange(len(at))
-    if (used > paths.room).any() or (paths.attention[rows, at] >= FAR).any():
-        return None
-    after = np.concatenate([at[1:], [paths.source]])
-    kinds, _ = kinds_of(paths)
-    groups: dict[tuple[int, int, int], list[int]] = {}
-    for row in np.flatnonzero(paths.has).tolist():
-        key = (int(kinds[row]), int(at[row]), int(after[row]))
-        groups.setdefault(key, []).append(row)
-    model = cp_model.CpModel()
-    terms: list[cp_model.IntVar] = []
-    costs: list[int] = []
-    lies: dict[tuple[int, int, int], list[cp_model.IntVar]] = {}
-    used_by: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in range(count)]
-    for key, members in groups.items():
-        _, g, following = key
-        row = members[0]
-        lies[key] = []
-        for h in range(count):
-            can = paths.experts[row, h] < FAR
-            number = model.new_int_var(0, len(members) if can else 0, f"lies[{key},{h}]")
-            lies[key].append(number)
-            if can:
-                terms.append(number)
-                hops = paths.hop[g, h] + paths.hop[h, following]
-                costs.append(int(paths.experts[row, h] + hops))
-                used_by[h].append((int(paths.experts_bytes[row]), number))
-        model.add(sum(lies[key]) == len(members))
-    for device, found in enumerate(used_by):
-        if found:
-            left = int(paths.room[device] - used[device])
-            model.add(sum(size * number for size, number in found) <= left)
-    model.minimize(cp_model.LinearExpr.weighted_sum(terms, costs))
-    answer = _run(model, remaining).solve(proves="nothing")
-    if not answer.found:
-        return None
-    homes = np.full((2, len(at)), -1, dtype=np.int64)
-    homes[0] = at
-    for key, members in groups.items():
-        chosen = np.repeat(np.arange(count), [answer.value(number) for number in lies[key]])
-        homes[1, members] = chosen
-    return homes
 
 
 def packings(
@@ -240,12 +179,15 @@ class _Model:
         Of each run: arc -> its number. Attention to experts is a layer, experts to attention a hop.
     enters
         Of each run: the device of its first attention -> 0 or 1.
+    exact
+        Whether each stretch is a run.
     """
 
     def __init__(
         self, paths: Paths, stretches: list[Stretch], grid: int, known: int | None
     ) -> None:
         self.paths, self.model = paths, cp_model.CpModel()
+        self.exact = all(len(stretch) == 1 for stretch in stretches)
         self.sizes = [sum(count for _, count in stretch) for stretch in stretches]
         self.ordered = bool(paths.place.any())
         self.arcs: list[dict[Arc, cp_model.LinearExprT]] = []
@@ -466,8 +408,3 @@ def _walk(ways: dict[Place, list[Place]], start: Place) -> list[Place]:
         else:
             found.append(stack.pop())
     return found[::-1]
-
-
-def _run(model: cp_model.CpModel, remaining: float) -> Run:
-    """Return the run of a model with one worker, for `MOST_S` at most."""
-    return Run(model, remaining, effort=min(MOST_S, max(0.01, remaining)))

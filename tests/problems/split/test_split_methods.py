@@ -171,18 +171,66 @@ def test_packings_cut_off_no_whole_numbers_and_touch_what_fits() -> None:
 
 
 def test_kinds_of_layers_bound_where_runs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound is below and the split above the optimum; both are it somewhere."""
+    """With an order bound and split are the optimum; else the bound is below, and it somewhere."""
     monkeypatch.setattr(runs, "MOST_NUMBERS", 0)
     met = []
-    for seed in range(40):
+    for seed in range(60):
         instance = random_instance(seed)
         truth = moeopt.solve(instance, "brute-force").objective
         if truth is not None:
             bound, found = counted_alone(instance)
             assert bound <= truth
-            assert found is None or found >= truth
-            met.append(bound == found)
+            if paths_of(instance).place.any():
+                assert (bound, found) == (truth, truth)
+            else:
+                met.append(bound == truth)
     assert any(met)
+
+
+def taking_turns(seed: int) -> Instance:
+    """Return layers of two kinds, one after the other; of every third instance by tensor."""
+    rng = random.Random(seed)
+    by_tensor = seed % 3 == 2
+
+    def times() -> list[int | None]:
+        return [rng.choice((None, *range(1, 40))), rng.randint(1, 40), rng.randint(20, 90)]
+
+    kinds = []
+    for _ in range(2):
+        parts = {"attention_ns": times(), "attention_bytes": rng.randint(1, 6)}
+        layer = parts | {
+            "experts_ns": times() if rng.random() < 0.8 else None,
+            "experts_bytes": rng.randint(2, 9),
+        }
+        more = {"attention_ns": None, "attention_bytes": 0, "experts_ns": times()}
+        apart = by_tensor and layer["experts_ns"] is not None
+        kinds.append([layer, layer | more] if apart else [layer])
+    turns = (0, 1, 0) if by_tensor else rng.choice(((0, 1, 0, 1), (1, 0, 1), (0, 0, 1, 0)))
+    return Instance(
+        name=f"{seed}",
+        source=rng.randrange(3),
+        order=rng.choice(([2, 0, 1], [0, 1, 2], [1, 2])),
+        devices=[
+            {"name": f"d{n}", "capacity": rng.randint(8, 30) + 30 * (n == 2), "buffer": n % 2}
+            for n in range(3)
+        ],
+        hop_ns=[[rng.randint(0, 30) * (i != j) for j in range(3)] for i in range(3)],
+        layers=[row for kind in turns for row in kinds[kind]],
+    )
+
+
+def test_kinds_that_take_turns_are_exact() -> None:
+    """Bound and split of the model of blocks are the optimum, or it says that there is none."""
+    truth = {}
+    for seed in range(30):
+        instance = taking_turns(seed)
+        truth[seed] = moeopt.solve(instance, "brute-force").objective
+        if truth[seed] is not None:
+            assert counted_alone(instance) == (truth[seed], truth[seed])
+        else:
+            paths = labels.fitting(paths_of(instance))
+            assert runs.counted(paths, bounds.objective_grid(instance), None, 60).infeasible
+    assert None in truth.values()
 
 
 def test_bounds_are_below_and_rules_above() -> None:
