@@ -472,3 +472,17 @@ def test_several_machines_and_widths_make_a_table(capsys: pytest.CaptureFixture[
         for machine in ("2xrtx3090+epyc-7002", "rtx4090+ryzen-am5", "rtx4090+2xepyc-9004")
         for bits in ("Q4_K_M", "Q2_K")
     ]
+
+
+def test_kinds_of_layers_that_take_turns_are_planned_to_a_proof() -> None:
+    """Sliding-window and full attention, one after the other; also with twice the channels."""
+    found = moeopt.plan("2xrtx4090+epyc-9004", "gpt-oss-120b", bits="MXFP4", context=49152)
+    assert isinstance(found.instance, Instance)
+    assert len({layer.attention_bytes for layer in found.instance.layers[:2]}) == 2
+    assert found.proof is not None
+    assert found.proof.gap == 0
+    assert found.proof.proof == "confirmed"
+    assert all(row.score >= found.best.score for row in found.defaults)
+    faster = found.worth["the host with twice the channels"]
+    assert faster is not None
+    assert faster < 0

@@ -3,9 +3,9 @@
 Where the model of runs is not closed, the Lagrangian relaxation bounds, and CP-SAT goes on. (The
 method's name is older: splits of the first layers, its labels, were extended by a layer at a time.)
 
-Proof. By Lemma 2 of the specification the model of runs has the optimum, and CP-SAT's bound on it
-is one in integers; with a known objective it holds better splits alone, so that "infeasible" says
-that there are none. Moves give splits, no bounds; the checker sees each. The
+Proof. By Lemmas 2 and 3 of the specification the models of runs and of blocks have the optimum, and
+CP-SAT's bound on them is one in integers; with a known objective they hold better splits alone, so
+that "infeasible" says that there are none. Moves give splits, no bounds; the checker sees each. The
 proof that the relaxation is a bound stands in `bounds`. The largest of these is the bound.
 """
 
