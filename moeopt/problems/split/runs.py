@@ -15,9 +15,10 @@ the arcs hang together (Euler). With an order they do: each device that has atte
 from another one once, and never again. Without one, a part that does not hang together with where
 the run is entered gives a row that all splits satisfy (`_Model.join`), and CP-SAT is asked again.
 
-Where kinds take turns, or runs are too many, an instance with an order has the model of `blocks`.
-Without an order all layers are then one stretch in which layers of several kinds are counted. What
-is lost is which kind comes when: the bound holds all the same, but there is no split.
+Where kinds take turns, an instance with an order has the model of `blocks`, exact and smaller.
+Where runs are too many otherwise, all layers are one stretch in which layers of several kinds are
+counted. What is lost then is which kind comes when: the bound holds all the same, and `realised`
+looks for a split with as many layers' attention on each device.
 """
 
 from collections import defaultdict
@@ -37,8 +38,11 @@ from .paths import FAR, Ints, Paths, kinds_of
 MOST_S = 1.5
 """Deterministic seconds of CP-SAT for one answer: most take a tenth of one."""
 
+TURNS = 2
+"""Where the average kind is in so many runs, the model of blocks is the better one."""
+
 MOST_NUMBERS = 20_000
-"""With more the model of runs is too large."""
+"""With more all layers are one stretch."""
 
 MOST_IN_ALL_S = 4 * MOST_S
 """The same for all answers, until the model is left at its bound: most need one."""
@@ -78,25 +82,18 @@ Stretch = list[tuple[int, int]]
 """Kinds of layers that follow one another: a layer of each, and how many there are."""
 
 
-def runs_of(paths: Paths) -> list[Stretch]:
-    """Return the runs."""
-    kinds, _ = kinds_of(paths)
+def stretches_of(paths: Paths) -> list[Stretch] | None:
+    """Return the runs, one stretch of all kinds where they are too many; None where blocks do."""
+    kinds, first = kinds_of(paths)
     starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
     sizes = np.diff(np.append(starts, len(kinds)))
-    rows = np.flatnonzero(paths.has < 2)[starts]
-    return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
-
-
-def model_of(paths: Paths, grid: int, known: int | None) -> "Blocks | _Model":
-    """Return the model of runs, or what stands for it."""
-    runs, (kinds, first) = runs_of(paths), kinds_of(paths)
     devices, ordered = len(paths.room), bool(paths.place.any())
-    many = len(runs) * devices**2 * (devices if ordered else 1) > MOST_NUMBERS
-    if ordered and (many or len(runs) > len(first)):
-        return Blocks(paths, grid, known)
-    if many:
-        runs = [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
-    return _Model(paths, runs, grid, known)
+    if ordered and len(starts) >= TURNS * len(first):
+        return None
+    if len(starts) * devices**2 * (devices if ordered else 1) <= MOST_NUMBERS:
+        rows = np.flatnonzero(paths.has < 2)[starts]
+        return [[run] for run in zip(rows.tolist(), sizes.tolist(), strict=True)]
+    return [list(zip(first.tolist(), np.bincount(kinds).tolist(), strict=True))]
 
 
 def counted(
@@ -113,11 +110,15 @@ def counted(
     proves
         Whether bound and infeasibility are used; else the homes alone.
     """
-    model = model_of(paths, grid, known)
+    stretches = stretches_of(paths)
+    model: Blocks | _Model
+    if stretches is None:
+        model = Blocks(paths, grid, known)
+    else:
+        model = _Model(paths, stretches, grid, known)
     bound, took = 0, 0.0
     while took < MOST_IN_ALL_S:
-        run = Run(model.model, remaining, effort=min(MOST_S, max(0.01, remaining)))
-        answer = run.solve(proves="bound" if proves else "nothing")
+        answer = _run(model.model, remaining).solve(proves="bound" if proves else "nothing")
         took += answer.effort
         if answer.status == "infeasible":
             return Counted(0 if known is None else known, None, known is None)
@@ -128,14 +129,72 @@ def counted(
             break
         if isinstance(model, Blocks):
             return Counted(bound, model.homes(answer), False)
-        if not model.exact:
-            break
         homes, apart = model.walked(answer)
+        if homes is not None and not model.exact:
+            attention = np.bincount(homes[0][homes[0] >= 0], minlength=len(paths.room))
+            return Counted(bound, realised(paths, attention, remaining), False)
         if homes is not None:
             return Counted(bound, homes, False)
-        for number, places in apart:
-            model.join(number, places)
+        for run, places in apart:
+            model.join(run, places)
     return Counted(bound, None, False)
+
+
+def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
+    """Return homes with so many layers' attention on each device; None if none was found.
+
+    Attention lies in consecutive blocks, in the order, else by number of the device. For that
+    attention the homes of the experts are the best ones, if time suffices: layers of a class whose
+    attention, and the next layer's, are on the same devices are counted together. By tensor: none.
+    """
+    if (paths.has == 2).any():
+        return None
+    count = len(paths.room)
+    ways = sorted(range(count), key=lambda device: (int(paths.place[device]), device))
+    at = np.repeat(ways, attention[ways]).astype(np.int64)
+    used = np.bincount(at, paths.attention_bytes, count)
+    rows = np.arange(len(at))
+    if (used > paths.room).any() or (paths.attention[rows, at] >= FAR).any():
+        return None
+    after = np.concatenate([at[1:], [paths.source]])
+    kinds, _ = kinds_of(paths)
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for row in np.flatnonzero(paths.has).tolist():
+        key = (int(kinds[row]), int(at[row]), int(after[row]))
+        groups.setdefault(key, []).append(row)
+    model = cp_model.CpModel()
+    terms: list[cp_model.IntVar] = []
+    costs: list[int] = []
+    lies: dict[tuple[int, int, int], list[cp_model.IntVar]] = {}
+    used_by: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in range(count)]
+    for key, members in groups.items():
+        _, g, following = key
+        row = members[0]
+        lies[key] = []
+        for h in range(count):
+            can = paths.experts[row, h] < FAR
+            number = model.new_int_var(0, len(members) if can else 0, f"lies[{key},{h}]")
+            lies[key].append(number)
+            if can:
+                terms.append(number)
+                hops = paths.hop[g, h] + paths.hop[h, following]
+                costs.append(int(paths.experts[row, h] + hops))
+                used_by[h].append((int(paths.experts_bytes[row]), number))
+        model.add(sum(lies[key]) == len(members))
+    for device, found in enumerate(used_by):
+        if found:
+            left = int(paths.room[device] - used[device])
+            model.add(sum(size * number for size, number in found) <= left)
+    model.minimize(cp_model.LinearExpr.weighted_sum(terms, costs))
+    answer = _run(model, remaining).solve(proves="nothing")
+    if not answer.found:
+        return None
+    homes = np.full((2, len(at)), -1, dtype=np.int64)
+    homes[0] = at
+    for key, members in groups.items():
+        chosen = np.repeat(np.arange(count), [answer.value(number) for number in lies[key]])
+        homes[1, members] = chosen
+    return homes
 
 
 def packings(
@@ -408,3 +467,8 @@ def _walk(ways: dict[Place, list[Place]], start: Place) -> list[Place]:
         else:
             found.append(stack.pop())
     return found[::-1]
+
+
+def _run(model: cp_model.CpModel, remaining: float) -> Run:
+    """Return the run of a model with one worker, for `MOST_S` at most."""
+    return Run(model, remaining, effort=min(MOST_S, max(0.01, remaining)))

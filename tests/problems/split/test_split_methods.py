@@ -171,19 +171,17 @@ def test_packings_cut_off_no_whole_numbers_and_touch_what_fits() -> None:
 
 
 def test_kinds_of_layers_bound_where_runs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an order bound and split are the optimum; else the bound is below, and it somewhere."""
+    """The bound is below and the split above the optimum; both are it somewhere."""
     monkeypatch.setattr(runs, "MOST_NUMBERS", 0)
     met = []
-    for seed in range(60):
+    for seed in range(40):
         instance = random_instance(seed)
         truth = moeopt.solve(instance, "brute-force").objective
         if truth is not None:
             bound, found = counted_alone(instance)
             assert bound <= truth
-            if paths_of(instance).place.any():
-                assert (bound, found) == (truth, truth)
-            else:
-                met.append(bound == truth)
+            assert found is None or found >= truth
+            met.append(bound == found)
     assert any(met)
 
 
@@ -219,11 +217,13 @@ def taking_turns(seed: int) -> Instance:
     )
 
 
-def test_kinds_that_take_turns_are_exact() -> None:
+def test_kinds_that_take_turns_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bound and split of the model of blocks are the optimum, or it says that there is none."""
+    monkeypatch.setattr(runs, "TURNS", 1)
     truth = {}
     for seed in range(30):
         instance = taking_turns(seed)
+        assert runs.stretches_of(paths_of(instance)) is None
         truth[seed] = moeopt.solve(instance, "brute-force").objective
         if truth[seed] is not None:
             assert counted_alone(instance) == (truth[seed], truth[seed])
