@@ -1,7 +1,7 @@
 """What theory says about bitwidth: deletion, larger instances, bounds, and the Monge condition."""
 
 import random
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -23,9 +23,14 @@ from tests.rooms.bitwidth import (
 from tests.rooms.core import Search
 from tests.shares import shares
 
-SHARES = [None, pytest.param(range(5), marks=pytest.mark.slow)]
-SPEAKING = {"BW-C4": range(2)}
-"""Seeds of the quick suite on which a rule says something, where the first one does not."""
+SPEAKING = {
+    "BW-C1": ("one width per layer", 0),
+    "BW-C2": ("one width per model", 0),
+    "BW-C3": ("a model budget", 0),
+    "BW-C4": ("one width per model", 1),
+    "BW-C5": ("one width per model", 0),
+}
+"""An instance for each rule on which every model without it breaks it."""
 
 
 def layered(seed: int, layers: int, experts: int, **changes: Any) -> Instance:
@@ -54,13 +59,12 @@ def optimum(instance: Instance) -> int | None:
     return search.objective  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("seeds", SHARES)
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", CONSTRAINTS)
-def test_a_deleted_constraint_is_missed(rule: str, seeds: range | None) -> None:
+def test_a_deleted_constraint_is_missed(rule: str, more: bool) -> None:
     """See `assert_missed`."""
-    chosen = seeds or SPEAKING.get(rule, range(1))
-    drawn = (random_instance(seed, kind, largest=4) for seed in chosen for kind in KINDS)
-    assert_missed(rule, drawn, optimum)
+    chosen = product(KINDS, range(5)) if more else [SPEAKING[rule]]
+    assert_missed(rule, [random_instance(seed, of, largest=4) for of, seed in chosen], optimum)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -128,7 +128,7 @@ def test_numbers_rounded_to_units_bound_from_below() -> None:
 def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
     """Without it the model finds less than the optimum, or what the checker rejects."""
     assert rule in Model.constraints()
-    for seed in range(80):
+    for seed in (10, 72, 3, *range(80)):  # the first ones are where rules bind
         instance = random_instance(seed) if seed % 2 else hard_instance(seed)
         with_all = solve(instance, "cp-sat", warm_start=False)
         without = solve(instance, "cp-sat", without=[rule], warm_start=False)

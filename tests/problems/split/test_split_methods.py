@@ -217,11 +217,12 @@ def taking_turns(seed: int) -> Instance:
     )
 
 
-def test_kinds_that_take_turns_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seeds", [range(6, 13), pytest.param(range(40), marks=pytest.mark.slow)])
+def test_kinds_that_take_turns_are_exact(monkeypatch: pytest.MonkeyPatch, seeds: range) -> None:
     """Bound and split of the model of blocks are the optimum, or it says that there is none."""
     monkeypatch.setattr(runs, "TURNS", 1)
     truth = {}
-    for seed in range(30):
+    for seed in seeds:
         instance = taking_turns(seed)
         assert runs.stretches_of(paths_of(instance)) is None
         truth[seed] = moeopt.solve(instance, "brute-force").objective
