@@ -85,7 +85,7 @@ def test_a_time_limit_beside_holds_too(root: Path, leap: Callable[[float], None]
     """What comes first ends it, and is told; the instance is open, so that nothing completes."""
     instance = moeopt.load(root / "instances/replication/esft-moves/esft-law-moves4.json")
     leap(60.0)
-    ended = moeopt.solve(instance, "anneal-and-refute", work_limit=2.0, time_limit_s=1.0)
+    ended = moeopt.solve(instance, "anneal-and-refute", work_limit=2.0, time_limit_s=0.2)
     assert ended.termination == "time_limit"
 
 

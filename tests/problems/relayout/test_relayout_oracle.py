@@ -44,8 +44,8 @@ def instance_of(experts: list[dict[str, object]], **given: Any) -> Instance:
     return Instance(**(common | {"experts": experts} | given))
 
 
-PAIRS = [expert(n, dimm=n // 2, ndp_ns=4) for n in range(4)]
-"""Two experts on DIMM 0, two on DIMM 1."""
+CROWDED = [expert(0, dimm=0, ndp_ns=4), expert(1, dimm=0, ndp_ns=4), expert(2, ndp_ns=4)]
+"""Two experts on DIMM 0, one striped."""
 
 ANCHORS = {
     # One of the two is prefetched: 2. The other runs on the CPU: 9. With no window both take a
@@ -103,11 +103,12 @@ ANCHORS = {
         instance_of([expert(0, tokens=0), expert(1, resident=True, gpu_hit_ns=1)]),
         1,
     ),
-    # A move of 10 fits 19 once. All DIMMs share a link: one pair stays together, 8. A link for each
-    # DIMM: both pairs part, 4.
-    "two moves over one link": (instance_of(PAIRS, dimms=4), 8),
+    # A move of 10 fits 19 once. All DIMMs share a link: the striped expert is localized, which
+    # takes it from 50 to 4, and the others stay together, 8. A link for each DIMM: it goes to DIMM
+    # 1, and one of the others to DIMM 2, 4; DIMM 0's link carries 10 of that and a share of 5.
+    "two moves over one link": (instance_of(CROWDED, dimms=3), 8),
     "two moves over links of their own": (
-        instance_of(PAIRS, dimms=4, schema_version=2, relayout_share_ns=5),
+        instance_of(CROWDED, dimms=3, schema_version=2, relayout_share_ns=5),
         4,
     ),
     # Three on DIMM 0, whose own link carries one move of 10 in 19, whatever the others could: 8.
