@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from formulations.TEMPLATE.problem import PROBLEM
 from tests.rooms.problems import PROBLEMS
@@ -17,6 +18,10 @@ ROOT = Path(__file__).parents[1]
 # all modules again: two thirds of what collecting costs.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A machine that does other things is late, which says nothing about an example.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # Workers of pytest-xdist are told that their terminal has 80 columns; output that is captured has
 # no terminal.

@@ -84,7 +84,7 @@ def least(weights: Weights) -> int:
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_state_is_better_than_brute_force_says(weights: Weights, seed: int) -> None:
     """A walk sees no state that is better than the best, and keeps the value of one that is."""
     assert plain(weights, seed, falling(30.0, 3.0, 8), 20)[2] >= least(weights)

@@ -567,7 +567,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz") / "case.json"
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @example([(("provenance",), {"\ud800": None})])
 @example([(("provenance",), {"half": "\udc00"})])
 @example([(("provenance",), {"\U0001f600": "\U0001f600"})])

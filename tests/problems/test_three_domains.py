@@ -137,7 +137,7 @@ def value(table: ModeTable, chosen: np.ndarray) -> float:
 
 
 @given(tables())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_bounds_hold_and_descents_are_schedules(table: ModeTable) -> None:
     """No bound is above the least makespan, with the budget where the bound knows it."""
     found = choices(table)
@@ -157,7 +157,7 @@ def test_bounds_hold_and_descents_are_schedules(table: ModeTable) -> None:
 
 
 @given(tables(), st.sampled_from(["", "common"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_rows_of_cp_sat_are_the_loads(table: ModeTable, every: str) -> None:
     """The model of one mode each, serial members and a budget has the optimum of brute force."""
     model = cp_model.CpModel()

@@ -29,7 +29,7 @@ def made(**arguments: Any) -> Instance:
     return moeopt.generate("balance", **(source | arguments))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries(
         {

@@ -45,7 +45,7 @@ def counted(tokens: list[int], layer: int) -> tuple[int, ...]:
     return tuple(load)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries(
         {

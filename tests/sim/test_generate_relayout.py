@@ -65,7 +65,7 @@ def expected_tokens(steps: list[int], layer: int, alpha: float) -> list[int]:
     return [round(value) for value in average]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries(
         {

@@ -54,7 +54,7 @@ def test_the_drawn_steps_are_all_that_have_a_step_before_them() -> None:
 KINDS = st.sampled_from(["tokens", "experts"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries(
         {

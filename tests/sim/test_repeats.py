@@ -60,7 +60,7 @@ def planted(draw: st.DrawFn) -> Trace:
     return trace_of(np.array(ids)[:, None])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(planted(), st.integers(1, 9))
 def test_repeats_are_those_of_brute_force(trace: Trace, min_run: int) -> None:
     """Every token's mark; and every run is what it says."""

@@ -73,7 +73,7 @@ def assert_rates(rates: HitRates, layer: int, column: int, expected: object) -> 
     assert found == pytest.approx(expected, nan_ok=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(small_traces())
 def test_lru_at_every_capacity_is_the_plain_one(made: tuple[Trace, int]) -> None:
     """Stack distances of one pass against a cache that is really kept."""
@@ -85,7 +85,7 @@ def test_lru_at_every_capacity_is_the_plain_one(made: tuple[Trace, int]) -> None
             assert_rates(rates, layer, capacity - 1, expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(small_traces())
 def test_fifo_is_the_plain_one(made: tuple[Trace, int]) -> None:
     """By entry numbers against a queue that is really kept."""
@@ -97,7 +97,7 @@ def test_fifo_is_the_plain_one(made: tuple[Trace, int]) -> None:
             assert_rates(rates, layer, column, plain(groups_of(trace, layer), capacity, fifo))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_traces())
 def test_static_holds_the_most_used(made: tuple[Trace, int]) -> None:
     """The same contents all along, lower ids first among equals."""
@@ -145,7 +145,7 @@ def contents(
             yield kept
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_traces())
 @pytest.mark.parametrize("demand", [True, False])
 def test_belady_is_the_best_there_is(demand: bool, made: tuple[Trace, int]) -> None:
@@ -240,7 +240,7 @@ def plain_reuse(sets: list[set[int]], starts: set[int]) -> dict[str, float]:
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(small_traces())
 def test_reuse_is_that_of_plain_python(made: tuple[Trace, int]) -> None:
     """On any small trace, with gaps, repeated ids and several sequences."""

@@ -13,7 +13,7 @@ from tests.rooms.sim import loads_module as load
 from tests.sim.small_traces import routing_of, small_traces, trace_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_traces())
 def test_loads_are_those_of_plain_counting(made: tuple[Trace, int]) -> None:
     """Gaps do not count and an expert listed twice counts once, in every step and in all."""

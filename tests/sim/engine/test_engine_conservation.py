@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rooms.sim import Engine, Resource, Timeline, critical_path
@@ -56,7 +56,6 @@ def run(given_tasks: list[Given]) -> Timeline:
     return engine.timeline()
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_all_work_is_done_and_no_more(work: list[Given]) -> None:
     """Busy time per resource is the work given to it; busy and idle add up to what it offers."""
@@ -74,7 +73,6 @@ def test_all_work_is_done_and_no_more(work: list[Given]) -> None:
     assert (timeline.end_ns - timeline.start_ns).tolist() == [t.duration for t in work]
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_nothing_starts_before_its_time(work: list[Given]) -> None:
     """Not before the release, not before any dependency's end; ready is exactly the latest."""
@@ -85,7 +83,6 @@ def test_nothing_starts_before_its_time(work: list[Given]) -> None:
         assert timeline.start_ns[row] >= timeline.ready_ns[row]
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_no_resource_above_capacity(work: list[Given]) -> None:
     """At every moment at most `capacity` tasks of some length are on a resource."""
@@ -95,7 +92,6 @@ def test_no_resource_above_capacity(work: list[Given]) -> None:
             assert capacity is None or _running(timeline, row, moment) <= capacity
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_no_needless_idling(work: list[Given]) -> None:
     """While a task waits, its resource is full."""
@@ -107,7 +103,6 @@ def test_no_needless_idling(work: list[Given]) -> None:
             assert _running(timeline, task.resource, moment) == capacity
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_first_come_first_served(work: list[Given]) -> None:
     """On a resource, what is ready earlier does not start later."""
@@ -119,7 +114,6 @@ def test_first_come_first_served(work: list[Given]) -> None:
                 assert timeline.start_ns[one] <= timeline.start_ns[two]
 
 
-@settings(deadline=None)
 @given(tasks(shortest=1))
 def test_same_as_a_simulation_by_the_clock(work: list[Given]) -> None:
     """Starts equal those of a program that looks at every nanosecond: ends first, then queues."""
@@ -127,7 +121,6 @@ def test_same_as_a_simulation_by_the_clock(work: list[Given]) -> None:
     assert run(work).start_ns.tolist() == starts
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_critical_path_is_a_chain_without_gaps(work: list[Given]) -> None:
     """It starts at its first task's release and ends at the makespan."""
@@ -142,7 +135,6 @@ def test_critical_path_is_a_chain_without_gaps(work: list[Given]) -> None:
     assert len(set(path)) == len(path)
 
 
-@settings(deadline=None)
 @given(tasks())
 def test_makespan_is_above_both_bounds(work: list[Given]) -> None:
     """The longest chain of dependencies, and the load of every resource."""
@@ -157,7 +149,6 @@ def test_makespan_is_above_both_bounds(work: list[Given]) -> None:
         assert capacity is None or timeline.makespan_ns * capacity >= used.busy_ns
 
 
-@settings(deadline=None)
 @given(tasks(), st.integers(0, 14))
 def test_running_in_two_goes_changes_nothing(work: list[Given], cut: int) -> None:
     """Tasks whose dependencies have run are placed as if they had been there from the start."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moeopt import InputError
@@ -68,7 +68,6 @@ def test_no_limit_is_a_pure_delay() -> None:
     assert engine.timeline().end_ns.tolist() == [7, 7, 9]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=12),
     st.integers(0, 4),

@@ -70,7 +70,7 @@ def optimal(layer: Layer) -> Assignment:
     return result.solution
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2]))
 @example(98, 2)  # a window without any tokens: the GPU's own load is there nevertheless
 def test_the_run_is_what_the_checker_says_it_is(seed: int, schema_version: int) -> None:

@@ -72,7 +72,7 @@ def random_case(seed: int) -> tuple[Instance, Instance, Solution]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32))
 def test_the_run_is_what_the_checker_says_it_is(seed: int) -> None:
     """The solution is valid on the loads that came, and costs what is claimed."""
