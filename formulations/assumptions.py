@@ -71,7 +71,7 @@ def markdown(
             ids = "".join(f", with {here} for {there}" for here, there in dict.fromkeys(pairs))
             alike.setdefault(f"({taken}): as in {_linked(problem)}{ids}.", []).append(s.name)
             continue
-        said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
+        said = f'"{s.words}"' if s.words else "The paper says nothing"
         if s.words in quoted:
             said = f"The paper: as for {quoted[s.words]}"
         elif s.words:
