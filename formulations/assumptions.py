@@ -61,9 +61,9 @@ def markdown(
             quoted.setdefault(other.words, f"`{other.name}` of {_linked(problem)}")
     quoted.pop("", None)
     for s in assumptions:
-        taken = "a size" if s.is_setting else "of instances"
+        taken = "size" if s.is_setting else "instances"
         if s.methods:
-            taken = f"of {', '.join(f'`{m}`' for m in s.methods)}"
+            taken = ", ".join(f"`{m}`" for m in s.methods)
         stated = [(p, o) for p, of in elsewhere.items() for o in of if _plain(o) == _plain(s)]
         if stated:
             problem, other = stated[0]
