@@ -61,9 +61,9 @@ def markdown(
             quoted.setdefault(other.words, f"`{other.name}` of {_linked(problem)}")
     quoted.pop("", None)
     for s in assumptions:
-        taken = "a size" if s.is_setting else "of instances"
+        taken = "size" if s.is_setting else "instances"
         if s.methods:
-            taken = f"of {', '.join(f'`{m}`' for m in s.methods)}"
+            taken = ", ".join(f"`{m}`" for m in s.methods)
         stated = [(p, o) for p, of in elsewhere.items() for o in of if _plain(o) == _plain(s)]
         if stated:
             problem, other = stated[0]
@@ -71,7 +71,7 @@ def markdown(
             ids = "".join(f", with {here} for {there}" for here, there in dict.fromkeys(pairs))
             alike.setdefault(f"({taken}): as in {_linked(problem)}{ids}.", []).append(s.name)
             continue
-        said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
+        said = f'"{s.words}"' if s.words else "The paper says nothing"
         if s.words in quoted:
             said = f"The paper: as for {quoted[s.words]}"
         elif s.words:

@@ -5,7 +5,7 @@
     python benchmarks/studies/replication_kernel.py moves
 
 ``fit``: the times of `moeopt.problems.replication.generate` from DIR/wideep_moe_h100.csv
-(docs/replication.md says where it is from). Half of the configurations (model, slots, ranks, law,
+(docs/studies.md says where it is from). Half of the configurations (model, slots, ranks, law,
 with EPLB or without; by a hash of them) are fitted, the others are predicted. The file says how
 many tokens chose an expert of the timed rank, not how many experts had tokens: loads are drawn by
 its law, a bounded power law, 24 times, and placed as EPLB does or in order; the eight draws whose

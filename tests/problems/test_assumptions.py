@@ -62,7 +62,7 @@ def test_what_another_problem_states_is_a_link_with_its_ids() -> None:
     there = replace(TIES, methods=("greedy",), question="Which one (TD-C6)?")
     link = r"as in [other](../other/spec.md#assumptions)"
     assert markdown([here], {"other": [there]}) == (
-        f"- **`tie_order`** (of instances): {link}, with LA-C8 for TD-C6.\n"
+        f"- **`tie_order`** (instances): {link}, with LA-C8 for TD-C6.\n"
     )
     text = markdown(
         [replace(here, values={**here.values, "npu": "the NPU first"})], {"other": [there]}

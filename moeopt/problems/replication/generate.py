@@ -61,7 +61,7 @@ class KernelTimes:
         Returns
         -------
         KernelTimes
-            Of no measurement: docs/replication.md says how far off that is.
+            Of no measurement: docs/studies.md says how far off that is.
         """
         return KernelTimes(
             self.launch_ns,

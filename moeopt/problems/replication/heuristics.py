@@ -98,8 +98,9 @@ def eplb_without_copies(instance: Instance) -> Solution | None:
 def biased(instance: Instance) -> Solution | None:
     """Put the experts with the most tokens on every device, the others once, longest first.
 
-    Source: github.com/ROCm/ATOM, pull request 1210 (``biased``). As many experts as the slots that
-    are left over allow; with `max_copies` below the devices, on the lightest ones. Knows no nodes.
+    Source: github.com/ROCm/ATOM, pull request 1210 (``biased``). With n slots beyond one per expert
+    and at most m copies, n // (m - 1) experts have m; with m below the devices, on the lightest
+    ones. Knows no nodes.
     """
     if instance.nodes > 1 or not has_room(instance):
         return None
@@ -121,11 +122,12 @@ def biased(instance: Instance) -> Solution | None:
 def swift_balancer(instance: Instance) -> Solution | None:
     """SwiftBalancer: few moves from where copies lie, at most one between two devices.
 
-    Source: vllm-ascend, ``policy_swift_balancer``. The first copy of each expert stays; the slots
-    of the others are given out anew, each to the expert with the most tokens per copy, on the
-    lightest device that has not received from the first copy's. Then the heaviest device exchanges
-    experts with lighter ones as long as its load falls by a hundredth, one exchange a pair. No
-    solution without `current`, with nodes, or where experts lie nowhere.
+    Source: vllm-ascend, ``policy_swift_balancer`` (pull requests 24069 and 37656 of vLLM). The
+    first copy of each expert stays; the slots of the others are given out anew, each to the expert
+    with the most tokens per copy, on the lightest device that has not received from the first
+    copy's. Then the heaviest device exchanges experts with lighter ones as long as its load falls
+    by a hundredth, one exchange a pair. Devices keep their numbers of copies. No solution without
+    `current`, with nodes, or where experts lie nowhere.
     """
     if instance.current is None or instance.nodes > 1 or not all(instance.current):
         return None
@@ -199,7 +201,7 @@ def topology_swaps(instance: Instance) -> Solution | None:
 def flashlb(instance: Instance) -> Solution | None:
     """FlashLB: copies and places at once, for each device's mean load + 0.674 standard deviations.
 
-    Source: vllm-ascend, pull request 6477 (`flashlb.py` has the steps). Knows no nodes: no solution
+    Source: vllm-ascend, pull request 6477 (`eplb.py` has the steps). Knows no nodes: no solution
     where there are more than one.
     """
     if instance.nodes > 1 or not has_room(instance):

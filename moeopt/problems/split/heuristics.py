@@ -1,4 +1,4 @@
-"""The runtimes' rules, each as its source does it; the specification describes them.
+"""The runtimes' rules, each as its source does it; the specification names the sources.
 
 A rule takes devices with a buffer for GPUs and all others, and the source, for nodes of the host.
 A rule that ends with more than fits, or with a part where it cannot run, has no solution.
@@ -76,7 +76,8 @@ def first_fit(instance: Instance) -> Solution | None:
 def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
     """Use the fastest GPU alone: all attention there, experts of the last layers as far as fit.
 
-    The fastest is the one on which all parts together take the least time to decode.
+    The fastest is the one on which all parts together take the least time to decode. The assumption
+    `leave` says which experts leave it.
     """
     gpus = _gpus(instance)
     if not gpus:
@@ -93,7 +94,11 @@ def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
 
 @of_layers
 def tensor_split_then_n_cpu_moe(instance: Instance, leave: str = "first") -> Solution | None:
-    """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits."""
+    """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits.
+
+    The shares are in proportion to free memory. The experts of the first N layers are on the host,
+    or of the last ones, by the assumption `leave`.
+    """
     gpus, room = _gpus(instance), _room(instance)
     if not gpus:
         return first_fit(instance)
@@ -104,8 +109,12 @@ def tensor_split_then_n_cpu_moe(instance: Instance, leave: str = "first") -> Sol
 def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
     """Fill GPUs from the back without experts, then from the front with them (``--fit``).
 
-    Of the layer at a GPU's border up, or gate and up, or no tensor of the experts stays there, and
-    the others lie on the next GPU, or on the host behind the last one.
+    A default split, by free memory, that holds the whole model stays. Else, from the last GPU on,
+    each takes as many of the last layers as fit without experts; the last one keeps its first
+    layer's experts. If attention alone is too much, the first layers stay on the host. Else, from
+    the first GPU on, as many layers as fit get their experts; of the layer at a GPU's border up, or
+    gate and up, or no tensor of the experts stays there, and the others lie on the next GPU, or on
+    the host behind the last one. The number of layers is searched for by false position.
     """
     instance = _with_margin(instance, margin)
     gpus, blocks = _gpus(instance), _blocks(instance)
@@ -354,7 +363,9 @@ def _shared_out(gpus: Sequence[int], shares: Sequence[int], layers: int) -> list
 def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
     """Share the bytes out by memory, then take experts off each GPU from its last layer on.
 
-    ``--fit`` of ik_llama.cpp, with its split by layers.
+    ``--fit`` of ik_llama.cpp, with its split by layers: layers with their experts are shared out in
+    proportion to free memory, by bytes, to the nearest layer; then on each GPU experts go to the
+    host from its last layer on until it fits.
     """
     instance = _with_margin(instance, margin)
     gpus, room = _gpus(instance), _room(instance)

@@ -1,8 +1,9 @@
 """Packing as an arc flow (Valerio de Carvalho 1999): do items fit into bins of a capacity.
 
 A bin is a path from node (0, 0) through nodes (load, items): an arc adds an item. Items are added
-by falling size, so that each set of items is one path. Nodes that no bin can end at, because more
-would be wasted than there is to waste, and arcs that lead to none of them, are left out.
+by falling size, so that each set of items is one path, and integral flows fall apart into paths.
+Nodes that no bin can end at, and arcs that lead to none of them, are left out: in a packing no bin
+wastes more than all may together, which is their room less the sum of all sizes.
 
 Where a bin may hold few of one kind, the localized reads of a channel (LA-C8), those are added
 first: their arcs begin at the loads of 0, 1, ... of them, fewer than the limit, and since loads
