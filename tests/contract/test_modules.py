@@ -171,6 +171,7 @@ def test_a_module_begins_once(package: dict[str, ast.Module]) -> None:
     assert {name: places for name, module in package.items() if (places := [*glued(module)])} == {}
 
 
+@pytest.mark.slow  # ruff sees the imports, E402
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "instances"])
 def test_so_does_a_test_or_a_benchmark(folder: str, root: Path) -> None:
     """By the same rule."""

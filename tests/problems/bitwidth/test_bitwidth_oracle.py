@@ -107,6 +107,7 @@ def test_infeasible_instances_are_among_them() -> None:
     assert 20 < len(infeasible) < len(instances) / 2
 
 
-def test_starting_solutions_change_nothing_but_time() -> None:
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 6), marks=pytest.mark.slow)])
+def test_starting_solutions_change_nothing_but_time(seeds: range) -> None:
     """With the start and the bound the answer is the same."""
-    assert_starts_help((random_instance(seed, kind) for kind in KINDS for seed in range(3)), "dp")
+    assert_starts_help((random_instance(seed, kind) for kind in KINDS for seed in seeds), "dp")

@@ -134,6 +134,7 @@ def test_the_earliest_schedule_is_valid_for_any_counts(kind: str) -> None:
             assert made == schedule(unlimited, made.deferred)
 
 
-def test_starting_solutions_change_nothing_but_time() -> None:
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 8), marks=pytest.mark.slow)])
+def test_starting_solutions_change_nothing_but_time(seeds: range) -> None:
     """With the start and the bound the answer is the same."""
-    assert_starts_help(random_instance(seed, kind) for kind in KINDS for seed in range(4))
+    assert_starts_help(random_instance(seed, kind) for kind in KINDS for seed in seeds)

@@ -115,7 +115,7 @@ def cache_by_hand(
 
 @BOTH
 @pytest.mark.parametrize("fetch", [0, 1, 30, 400])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
 def test_cache_follows_the_formula(seed: int, fetch: int, timeline: bool) -> None:
     """Layer times, hits and copies, and PCIe is never busier than the clock."""
     rng = random.Random(seed)
@@ -176,14 +176,17 @@ def two_parts(instance: Instance, made: Solution, costs: CostTable) -> int:
 
 
 @BOTH
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 12), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gpu_work", ["one path", "two parts"])
 @pytest.mark.parametrize("policy", ["gpu-only", *HEURISTICS])
-def test_a_layer_takes_what_the_checker_says(policy: str, gpu_work: str, timeline: bool) -> None:
+def test_a_layer_takes_what_the_checker_says(
+    policy: str, gpu_work: str, seeds: range, timeline: bool
+) -> None:
     """Without anything else, a layer is a tri_domain instance, and its time the makespan.
 
     Policies decide by the whole path. In two parts an expert may wait for its upload as well.
     """
-    for seed in range(8):
+    for seed in seeds:
         rng = random.Random(seed)
         loads, costs = random_loads(rng), random_costs(rng, 1)
         layout = [
