@@ -117,6 +117,15 @@ def made(
     return found
 
 
+def solved(
+    instance: InstanceEnvelope, method: str, request: Request, share: float, enough_gap: float
+) -> Result:
+    """Solve an instance within a share of the request's limits."""
+    asked = request.limits.part(share).asked
+    seed, workers = request.seed, request.workers
+    return solve(instance, method, **asked, enough_gap=enough_gap, seed=seed, workers=workers)
+
+
 def decided(
     instance: InstanceEnvelope,
     method: str,
@@ -133,7 +142,7 @@ def decided(
     LimitError
         If nothing was found.
     """
-    found = solve(instance, method, **request.limits(share), enough_gap=enough_gap)
+    found = solved(instance, method, request, share, enough_gap)
     if found.solution is None and found.status != "infeasible":
         found = solve(instance, QUICK[instance.problem], seed=request.seed)
     if found.solution is None:

@@ -25,7 +25,7 @@ from moeopt.solvers.arguments import Limits
 from moeopt.solvers.evidence import Proof
 from moeopt.solvers.run import solve
 
-from .goal import Goal
+from .goal import DECODING
 from .report import Bracket, ExpertMap, PlanReport, Row
 
 logger = logger_of(__name__)
@@ -253,7 +253,7 @@ def _report(
     worst = max(layers, key=lambda layer: layer.tokens)
     return PlanReport(
         "expert-parallel",
-        Goal(),
+        DECODING,
         (best,),
         bracket,
         tuple(defaults),

@@ -8,7 +8,7 @@ from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, four_digits
 from moeopt.sim.plan import times_of_step
 
-from .goal import Goal
+from .goal import DECODING
 from .page import page
 from .planned import Planned
 from .predict import Comparison
@@ -31,7 +31,7 @@ def report_of(planned: Planned) -> PlanReport:
         bracket = Bracket(result.objective, bound, f"of {result.problem}", result.proof)
     return PlanReport(
         "experts",
-        Goal(),
+        DECODING,
         tuple(rows),
         bracket,
         tuple(_row(planned, one, setting) for one in theirs),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
-from typing import Literal, Self, TypedDict
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,15 +135,6 @@ def notes(routing: Routing, batch: int, default: str | None) -> tuple[str, ...]:
 HELD_OUT_SHARE = 0.3
 
 
-class Limits(TypedDict, total=False):
-    """What `moeopt.solve` is given of a request's limits."""
-
-    time_limit_s: float
-    work_limit: float
-    workers: int
-    seed: int
-
-
 @dataclass(frozen=True)
 class Runs:
     """What a runtime can run of a plan.
@@ -218,13 +209,6 @@ class Request(PlanOptions):
             raise InputError(
                 "needs a trace: counts have no scores to defer by", field="max_deferred"
             )
-
-    def limits(self, share: float) -> Limits:
-        """Return what `moeopt.solve` is given of the limits: so large a share."""
-        if self.work_limit is not None:
-            return {"work_limit": share * self.work_limit, "workers": 1, "seed": self.seed}
-        time_s = share * self.time_limit_s
-        return {"time_limit_s": time_s, "workers": self.workers, "seed": self.seed}
 
     @property
     def spare_cache_bytes(self) -> int:

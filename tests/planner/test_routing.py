@@ -9,6 +9,7 @@ import pytest
 
 from moeopt import InputError, Plan, get_machine
 from tests.interop.test_imatrix import imatrix
+from tests.planner.small_plans import plan_experts
 from tests.refusals import refused_command
 from tests.rooms.cli import run
 from tests.rooms.planner import (
@@ -22,7 +23,6 @@ from tests.rooms.planner import (
     loads_of,
     notes,
     page,
-    plan_experts,
     predicted,
     routing_of,
 )

@@ -14,7 +14,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.layers": ("plan_layers",),
         "moeopt.planner.options": ("ExecutionOptions", "PlanOptions", "SeveralOptions"),
         "moeopt.planner.page": ("page",),
-        "moeopt.planner.planned as planned": ("Planned", "plan as plan_experts"),
+        "moeopt.planner.planned as planned": ("Planned",),
         "moeopt.planner.predict as predict": (
             "Comparison",
             "Default",
@@ -34,7 +34,9 @@ __getattr__, __dir__ = lazily(
         ),
         "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
-        "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted"),
+        "moeopt.planner.by_flags": ("predict_wanted",),
+        "moeopt.planner.devices": ("plan_devices",),
+        "moeopt.planner.split": ("Wish",),
         "moeopt.planner.expert_parallel": ("slot_map_of",),
         "moeopt.planner.verdict": ("Verdict", "gain", "verdict"),
     }
