@@ -190,7 +190,6 @@ def _plan_ranks(
     if ranks.to is not None:
         known_map(ranks.to)
     shape = get_model(model)
-    limits = options.limits if {*options.given} & {*OF_LIMITS} else WORK
     try:
         with solving(f"planning {model} over {ranks.ep_size} ranks", "replication"):
             report = moeopt.plan_expert_parallel(
@@ -200,7 +199,7 @@ def _plan_ranks(
                 model=shape,
                 nodes=ranks.nodes,
                 groups=ranks.groups,
-                limits=limits,
+                limits=options.limits_or(WORK),
             )
     except InputError as error:
         called = {"ranks": "--ep-size"} | {one.name: flag_of(one.name) for one in fields(ranks)}

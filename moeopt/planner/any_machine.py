@@ -242,11 +242,11 @@ def plan(
 
         routing, default = routing_of(trace, counts, workload, shape)
         return report_of(carried_out(request_of(owned, shape, routing, asked), default))
-    from .devices import plan_devices, wished
+    from .devices import WORK, plan_devices, wished
 
     expect("counts", counts, str, Path, Counts, NoneType, what="counts or a file")
     setting, wish = wished(owned, shape, asked, more, as_counts(counts))
-    return plan_devices(setting, wish, asked.limits, path=more.path, backend=more.backend)
+    return plan_devices(setting, wish, asked.limits_or(WORK), path=more.path, backend=more.backend)
 
 
 def _as_published(model: ModelShape, bits: str) -> str:

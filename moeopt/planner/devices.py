@@ -22,7 +22,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.traces.count_sample import counts_of_model
 from moeopt.sim.traces.trace import Counts
-from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, Limits
+from moeopt.solvers.arguments import Limits
 from moeopt.solvers.run import solve
 
 from .asked import what_fits
@@ -34,8 +34,8 @@ from .split import Wish, gpus_of, instance_of, no_room, options_of, predicted_sp
 
 logger = logger_of(__name__)
 
-USUAL = Limits(DEFAULT_TIME_LIMIT_S)
-"""What a plan may take where nothing is said."""
+WORK = Limits(work=30.0)
+"""For all solves, unless it is said: units of work, for the same plan everywhere."""
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
 """Note of a plan after Ctrl-C."""
@@ -72,7 +72,7 @@ def wished(
 def plan_devices(
     setting: Setting,
     wish: Wish,
-    limits: Limits = USUAL,
+    limits: Limits = WORK,
     *,
     path: str | None = None,
     backend: str = CUDA,

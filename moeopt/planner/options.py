@@ -135,7 +135,11 @@ class PlanOptions(ContextOptions):
         rare=True,
     )
     time_limit_s: float = option(
-        60.0, "Seconds for building and solving.", above=0, metavar="S", group="Limits"
+        60.0,
+        "Seconds for building and solving; of several devices and ranks by default work.",
+        above=0,
+        metavar="S",
+        group="Limits",
     )
     work_limit: float | None = option(
         None,
@@ -180,6 +184,10 @@ class PlanOptions(ContextOptions):
 
         work = self.work_limit
         return limits(self.time_limit_s if work is None else None, work, self.workers)
+
+    def limits_or(self, usual: "Limits") -> "Limits":
+        """Return the limits that are asked for; else those which are usual."""
+        return self.limits if {*self.given} & {*OF_LIMITS} else usual
 
     @property
     def most_decided_on(self) -> int:
