@@ -329,7 +329,7 @@ def test_what_cannot_fit_names_every_device() -> None:
     with pytest.raises(
         moeopt.InfeasibleError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB"
     ) as caught:
-        plan_devices(Setting(machine, at_bits(model, "Q4_K_M")), Wish(model, "Q4_K_M"))
+        plan_devices(Setting(machine, at_bits(model, "Q2_K")), Wish(model, "Q2_K"))
     assert caught.value.exit_code == 3
 
 
