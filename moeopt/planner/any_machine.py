@@ -31,7 +31,7 @@ from .options import OF_ALL, OF_LAYERS, OF_LIMITS, OF_SEARCHES, PlanOptions, Sev
 from .report import PlanReport, Strategy
 
 if TYPE_CHECKING:
-    from .request import Routing
+    from .routing import Routing
     from .split import SplitPrediction
 
 
@@ -238,7 +238,7 @@ def plan(
     if chosen == "experts":
         from .experts import report_of
         from .planned import carried_out, request_of
-        from .request import routing_of
+        from .routing import routing_of
 
         routing, default = routing_of(trace, counts, workload, shape)
         return report_of(carried_out(request_of(owned, shape, routing, asked), default))

@@ -1,6 +1,7 @@
 """One decision of a plan: the instance, what a method made of it, and what that says."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
@@ -127,13 +128,16 @@ def solved(
 
 
 def decided(
+    name: str,
     instance: InstanceEnvelope,
+    kind: type[S],
     method: str,
     request: Request,
     share: float,
+    says: Callable[[S], str],
     enough_gap: float = 0.0,
-) -> Result:
-    """Solve an instance within a share of the request's time, else by the problem's quick rule.
+) -> Decision:
+    """Solve an instance within a share of the request's limits, else by the problem's quick rule.
 
     Raises
     ------
@@ -148,4 +152,5 @@ def decided(
     if found.solution is None:
         said = f"{instance.name}: {found.status}: no solution"
         raise InfeasibleError(said) if found.status == "infeasible" else LimitError(said)
-    return found
+    made = Decision(name, instance, found, "")
+    return replace(made, says=says(made.solved_as(kind)))

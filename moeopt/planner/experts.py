@@ -8,10 +8,10 @@ from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, four_digits
 from moeopt.sim.plan import times_of_step
 
+from .executed import Comparison
 from .goal import DECODING
 from .page import page
 from .planned import Planned
-from .predict import Comparison
 from .report import Bracket, PlanReport, Row
 from .request import Request
 

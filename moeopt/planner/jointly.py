@@ -27,7 +27,7 @@ from .bits import WIDTHS
 from .budget import host_memory, within_host
 from .candidates import Candidate
 from .decision import Decision, made, solved
-from .predict import Predicted, available, predicted
+from .executed import Predicted, available, predicted
 from .request import Request
 from .residency import whole_instance
 

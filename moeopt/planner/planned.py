@@ -25,11 +25,13 @@ from moeopt.solvers.limits import Deadline
 from .bits import Losses, check_average, losses, model_at
 from .budget import HostMemory, check_memory, host_memory
 from .candidates import Candidate, Search, best_of
+from .defaults import Default, defaults
+from .executed import Comparison, compared, known_steps, loads_of
 from .jointly import Jointly, jointly
 from .options import PlanOptions
-from .predict import Comparison, Default, compared, defaults, known_steps, loads_of
-from .request import Request, Routing, counts_known, notes
+from .request import Request
 from .residency import memory
+from .routing import Routing, counts_known, notes
 from .verdict import Verdict, verdict
 
 logger = logger_of(__name__)

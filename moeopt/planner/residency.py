@@ -105,16 +105,18 @@ def residency(request: Request, whole: Instance, slots: int, share: float) -> De
     """Decide the residents for a part of the GPU's room, and fill what is left of it."""
     name = f"{whole.name}-{slots}"
     instance = whole.model_copy(update={"gpu_slots": slots, "name": name})
-    found = decided(instance, METHOD, request, share, ENOUGH_GAP)
-    chosen = Decision("residency", instance, found, "").solved_as(Solution)
-    held = held_of(chosen, instance.layers, instance.experts)
-    if instance.restriction is None:
-        held = _filled(instance, held)
-    solution = solution_of(instance, held)
-    found = replace(found, solution=solution, objective=objective(instance, solution))
-    counts = [len(layer) for layer in solution.gpu]
-    says = f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
-    return Decision("residency", instance, found, says)
+
+    def says(solution: Solution) -> str:
+        counts = [len(layer) for layer in solution.gpu]
+        return f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
+
+    found = decided("residency", instance, Solution, METHOD, request, share, says, ENOUGH_GAP)
+    if instance.restriction is not None:
+        return found
+    chosen = held_of(found.solved_as(Solution), instance.layers, instance.experts)
+    solution = solution_of(instance, _filled(instance, chosen))
+    result = replace(found.result, solution=solution, objective=objective(instance, solution))
+    return replace(found, result=result, says=says(solution))
 
 
 def _filled(instance: Instance, held: Flags) -> Flags:

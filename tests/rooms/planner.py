@@ -15,18 +15,17 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.options": ("ExecutionOptions", "PlanOptions", "SeveralOptions"),
         "moeopt.planner.page": ("page",),
         "moeopt.planner.planned as planned": ("Planned",),
-        "moeopt.planner.predict as predict": (
+        "moeopt.planner.defaults": ("Default", "defaults"),
+        "moeopt.planner.executed as executed": (
             "Comparison",
-            "Default",
             "Predicted",
-            "defaults",
             "known_steps",
             "loads_of",
             "predicted",
         ),
-        "moeopt.planner.request": (
+        "moeopt.planner.request": ("Request",),
+        "moeopt.planner.routing": (
             "COUNTS",
-            "Request",
             "WORKLOAD",
             "drawn_parts",
             "notes",
