@@ -6,7 +6,7 @@ from dataclasses import replace
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.kv_types import kv_type_of
+from moeopt.sim.machines.runtimes.kv_types import kv_pair
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.placement import Placement
 from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, predict
@@ -35,13 +35,12 @@ def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) 
             f"has no effect: {machine.name} has no GPU, its CPU computes all blocks",
             field="n_cpu_moe",
         )
-    kind = None if options.kv_bits is None else kv_type_of(options.kv_bits, options.runtime)
     setting = Setting(
         machine,
         model if options.bits is None else at_bits(model, options.bits),
         options.runtime,
         options.cache,
-        kv=None if kind is None else (kind, kind),
+        kv=kv_pair(options.kv_bits, options.runtime),
         ubatch=options.ubatch,
         threads=options.threads,
         numa=get_runtime(options.runtime).numa,

@@ -15,7 +15,7 @@ from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.cores import NumaMode
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.kv_types import kv_type_of
+from moeopt.sim.machines.runtimes.kv_types import kv_pair
 from moeopt.sim.machines.runtimes.setting import UBATCH, Setting
 from moeopt.sim.models.by_layer import by_layer
 from moeopt.sim.models.model_shape import ModelShape
@@ -53,13 +53,12 @@ def wished(
 ) -> tuple[Setting, Wish]:
     """Return the setting that the options of a plan ask for, and what it is for."""
     runtime = options.runtime or "llama.cpp"
-    kind = kv_type_of(options.kv_bits or 16.0, runtime)
     setting = Setting(
         machine,
         model if options.bits is None else at_bits(model, options.bits),
         runtime,
         Context(depth_of(options, several.goal), options.cache.allocated),
-        kv=(kind, kind),
+        kv=kv_pair(options.kv_bits or 16.0, runtime),
         ubatch=several.ubatch or UBATCH,
         numa=cast(NumaMode, several.numa),  # `options_of` refuses others
     )
@@ -138,12 +137,11 @@ def plan_devices(
     except KeyboardInterrupt:  # the plan is there: comparisons are what is left out
         interrupted = True
     logger.info("%s: beside it %d rules, %d machines", instance.name, len(defaults), len(worth))
-    bound = result.bound if isinstance(result.bound, int) else None
     report = PlanReport(
         "devices",
         wish.goal,
         (Row("plan", setting, chosen, score, made.speeds, made.memory_mib()),),
-        Bracket(best, bound, "ns", result.proof),
+        Bracket.of(result, "ns"),
         tuple(defaults),
         worth,
         notes + ((CUT_SHORT,) if interrupted else ()),

@@ -25,15 +25,11 @@ def report_of(planned: Planned) -> PlanReport:
     rows = [_row(planned, one, setting) for one in mine]
     rows[1:] = sorted(rows[1:], key=lambda row: row.score)
     result = planned.chosen.decisions[0].result if planned.chosen.decisions else None
-    bracket = None
-    if result is not None and isinstance(result.objective, int):
-        bound = result.bound if isinstance(result.bound, int) else None
-        bracket = Bracket(result.objective, bound, f"of {result.problem}", result.proof)
     return PlanReport(
         "experts",
         DECODING,
         tuple(rows),
-        bracket,
+        None if result is None else Bracket.of(result, f"of {result.problem}"),
         tuple(_row(planned, one, setting) for one in theirs),
         notes=planned.notes,
         instance=planned.placement,

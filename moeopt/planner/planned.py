@@ -23,14 +23,13 @@ from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.limits import Deadline
 
 from .bits import Losses, check_average, losses, model_at
-from .budget import HostMemory, check_memory, host_memory
+from .budget import HostMemory, check_memory, host_memory, memory
 from .candidates import Candidate, Search, best_of
 from .defaults import Default, defaults
 from .executed import Comparison, compared, known_steps, loads_of
 from .jointly import Jointly, jointly
 from .options import PlanOptions
 from .request import Request
-from .residency import memory
 from .routing import Routing, counts_known, notes
 from .verdict import Verdict, verdict
 

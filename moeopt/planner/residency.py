@@ -16,12 +16,12 @@ from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.placement.bounds import capacity_of
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.fields import Known
-from moeopt.problems.placement.generate import memory_of
 from moeopt.problems.placement.instance import Instance, Solution, held_of, solution_of
 from moeopt.sim.plan import Times
 from moeopt.sim.traces.trace import Trace
 from moeopt.systems.cost_table import cost_table
 
+from .budget import memory
 from .decision import Decision, decided, made
 from .request import Request
 
@@ -32,16 +32,6 @@ ENOUGH_GAP = 0.001
 """Where so little is left, proofs can take minutes that nobody's latency is worth."""
 
 Flags = NDArray[np.bool_]
-
-
-def memory(request: Request) -> dict[str, int]:
-    """Return what the GPU's memory goes to, in bytes; see `memory_of`."""
-    depth, batch = request.cache.depth, request.batch
-    parts = memory_of(request.machine, request.model, batch, depth, request.kept_gib)
-    moved = min(request.spare_cache_bytes, parts["reserved"])
-    parts["reserved"] -= moved
-    parts["kv_cache"] += moved
-    return parts
 
 
 def whole_instance(

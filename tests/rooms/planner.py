@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.planner.bits": ("bits", "losses", "model_at", "widths_of"),
-        "moeopt.planner.budget": ("check_memory", "gpu_deficit", "host_memory"),
+        "moeopt.planner.budget": ("check_memory", "gpu_deficit", "host_memory", "memory"),
         "moeopt.planner.candidates": ("Candidate", "Search", "best_of"),
         "moeopt.planner.decision as decision": (),
         "moeopt.planner.fronts": ("Front", "Point", "_by_width", "_front", "fronts", "table"),
@@ -31,7 +31,6 @@ __getattr__, __dir__ = lazily(
             "notes",
             "routing_of",
         ),
-        "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
         "moeopt.planner.by_flags": ("predict_wanted",),
         "moeopt.planner.devices": ("plan_devices",),
