@@ -45,7 +45,7 @@ MAPS = {"optimum": "plan", "eplb": "EPLB", "no_copies": "no copies"}
 """Maps of a layer that are compared, the plan's first: by their names in JSON."""
 
 
-class Held(NamedTuple):
+class LayerMap(NamedTuple):
     """The experts of all slots of a layer, rank by rank, and the tokens on the fullest rank."""
 
     slots: tuple[int, ...]
@@ -57,7 +57,7 @@ class BalancedLayer:
     """One layer: its maps by name, None where there is none, and tokens that no map is below."""
 
     instance: Instance
-    maps: Mapping[str, Held | None]
+    maps: Mapping[str, LayerMap | None]
     bound: float
     proof: Proof | None
 
@@ -194,17 +194,17 @@ def _decided(instance: Instance, limits: Limits) -> BalancedLayer:
     return BalancedLayer(instance, maps, bound / instance.units_per_token, proof)
 
 
-def _filled(instance: Instance, solution: Solution) -> Held:
+def _filled(instance: Instance, solution: Solution) -> LayerMap:
     """Return a solution with no slot empty."""
     return _held(instance, [e for own in full_slots(instance, solution) for e in own])
 
 
-def _held(instance: Instance, slots: Sequence[int]) -> Held:
+def _held(instance: Instance, slots: Sequence[int]) -> LayerMap:
     """Return experts in slots with the tokens on the fullest rank, shared evenly over copies."""
     each = len(slots) // instance.devices
     held = [list(slots[first : first + each]) for first in range(0, len(slots), each)]
     plan = Solution(instance=instance.name, copies=copies_of(held, instance.experts))
-    return Held(tuple(slots), objective(instance, plan) / instance.units_per_token)
+    return LayerMap(tuple(slots), objective(instance, plan) / instance.units_per_token)
 
 
 def _report(

@@ -7,6 +7,7 @@ import pytest
 import moeopt
 from moeopt import InputError
 from tests.planner.small_plans import planned_for
+from tests.rooms.core import clock
 
 
 def test_a_work_limit_gives_the_same_plan() -> None:
@@ -27,7 +28,7 @@ def test_by_default_a_plan_over_devices_does_not_go_by_the_clock(
     asked = {"machine": "2xrtx3090+epyc-7002", "model": "qwen3-30b-a3b", "bits": "Q8_0"}
     usual = moeopt.plan(**asked).to_dict()
     hours = count(step=3600)
-    monkeypatch.setattr("moeopt.core.clock.perf_counter", lambda: float(next(hours)))
+    monkeypatch.setattr(clock, "perf_counter", lambda: float(next(hours)))
     assert moeopt.plan(**asked).to_dict() == usual
     with pytest.raises(moeopt.LimitError):
         moeopt.plan(**asked, time_limit_s=30.0)
