@@ -34,7 +34,7 @@ from .split import Wish, gpus_of, instance_of, no_room, options_of, predicted_sp
 
 logger = logger_of(__name__)
 
-WORK = Limits(work=30.0)
+WORK = Limits(work=15.0)
 """For all solves, unless it is said: units of work, for the same plan everywhere."""
 
 CUT_SHORT = "interrupted: the plan is the best so far, and not all comparisons were made"
