@@ -93,7 +93,7 @@ def plan_command(
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.core.json_files import check_file, check_folder, save
-    from moeopt.planner.any_machine import check_options, refuse_layers, strategy_for
+    from moeopt.planner.any_machine import strategy_for
     from moeopt.planner.report import ExpertMap
 
     if out is not None:  # before anything is solved for nothing
@@ -118,10 +118,8 @@ def plan_command(
     given |= {"workload": workload, "export": export}
     given |= {"pareto": pareto, "picture": picture, "points": points != POINTS}
     said = [name for name, value in given.items() if value]
-    check_options(owned, options, several, said, flag_of)
-    strategy = strategy_for(owned, options, said, called=flag_of)
+    strategy = strategy_for(owned, options, several, said, called=flag_of)
     if strategy == "experts":
-        refuse_layers(several, flag_of)
         _check_front(pareto, points, picture)
     problem = "split" if strategy == "devices" else "placement"
     with solving(f"planning {model} on {machine}", problem):
@@ -161,11 +159,8 @@ def plan_command(
 
 def _refuse_beside_ranks(named: dict[str, object], *options: Options) -> None:
     """Raise InputError for what a plan of expert parallelism would not feel."""
-    given = {name: value for name, value in named.items() if value}
-    for one in options:
-        for known in fields(one):
-            if known.name not in OF_LIMITS and getattr(one, known.name) != known.default:
-                given[known.name] = getattr(one, known.name)
+    given = [name for name, value in named.items() if value]
+    given += [name for one in options for name in one.given if name not in OF_LIMITS]
     for name in given:
         raise InputError("has no effect beside --ep-size", field=flag_of(name))
 
@@ -184,7 +179,6 @@ def _plan_ranks(
     from moeopt.exporters.expert_maps import expert_map, known_map
     from moeopt.planner.expert_parallel import WORK, slot_map_of
     from moeopt.sim.presets import get_model
-    from moeopt.solvers.arguments import Limits
 
     if ranks.ep_size is None:
         raise InputError("is missing", field="--ep-size")
@@ -195,11 +189,7 @@ def _plan_ranks(
         raise InputError(reason, field="--to, --out")
     if ranks.to is not None:
         known_map(ranks.to)
-    shape, limits = get_model(model), WORK
-    if options.work_limit is not None or options.time_limit_s != PlanOptions().time_limit_s:
-        limits = Limits(options.time_limit_s, options.work_limit)
-        if options.work_limit is not None:
-            limits = Limits(work=options.work_limit)
+    shape = get_model(model)
     try:
         with solving(f"planning {model} over {ranks.ep_size} ranks", "replication"):
             report = moeopt.plan_expert_parallel(
@@ -209,7 +199,7 @@ def _plan_ranks(
                 model=shape,
                 nodes=ranks.nodes,
                 groups=ranks.groups,
-                limits=limits,
+                limits=options.limits_or(WORK),
             )
     except InputError as error:
         called = {"ranks": "--ep-size"} | {one.name: flag_of(one.name) for one in fields(ranks)}

@@ -73,9 +73,7 @@ def predict_command(
     elif isinstance(found, Prediction):
         print(page(found, machine[0], model, widths[0]))
     else:
-        from moeopt.planner.split import split_page
-
-        print(split_page(found))
+        print("\n".join(found.page()))
     warn(*found.notes)
     return 0
 

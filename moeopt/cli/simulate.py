@@ -55,9 +55,9 @@ class SimulateOptions(ExecutionOptions):
         given = (self.machine, self.model, self.trace, self.workload)
         if executed and all(value is None for value in given):
             alone = ("instance", "solution", "chrome", "seed")
-            for one in fields(self):
-                if one.name not in alone and getattr(self, one.name) != one.default:
-                    flag = one.name.replace("_", "-")
+            for name in self.given:
+                if name not in alone:
+                    flag = name.replace("_", "-")
                     raise InputError(f"--{flag}: not with --instance and --solution alone")
             return
         if self.machine is None or self.model is None:

@@ -70,6 +70,11 @@ class Options:
             listed = "\n".join(["Attributes", "----------", *lines])
             cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{listed}\n"
 
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the fields that are not as by default."""
+        return tuple(one.name for one in fields(self) if getattr(self, one.name) != one.default)
+
     def __post_init__(self) -> None:
         """Raise InputError unless every value is in its range."""
         for one in fields(self):

@@ -6,8 +6,8 @@ the function returns.
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING
@@ -27,11 +27,11 @@ from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 
 from .asked import predict_asked
-from .options import OF_LAYERS, PlanOptions, SeveralOptions
+from .options import OF_ALL, OF_LAYERS, OF_LIMITS, OF_SEARCHES, PlanOptions, SeveralOptions
 from .report import PlanReport, Strategy
 
 if TYPE_CHECKING:
-    from .request import Routing
+    from .routing import Routing
     from .split import SplitPrediction
 
 
@@ -114,7 +114,7 @@ def predict(
     if by_experts and flags is not None:
         raise InputError("not with --plan or --gpu-experts", field="--flags")
     if not isinstance(wanted.plan, Plan | None):  # whole layers over several devices
-        from .split import predict_wanted
+        from .by_flags import predict_wanted
 
         return predict_wanted(owned, model, wanted, None)
     if flags is None and (by_experts or not has_several(owned) or wanted.runtime not in WITH_GRAPH):
@@ -123,7 +123,7 @@ def predict(
     words = _words(flags) if isinstance(flags, str) else flags
     for word in words or ():
         expect("flags", word, str, what="text or words")
-    from .split import predict_wanted
+    from .by_flags import predict_wanted
 
     return predict_wanted(owned, model, wanted, words)
 
@@ -225,8 +225,7 @@ def plan(
     more = with_given(SeveralOptions, several, {})
     loads = {"trace": trace, "counts": counts, "workload": workload}
     said = [name for name, value in loads.items() if value is not None]
-    check_options(owned, asked, more, said)
-    chosen = strategy_for(owned, asked, said, strategy)
+    chosen = strategy_for(owned, asked, more, said, strategy)
     shape = get_model(model)
     if chosen != "experts" and asked.bits is None and (known := published_as(shape)):
         again = replace(asked, bits=known)
@@ -238,16 +237,16 @@ def plan(
         return plan_layers(owned, shape, asked, more)
     if chosen == "experts":
         from .experts import report_of
-        from .planned import plan as plan_one
+        from .planned import carried_out, request_of
+        from .routing import routing_of
 
-        refuse_layers(more)
-        made = plan_one(owned, model, trace, counts=counts, workload=workload, options=asked)
-        return report_of(made)
-    from .split import plan_split, wished
+        routing, default = routing_of(trace, counts, workload, shape)
+        return report_of(carried_out(request_of(owned, shape, routing, asked), default))
+    from .devices import WORK, plan_devices, wished
 
     expect("counts", counts, str, Path, Counts, NoneType, what="counts or a file")
     setting, wish = wished(owned, shape, asked, more, as_counts(counts))
-    return plan_split(setting, wish, **asked.whole_limit, path=more.path, backend=more.backend)
+    return plan_devices(setting, wish, asked.limits_or(WORK), path=more.path, backend=more.backend)
 
 
 def _as_published(model: ModelShape, bits: str) -> str:
@@ -257,6 +256,7 @@ def _as_published(model: ModelShape, bits: str) -> str:
 def strategy_for(
     machine: Machine,
     options: PlanOptions,
+    several: SeveralOptions,
     said: Sequence[str] = (),
     asked: Strategy | None = None,
     called: Callable[[str], str] = str,
@@ -277,59 +277,35 @@ def strategy_for(
     InputError
         If the strategy asked for does not go with the machine, or an option changes nothing.
     """
-    several, single = has_several(machine), bool(said or options.for_experts)
-    found: Strategy = "devices" if several else "experts"
-    if not (several or single) and options.runtime in (None, *WITH_GRAPH):
-        found = "layers" if asked is None else asked
+
+    def refuse(names: Iterable[str], reason: str) -> None:
+        for name in names:
+            raise InputError(reason, field=called(name))
+
+    many, name = has_several(machine), machine.name
+    single = [*said, *(one for one in options.given if one not in OF_ALL)]
+    if many:
+        have = f"{name} has several, over which whole layers are split"
+        others = (one for one in single if one not in OF_PROMPTS)
+        refuse(others, f"needs one GPU and one node; {have}")
+    else:
+        others = (one for one in several.given if one not in OF_LAYERS)
+        refuse(others, f"needs several GPUs or nodes; {name} has one each")
+    found: Strategy = "devices" if many else "experts"
+    if not (many or single) and options.runtime in (None, *WITH_GRAPH):
+        found = "experts" if asked == "experts" else "layers"
     if asked not in (None, found):
-        what = "several GPUs or nodes" if several else "one GPU and one node"
-        more = f" and {', '.join([*said, *options.for_experts])}" if single else ""
+        what = "several GPUs or nodes" if many else "one GPU and one node"
+        more = f" and {', '.join(single)}" if single else ""
         raise InputError(f"must be {found} for {what}{more}, not {asked!r:.40}", field="strategy")
+    limits, searches = (
+        [one for one in options.given if one in of] for of in (OF_LIMITS, OF_SEARCHES)
+    )
     if found == "layers":
-        for name in options.for_limits:
-            raise InputError("has no effect: nothing is searched for", field=called(name))
-        refuse_searches(options, called)
+        refuse(limits, "has no effect: nothing is searched for")
+    if found == "experts":
+        refuse(several.given, "has no effect on plans of single experts")
+    else:
+        one_way = "which one exact method places from times alone"
+        refuse(searches, f"has no effect on whole layers, {one_way}")
     return found
-
-
-def check_options(
-    machine: Machine,
-    options: PlanOptions,
-    several: SeveralOptions,
-    said: Sequence[str] = (),
-    called: Callable[[str], str] = str,
-) -> None:
-    """Raise InputError for what a plan of this machine would not feel.
-
-    Parameters
-    ----------
-    said
-        What else was given that is of single experts, such as a trace.
-    called
-        How an option is called, from its name here.
-    """
-    if has_several(machine):
-        have = f"{machine.name} has several, over which whole layers are split"
-        others = [name for name in said if name not in OF_PROMPTS]
-        for name in (*others, *options.for_experts):
-            raise InputError(f"needs one GPU and one node; {have}", field=called(name))
-        refuse_searches(options, called)
-        return
-    for one in fields(several):
-        if one.name not in OF_LAYERS and getattr(several, one.name) != one.default:
-            reason = f"needs several GPUs or nodes; {machine.name} has one each"
-            raise InputError(reason, field=called(one.name))
-
-
-def refuse_layers(several: SeveralOptions, called: Callable[[str], str] = str) -> None:
-    """Raise InputError for what a plan of single experts would not feel."""
-    for one in fields(several):
-        if getattr(several, one.name) != one.default:
-            raise InputError("has no effect on plans of single experts", field=called(one.name))
-
-
-def refuse_searches(options: PlanOptions, called: Callable[[str], str] = str) -> None:
-    """Raise InputError for what a plan of whole layers would not feel."""
-    for name in options.for_searches:
-        reason = "has no effect on whole layers, which one exact method places from times alone"
-        raise InputError(reason, field=called(name))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.kv_types import kv_type_of
+from moeopt.sim.machines.runtimes.kv_types import kv_pair
 from moeopt.sim.machines.runtimes.options import PredictOptions
 from moeopt.sim.machines.runtimes.placement import Placement
 from moeopt.sim.machines.runtimes.predict import Prediction, check_fits, predict
@@ -35,13 +35,12 @@ def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) 
             f"has no effect: {machine.name} has no GPU, its CPU computes all blocks",
             field="n_cpu_moe",
         )
-    kind = None if options.kv_bits is None else kv_type_of(options.kv_bits, options.runtime)
     setting = Setting(
         machine,
         model if options.bits is None else at_bits(model, options.bits),
         options.runtime,
         options.cache,
-        kv=None if kind is None else (kind, kind),
+        kv=kv_pair(options.kv_bits, options.runtime),
         ubatch=options.ubatch,
         threads=options.threads,
         numa=get_runtime(options.runtime).numa,
@@ -58,19 +57,12 @@ def predict_asked(machine: Machine, model: ModelShape, options: PredictOptions) 
             measured=options.measured,
         )
     except InfeasibleError as error:
-        reason = str(error)
 
-    def with_bits(name: str) -> None:
-        narrow = replace(setting, model=at_bits(model, name))
-        check_fits(narrow, _placement(narrow, options))
+        def check(other: Setting, _: str | None) -> None:
+            check_fits(other, _placement(other, options))
 
-    def with_context(context: Context) -> None:
-        smaller = replace(setting, context=context)
-        check_fits(smaller, _placement(smaller, options))
-
-    hint = nearest(model, options.bits, options.runtime, with_bits)
-    hint = hint or with_less_context(setting.context, with_context)
-    raise InfeasibleError(f"{reason}; {hint}")
+        hint = what_fits(setting, model, options.bits, check)
+        raise InfeasibleError(f"{error}; {hint}") from None
 
 
 def _placement(setting: Setting, options: PredictOptions) -> Placement | None:
@@ -95,43 +87,40 @@ def _assumed(options: PredictOptions) -> tuple[str, ...]:
     return notes
 
 
-def nearest(
+def what_fits(
+    setting: Setting,
     model: ModelShape,
     bits: str | float | None,
-    runtime: str,
-    with_bits: Callable[[str], object],
+    check: Callable[[Setting, str | None], object],
+    *,
+    contexts: bool = True,
 ) -> str:
-    """Return the widest quantisation with which it fits, in words; empty if none does.
+    """Return in words with what it fits: the widest quantisation, else the largest context.
 
     Parameters
     ----------
-    with_bits
-        Raises InfeasibleError where it does not fit with a quantisation.
+    model, bits
+        As asked for.
+    check
+        Raises InfeasibleError where a setting does not fit; takes its quantisation as well, None
+        for that which was asked for.
+    contexts
+        Whether smaller contexts are tried, powers of two.
     """
-    for name in narrower(model, bits, runtime):
+
+    def fits(changed: Setting, name: str | None) -> bool:
         try:
-            with_bits(name)
+            check(changed, name)
         except InfeasibleError:
-            continue
-        return f"it fits with --bits {name}"
-    return ""
+            return False
+        return True
 
-
-def with_less_context(asked: Context, with_context: Callable[[Context], object]) -> str:
-    """Return the largest context with which it fits, a power of two, in words.
-
-    Parameters
-    ----------
-    with_context
-        Raises InfeasibleError where it does not fit with a context.
-    """
+    for name in narrower(model, bits, setting.runtime):
+        if fits(replace(setting, model=at_bits(model, name)), name):
+            return f"it fits with --bits {name}"
+    asked = setting.context
     for power in range(asked.allocated.bit_length() - 1, LEAST_POWER - 1, -1):
-        tokens = 1 << power
-        if tokens >= asked.allocated:
-            continue
-        try:
-            with_context(Context(min(asked.depth, tokens), tokens))
-        except InfeasibleError:
-            continue
-        return f"no quantisation fits, but --context {tokens} does"
+        smaller = Context(min(asked.depth, tokens := 1 << power), tokens)
+        if contexts and tokens < asked.allocated and fits(replace(setting, context=smaller), None):
+            return f"no quantisation fits, but --context {tokens} does"
     return "no quantisation fits"

@@ -1,7 +1,7 @@
 """How many bits the weights get; each expert by the problem bitwidth, one budget for the model."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from moeopt.core.errors import InputError
@@ -150,10 +150,13 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
     if request.average_bits is None:
         return None
     instance = _instance(request, kept, PRIOR_CHOICES)
-    made_of = Decision("bits", instance, decided(instance, "dp", request, share), "")
-    widths = Counter(width for layer in made_of.solved_as(Solution).bits for width in layer)
-    parts = [f"{count} of {width} bits" for width, count in sorted(widths.items())]
-    return replace(made_of, says=f"experts: {', '.join(parts)}")
+
+    def says(solution: Solution) -> str:
+        widths = Counter(width for layer in solution.bits for width in layer)
+        parts = [f"{count} of {width} bits" for width, count in sorted(widths.items())]
+        return f"experts: {', '.join(parts)}"
+
+    return decided("bits", instance, Solution, "dp", request, share, says)
 
 
 def losses(request: Request, decision: Decision, rest: Trace) -> Losses:

@@ -11,12 +11,12 @@ from math import ceil
 
 from moeopt.core.errors import InfeasibleError
 from moeopt.core.units import GIB, MIB
+from moeopt.problems.placement.generate import memory_of
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.runtimes.memory import host_gib, is_stated
 
 from .bits import widths_of
 from .request import Request
-from .residency import memory
 
 NARROWER = (8, 6, 5, 4, 3, 2)
 """Widths that are proposed, in bits per weight: those that runtimes have formats for."""
@@ -37,6 +37,16 @@ Option = Callable[[Request], Iterator[Change]]
 
 Deficit = Callable[[Request], int]
 """By how many bytes something does not fit; 0 or less if it fits."""
+
+
+def memory(request: Request) -> dict[str, int]:
+    """Return what the GPU's memory goes to, in bytes; see `memory_of`."""
+    depth, batch = request.cache.depth, request.batch
+    parts = memory_of(request.machine, request.model, batch, depth, request.kept_gib)
+    moved = min(request.spare_cache_bytes, parts["reserved"])
+    parts["reserved"] -= moved
+    parts["kv_cache"] += moved
+    return parts
 
 
 @dataclass(frozen=True)

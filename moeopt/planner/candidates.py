@@ -8,7 +8,7 @@ percent goes to fewer deferred experts, then to more residents, which need no tr
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from moeopt.systems.loads import Loads
 from . import bits, residency
 from .budget import least_on_gpu, within_host
 from .decision import Decision, decided, made
-from .predict import Predicted, available, predicted
+from .executed import Predicted, available, predicted
 from .request import Request
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -134,17 +134,17 @@ class Search:
             except (InfeasibleError, LimitError):  # not solved in time: a plan less
                 return
             made.append(cached)
-            plan = plan.model_copy(update={"cache_ways": _ways(cached)})
+            plan = plan.model_copy(update={"cache_ways": _counts(cached.solved_as(Ways).ways)})
         counts: list[tuple[int, ...]] = [(d,) for d in range(r.most_deferred + 1)]
         if share == 1:
             try:
                 chosen = deferral(r, self.whole, residents, self.times, 0.05)
             except (InfeasibleError, LimitError):  # not solved in time: every count is tried anyway
                 chosen = None
-            if chosen is not None and (
-                r.runs.deferral == "by layer" or len({*_deferred(chosen)}) == 1
-            ):
-                yield self._candidate(plan, [*made, chosen], _deferred(chosen), share)
+            if chosen is not None:
+                own = _counts(chosen.solved_as(Deferred).deferred)
+                if r.runs.deferral == "by layer" or len({*own}) == 1:
+                    yield self._candidate(plan, [*made, chosen], own, share)
         for count in counts:
             yield self._candidate(plan, made, count, share)
 
@@ -165,14 +165,9 @@ def best_of(found: list[Candidate]) -> Candidate:
     return min(close, key=lambda c: (c.deferred, -c.share, c.kept.mean_ms))
 
 
-def _ways(decision: Decision) -> tuple[int, ...]:
-    solution = decision.solved_as(Ways)
-    return tuple(count or 0 for count in solution.ways)
-
-
-def _deferred(decision: Decision) -> tuple[int, ...]:
-    solution = decision.solved_as(Deferred)
-    return tuple(count or 0 for count in solution.deferred)
+def _counts(decided: Sequence[int | None]) -> tuple[int, ...]:
+    """Return counts of a solution, 0 where there is none."""
+    return tuple(count or 0 for count in decided)
 
 
 def _widths(decision: Decision) -> tuple[tuple[float, ...], ...]:
@@ -215,10 +210,12 @@ def ways(
     named = f"{instance.name}-besides{sum(map(len, held))}"
     instance = instance.model_copy(update={"accesses": accesses, "name": named})
     instance = Caches.model_validate(instance.model_dump())
-    found = Decision("ways", instance, decided(instance, "dp", request, share), "")
-    given = _ways(found)
-    says = f"{sum(given)} places for an LRU cache, {min(given)} to {max(given)} per layer"
-    return replace(found, says=says)
+
+    def says(solution: Ways) -> str:
+        given = _counts(solution.ways)
+        return f"{sum(given)} places for an LRU cache, {min(given)} to {max(given)} per layer"
+
+    return decided("ways", instance, Ways, "dp", request, share, says)
 
 
 Floats = NDArray[np.float64]
@@ -249,10 +246,12 @@ def deferral(
         expert_cpu_ns=tuple(int(mean / experts) for mean in host_ns),
         penalty=tuple(range(most + 1)),
     )
-    found = Decision("deferral", instance, decided(instance, "dp", request, share), "")
-    counts = _deferred(found)
-    says = f"{sum(counts)} in all, {min(counts)} to {max(counts)} of a layer's CPU experts"
-    return replace(found, says=says)
+
+    def says(solution: Deferred) -> str:
+        counts = _counts(solution.deferred)
+        return f"{sum(counts)} in all, {min(counts)} to {max(counts)} of a layer's CPU experts"
+
+    return decided("deferral", instance, Deferred, "dp", request, share, says)
 
 
 def averages(placement: Placement, residents: Residents) -> tuple[Floats, Floats, Floats]:

@@ -1,6 +1,7 @@
 """One decision of a plan: the instance, what a method made of it, and what that says."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
@@ -117,14 +118,26 @@ def made(
     return found
 
 
+def solved(
+    instance: InstanceEnvelope, method: str, request: Request, share: float, enough_gap: float
+) -> Result:
+    """Solve an instance within a share of the request's limits."""
+    asked = request.limits.part(share).asked
+    seed, workers = request.seed, request.workers
+    return solve(instance, method, **asked, enough_gap=enough_gap, seed=seed, workers=workers)
+
+
 def decided(
+    name: str,
     instance: InstanceEnvelope,
+    kind: type[S],
     method: str,
     request: Request,
     share: float,
+    says: Callable[[S], str],
     enough_gap: float = 0.0,
-) -> Result:
-    """Solve an instance within a share of the request's time, else by the problem's quick rule.
+) -> Decision:
+    """Solve an instance within a share of the request's limits, else by the problem's quick rule.
 
     Raises
     ------
@@ -133,10 +146,11 @@ def decided(
     LimitError
         If nothing was found.
     """
-    found = solve(instance, method, **request.limits(share), enough_gap=enough_gap)
+    found = solved(instance, method, request, share, enough_gap)
     if found.solution is None and found.status != "infeasible":
         found = solve(instance, QUICK[instance.problem], seed=request.seed)
     if found.solution is None:
         said = f"{instance.name}: {found.status}: no solution"
         raise InfeasibleError(said) if found.status == "infeasible" else LimitError(said)
-    return found
+    made = Decision(name, instance, found, "")
+    return replace(made, says=says(made.solved_as(kind)))

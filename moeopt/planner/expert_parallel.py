@@ -4,10 +4,11 @@ Each layer is an instance of problem `replication`, whose optimum has the fewest
 fullest rank.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
+from typing import NamedTuple
 
 from moeopt.core.errors import InfeasibleError, InputError, expect
 from moeopt.core.logs import logger_of
@@ -25,7 +26,7 @@ from moeopt.solvers.arguments import Limits
 from moeopt.solvers.evidence import Proof
 from moeopt.solvers.run import solve
 
-from .goal import Goal
+from .goal import DECODING
 from .report import Bracket, ExpertMap, PlanReport, Row
 
 logger = logger_of(__name__)
@@ -40,16 +41,35 @@ PROOFS: tuple[Proof, ...] = ("single", "confirmed", "own", "certificate")
 """What bounds rest on, the weakest first."""
 
 
+MAPS = {"optimum": "plan", "eplb": "EPLB", "no_copies": "no copies"}
+"""Maps of a layer that are compared, the plan's first: by their names in JSON."""
+
+
+class LayerMap(NamedTuple):
+    """The experts of all slots of a layer, rank by rank, and the tokens on the fullest rank."""
+
+    slots: tuple[int, ...]
+    tokens: float
+
+
 @dataclass(frozen=True)
 class BalancedLayer:
-    """One layer: slots rank by rank, and tokens on the fullest rank."""
+    """One layer: its maps by name, None where there is none, and tokens that no map is below."""
 
     instance: Instance
-    row: tuple[int, ...]
-    tokens: float
+    maps: Mapping[str, LayerMap | None]
     bound: float
     proof: Proof | None
-    eplb: tuple[tuple[int, ...], float] | None
+
+    @property
+    def mean(self) -> float:
+        """Tokens of a rank, if all had equally many."""
+        return sum(self.instance.windows[0].loads) / self.instance.devices
+
+    def peak(self, name: str) -> float | None:
+        """Return the tokens on the fullest rank by a map, as they are printed."""
+        held = self.maps[name]
+        return None if held is None else round(held.tokens, 3)
 
 
 def plan_expert_parallel(
@@ -155,84 +175,79 @@ def _decided(instance: Instance, limits: Limits) -> BalancedLayer:
     """Return a layer's slots, filled, beside EPLB's."""
     result = solve(instance, METHOD, **limits.asked, enough_gap=ENOUGH_GAP)
     theirs = (eplb if instance.nodes == 1 else eplb_hierarchical)(instance)
-    published = None if theirs is None else _filled(instance, theirs)
     solution = result.solution if isinstance(result.solution, Solution) else theirs
     if solution is None:
         raise InfeasibleError(f"{instance.name}: no map of {instance.devices} ranks was found")
-    row, tokens = _filled(instance, solution)
-    if published is not None and published[1] < tokens:
-        row, tokens = published
+    known = None if theirs is None else _filled(instance, theirs)
+    best = _filled(instance, solution)
+    in_turn = tuple(range(instance.experts))
+    plain = None if instance.experts % instance.devices else _held(instance, in_turn)
+    maps = {
+        "optimum": best if known is None or best.tokens <= known.tokens else known,
+        "eplb": known,
+        "no_copies": plain,
+    }
     own = not isinstance(result.bound, int)
     bound = lower_bound(instance) if own else result.bound
     assert isinstance(bound, int)  # noqa: S101 - so is every bound of this problem
     proof = "own" if own else result.proof
-    return BalancedLayer(instance, row, tokens, bound / instance.units_per_token, proof, published)
+    return BalancedLayer(instance, maps, bound / instance.units_per_token, proof)
 
 
-def _filled(instance: Instance, solution: Solution) -> tuple[tuple[int, ...], float]:
-    """Return the experts of all slots, none of them empty, and the tokens on the fullest rank."""
-    row = tuple(expert for own in full_slots(instance, solution) for expert in own)
-    return row, fullest(instance, row)
+def _filled(instance: Instance, solution: Solution) -> LayerMap:
+    """Return a solution with no slot empty."""
+    return _held(instance, [e for own in full_slots(instance, solution) for e in own])
 
 
-def fullest(instance: Instance, row: Sequence[int]) -> float:
-    """Return the tokens on the fullest rank, shared out evenly over copies."""
-    each = len(row) // instance.devices
-    held = [list(row[first : first + each]) for first in range(0, len(row), each)]
-    copies = copies_of(held, instance.experts)
-    plan = Solution(instance=instance.name, copies=copies)
-    return objective(instance, plan) / instance.units_per_token
+def _held(instance: Instance, slots: Sequence[int]) -> LayerMap:
+    """Return experts in slots with the tokens on the fullest rank, shared evenly over copies."""
+    each = len(slots) // instance.devices
+    held = [list(slots[first : first + each]) for first in range(0, len(slots), each)]
+    plan = Solution(instance=instance.name, copies=copies_of(held, instance.experts))
+    return LayerMap(tuple(slots), objective(instance, plan) / instance.units_per_token)
 
 
 def _report(
     counts: Counts, experts: int, ranks: int, nodes: int, layers: Sequence[BalancedLayer]
 ) -> PlanReport:
     """Return the report: tokens are sums over the layers, which run one after the other."""
-    total = round(sum(layer.tokens for layer in layers), 3)
-    bound = round(sum(layer.bound for layer in layers), 3)
+    policy = "global policy" if nodes == 1 else "hierarchical policy"
+    how = {"optimum": "", "eplb": f", {policy}", "no_copies": ", experts in turn"}
+    tokens, rows = dict[str, float | None](), list[Row]()
+    for name, said in MAPS.items():
+        held = [one for layer in layers if (one := layer.maps[name]) is not None]
+        tokens[name] = None
+        if len(held) == len(layers):
+            tokens[name] = total = round(sum(one.tokens for one in held), 3)
+            slots = ExpertMap(tuple(one.slots for one in held), ranks, experts)
+            rows.append(Row(said + how[name], None, slots, total))
+    best, *defaults = rows
+    bound, mean = sum(layer.bound for layer in layers), sum(layer.mean for layer in layers)
     rests = [layer.proof for layer in layers if layer.proof is not None]
     proof = min(rests, key=PROOFS.index, default=None)
-    rows = tuple(layer.row for layer in layers)
-    best = Row("plan", None, ExpertMap(rows, ranks, experts), total)
-    defaults, names = list[Row](), {"eplb": "EPLB", "no_copies": "no copies"}
-    tokens: dict[str, float | None] = {"optimum": total, "eplb": None, "no_copies": None}
-    theirs = [layer.eplb for layer in layers if layer.eplb is not None]
-    if len(theirs) == len(layers):
-        policy = "EPLB, global policy" if nodes == 1 else "EPLB, hierarchical policy"
-        tokens["eplb"] = peaks = round(sum(peak for _, peak in theirs), 3)
-        map_ = ExpertMap(tuple(row for row, _ in theirs), ranks, experts)
-        defaults.append(Row(policy, None, map_, peaks))
-    plain = [_no_copies(layer.instance) for layer in layers] if experts % ranks == 0 else []
-    if plain:
-        tokens["no_copies"] = peaks = round(sum(plain), 3)
-        map_ = ExpertMap((tuple(range(experts)),) * len(layers), ranks, experts)
-        defaults.append(Row("no copies, experts in turn", None, map_, peaks))
-    mean = sum(sum(layer.instance.windows[0].loads) for layer in layers) / ranks
     by_layer: list[dict[str, float | None]] = [
         {
-            "optimum": round(layer.tokens, 3),
+            "optimum": layer.peak("optimum"),
             "bound": round(layer.bound, 3),
-            "eplb": None if layer.eplb is None else round(layer.eplb[1], 3),
-            "no_copies": round(plain[number], 3) if plain else None,
-            "mean": sum(layer.instance.windows[0].loads) / ranks,
+            "eplb": layer.peak("eplb"),
+            "no_copies": layer.peak("no_copies"),
+            "mean": layer.mean,
         }
-        for number, layer in enumerate(layers)
+        for layer in layers
     ]
-    more = {
+    told = {
         "counts": counts.name,
         "ep_size": ranks,
         "nodes": nodes,
         "redundant_experts": best_map(best).redundant,
         "tokens_on_fullest_rank": tokens,
         "mean_tokens": round(mean, 3),
-        "bound_tokens": bound,
+        "bound_tokens": round(bound, 3),
         "layers": by_layer,
     }
     unit = layers[0].instance.units_per_token
-    peaks_units, bound_units = (
-        round(unit * sum(getattr(layer, name) for layer in layers)) for name in ("tokens", "bound")
-    )
-    bracket = Bracket(peaks_units, bound_units, f"1/{unit} tokens", proof)
+    peaks = sum(one.tokens for layer in layers if (one := layer.maps["optimum"]) is not None)
+    bracket = Bracket(round(unit * peaks), round(unit * bound), f"1/{unit} tokens", proof)
     lines = (
         f"{counts.name}: {len(layers)} layers of {experts} experts over {ranks} ranks"
         + (f" of {nodes} nodes" if nodes > 1 else "")
@@ -244,20 +259,20 @@ def _report(
         ),
         f"  {'bound: no map has fewer':28} {bound:15,.1f} {bound / mean if mean else 1.0:8.3f}",
         *(
-            f"{names[key]}: {value / total - 1:+.1%} tokens on the fullest rank beside this plan's"
-            for key, value in tokens.items()
-            if key in names and value is not None and total
+            f"{said}: {value / best.score - 1:+.1%} tokens on the fullest rank beside this plan's"
+            for name, said in MAPS.items()
+            if name != "optimum" and (value := tokens[name]) is not None and best.score
         ),
         f"at most {bracket.gap:.2%} above the optimum" if bracket.gap else "the optimum, proven",
     )
-    worst = max(layers, key=lambda layer: layer.tokens)
+    worst = max(layers, key=lambda layer: layer.peak("optimum") or 0.0)
     return PlanReport(
         "expert-parallel",
-        Goal(),
+        DECODING,
         (best,),
         bracket,
         tuple(defaults),
-        more=more,
+        more=told,
         lines=lines,
         instance=worst.instance,
     )
@@ -267,13 +282,6 @@ def best_map(row: Row) -> ExpertMap:
     """Return a row's map, which it has by this strategy."""
     assert isinstance(row.decision, ExpertMap)  # noqa: S101
     return row.decision
-
-
-def _no_copies(instance: Instance) -> float:
-    """Return the tokens on the fullest rank where experts are dealt out in turn, without copies."""
-    loads, ranks = instance.windows[0].loads, instance.devices
-    each = len(loads) // ranks
-    return float(max(sum(loads[first : first + each]) for first in range(0, len(loads), each)))
 
 
 def slot_map_of(report: PlanReport, model: ModelShape) -> SlotMap:

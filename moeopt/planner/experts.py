@@ -8,10 +8,10 @@ from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, depths_of, four_digits
 from moeopt.sim.plan import times_of_step
 
-from .goal import Goal
+from .executed import Comparison
+from .goal import DECODING
 from .page import page
 from .planned import Planned
-from .predict import Comparison
 from .report import Bracket, PlanReport, Row
 from .request import Request
 
@@ -25,15 +25,11 @@ def report_of(planned: Planned) -> PlanReport:
     rows = [_row(planned, one, setting) for one in mine]
     rows[1:] = sorted(rows[1:], key=lambda row: row.score)
     result = planned.chosen.decisions[0].result if planned.chosen.decisions else None
-    bracket = None
-    if result is not None and isinstance(result.objective, int):
-        bound = result.bound if isinstance(result.bound, int) else None
-        bracket = Bracket(result.objective, bound, f"of {result.problem}", result.proof)
     return PlanReport(
         "experts",
-        Goal(),
+        DECODING,
         tuple(rows),
-        bracket,
+        None if result is None else Bracket.of(result, f"of {result.problem}"),
         tuple(_row(planned, one, setting) for one in theirs),
         notes=planned.notes,
         instance=planned.placement,

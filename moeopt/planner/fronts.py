@@ -13,10 +13,9 @@ from moeopt.core.errors import InfeasibleError, InputError
 from moeopt.core.units import GIB, MIB
 
 from .bits import WIDTHS, widths_of
-from .budget import gpu_deficit, host_memory
+from .budget import gpu_deficit, host_memory, memory
 from .planned import Planned, carried_out
 from .request import Request
-from .residency import memory
 from .verdict import verdict
 
 MOST_POINTS = 64

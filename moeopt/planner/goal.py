@@ -33,3 +33,7 @@ class Goal:
         if self.prompt:
             return f"prompts of {self.prompt:,} tokens and replies of {self.reply:,}"
         return "decoding; with equal speeds, prompts"
+
+
+DECODING = Goal()
+"""Tokens, one after the other."""

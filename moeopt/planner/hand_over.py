@@ -65,7 +65,7 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
                     to=name,
                     model=planned.request.model,
                     options=_running(planned, target),
-                    **planned.request.whole_limit,
+                    **planned.request.limits.asked,
                 )
                 path, _ = made.save(folder / f"{decision.name}-{name}{made.suffix}")
             except MoeoptError as error:

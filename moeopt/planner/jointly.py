@@ -26,8 +26,8 @@ from moeopt.systems.loads import Loads
 from .bits import WIDTHS
 from .budget import host_memory, within_host
 from .candidates import Candidate
-from .decision import Decision, made
-from .predict import Predicted, available, predicted
+from .decision import Decision, made, solved
+from .executed import Predicted, available, predicted
 from .request import Request
 from .residency import whole_instance
 
@@ -101,12 +101,8 @@ def jointly(
         do, nor have a larger average.
     """
     instance = _instance(request, part, widths)
-    result = solve(
-        instance,
-        METHOD,
-        enough_gap=ENOUGH_GAP,
-        **request.limits(request.joint_limit_s / request.time_limit_s),
-    )
+    share = request.joint_limit_s / request.time_limit_s
+    result = solved(instance, METHOD, request, share, ENOUGH_GAP)
     bound = result.bound
     bound_ms = bound / 1e6 if isinstance(bound, int) else None
     solution = result.solution

@@ -25,7 +25,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.plan import Plan, Times, times_of_step
 
-from .asked import nearest, with_less_context
+from .asked import what_fits
 from .goal import Goal
 from .options import PlanOptions, SeveralOptions, depth_of
 from .report import PlanReport, Row
@@ -80,15 +80,8 @@ def plan_layers(
                 missing = str(error)
     logger.info("plan for %s on %s: %d settings fit", sized.name, machine.name, len(found))
     if not found:
-
-        def with_bits(width: str) -> None:
-            check_fits(replace(setting, model=at_bits(model, width)), None)
-
-        def with_context(smaller: Context) -> None:
-            check_fits(replace(setting, context=smaller), None)
-
-        hint = nearest(model, bits, name, with_bits)
-        raise InfeasibleError(f"{missing}; {hint or with_less_context(context, with_context)}")
+        hint = what_fits(setting, model, bits, lambda other, _: check_fits(other, None))
+        raise InfeasibleError(f"{missing}; {hint}")
     rows = [(_row(one, goal), one) for one in found]
     rows.sort(key=lambda pair: (pair[0].score, -(pair[1].prompt_tokens_per_s or 0.0)))
     taken = rows[0][1]
@@ -97,14 +90,13 @@ def plan_layers(
         notes += ("the KV cache is in q8_0, which costs little; --kv-bits f16 keeps all bits",)
     best = rows[0][0]
     assert isinstance(best.decision, Plan)  # noqa: S101
-    first = ("tokens_per_s", "low", "high", "prompt_tokens_per_s", "n_cpu_moe", "bottleneck")
     report = PlanReport(
         "layers",
         goal,
         tuple(row for row, _ in rows),
         notes=notes,
         command=taken.command,
-        more={name: getattr(taken, name) for name in first}
+        more=taken.first()
         | {
             "machine": machine.name,
             "model": sized.name,

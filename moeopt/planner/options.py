@@ -1,7 +1,7 @@
 """What a plan may be asked for: the options of `moeopt.plan` and of ``moeopt plan``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from moeopt.sim.machines.runtimes.context import DEPTH, ContextOptions
 from .goal import Goal
 
 if TYPE_CHECKING:
-    from moeopt.solvers.arguments import Asked
+    from moeopt.solvers.arguments import Limits
 
 DECIDED_ON = 1000
 """Steps that are decided on unless it is said how many. With 200 of them the plan of ``moeopt plan
@@ -36,6 +36,9 @@ OF_LIMITS = ("time_limit_s", "work_limit")
 
 OF_SEARCHES = ("joint_time_s", "workers", "seed")
 """Options that whole layers do not feel: they are placed by one exact method, from times alone."""
+
+OF_ALL = ("context", "depth", "bits", "kv_bits", "runtime", *OF_LIMITS, *OF_SEARCHES)
+"""Options that ask for no strategy; all others of a plan ask for single experts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +135,11 @@ class PlanOptions(ContextOptions):
         rare=True,
     )
     time_limit_s: float = option(
-        60.0, "Seconds for building and solving.", above=0, metavar="S", group="Limits"
+        60.0,
+        "Seconds for building and solving; of several devices and ranks by default work.",
+        above=0,
+        metavar="S",
+        group="Limits",
     )
     work_limit: float | None = option(
         None,
@@ -171,30 +178,16 @@ class PlanOptions(ContextOptions):
         return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
 
     @property
-    def whole_limit(self) -> "Asked":
-        """The limit for everything, as the arguments that ask for it."""
-        seconds = self.time_limit_s if self.work_limit is None else None
-        return {"time_limit_s": seconds, "work_limit": self.work_limit}
+    def limits(self) -> "Limits":
+        """What everything together may take."""
+        from moeopt.solvers.arguments import limits
 
-    @property
-    def for_experts(self) -> list[str]:
-        """What is asked for that whole layers, placed from memory and times alone, cannot have."""
-        simple = ("context", "depth", "bits", "kv_bits", "runtime", *OF_LIMITS)
-        return [name for name in self._given if name not in (*simple, *OF_SEARCHES)]
+        work = self.work_limit
+        return limits(self.time_limit_s if work is None else None, work, self.workers)
 
-    @property
-    def for_searches(self) -> list[str]:
-        """What is asked for that only searches by loads feel."""
-        return [name for name in self._given if name in OF_SEARCHES]
-
-    @property
-    def for_limits(self) -> list[str]:
-        """What is asked for that ends searches."""
-        return [name for name in self._given if name in OF_LIMITS]
-
-    @property
-    def _given(self) -> list[str]:
-        return [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+    def limits_or(self, usual: "Limits") -> "Limits":
+        """Return the limits that are asked for; else those which are usual."""
+        return self.limits if {*self.given} & {*OF_LIMITS} else usual
 
     @property
     def most_decided_on(self) -> int:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from moeopt.core.units import MIB
 from moeopt.sim.traces.trace import Counts, Trace
 
+from .executed import Comparison
 from .jointly import Jointly
 from .planned import Planned
-from .predict import Comparison
 
 
 def page(planned: Planned) -> str:

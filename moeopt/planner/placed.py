@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,14 @@ FINE_NS = 1
 """Times of speeds are multiples of it; those of the problem `split` of a thousand times as much."""
 
 
+def layers_of(attention: Sequence[int]) -> list[int]:
+    """Return the layer of each row, from the device of its attention: -1 where it has none.
+
+    Rows without attention are further tensors of the layer before.
+    """
+    return [count - 1 for count in accumulate(home >= 0 for home in attention)]
+
+
 class Stop(NamedTuple):
     """One part of a layer on a device, and the hop before it; without a part: a last hop."""
 
@@ -54,8 +63,7 @@ def by_layers(setting: Setting) -> Setting:
 
 def stops(
     times: DeviceTimes,
-    attention: Sequence[int],
-    experts: Sequence[int],
+    split: Solution,
     *,
     prompt: bool = False,
     uploaded: bool = False,
@@ -67,13 +75,11 @@ def stops(
 
     Parameters
     ----------
-    attention, experts
-        The device of each row; -1 where a row has none. Rows without attention are further tensors
-        of the layer before.
     uploaded
         Whether experts in host memory are copied to the first GPU and computed there, as for a
         large ubatch: the activations then go there.
     """
+    attention, experts = split.attention, split.experts
     at, homes, hop_ns = times.attention_ns, times.experts_ns, times.hop_ns
     if prompt:
         at, homes, hop_ns = (
@@ -81,11 +87,8 @@ def stops(
             times.prompt_experts_ns,
             times.prompt_hop_ns,
         )
-    layers, layer = list[int](), -1
-    for home in attention:
-        layer += home >= 0
-        layers.append(layer)
-    tensors = [0] * (layer + 1)
+    layers = layers_of(attention)
+    tensors = [0] * (layers[-1] + 1)
     for row, home in zip(layers, experts, strict=True):
         tensors[row] += home >= 0
     here = attention[0]
@@ -99,7 +102,7 @@ def stops(
             yield Stop(int(hop_ns[here, there]), home, "experts", layer, each)
             here = there
     head = next(home for home in reversed(attention) if home >= 0)
-    yield Stop(int(hop_ns[here, head]), head, "", layer, 0)
+    yield Stop(int(hop_ns[here, head]), head, "", layers[-1], 0)
 
 
 def total_us(way: Iterator[Stop]) -> float:
@@ -164,7 +167,7 @@ def executed(
     engine = Engine([*map(Resource, times.names), Resource("hops")])
     ends, ran, after = list[int](), [0] * len(times.names), list[int]()
     for step in range(steps):
-        for stop in stops(times, split.attention, split.experts):
+        for stop in stops(times, split):
             label, number = f"token {step}", stop.layer
             hop = engine.add(
                 "hops", stop.hop_ns, after=after, kind="hop", number=number, label=label
@@ -205,15 +208,14 @@ def executed(
     )
 
 
-def split_us(setting: Setting, attention: Sequence[int], experts: Sequence[int]) -> float:
+def split_us(setting: Setting, split: Solution) -> float:
     """Return the time of a token in us at the setting's depth."""
-    return total_us(stops(device_times(setting, FINE_NS), attention, experts))
+    return total_us(stops(device_times(setting, FINE_NS), split))
 
 
 def split_speeds(
     setting: Setting,
-    attention: Sequence[int],
-    experts: Sequence[int],
+    split: Solution,
     host_calls: Sequence[float],
     prompt: int | None = None,
     counts: Counts | None = None,
@@ -240,12 +242,12 @@ def split_speeds(
 
     for depth in depths_of(setting.context):
         at = replace(setting, context=Context(depth, allocated))
-        token_us = total_us(stops(times(at.context, setting.ubatch), attention, experts))
+        token_us = total_us(stops(times(at.context, setting.ubatch), split))
         length = prompt or max(depth, setting.ubatch)
         tokens, context = min(length, setting.ubatch), Context(length, max(length, allocated))
         read = times(context, tokens)
         copied = bool(setting.machine.gpus) and tokens >= upload_from(model, setting.runtime)
-        ubatch_us = total_us(stops(read, attention, experts, prompt=True, uploaded=copied))
+        ubatch_us = total_us(stops(read, split, prompt=True, uploaded=copied))
         reading = 1e6 * tokens / ubatch_us, prompt_factor(setting, length, host_calls)
         found.append(speed_at(depth, token_us, within(at, host_calls).factor, *reading))
     return tuple(found)

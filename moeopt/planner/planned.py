@@ -1,10 +1,8 @@
 """Making a plan from beginning to end: what is checked before anything is solved comes first."""
 
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from moeopt.core.logs import logger_of
-from moeopt.core.options import takes, with_given
 from moeopt.core.units import GIB
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.costs.runtime import Priced, priced
@@ -20,20 +18,19 @@ from moeopt.sim.machines.runtimes.memory import (
 )
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan import Plan
-from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.of_model import check_trace
-from moeopt.sim.traces.trace import Counts, Trace
-from moeopt.sim.traces.workload import Workload
+from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.limits import Deadline
 
 from .bits import Losses, check_average, losses, model_at
-from .budget import HostMemory, check_memory, host_memory
+from .budget import HostMemory, check_memory, host_memory, memory
 from .candidates import Candidate, Search, best_of
+from .defaults import Default, defaults
+from .executed import Comparison, compared, known_steps, loads_of
 from .jointly import Jointly, jointly
 from .options import PlanOptions
-from .predict import Comparison, Default, compared, defaults, known_steps, loads_of
-from .request import Request, Routing, counts_known, notes, routing_of
-from .residency import memory
+from .request import Request
+from .routing import Routing, counts_known, notes
 from .verdict import Verdict, verdict
 
 logger = logger_of(__name__)
@@ -156,77 +153,9 @@ class Planned:
         }
 
 
-@takes(PlanOptions)
-def plan(
-    machine: Machine | str | Path,
-    model: ModelShape | str | Path,
-    trace: Routing | str | Path | None = None,
-    *,
-    counts: Counts | str | Path | None = None,
-    workload: Workload | str | Path | None = None,
-    options: PlanOptions | None = None,
-    **given: object,
-) -> Planned:
-    """Decide residents, cache ways, deferral and bits, and predict what they are worth.
-
-    The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
-    on the kept part of the trace; `candidates` says how they are combined. What comes of it is
-    executed by the event engine on held-out steps, next to what runtimes do by default.
-
-    Parameters
-    ----------
-    machine, model
-        Objects, names of presets (``moeopt list machines``) or JSON files.
-    trace
-        A trace or its file; counts, a workload or their file instead.
-    counts
-        How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
-        are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
-    workload
-        A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
-        drawn; with none of the three the model's default one. Its experts are made up, and so would
-        be their order: caches are left out.
-    options
-        What else may be said; `moeopt.planner.options.PlanOptions` explains every field.
-    **given
-        Fields of these options by keyword, in place of `options` or changing some of them.
-
-    Returns
-    -------
-    Planned
-        `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
-        latencies in ns on the steps decided on and on held-out ones.
-
-    Raises
-    ------
-    InputError
-        If trace, model and machine do not fit each other, or an option is wrong.
-    InfeasibleError
-        If something does not fit into the memory of GPU and host, whatever is decided: the message
-        says how much is missing, and which options would make it fit. Both are checked before
-        anything is solved.
-    LimitError
-        If nothing was found within the limit.
-
-    Examples
-    --------
-    >>> import moeopt
-    >>> from moeopt.sim.presets import find
-    >>> from moeopt.sim.traces.synthetic import routing_trace
-    >>> from moeopt.sim.traces.workload import Workload
-    >>> workload = find("workloads", Workload, "hdmoe-mixtral")
-    >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
-    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
-    >>> len(planned.chosen.plan.resident)  # one entry per layer
-    32
-    """
-    asked = with_given(PlanOptions, options, given)
-    known, shape = get_machine(machine), get_model(model)
-    routing, default = routing_of(trace, counts, workload, shape)
-    return carried_out(_request(known, shape, routing, asked), default)
-
-
-def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanOptions) -> Request:
+def request_of(
+    machine: Machine, shape: ModelShape, routing: Routing, asked: PlanOptions
+) -> Request:
     """Return the options with what machine, model and runtime say where they do not."""
     chosen_from = asked.average_bits is not None or asked.quality_loss is not None
     width = None if asked.quality_loss is not None else asked.bits
@@ -272,7 +201,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     Raises
     ------
     MoeoptError
-        As `plan`.
+        As `moeopt.plan`.
     """
     check(request)
     name = f"plan for {request.model.name} on {request.machine.name}"
@@ -282,11 +211,14 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     joint_s = request.joint_limit_s if request.runs.single_experts else 0.0
-    left_s = request.time_limit_s - joint_s
-    separately = replace(request, time_limit_s=left_s, joint_time_s=None)
-    if request.work_limit is not None:
-        left = 1.0 - joint_s / request.time_limit_s
-        separately = replace(separately, work_limit=left * request.work_limit)
+    left = 1.0 - joint_s / request.time_limit_s
+    work = request.work_limit
+    separately = replace(
+        request,
+        time_limit_s=request.time_limit_s - joint_s,
+        work_limit=None if work is None else left * work,
+        joint_time_s=None,
+    )
     search = Search(separately, kept, loads)
     found = []
     for candidate in search.candidates():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moeopt.sim.machines.runtimes.setting import Setting
     from moeopt.sim.plan import Plan
     from moeopt.solvers.evidence import Proof
+    from moeopt.solvers.result import Result
 
     from .planned import Planned
 
@@ -54,6 +55,14 @@ class Bracket(NamedTuple):
     bound: int | None
     unit: str
     proof: "Proof | None"
+
+    @classmethod
+    def of(cls, result: "Result", unit: str) -> "Bracket | None":
+        """Return those of a result; None where it has no objective."""
+        objective, bound = result.objective, result.bound
+        if not isinstance(objective, int):
+            return None
+        return cls(objective, bound if isinstance(bound, int) else None, unit, result.proof)
 
     @property
     def gap(self) -> float | None:

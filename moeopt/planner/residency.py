@@ -16,12 +16,12 @@ from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.placement.bounds import capacity_of
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.fields import Known
-from moeopt.problems.placement.generate import memory_of
 from moeopt.problems.placement.instance import Instance, Solution, held_of, solution_of
 from moeopt.sim.plan import Times
 from moeopt.sim.traces.trace import Trace
 from moeopt.systems.cost_table import cost_table
 
+from .budget import memory
 from .decision import Decision, decided, made
 from .request import Request
 
@@ -32,16 +32,6 @@ ENOUGH_GAP = 0.001
 """Where so little is left, proofs can take minutes that nobody's latency is worth."""
 
 Flags = NDArray[np.bool_]
-
-
-def memory(request: Request) -> dict[str, int]:
-    """Return what the GPU's memory goes to, in bytes; see `memory_of`."""
-    depth, batch = request.cache.depth, request.batch
-    parts = memory_of(request.machine, request.model, batch, depth, request.kept_gib)
-    moved = min(request.spare_cache_bytes, parts["reserved"])
-    parts["reserved"] -= moved
-    parts["kv_cache"] += moved
-    return parts
 
 
 def whole_instance(
@@ -105,16 +95,18 @@ def residency(request: Request, whole: Instance, slots: int, share: float) -> De
     """Decide the residents for a part of the GPU's room, and fill what is left of it."""
     name = f"{whole.name}-{slots}"
     instance = whole.model_copy(update={"gpu_slots": slots, "name": name})
-    found = decided(instance, METHOD, request, share, ENOUGH_GAP)
-    chosen = Decision("residency", instance, found, "").solved_as(Solution)
-    held = held_of(chosen, instance.layers, instance.experts)
-    if instance.restriction is None:
-        held = _filled(instance, held)
-    solution = solution_of(instance, held)
-    found = replace(found, solution=solution, objective=objective(instance, solution))
-    counts = [len(layer) for layer in solution.gpu]
-    says = f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
-    return Decision("residency", instance, found, says)
+
+    def says(solution: Solution) -> str:
+        counts = [len(layer) for layer in solution.gpu]
+        return f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
+
+    found = decided("residency", instance, Solution, METHOD, request, share, says, ENOUGH_GAP)
+    if instance.restriction is not None:
+        return found
+    chosen = held_of(found.solved_as(Solution), instance.layers, instance.experts)
+    solution = solution_of(instance, _filled(instance, chosen))
+    result = replace(found.result, solution=solution, objective=objective(instance, solution))
+    return replace(found, result=result, says=says(solution))
 
 
 def _filled(instance: Instance, held: Flags) -> Flags:

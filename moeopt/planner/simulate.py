@@ -20,7 +20,7 @@ from moeopt.sim.costs.step import StepCosts
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import DEPTH, Context
-from moeopt.sim.machines.runtimes.kv_types import kv_bits_of, kv_type_of
+from moeopt.sim.machines.runtimes.kv_types import kv_bits_of, kv_pair
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.models.model_shape import ModelShape
@@ -145,9 +145,8 @@ def _of_split(
         if value is not None:
             raise InputError("has no effect on whole layers: all tokens are alike", field=name)
     name = how.runtime or "llama.cpp"
-    kind = None if how.kv_bits is None else kv_type_of(how.kv_bits, name)
-    context, numa = Context.at(_depth(how)), get_runtime(name).numa
-    kv = None if kind is None else (kind, kind)
+    kv, numa = kv_pair(how.kv_bits, name), get_runtime(name).numa
+    context = Context.at(_depth(how))
     setting = threaded(Setting(machine, model, name, context, kv=kv, numa=numa))
     steps = SPLIT_STEPS if how.steps is None else how.steps
     return executed(setting, split, steps, timeline=timeline)

@@ -18,7 +18,8 @@ from moeopt.core.interval import interval
 from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
 
 from .candidates import TOLERANCE
-from .predict import COUNTED, LLAMA_CPP, Comparison
+from .defaults import COUNTED, LLAMA_CPP
+from .executed import Comparison
 
 BATCHES = 20
 """Most batches; fewer steps are a batch each."""

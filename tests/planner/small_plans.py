@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+import moeopt
 from moeopt import get_machine
-from tests.rooms.planner import Planned, Request, plan_experts
+from tests.rooms.planner import Planned, Request
 from tests.rooms.sim import Machine, ModelShape, Trace, get_model
 
 GIB = 2**30
@@ -60,6 +61,13 @@ def request(**changes: Any) -> Request:
         context=4096,
     )
     return replace(made, **changes)
+
+
+def plan_experts(*args: Any, **given: Any) -> Planned:
+    """Return all that a plan of single experts decided and executed."""
+    made = moeopt.plan(*args, strategy="experts", **given).experts
+    assert made is not None
+    return made
 
 
 def planned_for(**options: Any) -> Planned:

@@ -75,7 +75,7 @@ def remedies(said: str) -> list[dict[str, Any]]:
     ("options", "named"),
     [
         ({"machine": machine_of(2.0)}, {"other_bits", "bits"}),  # the other weights
-        ({"context": 2_000_000}, {"context"}),
+        ({"context": 500_000}, {"context"}),
         ({"context": 180_000, "reserved_gib": 1.0}, {"context", "kv_bits", "other_bits", "bits"}),
         ({"reserved_gib": 50.0}, {"reserved_gib"}),
         ({"batch": 32, "context": 16384, "depth": 16384}, {"depth", "kv_bits", "batch"}),

@@ -10,14 +10,14 @@ from moeopt import InputError
 from tests.planner.small_plans import MODEL, planned_for, trace_of
 from tests.refusals import refused
 from tests.rooms.core import check_file, check_folder
-from tests.rooms.planner import decision, predict
+from tests.rooms.planner import decision, executed
 from tests.rooms.sim import Trace, check_trace, get_model
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision, "solve", None)
-    monkeypatch.setattr(predict, "simulated", None)
+    monkeypatch.setattr(executed, "simulated", None)
 
 
 def foreign(layers: int, experts: int, tokens: int = 40) -> Trace:

@@ -14,8 +14,8 @@ from tests.rooms.cli import run
 from tests.rooms.sim import Counts, get_model
 from tests.rooms.solvers import Limits
 
-MODEL = "deepseek-v2-lite"
-LAYERS, EXPERTS, RANKS, COPIES = 26, 64, 8, 16
+MODEL = get_model("deepseek-v2-lite").model_copy(update={"layers": 6})
+LAYERS, EXPERTS, RANKS, COPIES = 5, 64, 8, 16
 
 
 def counted() -> np.ndarray:
@@ -27,7 +27,8 @@ def counted() -> np.ndarray:
 
 @pytest.fixture
 def counts_csv(tmp_path: Path) -> Path:
-    """Return a file of counts, layers numbered as the model's."""
+    """Return a file of counts, layers numbered as the model's, whose file lies beside it."""
+    moeopt.save(MODEL, tmp_path / "model.json")
     lines = ["layer,expert,count"]
     for layer, row in enumerate(counted(), start=1):
         lines += [f"{layer},{expert},{count}" for expert, count in enumerate(row)]
@@ -50,8 +51,9 @@ def fullest(rows: list[list[int]], ranks: int = RANKS) -> float:
 
 def command(counts: Path, more: str = "") -> list[str]:
     """Return the words of a plan of all layers."""
-    asked = f"plan --model {MODEL} --ep-size {RANKS} --redundant-experts {COPIES} --work-limit 1"
-    return [*shlex.split(f"{asked} {more}"), "--counts", str(counts)]
+    asked = f"plan --ep-size {RANKS} --redundant-experts {COPIES} --work-limit 1 {more}"
+    model = str(counts.with_name("model.json"))
+    return [*shlex.split(asked), "--counts", str(counts), "--model", model]
 
 
 def test_maps_have_the_tokens_that_are_printed(
@@ -64,15 +66,14 @@ def test_maps_have_the_tokens_that_are_printed(
         assert run(command(counts_csv, f"--to {to} --out {shlex.quote(str(out))} --json")) == 0
         said = json.loads(capsys.readouterr().out)
         maps[to] = Path(said["map"]).read_text()
-    shape = get_model(MODEL)
     of_sglang = json.loads(maps["sglang"])["physical_to_logical_map"]
-    assert len(of_sglang) == shape.layers
-    rows = [of_sglang[layer] for layer in shape.moe_layers]
+    assert len(of_sglang) == MODEL.layers
+    rows = [of_sglang[layer] for layer in MODEL.moe_layers]
     assert {len(row) for row in of_sglang} == {EXPERTS + COPIES}
     layers = json.loads(maps["vllm-ascend"])["layer_list"]
     ascend = [[e for rank in one["device_list"] for e in rank["device_expert"]] for one in layers]
     lines = re.findall(r"^  (\d+): \[(.*)\]$", maps["tensorrt-llm"], re.MULTILINE)
-    assert [int(layer) for layer, _ in lines] == [*shape.moe_layers]
+    assert [int(layer) for layer, _ in lines] == [*MODEL.moe_layers]
     assert ascend == rows == [json.loads(f"[{row}]") for _, row in lines]
     tokens = said["tokens_on_fullest_rank"]
     assert tokens["optimum"] == pytest.approx(fullest(rows), abs=1e-3)
@@ -142,7 +143,7 @@ def test_refused(
 
 def test_what_is_missing(counts_csv: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Counts, ranks, or a machine; slots that do not divide evenly."""
-    given = f"plan --model {MODEL}"
+    given = f"plan --model {shlex.quote(str(counts_csv.with_name('model.json')))}"
     for words, says in (
         (f"{given} --ep-size 8", "--counts: is missing"),
         (f"{given} --nodes 2", "--ep-size: is missing"),

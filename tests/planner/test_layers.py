@@ -41,7 +41,7 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
         plan_layers(
             moeopt.set_machine(machine, {"dram.capacity_gib": 64}),
             model,
-            PlanOptions(bits="Q4_K_M"),
+            PlanOptions(bits="Q2_K"),
             SeveralOptions(),
         )
     with pytest.raises(InputError, match="without counts plans are for"):

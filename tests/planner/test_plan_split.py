@@ -15,7 +15,7 @@ from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 from tests.rooms.cli import run
 from tests.rooms.exporters import read_split_flags, shared_by_ik, split_flags
-from tests.rooms.planner import SeveralOptions, Wish, plan_split
+from tests.rooms.planner import SeveralOptions, Wish, plan_devices
 from tests.rooms.sim import (
     Context,
     Counts,
@@ -26,6 +26,7 @@ from tests.rooms.sim import (
     patterns,
     plain_machine,
 )
+from tests.rooms.solvers import Limits
 from tests.rooms.split import Instance, Solution
 from tests.shares import shares
 from tests.sim.hardware.machine_data import put
@@ -176,7 +177,7 @@ def test_blocks_that_only_the_file_tells_of_are_named() -> None:
     for nextn, said, offloaded in ((None, True, 44), (0, False, 44), (1, False, 45)):
         shape = model.model_copy(update={"nextn": nextn})
         setting = Setting(machine, at_bits(shape, "Q8_0"), context=Context(0, 131072))
-        plan = plan_split(setting, Wish(shape, "Q8_0"))
+        plan = plan_devices(setting, Wish(shape, "Q8_0"))
         assert f"-ngl {offloaded} " in plan.command
         assert any(note.startswith("-ngl 44: of a file with 46 bl") for note in plan.notes) == said
         words = shlex.split(plan.command)
@@ -224,7 +225,7 @@ def test_every_flag_is_one_of_the_runtimes(
     setting = Setting(
         machine, at_bits(model, "Q4_K_M"), runtime, context, ("q4_0", "q4_0"), 4096, numa=numa
     )
-    plan = plan_split(setting, Wish(model, "Q4_K_M"), time_limit_s=1, path="a.gguf")
+    plan = plan_devices(setting, Wish(model, "Q4_K_M"), Limits(1.0), path="a.gguf")
     found = parsed(shlex.split(plan.command)[1:], ik=runtime == "ik_llama.cpp")
     assert 1 <= int(found["-t"]) <= 64
     assert found.items() >= ({"-m": "a.gguf", "-c": "8192"} | more).items()
@@ -261,7 +262,7 @@ def test_a_gpu_that_costs_is_left_out() -> None:
     machine = moeopt.get_machine("rtx5090+t4+epyc-9005")
     model = get_model("qwen3-30b-a3b")
     setting = Setting(machine, at_bits(model, "Q4_K_M"), context=Context(0, 8192))
-    plan = plan_split(setting, Wish(model, "Q4_K_M"))
+    plan = plan_devices(setting, Wish(model, "Q4_K_M"))
     assert 1 not in (*plan.best.decision.attention, *plan.best.decision.experts)
     assert plan.worth["without gpu1"] == 0
     assert "without gpu1: +0.0%, leave it out" in str(plan)
@@ -328,7 +329,7 @@ def test_what_cannot_fit_names_every_device() -> None:
     with pytest.raises(
         moeopt.InfeasibleError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB"
     ) as caught:
-        plan_split(Setting(machine, at_bits(model, "Q4_K_M")), Wish(model, "Q4_K_M"))
+        plan_devices(Setting(machine, at_bits(model, "Q2_K")), Wish(model, "Q2_K"))
     assert caught.value.exit_code == 3
 
 

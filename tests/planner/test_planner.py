@@ -12,6 +12,7 @@ import pytest
 import moeopt
 from moeopt import get_machine
 from tests.planner import small_plans
+from tests.planner.small_plans import plan_experts
 from tests.rooms.exporters import Exported, Target, all_targets, llama_cpp, targets_of
 from tests.rooms.planner import (
     Candidate,
@@ -23,7 +24,6 @@ from tests.rooms.planner import (
     known_steps,
     loads_of,
     page,
-    plan_experts,
 )
 from tests.rooms.sim import Trace, Workload, find, get_model, routing_trace
 

@@ -86,6 +86,8 @@ def test_plans(machine: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("2xrtx3090+epyc-7002", {"workload": "olmoe-1b-7b"}, "workload: needs one GPU"),
         ("2xrtx3090+epyc-7002", {"batch": 2}, "batch: needs one GPU and one node"),
         ("2xrtx3090+epyc-7002", {"seed": 1}, "seed: has no effect on whole layers"),
+        ("rtx3090+epyc-7002", {"strategy": "devices"}, "strategy: must be layers for one GPU"),
+        ("2xrtx3090+epyc-7002", {"strategy": "layers"}, "strategy: must be devices for several"),
         (
             "rtx3090+epyc-7002",
             {"several": SeveralOptions(granularity="tensor")},

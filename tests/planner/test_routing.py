@@ -9,6 +9,7 @@ import pytest
 
 from moeopt import InputError, Plan, get_machine
 from tests.interop.test_imatrix import imatrix
+from tests.planner.small_plans import plan_experts
 from tests.refusals import refused_command
 from tests.rooms.cli import run
 from tests.rooms.planner import (
@@ -22,7 +23,6 @@ from tests.rooms.planner import (
     loads_of,
     notes,
     page,
-    plan_experts,
     predicted,
     routing_of,
 )
@@ -75,7 +75,8 @@ def small() -> Planned:
 @cache
 def by_default() -> Planned:
     """Return the plan for which nothing is known of the routing."""
-    return plan_experts(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
+    short = get_model(MODEL).model_copy(update={"layers": 6})
+    return plan_experts(MACHINE, short, **SMALL | {"reserved_gib": 20.0})  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -192,10 +193,13 @@ def test_labels_of_a_csv_choose_its_rows(
 def test_without_anything_the_models_default_workload_is_planned_for() -> None:
     """Labelled with its source, and with the model that it was measured on."""
     made = by_default()
-    assert made.notes[0].startswith("no trace: default workload esft-deepseek-v2-lite; source: ")
+    _, says = default_workload(made.request.model)
+    assert made.notes[0] == f"no trace: {says}"
     assert made.notes[1] == WORKLOAD
     assert made.comparisons[0].drawn
     assert set(made.chosen.plan.cache_ways) == {0}
+    _, says = default_workload(get_model(MODEL))
+    assert says.startswith("default workload esft-deepseek-v2-lite; source: ")
     _, says = default_workload(get_model("glm-4.5-air"))
     assert "measured on deepseek-v2-lite, not on glm-4.5-air; source: " in says
     assert default_workload(get_model("phi-3.5-moe"))[0].name == "hdmoe-mixtral"

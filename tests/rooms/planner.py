@@ -5,7 +5,7 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.planner.bits": ("bits", "losses", "model_at", "widths_of"),
-        "moeopt.planner.budget": ("check_memory", "gpu_deficit", "host_memory"),
+        "moeopt.planner.budget": ("check_memory", "gpu_deficit", "host_memory", "memory"),
         "moeopt.planner.candidates": ("Candidate", "Search", "best_of"),
         "moeopt.planner.decision as decision": (),
         "moeopt.planner.fronts": ("Front", "Point", "_by_width", "_front", "fronts", "table"),
@@ -14,27 +14,27 @@ __getattr__, __dir__ = lazily(
         "moeopt.planner.layers": ("plan_layers",),
         "moeopt.planner.options": ("ExecutionOptions", "PlanOptions", "SeveralOptions"),
         "moeopt.planner.page": ("page",),
-        "moeopt.planner.planned as planned": ("Planned", "plan as plan_experts"),
-        "moeopt.planner.predict as predict": (
+        "moeopt.planner.planned as planned": ("Planned",),
+        "moeopt.planner.defaults": ("Default", "defaults"),
+        "moeopt.planner.executed as executed": (
             "Comparison",
-            "Default",
             "Predicted",
-            "defaults",
             "known_steps",
             "loads_of",
             "predicted",
         ),
-        "moeopt.planner.request": (
+        "moeopt.planner.request": ("Request",),
+        "moeopt.planner.routing": (
             "COUNTS",
-            "Request",
             "WORKLOAD",
             "drawn_parts",
             "notes",
             "routing_of",
         ),
-        "moeopt.planner.residency": ("memory",),
         "moeopt.planner.simulate": ("plan_of_widths",),
-        "moeopt.planner.split": ("Wish", "plan_split", "predict_wanted"),
+        "moeopt.planner.by_flags": ("predict_wanted",),
+        "moeopt.planner.devices": ("plan_devices",),
+        "moeopt.planner.split": ("Wish",),
         "moeopt.planner.expert_parallel": ("slot_map_of",),
         "moeopt.planner.verdict": ("Verdict", "gain", "verdict"),
     }

@@ -10,7 +10,7 @@ from moeopt.core.units import GIB
 from moeopt.sim.machines.cores import NumaMode
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.context import Context
-from moeopt.sim.machines.runtimes.memory import Use, is_stated
+from moeopt.sim.machines.runtimes.memory import Use, is_stated, uses
 from moeopt.sim.machines.runtimes.setting import Setting
 from moeopt.sim.machines.runtimes.speeds import Speed, four_digits
 
@@ -97,6 +97,36 @@ class Explained:
                 for one in self.causes
             ],
         }
+
+
+def told_of(
+    setting: Setting,
+    calls: Sequence[float],
+    threads: int | None,
+    speed_of: SpeedOf,
+    speed: Speed,
+    measured: float | None,
+) -> tuple[tuple[str, ...], Explained | None]:
+    """Return what a prediction asks for, and what explains a measured speed, if there is one.
+
+    Parameters
+    ----------
+    calls
+        Of each layer with experts, the share of calls on the host.
+    threads
+        As given; None: assumed.
+    speed_of
+        The speed of another setting, with everything where it lies now.
+    speed
+        Predicted at the setting's depth.
+    """
+    model = setting.shape
+    read = sum(calls) * model.top_k * model.expert_bytes
+    asks = asked_for(setting, threads, speed_of) if read else ()
+    if measured is None:
+        return asks, None
+    host = uses(setting, calls)[-1] if read else None
+    return asks, explained(setting, speed, measured, speed_of, host, read)
 
 
 def explained(

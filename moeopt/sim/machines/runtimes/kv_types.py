@@ -49,6 +49,14 @@ def kv_type_of(text: str | float, runtime: str = "llama.cpp") -> KvType:
     raise InputError(f"kv_bits: {family} has caches of {said} bits, not {bits:g}")
 
 
+def kv_pair(text: str | float | None, runtime: str) -> tuple[KvType, KvType] | None:
+    """Return the types of keys and values that one width or name asks for; None for none."""
+    if text is None:
+        return None
+    kind = kv_type_of(text, runtime)
+    return kind, kind
+
+
 def kv_bits_of(text: str | float) -> float:
     """Return the bits of a number in a KV cache from a width or a name such as q8_0.
 

@@ -13,7 +13,7 @@ from moeopt.sim.costs.prompt import prompt_factor, prompt_speed
 from moeopt.sim.costs.terms import TERMS
 from moeopt.sim.costs.threads import threaded
 from moeopt.sim.costs.token import decode_times, decode_us
-from moeopt.sim.machines.runtimes.causes import Explained, asked_for, explained
+from moeopt.sim.machines.runtimes.causes import Explained, told_of
 from moeopt.sim.machines.runtimes.command import (
     command_line,
     override,
@@ -227,9 +227,7 @@ def predict(
     def speed_of(other: Setting) -> float:
         return 1e6 / decode_us(other, calls)
 
-    model = setting.shape
-    read = sum(calls) * model.top_k * model.expert_bytes
-    host = needed[-1] if read else None
+    asks, why_so = told_of(setting, calls, asked, speed_of, speeds[0], measured)
     found = Prediction(
         setting=setting,
         placement=placement,
@@ -240,10 +238,8 @@ def predict(
         expect=expected.in_words(),
         notes=notes,
         command=_command(setting, placement, path),
-        asks=asked_for(setting, asked, speed_of) if read else (),
-        explained=None
-        if measured is None
-        else explained(setting, speeds[0], measured, speed_of, host, read),
+        asks=asks,
+        explained=why_so,
     )
     logger.info("%s: predicted: %.4g tokens/s, %s", name, speeds[0].decode, speeds[0].within)
     return found

@@ -59,6 +59,11 @@ class WithSpeeds:
 
     speeds: tuple[Speed, ...]
 
+    def first(self) -> dict[str, object]:
+        """Return as JSON values what is told first of a prediction: speed, blocks, bottleneck."""
+        names = ("tokens_per_s", "low", "high", "prompt_tokens_per_s", "n_cpu_moe", "bottleneck")
+        return {name: getattr(self, name) for name in names}
+
     @property
     def tokens_per_s(self) -> float:
         """Decoded tokens per second."""
