@@ -95,7 +95,8 @@ def length_of(instance: InstanceEnvelope) -> object:
 def twins(instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str, int]]:
     """Yield every instance with each of its later twins, by their keys, and how far they lie apart.
 
-    Only twins of as many steps, tokens or windows: others are not comparable with each other.
+    In the order of time. Only twins of as many steps, tokens or windows: others are not comparable
+    with each other.
     """
     groups: dict[tuple[str, str], list[tuple[Place, str]]] = {}
     for key, instance in instances.items():
@@ -103,6 +104,7 @@ def twins(instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str,
         if family is not None and place is not None:
             groups.setdefault((family, str(length_of(instance))), []).append((place, key))
     for group in groups.values():
+        group.sort(key=lambda one: (one[0].held_out, one[0].begin))
         for before, earlier in group:
             for after, later in group:
                 if (distance := before.until(after)) is not None:

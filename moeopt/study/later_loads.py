@@ -1,6 +1,6 @@
 """What the decisions of a campaign come to on later loads that it has as well."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -15,10 +15,8 @@ from moeopt.problems.holdout import joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
-from moeopt.study.frame import (
-    exact_of,
-    grouped,
-)
+from moeopt.study.attempt import attempt
+from moeopt.study.frame import each_once, exact_of, grouped
 from moeopt.study.judged import (
     NONE,
     ONE_DECISION,
@@ -29,7 +27,8 @@ from moeopt.study.judged import (
     reference,
     with_shares,
 )
-from moeopt.study.references import Bracket, hindsight_static
+from moeopt.study.plan import Job
+from moeopt.study.references import Ask, Bracket, hindsight_jobs, hindsight_static
 from moeopt.study.table import tag_of
 
 OPTIMUM = "the optimum"
@@ -37,6 +36,9 @@ OPTIMUM = "the optimum"
 
 HINDSIGHT_S = 10.0
 """Seconds for the exact method to find and bound it, where there are several test loads."""
+
+HINDSIGHT = Limits(work=0.25)
+"""What a report takes for it instead: the same page on every machine."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ def held_out(
     solves: pd.DataFrame,
     instances: Mapping[str, InstanceEnvelope],
     best: pd.DataFrame,
-    limits: Limits | None = None,
+    limits: Limits = Limits(HINDSIGHT_S),  # noqa: B008 - immutable
+    ask: Ask = attempt,
 ) -> list[HeldOutRow]:
     """Return what the decisions of a campaign come to on later loads that it has as well.
 
@@ -169,19 +172,11 @@ def held_out(
         With a column `label`.
     best
         An optimal solve of each instance that has one.
-    limits
-        For the best single decision for several test loads.
+    limits, ask
+        For the best single decision for several test loads, and who makes these solves.
     """
-    proven = solves[solves.optimum.notna()]
-    optima = dict(zip(proven.instance_hash, map(first_key, proven.optimum), strict=True))
-    here = {digest: instances[digest] for digest in optima if digest in instances}
-    found: dict[tuple[int, str], list[tuple[str, int]]] = {}
-    for earlier, later, distance in twins(here):
-        found.setdefault((_decade(distance), earlier), []).append((later, distance))
-    trials = [
-        Trial(train, tuple(test for test, _ in of), min(distance for _, distance in of))
-        for (_, train), of in found.items()
-    ]
+    optima = _optima(solves)
+    trials = _trials(optima, instances)
     if not trials:
         return []
     home = get_problem(problem)
@@ -200,7 +195,7 @@ def held_out(
             windows = [instances[test] for test in tests]
             least = sum(optima[test] for test in tests)
             total = Bracket(least, least)
-            one = _one_decision(windows, total, mine, limits or Limits(HINDSIGHT_S))
+            one = _one_decision(windows, total, mine, limits, ask)
             mine = with_shares(mine, _sample_label(problem, solves), one)
             said = reference(trial._replace(tests=tests), total, one, bool(home.schedulers))
             rows += [said, *mine]
@@ -208,13 +203,48 @@ def held_out(
     return summary(problem, rows, clusters)
 
 
+def asked_in_hindsight(
+    solves: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
+) -> Iterator[Job]:
+    """Yield the solves that a report of a campaign asks for beside its own, problem by problem."""
+    for _, of in each_once(solves).groupby("problem", sort=False):
+        for trial in _trials(_optima(of), instances):
+            if len(trial.tests) > 1:
+                try:
+                    whole = joined([instances[test] for test in trial.tests])
+                except InputError:  # there is no instance of all of them
+                    continue
+                yield from hindsight_jobs(whole, HINDSIGHT)
+
+
+def _optima(solves: pd.DataFrame) -> dict[str, int]:
+    proven = solves[solves.optimum.notna()]
+    return dict(zip(proven.instance_hash, map(first_key, proven.optimum), strict=True))
+
+
+def _trials(optima: Mapping[str, int], instances: Mapping[str, InstanceEnvelope]) -> list[Trial]:
+    """Return loads whose optima are known with the later ones, those of a distance together."""
+    found: dict[tuple[int, str], list[tuple[str, int]]] = {}
+    here = {digest: instances[digest] for digest in optima if digest in instances}
+    for earlier, later, distance in twins(here):
+        found.setdefault((_decade(distance), earlier), []).append((later, distance))
+    return [
+        Trial(train, tuple(test for test, _ in of), min(distance for _, distance in of))
+        for (_, train), of in found.items()
+    ]
+
+
 def _one_decision(
-    windows: Sequence[InstanceEnvelope], own: Bracket, rows: Sequence[Row], limits: Limits
+    windows: Sequence[InstanceEnvelope],
+    own: Bracket,
+    rows: Sequence[Row],
+    limits: Limits,
+    ask: Ask,
 ) -> Bracket:
     """Return the bracket of the best single decision, by what is known where none can be made."""
     costs = [row.later for row in rows if row.later is not None]
     try:
-        return hindsight_static(joined(windows), windows, own, costs, limits)
+        return hindsight_static(joined(windows), windows, own, costs, limits, ask)
     except InputError:  # there is no instance of all of them
         return Bracket(min(costs, default=None), own.bound)
 

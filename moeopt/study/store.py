@@ -22,8 +22,9 @@ from moeopt.core.json_files import MAX_FILE_BYTES
 from moeopt.core.untrusted import check_growth, expanded
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
+from moeopt.study.attempt import attempt
 from moeopt.study.known import Known
-from moeopt.study.plan import Entry, canonical
+from moeopt.study.plan import Entry, Job, canonical
 from moeopt.study.record import (
     Cost,
     SolveRecord,
@@ -75,6 +76,7 @@ class Store:
         self, path: str | Path = MEMORY, *, create: bool = True, read_only: bool = False
     ) -> None:
         self.path = str(path)
+        self._read_only = read_only
         self._connection = to_read(self.path) if read_only else connect(self.path, create)
 
     def __enter__(self) -> Self:
@@ -127,7 +129,7 @@ class Store:
             return self._connection.execute(query, (key,)).fetchone() is not None
 
     def add(self, record: SolveRecord) -> None:
-        """Keep how a solve of an enrolled instance ended, in one transaction.
+        """Keep how a solve ended, in one transaction.
 
         A result stays as it is, but for one that Ctrl-C cut short. A failure gives way to anything.
         """
@@ -140,6 +142,18 @@ class Store:
         )
         with readable_errors(self.path), transaction(self._connection):
             self._connection.execute(statement, to_row(record))
+
+    def solved(self, job: Job) -> SolveRecord:
+        """Return how a solve ends; one that is not kept is made now, and kept if that is allowed.
+
+        Its instance need not be enrolled: a solve of no family is in no table.
+        """
+        if self.has(job.key):
+            return next(one for one in self.records(job.instance_hash) if one.key == job.key)
+        record = attempt(job)
+        if not self._read_only:
+            self.add(record)
+        return record
 
     def records(self, instance_hash: str | None = None) -> list[SolveRecord]:
         """Return the solves of one instance, or all, in the order in which they came."""

@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from moeopt.core.problem import EXACT
 from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.arguments import Limits
 from moeopt.study.frame import exact_of, grouped
-from moeopt.study.later_loads import HeldOutRow, held_out
+from moeopt.study.later_loads import HINDSIGHT, HeldOutRow, held_out
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,
@@ -100,9 +99,6 @@ def instances_of(problem: str, solves: pd.DataFrame) -> Instances:
     ]
     return Instances(methods, placed, max(0, len(listed) - MOST_ROWS))
 
-
-HINDSIGHT_WORK = 0.25
-"""Units for the best single decision for several later loads: the same page on every machine."""
 
 MOST_CURVES = 9
 """Small panels of a figure; the published heuristic and custom heuristics come first."""
@@ -231,9 +227,7 @@ def _section(
         _proofs(solves),
         list(_closeups(study, takeaway, solves)),
         prices(problem, solves, study.instances),
-        held_out(
-            problem, solves, study.instances, study.optima(solves), Limits(work=HINDSIGHT_WORK)
-        ),
+        held_out(problem, solves, study.instances, study.optima(solves), HINDSIGHT, study.ask),
         {label: text for (of, label), text in study.assumed.items() if of == problem},
     )
 

@@ -8,8 +8,10 @@ import pandas as pd
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
+from moeopt.study.attempt import attempt
 from moeopt.study.frame import as_known, each_once, exact_of, is_exact, labels
 from moeopt.study.known import Known
+from moeopt.study.references import Ask
 from moeopt.study.store import Store
 
 
@@ -18,7 +20,7 @@ class Study:
     """All that a report shows: solves, their instances by content hash, and what libraries know.
 
     `command` makes the report again; `assumed` has (problem, method as tables call it) -> its
-    median excess over the assumptions.
+    median excess over the assumptions; `ask` tells how further solves end.
     """
 
     frame: pd.DataFrame
@@ -26,6 +28,7 @@ class Study:
     known: Mapping[str, Known] = field(default_factory=dict)
     command: str = ""
     assumed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    ask: Ask = attempt
 
     @classmethod
     def of(
@@ -41,7 +44,7 @@ class Study:
         hashes = dict.fromkeys(frame.instance_hash)
         instances = {digest: store.instance(digest) for digest in hashes}
         known = {digest: one for digest, one in store.all_known().items() if digest in instances}
-        return cls(frame, instances, known, command, assumed or {})
+        return cls(frame, instances, known, command, assumed or {}, store.solved)
 
     @cached_property
     def labelled(self) -> pd.DataFrame:
