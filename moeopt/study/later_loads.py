@@ -15,7 +15,6 @@ from moeopt.problems.holdout import joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
-from moeopt.study.attempt import attempt
 from moeopt.study.frame import each_once, exact_of, grouped
 from moeopt.study.judged import (
     NONE,
@@ -28,8 +27,10 @@ from moeopt.study.judged import (
     with_shares,
 )
 from moeopt.study.plan import Job
-from moeopt.study.references import Ask, Bracket, hindsight_jobs, hindsight_static
+from moeopt.study.references import Bracket, hindsight_jobs, hindsight_static
+from moeopt.study.store import Store
 from moeopt.study.table import tag_of
+from moeopt.study.traits import Traits
 
 OPTIMUM = "the optimum"
 """Method that stands for a proven optimum of the loads that were decided on."""
@@ -37,7 +38,7 @@ OPTIMUM = "the optimum"
 HINDSIGHT_S = 10.0
 """Seconds for the exact method to find and bound it, where there are several test loads."""
 
-HINDSIGHT = Limits(work=0.25)
+HINDSIGHT_WORK = Limits(work=0.25)
 """What a report takes for it instead: the same page on every machine."""
 
 
@@ -156,10 +157,10 @@ def distance_in_words(problem: str, decade: int) -> str:
 def held_out(
     problem: str,
     solves: pd.DataFrame,
-    instances: Mapping[str, InstanceEnvelope],
     best: pd.DataFrame,
+    store: Store,
+    traits: Mapping[str, Traits],
     limits: Limits = Limits(HINDSIGHT_S),  # noqa: B008 - immutable
-    ask: Ask = attempt,
 ) -> list[HeldOutRow]:
     """Return what the decisions of a campaign come to on later loads that it has as well.
 
@@ -172,13 +173,17 @@ def held_out(
         With a column `label`.
     best
         An optimal solve of each instance that has one.
-    limits, ask
-        For the best single decision for several test loads, and who makes these solves.
+    store, traits
+        Where the solves' instances are, and what it says of them.
+    limits
+        For the best single decision for several test loads; these solves are the store's, too.
     """
     optima = _optima(solves)
-    trials = _trials(optima, instances)
+    trials = _trials(optima, traits)
     if not trials:
         return []
+    needed = {digest: None for trial in trials for digest in (trial.train, *trial.tests)}
+    instances = {digest: store.instance(digest) for digest in needed}
     home = get_problem(problem)
     own = {digest: Bracket(cost, cost) for digest, cost in optima.items()}
     judged = judge(_decided(solves, best), trials, instances, own, home.schedulers or (EXACT,))
@@ -195,7 +200,7 @@ def held_out(
             windows = [instances[test] for test in tests]
             least = sum(optima[test] for test in tests)
             total = Bracket(least, least)
-            one = _one_decision(windows, total, mine, limits, ask)
+            one = _one_decision(windows, total, mine, limits, store)
             mine = with_shares(mine, _sample_label(problem, solves), one)
             said = reference(trial._replace(tests=tests), total, one, bool(home.schedulers))
             rows += [said, *mine]
@@ -203,18 +208,17 @@ def held_out(
     return summary(problem, rows, clusters)
 
 
-def asked_in_hindsight(
-    solves: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
-) -> Iterator[Job]:
+def asked_in_hindsight(solves: pd.DataFrame, store: Store) -> Iterator[Job]:
     """Yield the solves that a report of a campaign asks for beside its own, problem by problem."""
+    traits = store.traits()
     for _, of in each_once(solves).groupby("problem", sort=False):
-        for trial in _trials(_optima(of), instances):
+        for trial in _trials(_optima(of), traits):
             if len(trial.tests) > 1:
                 try:
-                    whole = joined([instances[test] for test in trial.tests])
+                    whole = joined([store.instance(test) for test in trial.tests])
                 except InputError:  # there is no instance of all of them
                     continue
-                yield from hindsight_jobs(whole, HINDSIGHT)
+                yield from hindsight_jobs(whole, HINDSIGHT_WORK)
 
 
 def _optima(solves: pd.DataFrame) -> dict[str, int]:
@@ -222,11 +226,11 @@ def _optima(solves: pd.DataFrame) -> dict[str, int]:
     return dict(zip(proven.instance_hash, map(first_key, proven.optimum), strict=True))
 
 
-def _trials(optima: Mapping[str, int], instances: Mapping[str, InstanceEnvelope]) -> list[Trial]:
+def _trials(optima: Mapping[str, int], traits: Mapping[str, Traits]) -> list[Trial]:
     """Return loads whose optima are known with the later ones, those of a distance together."""
     found: dict[tuple[int, str], list[tuple[str, int]]] = {}
-    here = {digest: instances[digest] for digest in optima if digest in instances}
-    for earlier, later, distance in twins(here):
+    said = {digest: traits[digest].moment for digest in optima if digest in traits}
+    for earlier, later, distance in twins({d: one for d, one in said.items() if one is not None}):
         found.setdefault((_decade(distance), earlier), []).append((later, distance))
     return [
         Trial(train, tuple(test for test, _ in of), min(distance for _, distance in of))
@@ -239,12 +243,12 @@ def _one_decision(
     own: Bracket,
     rows: Sequence[Row],
     limits: Limits,
-    ask: Ask,
+    store: Store,
 ) -> Bracket:
     """Return the bracket of the best single decision, by what is known where none can be made."""
     costs = [row.later for row in rows if row.later is not None]
     try:
-        return hindsight_static(joined(windows), windows, own, costs, limits, ask)
+        return hindsight_static(joined(windows), windows, own, costs, limits, store.solved)
     except InputError:  # there is no instance of all of them
         return Bracket(min(costs, default=None), own.bound)
 

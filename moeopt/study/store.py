@@ -34,6 +34,7 @@ from moeopt.study.record import (
     unpacked_solution,
 )
 from moeopt.study.schema import MEMORY, SOLVE, connect, readable_errors, to_read, transaction
+from moeopt.study.traits import Traits, traits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,9 +103,12 @@ class Store:
                 digest, instance = entry.instance_hash, entry.instance
                 if digest not in there:
                     there.add(digest)
-                    what = (instance.problem, instance.name, packed_instance(instance))
+                    traits = _TRAITS.dump_json(traits_of(instance)).decode()
+                    row = instance.problem, instance.name, traits, packed_instance(instance)
                     self._connection.execute(
-                        "INSERT INTO instance VALUES (?, ?, ?, ?)", (digest, *what)
+                        "INSERT INTO instance (hash, problem, name, traits, json) "
+                        "VALUES (?, ?, ?, ?, ?)",
+                        (digest, *row),
                     )
                 self._connection.execute(
                     "INSERT OR IGNORE INTO member VALUES (?, ?, ?)",
@@ -225,6 +229,27 @@ class Store:
         known = {digest: self.known(digest) for (digest,) in found}
         return {digest: one for digest, one in known.items() if one is not None}
 
+    def traits(self) -> dict[str, Traits]:
+        """Return what is said of each instance; what is not kept yet is read off it now."""
+        with readable_errors(self.path):
+            kept = self._traits()
+        with _row_of(self.path):
+            found = {d: _TRAITS.validate_json(text) for d, text in kept.items() if text is not None}
+        for digest in kept.keys() - found.keys():  # in a store of an earlier version
+            found[digest] = traits_of(self.instance(digest))
+            if not self._read_only:
+                row = _TRAITS.dump_json(found[digest]).decode(), digest
+                with readable_errors(self.path), transaction(self._connection):
+                    self._connection.execute("UPDATE instance SET traits = ? WHERE hash = ?", row)
+        return found
+
+    def _traits(self) -> dict[str, str | None]:
+        """Return the column of traits by instance; empty in a file that has no such column."""
+        columns = {name for _, name, *_ in self._connection.execute("PRAGMA table_info(instance)")}
+        asked = "traits" if "traits" in columns else "NULL"
+        query = f"SELECT hash, {asked} FROM instance ORDER BY rowid"  # noqa: S608 - our own names
+        return dict(self._connection.execute(query).fetchall())
+
     def instance(self, instance_hash: str) -> InstanceEnvelope:
         """Return an instance, with its provenance, as it was loaded."""
         query = "SELECT problem, json FROM instance WHERE hash = ?"
@@ -239,6 +264,7 @@ class Store:
 _MEMBER = TypeAdapter(tuple[str, str, str, str, dict[str, str]])
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _COST: TypeAdapter[Cost] = TypeAdapter(Cost)
+_TRAITS = TypeAdapter(Traits)
 
 
 def packed_instance(instance: InstanceEnvelope) -> bytes:

@@ -306,8 +306,7 @@ def _in_hindsight(plan: Jobs, store: Store) -> list[Job]:
 
     They come at the end: which ones they are depends on what is proven.
     """
-    instances = {entry.instance_hash: entry.instance for entry in plan.entries}
-    asked = {job.key: job for job in asked_in_hindsight(_frame(plan, store), instances)}
+    asked = {job.key: job for job in asked_in_hindsight(_frame(plan, store), store)}
     return [job for job in asked.values() if not store.has(job.key)]
 
 

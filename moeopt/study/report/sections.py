@@ -14,7 +14,7 @@ from moeopt.core.problem import EXACT
 from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
 from moeopt.study.frame import exact_of, grouped
-from moeopt.study.later_loads import HINDSIGHT, HeldOutRow, held_out
+from moeopt.study.later_loads import HINDSIGHT_WORK, HeldOutRow, held_out
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,
@@ -226,8 +226,8 @@ def _section(
         _profile(solves, {name: OWN if name in own else SERIES[0] for name in marked}),
         _proofs(solves),
         list(_closeups(study, takeaway, solves)),
-        prices(problem, solves, study.instances),
-        held_out(problem, solves, study.instances, study.optima(solves), HINDSIGHT, study.ask),
+        prices(problem, solves, study.traits),
+        held_out(problem, solves, study.optima(solves), study.store, study.traits, HINDSIGHT_WORK),
         {label: text for (of, label), text in study.assumed.items() if of == problem},
     )
 
@@ -257,8 +257,8 @@ def _closeup(
     *,
     is_rule: bool,
 ) -> Closeup:
-    found = dependences(mine, study.instances)
-    cases = worst_cases(mine, study.optima(solves), study.instances)
+    found = dependences(mine, study.traits)
+    cases = worst_cases(mine, study.optima(solves), study.store.instance)
     return Closeup(
         takeaway,
         _dependence(key, takeaway, found) if found else None,
