@@ -217,6 +217,7 @@ def _section(
 
     families = grouped(summaries.itertuples(), lambda s: str(s.family))
     marked = _marked(problem, solves)
+    best = study.optima(solves)
     return Section(
         takeaway,
         sorted(overall.itertuples(), key=order),
@@ -225,14 +226,16 @@ def _section(
         lines(list(overall.itertuples()), marked, own),
         _profile(solves, {name: OWN if name in own else SERIES[0] for name in marked}),
         _proofs(solves),
-        list(_closeups(study, takeaway, solves)),
+        list(_closeups(study, takeaway, solves, best)),
         prices(problem, solves, study.traits),
-        held_out(problem, solves, study.optima(solves), study.store, study.traits, HINDSIGHT_WORK),
+        held_out(problem, solves, best, study.store, study.traits, HINDSIGHT_WORK),
         {label: text for (of, label), text in study.assumed.items() if of == problem},
     )
 
 
-def _closeups(study: Study, published: Takeaway, solves: pd.DataFrame) -> Iterator[Closeup]:
+def _closeups(
+    study: Study, published: Takeaway, solves: pd.DataFrame, best: pd.DataFrame
+) -> Iterator[Closeup]:
     """Yield one of each custom heuristic, of each state of its file, then the published one's."""
     problem = published.problem
     keys: set[str] = set()
@@ -242,10 +245,10 @@ def _closeups(study: Study, published: Takeaway, solves: pd.DataFrame) -> Iterat
             key += "_"
         keys.add(key)
         takeaway = takeaway_of(problem, solves, name, mine)
-        yield _closeup(study, key, takeaway, mine, solves, is_rule=True)
+        yield _closeup(study, key, takeaway, mine, best, is_rule=True)
     mine = solves[solves.method == published.method]
     if not (mine.empty or mine.source_sha256.iloc[0]):
-        yield _closeup(study, problem, published, mine, solves, is_rule=False)
+        yield _closeup(study, problem, published, mine, best, is_rule=False)
 
 
 def _closeup(
@@ -253,12 +256,12 @@ def _closeup(
     key: str,
     takeaway: Takeaway,
     mine: pd.DataFrame,
-    solves: pd.DataFrame,
+    best: pd.DataFrame,
     *,
     is_rule: bool,
 ) -> Closeup:
     found = dependences(mine, study.traits)
-    cases = worst_cases(mine, study.optima(solves), study.store.instance)
+    cases = worst_cases(mine, best, study.store.instance)
     return Closeup(
         takeaway,
         _dependence(key, takeaway, found) if found else None,
