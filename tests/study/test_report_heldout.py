@@ -233,6 +233,7 @@ def test_generated_twins_are_known(
     assert one.later > 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_a_campaign_kept_is_not_solved_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
