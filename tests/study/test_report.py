@@ -229,7 +229,7 @@ def test_rows_without_solution_or_optimum_are_shown() -> None:
     assert not page.all("figure")
 
 
-def test_an_instance_of_two_families_counts_once() -> None:
+def test_an_instance_of_two_families_counts_once(undrawn: None) -> None:
     """In the table of all families; each family has it."""
     rows = [
         made_row("trimoe", "a", 10, 10),
@@ -272,6 +272,7 @@ def test_an_optimum_of_nothing_is_drawn() -> None:
     assert "loses most" not in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_failures_are_listed(tmp_path: Path) -> None:
     """Those of the store, with the instance's name; a store of failures alone makes a page."""
     instance = random_instance(1)

@@ -241,9 +241,8 @@ def test_what_a_campaign_kept_is_not_solved_again(
     used = [("a", [0, 0, 1], 0), ("b", [1, 1, 2], 3), ("c", [0, 0, 2], 3)]
     instances, file = [placement(*one) for one in used], tmp_path / "s.db"
     table = moeopt.gap(instances, ["frequency"], store=file)
-    without = moeopt.gap(instances, ["frequency"])
     with Store(file) as store, Store() as empty:
-        assert len(store.frame()) == len(table) == len(without)
+        assert len(store.frame()) == len(table)
         more = {one.key: one for one in store.records()}.keys() - set(store.frame().key)
         assert more
         empty.enroll(make_plan(Campaign([Part(instances, make_settings(["frequency"]))])).entries)
