@@ -199,10 +199,10 @@ def print_later(solves: pd.DataFrame, kept: "Path | Store", markdown: bool) -> N
 
     with opened(kept) as store:
         study = Study.of(solves, store, "")
-    tables = {
-        problem: held_out(problem, of, study.instances, study.optima(of))
-        for problem, of in study.problems.items()
-    }
+        tables = {
+            problem: held_out(problem, of, study.optima(of), store, study.traits)
+            for problem, of in study.problems.items()
+        }
     for problem, found in tables.items():
         if found:
             title = f"{problem}: on test loads, excess over their own optima"

@@ -8,6 +8,7 @@ parts of a trace that `moeopt.sim.traces.windows` made.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -92,17 +93,37 @@ def length_of(instance: InstanceEnvelope) -> object:
     return options.get(holdout.length) if options and isinstance(holdout, Stretch) else None
 
 
-def twins(instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str, int]]:
+@dataclass(frozen=True)
+class Moment:
+    """When an instance's loads came, and which ones can be held against them.
+
+    `family` is a hash of what all twins agree in, `length` how many loads there are.
+    """
+
+    family: str
+    length: str
+    place: Place
+
+
+def moment_of(instance: InstanceEnvelope) -> Moment | None:
+    """Return when an instance's loads came; None if its loads have no twins."""
+    family, place = family_of(instance), place_of(instance)
+    if family is None or place is None:
+        return None
+    return Moment(sha256(family.encode()).hexdigest(), str(length_of(instance)), place)
+
+
+def twins(moments: Mapping[str, Moment]) -> Iterator[tuple[str, str, int]]:
     """Yield every instance with each of its later twins, by their keys, and how far they lie apart.
 
-    Only twins of as many steps, tokens or windows: others are not comparable with each other.
+    In the order of time. Only twins of as many steps, tokens or windows: others are not comparable
+    with each other.
     """
     groups: dict[tuple[str, str], list[tuple[Place, str]]] = {}
-    for key, instance in instances.items():
-        family, place = family_of(instance), place_of(instance)
-        if family is not None and place is not None:
-            groups.setdefault((family, str(length_of(instance))), []).append((place, key))
+    for key, one in moments.items():
+        groups.setdefault((one.family, one.length), []).append((one.place, key))
     for group in groups.values():
+        group.sort(key=lambda one: (one[0].held_out, one[0].begin))
         for before, earlier in group:
             for after, later in group:
                 if (distance := before.until(after)) is not None:

@@ -1,6 +1,6 @@
 """What the decisions of a campaign come to on later loads that it has as well."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -15,10 +15,7 @@ from moeopt.problems.holdout import joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.arguments import Limits
-from moeopt.study.frame import (
-    exact_of,
-    grouped,
-)
+from moeopt.study.frame import each_once, exact_of, grouped
 from moeopt.study.judged import (
     NONE,
     ONE_DECISION,
@@ -29,14 +26,20 @@ from moeopt.study.judged import (
     reference,
     with_shares,
 )
-from moeopt.study.references import Bracket, hindsight_static
+from moeopt.study.plan import Job
+from moeopt.study.references import Bracket, hindsight_jobs, hindsight_static
+from moeopt.study.store import Store
 from moeopt.study.table import tag_of
+from moeopt.study.traits import Traits
 
 OPTIMUM = "the optimum"
 """Method that stands for a proven optimum of the loads that were decided on."""
 
 HINDSIGHT_S = 10.0
 """Seconds for the exact method to find and bound it, where there are several test loads."""
+
+HINDSIGHT_WORK = Limits(work=0.25)
+"""What a report takes for it instead: the same page on every machine."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,10 @@ def distance_in_words(problem: str, decade: int) -> str:
 def held_out(
     problem: str,
     solves: pd.DataFrame,
-    instances: Mapping[str, InstanceEnvelope],
     best: pd.DataFrame,
-    limits: Limits | None = None,
+    store: Store,
+    traits: Mapping[str, Traits],
+    limits: Limits = Limits(HINDSIGHT_S),  # noqa: B008 - immutable
 ) -> list[HeldOutRow]:
     """Return what the decisions of a campaign come to on later loads that it has as well.
 
@@ -169,21 +173,17 @@ def held_out(
         With a column `label`.
     best
         An optimal solve of each instance that has one.
+    store, traits
+        Where the solves' instances are, and what it says of them.
     limits
-        For the best single decision for several test loads.
+        For the best single decision for several test loads; these solves are the store's, too.
     """
-    proven = solves[solves.optimum.notna()]
-    optima = dict(zip(proven.instance_hash, map(first_key, proven.optimum), strict=True))
-    here = {digest: instances[digest] for digest in optima if digest in instances}
-    found: dict[tuple[int, str], list[tuple[str, int]]] = {}
-    for earlier, later, distance in twins(here):
-        found.setdefault((_decade(distance), earlier), []).append((later, distance))
-    trials = [
-        Trial(train, tuple(test for test, _ in of), min(distance for _, distance in of))
-        for (_, train), of in found.items()
-    ]
+    optima = _optima(solves)
+    trials = _trials(optima, traits)
     if not trials:
         return []
+    needed = {digest: None for trial in trials for digest in (trial.train, *trial.tests)}
+    instances = {digest: store.instance(digest) for digest in needed}
     home = get_problem(problem)
     own = {digest: Bracket(cost, cost) for digest, cost in optima.items()}
     judged = judge(_decided(solves, best), trials, instances, own, home.schedulers or (EXACT,))
@@ -200,7 +200,7 @@ def held_out(
             windows = [instances[test] for test in tests]
             least = sum(optima[test] for test in tests)
             total = Bracket(least, least)
-            one = _one_decision(windows, total, mine, limits or Limits(HINDSIGHT_S))
+            one = _one_decision(windows, total, mine, limits, store)
             mine = with_shares(mine, _sample_label(problem, solves), one)
             said = reference(trial._replace(tests=tests), total, one, bool(home.schedulers))
             rows += [said, *mine]
@@ -208,13 +208,47 @@ def held_out(
     return summary(problem, rows, clusters)
 
 
+def asked_in_hindsight(solves: pd.DataFrame, store: Store) -> Iterator[Job]:
+    """Yield the solves that a report of a campaign asks for beside its own, problem by problem."""
+    traits = store.traits()
+    for _, of in each_once(solves).groupby("problem", sort=False):
+        for trial in _trials(_optima(of), traits):
+            if len(trial.tests) > 1:
+                try:
+                    whole = joined([store.instance(test) for test in trial.tests])
+                except InputError:  # there is no instance of all of them
+                    continue
+                yield from hindsight_jobs(whole, HINDSIGHT_WORK)
+
+
+def _optima(solves: pd.DataFrame) -> dict[str, int]:
+    proven = solves[solves.optimum.notna()]
+    return dict(zip(proven.instance_hash, map(first_key, proven.optimum), strict=True))
+
+
+def _trials(optima: Mapping[str, int], traits: Mapping[str, Traits]) -> list[Trial]:
+    """Return loads whose optima are known with the later ones, those of a distance together."""
+    found: dict[tuple[int, str], list[tuple[str, int]]] = {}
+    said = {digest: traits[digest].moment for digest in optima if digest in traits}
+    for earlier, later, distance in twins({d: one for d, one in said.items() if one is not None}):
+        found.setdefault((_decade(distance), earlier), []).append((later, distance))
+    return [
+        Trial(train, tuple(test for test, _ in of), min(distance for _, distance in of))
+        for (_, train), of in found.items()
+    ]
+
+
 def _one_decision(
-    windows: Sequence[InstanceEnvelope], own: Bracket, rows: Sequence[Row], limits: Limits
+    windows: Sequence[InstanceEnvelope],
+    own: Bracket,
+    rows: Sequence[Row],
+    limits: Limits,
+    store: Store,
 ) -> Bracket:
     """Return the bracket of the best single decision, by what is known where none can be made."""
     costs = [row.later for row in rows if row.later is not None]
     try:
-        return hindsight_static(joined(windows), windows, own, costs, limits)
+        return hindsight_static(joined(windows), windows, own, costs, limits, store.solved)
     except InputError:  # there is no instance of all of them
         return Bracket(min(costs, default=None), own.bound)
 

@@ -4,7 +4,7 @@ One is the optimum of each of the loads by itself, which no single decision need
 the best single decision for all of them, which no rule that decides once can beat.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
@@ -15,7 +15,12 @@ from moeopt.problems.holdout import executed_on
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.arguments import Limits
 from moeopt.solvers.rules import AUTO
-from moeopt.solvers.run import solve
+from moeopt.study.attempt import attempt
+from moeopt.study.plan import Job, content_hash
+from moeopt.study.record import SolveRecord, unpacked_solution
+
+Ask = Callable[[Job], SolveRecord]
+"""Tells how a solve ends: makes it, or looks it up where it is kept."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Bracket:
 
 def optimum_of(instance: InstanceEnvelope, limits: Limits) -> Bracket:
     """Return the bracket of an instance's optimum, by its problem's exact method."""
-    return _solved(instance, limits)[0]
+    return _solved(_job(instance, content_hash(instance), AUTO, limits), attempt)[0]
 
 
 def hindsight_static(
@@ -61,6 +66,7 @@ def hindsight_static(
     own: Bracket,
     known: Iterable[int],
     limits: Limits,
+    ask: Ask = attempt,
 ) -> Bracket:
     """Return the bracket of what one decision for all later windows costs at least.
 
@@ -80,17 +86,34 @@ def hindsight_static(
     limits
         For the exact method; and for each heuristic that decides by the loads it is measured on,
         which are tried if that leaves the bracket open.
+    ask
+        Who makes these solves.
     """
     if len(windows) == 1:
         costs = [*known] if own.cost is None else [*known, own.cost]
         return Bracket(min(costs, default=None), own.bound)
-    found, solution = _solved(whole, limits)
+    exact, *rules = hindsight_jobs(whole, limits)
+    found, solution = _solved(exact, ask)
     bound = max(found.bound, own.bound)
     costs = [*known, *_costs(windows, solution)]
-    for rule in get_problem(whole.problem).heuristics:
-        if rule.in_words == HINDSIGHT and min(costs, default=None) != bound:
-            costs += _costs(windows, solve(whole, rule.name, **limits.asked).solution)
+    for rule in rules:
+        if min(costs, default=None) != bound:
+            costs += _costs(windows, unpacked_solution(whole.problem, ask(rule).solution))
     return Bracket(min(costs, default=None), bound)
+
+
+def hindsight_jobs(whole: InstanceEnvelope, limits: Limits) -> list[Job]:
+    """Return the solves of joined windows: by the exact method, and by rules that know the loads.
+
+    Whoever makes them first decides nothing: the same words ask for the same solves.
+    """
+    digest = content_hash(whole)
+    rules = [r.name for r in get_problem(whole.problem).heuristics if r.in_words == HINDSIGHT]
+    return [_job(whole, digest, method, limits) for method in (AUTO, *rules)]
+
+
+def _job(instance: InstanceEnvelope, digest: str, method: str, limits: Limits) -> Job:
+    return Job(instance, digest, method, 0, limits.time_limit_s, limits.work)
 
 
 def share_between(cost: int, sample: int, best: Bracket) -> tuple[float, float] | None:
@@ -128,12 +151,14 @@ def _costs(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope | Non
     return [sum(first_key(run.objective) for run in runs)]
 
 
-def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, SolutionEnvelope | None]:
-    result = solve(instance, AUTO, **limits.asked)
-    bound = result.bound
+def _solved(job: Job, ask: Ask) -> tuple[Bracket, SolutionEnvelope | None]:
+    found, instance = ask(job), job.instance
+    if found.failed:
+        raise found.error()
+    bound = found.bound
     if bound is None:
         bound = get_problem(instance.problem).bound(instance)
-    if result.status == "infeasible" or bound is None:
+    if found.status == "infeasible" or bound is None:
         raise InputError(f"{instance.name}: has no solution, and so no optimum in hindsight")
-    cost = None if result.objective is None else first_key(result.objective)
-    return Bracket(cost, first_key(bound)), result.solution
+    cost = None if found.objective is None else first_key(found.objective)
+    return Bracket(cost, first_key(bound)), unpacked_solution(instance.problem, found.solution)

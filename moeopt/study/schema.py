@@ -16,8 +16,9 @@ from .record import columns
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 6
-"""A store of another version is refused."""
+SCHEMA_VERSION, READ_FROM = 7, 6
+"""A store of another version than these is refused. One of version 6 has no traits of instances: it
+gets the column when it is next written, and whoever reads before makes them anew."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -34,6 +35,7 @@ CREATE TABLE instance (
     hash TEXT PRIMARY KEY,  -- SHA-256 of the canonical JSON
     problem TEXT NOT NULL,
     name TEXT NOT NULL,
+    traits TEXT,            -- JSON: numbers, restrictions, when its loads came
     json BLOB NOT NULL      -- canonical JSON, gzip
 );
 CREATE TABLE member (
@@ -100,12 +102,12 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
 
 
 def to_read(path: str) -> sqlite3.Connection:
-    """Open a store of this version so that it cannot be written.
+    """Open a store so that it cannot be written.
 
     Raises
     ------
     StoreError
-        If the file cannot be opened, or is no store of this version.
+        If the file cannot be opened, or is no store that can be read.
     """
     _need_file(path)
     with readable_errors(path):
@@ -113,7 +115,7 @@ def to_read(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?{mode}", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
-            if not _recognised(connection, path):
+            if _recognised(connection, path) is None:
                 raise StoreError(f"{path}: is no store")
         except BaseException:
             connection.close()
@@ -136,33 +138,36 @@ def _need_file(path: str) -> None:
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     with transaction(connection, "DEFERRED"):  # what is read is of one moment
-        is_store = _recognised(connection, path)
-    if not is_store:
+        version = _recognised(connection, path)
+    if version != SCHEMA_VERSION:
         _to_write_ahead_log(connection)
         with transaction(connection):
-            if not _recognised(connection, path):  # another process may have been quicker
+            version = _recognised(connection, path)  # another process may have been quicker
+            if version is None:
                 for statement in TABLES.split(";\n"):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            elif version != SCHEMA_VERSION:
+                connection.execute("ALTER TABLE instance ADD COLUMN traits TEXT")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def _recognised(connection: sqlite3.Connection, path: str) -> bool:
-    """Tell whether a file is a store; False if it is new and empty."""
+def _recognised(connection: sqlite3.Connection, path: str) -> int | None:
+    """Return the version of a store; None if the file is new and empty."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     if application == APPLICATION_ID:
         [version] = connection.execute("PRAGMA user_version").fetchone()
-        if version != SCHEMA_VERSION:
+        if not READ_FROM <= version <= SCHEMA_VERSION:
             raise StoreError(
                 f"{path}: the store has schema {version}, this moeopt knows {SCHEMA_VERSION}: "
                 "another moeopt made it"
             )
         _refuse_what_computes(connection, path)
-        return True
+        return int(version)
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise StoreError(f"{path}: an SQLite database, but not a store of moeopt")
-    return False
+    return None
 
 
 COMPUTES = re.compile(r"\bAS\s*(\(|/\*|--)|\bVIRTUAL\b", re.IGNORECASE)

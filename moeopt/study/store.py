@@ -22,8 +22,9 @@ from moeopt.core.json_files import MAX_FILE_BYTES
 from moeopt.core.untrusted import check_growth, expanded
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
+from moeopt.study.attempt import attempt
 from moeopt.study.known import Known
-from moeopt.study.plan import Entry, canonical
+from moeopt.study.plan import Entry, Job, canonical
 from moeopt.study.record import (
     Cost,
     SolveRecord,
@@ -33,6 +34,7 @@ from moeopt.study.record import (
     unpacked_solution,
 )
 from moeopt.study.schema import MEMORY, SOLVE, connect, readable_errors, to_read, transaction
+from moeopt.study.traits import Traits, traits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +77,7 @@ class Store:
         self, path: str | Path = MEMORY, *, create: bool = True, read_only: bool = False
     ) -> None:
         self.path = str(path)
+        self._read_only = read_only
         self._connection = to_read(self.path) if read_only else connect(self.path, create)
 
     def __enter__(self) -> Self:
@@ -100,9 +103,12 @@ class Store:
                 digest, instance = entry.instance_hash, entry.instance
                 if digest not in there:
                     there.add(digest)
-                    what = (instance.problem, instance.name, packed_instance(instance))
+                    traits = _TRAITS.dump_json(traits_of(instance)).decode()
+                    row = instance.problem, instance.name, traits, packed_instance(instance)
                     self._connection.execute(
-                        "INSERT INTO instance VALUES (?, ?, ?, ?)", (digest, *what)
+                        "INSERT INTO instance (hash, problem, name, traits, json) "
+                        "VALUES (?, ?, ?, ?, ?)",
+                        (digest, *row),
                     )
                 self._connection.execute(
                     "INSERT OR IGNORE INTO member VALUES (?, ?, ?)",
@@ -127,7 +133,7 @@ class Store:
             return self._connection.execute(query, (key,)).fetchone() is not None
 
     def add(self, record: SolveRecord) -> None:
-        """Keep how a solve of an enrolled instance ended, in one transaction.
+        """Keep how a solve ended, in one transaction.
 
         A result stays as it is, but for one that Ctrl-C cut short. A failure gives way to anything.
         """
@@ -140,6 +146,18 @@ class Store:
         )
         with readable_errors(self.path), transaction(self._connection):
             self._connection.execute(statement, to_row(record))
+
+    def solved(self, job: Job) -> SolveRecord:
+        """Return how a solve ends; one that is not kept is made now, and kept if that is allowed.
+
+        Its instance need not be enrolled: a solve of no family is in no table.
+        """
+        if self.has(job.key):
+            return next(one for one in self.records(job.instance_hash) if one.key == job.key)
+        record = attempt(job)
+        if not self._read_only:
+            self.add(record)
+        return record
 
     def records(self, instance_hash: str | None = None) -> list[SolveRecord]:
         """Return the solves of one instance, or all, in the order in which they came."""
@@ -211,6 +229,27 @@ class Store:
         known = {digest: self.known(digest) for (digest,) in found}
         return {digest: one for digest, one in known.items() if one is not None}
 
+    def traits(self) -> dict[str, Traits]:
+        """Return what is said of each instance; what is not kept yet is read off it now."""
+        with readable_errors(self.path):
+            kept = self._traits()
+        with _row_of(self.path):
+            found = {d: _TRAITS.validate_json(text) for d, text in kept.items() if text is not None}
+        for digest in kept.keys() - found.keys():  # in a store of an earlier version
+            found[digest] = traits_of(self.instance(digest))
+            if not self._read_only:
+                row = _TRAITS.dump_json(found[digest]).decode(), digest
+                with readable_errors(self.path), transaction(self._connection):
+                    self._connection.execute("UPDATE instance SET traits = ? WHERE hash = ?", row)
+        return found
+
+    def _traits(self) -> dict[str, str | None]:
+        """Return the column of traits by instance; empty in a file that has no such column."""
+        columns = {name for _, name, *_ in self._connection.execute("PRAGMA table_info(instance)")}
+        asked = "traits" if "traits" in columns else "NULL"
+        query = f"SELECT hash, {asked} FROM instance ORDER BY rowid"  # noqa: S608 - our own names
+        return dict(self._connection.execute(query).fetchall())
+
     def instance(self, instance_hash: str) -> InstanceEnvelope:
         """Return an instance, with its provenance, as it was loaded."""
         query = "SELECT problem, json FROM instance WHERE hash = ?"
@@ -225,6 +264,7 @@ class Store:
 _MEMBER = TypeAdapter(tuple[str, str, str, str, dict[str, str]])
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _COST: TypeAdapter[Cost] = TypeAdapter(Cost)
+_TRAITS = TypeAdapter(Traits)
 
 
 def packed_instance(instance: InstanceEnvelope) -> bytes:

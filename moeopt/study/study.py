@@ -18,6 +18,7 @@ from moeopt.study.attempt import Executor, Here, Watch, execute
 from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
 from moeopt.study.frame import bracket_of, frame_of
 from moeopt.study.gap_table import GapTable
+from moeopt.study.later_loads import asked_in_hindsight
 from moeopt.study.plan import Job, Jobs, make_plan, words_for_others
 from moeopt.study.record import SolveRecord
 from moeopt.study.schema import MEMORY
@@ -192,6 +193,8 @@ def run_campaign(
             if todo:
                 with closing(_executor(jobs, len(todo), executor, watch)) as place:
                     execute(place, run.not_stored(todo), run.start, run.end)
+                    if store is not None:  # a report will ask for them
+                        execute(place, _in_hindsight(plan, results), run.unseen, run.keep)
         except KeyboardInterrupt:
             watch.interrupted()
         return _frame(plan, results)
@@ -245,6 +248,9 @@ class _Run:
             else:
                 yield job
 
+    def unseen(self, job: Job) -> None:
+        """Tell nobody of a solve that is not of the campaign's own."""
+
     def start(self, job: Job) -> None:
         """Tell that a solve starts."""
         if self._on_start:
@@ -256,6 +262,13 @@ class _Run:
         with signals_wait():
             self._store.add(record)
             self._tell(job, record)
+        _interrupt_if(record)
+
+    def keep(self, _: Job, record: SolveRecord) -> None:
+        """Keep how a solve ended that is not of the campaign's own."""
+        with signals_wait():
+            self._store.add(record)
+        _interrupt_if(record)
 
     def _tell(self, job: Job, record: SolveRecord) -> None:
         self.done += 1
@@ -267,8 +280,12 @@ class _Run:
         said = record.status, record.objective, record.bound, record.build_s + record.solve_s
         logger.info("%d of %d: %s, %s: %s, objective %s, bound %s, %.3f s", *what, *said)
         self._watch.solved(job, record)
-        if record.termination == "interrupted":
-            raise KeyboardInterrupt
+
+
+def _interrupt_if(record: SolveRecord) -> None:
+    """Go on with the Ctrl-C that a solve answered by giving what it had."""
+    if record.termination == "interrupted":
+        raise KeyboardInterrupt
 
 
 def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Executor:
@@ -282,6 +299,15 @@ def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Exec
     from moeopt.study.pool import Pool
 
     return Pool(min(jobs, solves), watch)
+
+
+def _in_hindsight(plan: Jobs, store: Store) -> list[Job]:
+    """Return the solves that a report asks for beside the campaign's, and that are not stored.
+
+    They come at the end: which ones they are depends on what is proven.
+    """
+    asked = {job.key: job for job in asked_in_hindsight(_frame(plan, store), store)}
+    return [job for job in asked.values() if not store.has(job.key)]
 
 
 def _frame(plan: Jobs, store: Store) -> pd.DataFrame:

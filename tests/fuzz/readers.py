@@ -120,7 +120,8 @@ def _read_store(path: Path) -> Any:
         except ContradictionError as error:  # numbers that contradict each other: exit code 5
             raise InputError(str(error)) from None
         solutions = [unpacked_solution(r.problem, r.solution) for r in store.records()]
-        return solves, solutions, [store.instance(o.instance_hash) for o in store.members()]
+        instances = [store.instance(o.instance_hash) for o in store.members()]
+        return solves, solutions, instances, store.traits()
 
 
 @cache

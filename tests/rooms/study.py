@@ -27,6 +27,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.references as references": ("Bracket", "hindsight_static"),
         "moeopt.study.known": ("BEST", "INDEX", "Libraries"),
         "moeopt.study.plan": (
+            "Entry",
             "Job",
             "Jobs",
             "make_plan",
@@ -37,11 +38,9 @@ __getattr__, __dir__ = lazily(
             "Curve",
             "Dependence",
             "dependences",
-            "fields",
             "prices",
             "profiles",
             "proof_times",
-            "skew",
         ),
         "moeopt.study.report.plots": ("Line", "lines", "plain", "proof_chart", "range_chart"),
         "moeopt.study.report.sections as sections": ("instances_of",),
@@ -60,7 +59,8 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.gap_table": ("GapRow", "GapTable"),
         "moeopt.study.record": ("SolveRecord", "packed_solution", "unpacked_solution"),
         "moeopt.study.tags": ("tags_of",),
-        "moeopt.study.schema": ("SCHEMA_VERSION",),
+        "moeopt.study.traits": ("skew", "traits_of"),
+        "moeopt.study.schema": ("READ_FROM", "SCHEMA_VERSION"),
         "moeopt.study.assumptions as assumptions": (
             "Running",
             "joint_sentences",
@@ -71,7 +71,7 @@ __getattr__, __dir__ = lazily(
             "to_csv as assumptions_to_csv",
             "to_markdown as assumptions_to_markdown",
         ),
-        "moeopt.study.store": ("Store", "unpacked_instance"),
+        "moeopt.study.store as store_module": ("Store", "unpacked_instance"),
         "moeopt.study.study": ("run_campaign",),
         "moeopt.study.table": (
             "ALL",

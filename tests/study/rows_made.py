@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.rooms.core import Objective, SolutionEnvelope
+from tests.rooms.core import InstanceEnvelope, Objective, SolutionEnvelope
 from tests.rooms.problems import get_problem
-from tests.rooms.study import FrameBracket, SolveRecord, frame_of, packed_solution
+from tests.rooms.study import Entry, FrameBracket, SolveRecord, Store, frame_of, packed_solution
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,10 @@ def placement(name: str, experts: list[int], first_step: Any, **provenance: Any)
     said = {"provenance": {"options": options, "machine": "m", **provenance}}
     model = get_problem("placement").Instance()
     return model.model_validate(BASE | {"name": name, "steps": steps} | said)
+
+
+def stored(instances: Mapping[str, InstanceEnvelope]) -> Store:
+    """Return a store in memory that has instances under these names instead of their hashes."""
+    store = Store()
+    store.enroll(Entry("made", name, instance, []) for name, instance in instances.items())
+    return store

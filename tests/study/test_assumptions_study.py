@@ -101,6 +101,7 @@ def test_the_specifications_have_the_assumptions() -> None:
         assert now == right, f"{problem}: python formulations/assumptions.py --write"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_has_the_range_as_a_column(tied: Instance, tmp_path: Path) -> None:
     """Of the rules that take an assumption, beside the figure under the defaults."""
     moeopt.save(tied, tmp_path / "tied.json")

@@ -130,7 +130,7 @@ def test_the_store_keeps_what_was_known(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == first.out
     with Store(file) as store:
         study = Study.of(store.frame(), store, "")
-    [case] = worst_cases(study.frame, study.optima(study.frame), study.instances)
+        [case] = worst_cases(study.frame, study.optima(study.frame), store.instance)
     assert unpacked_solution("tri_domain", case.best.solution) == OPTIMUM.solution
     assert case.panels[1].title.startswith("the optimum: ")
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,7 @@ from tests.rooms.study import (
     write_report,
 )
 from tests.study.html_read import Element, read_html, tables
-from tests.study.rows_made import made, made_row
+from tests.study.rows_made import made, made_row, stored
 
 EVIL = "<script>alert(1)</script>"
 COMMAND = "moeopt gap --store 'a & b.db' --report out"
@@ -36,8 +37,8 @@ METHODS = ["greedy", "trimoe", "threshold"]
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    """Return a study of two problems, in which heuristics lose."""
+def study() -> Iterator[Study]:
+    """Give a study of two problems, in which heuristics lose."""
     batch = {"options": {"batch": 64, "dimms": EVIL}}
     schedules = [
         random_instance(seed, "heavy contention", experts=8).model_copy(
@@ -50,7 +51,7 @@ def study() -> Study:
             Part(schedules, make_settings(METHODS, [120.0])),
             Part([random_deferral(s) for s in range(4)], make_settings(None, [120.0])),
         ]
-        return Study.of(run_campaign(Campaign(parts), store=store), store, COMMAND)
+        yield Study.of(run_campaign(Campaign(parts), store=store), store, COMMAND)
 
 
 @pytest.fixture(scope="module")
@@ -191,9 +192,9 @@ def test_names_are_text(study: Study) -> None:
     """Instances, families, methods, provenance, failures, machines: none becomes an element."""
     solves = study.frame[study.frame.problem == "tri_domain"]
     said = {"provenance": {"options": {"batch": EVIL, EVIL: EVIL}}, "name": EVIL}
-    instances = {
-        digest: study.instances[digest].model_copy(update=said) for digest in solves.instance_hash
-    }
+    store = stored(
+        {d: study.store.instance(d).model_copy(update=said) for d in solves.instance_hash}
+    )
     tags = {name: EVIL for name in solves.columns if name.startswith("tag_")}
     evil = solves.assign(family=EVIL, instance=EVIL, **tags)
     evil = evil.assign(facts=[{"knew": EVIL, "bottleneck": EVIL}] * len(evil))
@@ -201,7 +202,7 @@ def test_names_are_text(study: Study) -> None:
     other = evil[evil.excess > 0].assign(method=f"{EVIL} $x_$ \x07")
     dead = evil[:1].assign(method=EVIL, failure="crash", raw_status=f"{EVIL} \x1b", key="dead")
     everything = pd.concat([evil, other, dead], ignore_index=True)
-    text = to_html(Study(everything, instances, {}, EVIL))
+    text = to_html(Study(everything, store, EVIL))
     page = read_html(text)
     [script] = page.all("script")
     assert "alert" not in script.text
@@ -228,7 +229,7 @@ def test_rows_without_solution_or_optimum_are_shown() -> None:
     assert not page.all("figure")
 
 
-def test_an_instance_of_two_families_counts_once() -> None:
+def test_an_instance_of_two_families_counts_once(undrawn: None) -> None:
     """In the table of all families; each family has it."""
     rows = [
         made_row("trimoe", "a", 10, 10),
@@ -271,6 +272,7 @@ def test_an_optimum_of_nothing_is_drawn() -> None:
     assert "loses most" not in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_failures_are_listed(tmp_path: Path) -> None:
     """Those of the store, with the instance's name; a store of failures alone makes a page."""
     instance = random_instance(1)

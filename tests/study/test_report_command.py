@@ -32,7 +32,7 @@ def page(path: Path) -> Element:
     return read_html((path / "index.html").read_text())
 
 
-def test_a_run_without_a_store_is_reported(folder: Path, capsys: Capture) -> None:
+def test_a_run_without_a_store_is_reported(folder: Path, capsys: Capture, undrawn: None) -> None:
     """Both files; the command solves again, with the options that were given."""
     assert run(["gap", "family", "--methods", "trimoe", "--report", "a/b"]) == 0
     assert capsys.readouterr().err == ""

@@ -1,14 +1,28 @@
 """In-sample against held-out: which instances are twins, and what decisions cost on the later."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import moeopt
 from tests.rooms.problems import get_problem
-from tests.rooms.study import ONE_DECISION, OPTIMUM, HeldOutRow, Store, Study, held_out, to_html
-from tests.study.rows_made import made, made_row, placement
+from tests.rooms.study import (
+    ONE_DECISION,
+    OPTIMUM,
+    Campaign,
+    HeldOutRow,
+    Part,
+    Store,
+    Study,
+    held_out,
+    make_plan,
+    make_settings,
+    store_module,
+    to_html,
+)
+from tests.study.rows_made import made, made_row, placement, stored
 
 
 def gpu(instance: str, expert: int) -> Any:
@@ -46,9 +60,10 @@ def whole(*instances: Any, **experts: int) -> list[HeldOutRow]:
     names = {method.replace("_", "-"): expert for method, expert in experts.items()}
     rows = [row for instance in instances for row in solves(instance, **names)]
     by_name = {instance.name: instance for instance in instances}
-    study = Study(made(rows))
-    labelled = study.frame.assign(label=study.frame.method + " (hindsight)")
-    return held_out("placement", labelled, by_name, study.optima(labelled))
+    with stored(by_name) as store:
+        study = Study(made(rows), store)
+        labelled = study.frame.assign(label=study.frame.method + " (hindsight)")
+        return held_out("placement", labelled, study.optima(labelled), store, study.traits)
 
 
 def test_a_decision_is_used_later() -> None:
@@ -124,9 +139,10 @@ def test_an_interval_from_three_traces_on() -> None:
         tagged = [
             replace(r, tags={"cluster": str(int(r.record.instance[0]) % traces)}) for r in rows
         ]
-        study = Study(made(tagged))
-        which = {one.name: one for one in pairs}, study.optima(study.frame)
-        found = held_out("placement", study.labelled, *which)
+        with stored({one.name: one for one in pairs}) as store:
+            study = Study(made(tagged), store)
+            best = study.optima(study.frame)
+            found = held_out("placement", study.labelled, best, store, study.traits)
         [further] = [r for r in found if (r.method, r.distance) == (OPTIMUM, "1-9 steps on")]
         return further
 
@@ -204,9 +220,10 @@ def test_generated_twins_are_known(
                 result.method, name, result.objective, 1, problem=problem, solution=result.solution
             )
         )
-    study = Study(made(rows))
-    which = study.labelled, instances, study.optima(study.frame)
-    hindsight, one, by_rule = held_out(problem, *which)
+    with stored(instances) as store:
+        study = Study(made(rows), store)
+        which = study.labelled, study.optima(study.frame), store, study.traits
+        hindsight, one, by_rule = held_out(problem, *which)
     assert (hindsight.method, hindsight.schedule, hindsight.pairs) == (ONE_DECISION, "exact", 1)
     assert (by_rule.method, by_rule.schedule) == (heuristics[problem], "trimoe")
     assert by_rule.later >= one.later
@@ -214,6 +231,31 @@ def test_generated_twins_are_known(
     assert (one.method, one.schedule, one.pairs) == (heuristics[problem], "exact", 1)
     assert one.known <= rows[0].record.objective - 1  # scheduled anew, the best there is
     assert one.later > 0
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_a_campaign_kept_is_not_solved_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One decision for two later instances: a solve of the campaign's that no table counts."""
+    used = [("a", [0, 0, 1], 0), ("b", [1, 1, 2], 3), ("c", [0, 0, 2], 3)]
+    instances, file = [placement(*one) for one in used], tmp_path / "s.db"
+    table = moeopt.gap(instances, ["frequency"], store=file)
+    with Store(file) as store, Store() as empty:
+        assert len(store.frame()) == len(table)
+        more = {one.key: one for one in store.records()}.keys() - set(store.frame().key)
+        assert more
+        empty.enroll(make_plan(Campaign([Part(instances, make_settings(["frequency"]))])).entries)
+        anew = to_html(Study.of(store.frame(), empty, ""))
+        assert {one.key for one in empty.records()} <= more
+
+        def solved(job: Any) -> None:
+            raise AssertionError(job.method)
+
+        monkeypatch.setattr(store_module, "attempt", solved)
+        assert to_html(Study.of(store.frame(), store, "")) == anew
+    with Store(file, read_only=True) as store:
+        assert to_html(Study.of(store.frame(), store, "")) == anew
 
 
 @pytest.mark.parametrize(("problem", "schedulers"), [("cache", 0), ("layout", 1)])

@@ -17,7 +17,6 @@ from tests.rooms.study import (
     amount,
     dependences,
     differences,
-    fields,
     instances_of,
     kind_of,
     labels,
@@ -35,6 +34,7 @@ from tests.rooms.study import (
     skew,
     summarise,
     takeaways,
+    traits_of,
     worst_cases,
 )
 from tests.study.rows_made import made, made_row
@@ -139,7 +139,7 @@ def test_the_worst_case_names_what_differs() -> None:
     ]
     study = Study(made(rows))
     mine = study.frame[study.frame.method == "trimoe"]
-    [case] = worst_cases(mine, study.optima(study.frame), {"x": instance})
+    [case] = worst_cases(mine, study.optima(study.frame), lambda _: instance)
     changed = sorted(instance.experts[:8], key=lambda expert: -expert.tokens)
     assert [what for what, _, _ in case.decisions] == [
         f"expert {e.expert} ({e.tokens} token{'s' if e.tokens > 1 else ''})" for e in changed
@@ -161,7 +161,7 @@ def test_no_more_than_ten_decisions_are_written_out() -> None:
     ]
     study = Study(made(rows))
     mine = study.frame[study.frame.method == "trimoe"]
-    [case] = worst_cases(mine, study.optima(study.frame), {"x": instance})
+    [case] = worst_cases(mine, study.optima(study.frame), lambda _: instance)
     assert len(case.decisions) == WRITTEN_OUT == 10
     assert case.others == 30
 
@@ -178,7 +178,9 @@ def test_one_worst_case_of_a_family() -> None:
         rows.append(made_row("threshold", name, 10, 10, family=family, solution=one, proves=True))
     study = Study(made(rows))
     mine = study.frame[study.frame.method == "trimoe"]
-    cases = worst_cases(mine, study.optima(study.frame), dict.fromkeys(excesses, instance))
+    cases = worst_cases(
+        mine, study.optima(study.frame), dict.fromkeys(excesses, instance).__getitem__
+    )
     assert [case.row.instance_hash for case in cases] == ["b", "c"]
 
 
@@ -235,27 +237,29 @@ def test_a_restriction_is_priced_between_twins() -> None:
         made_row("price-and-swap", name, cost, cost, problem="placement", proves=True)
         for name, cost in (("free", 10), ("twin", 13), ("other", 50))
     ]
-    [price] = prices("placement", made(rows), instances)
+    traits = {name: traits_of(instance) for name, instance in instances.items()}
+    [price] = prices("placement", made(rows), traits)
     assert (price.restriction, price.restricted, price.free) == (
         *("restriction = whole-layers", "twin"),
         "free",
     )
     assert price.price == pytest.approx(0.3)
-    assert prices("placement", made(rows[1:]), instances) == []
+    assert prices("placement", made(rows[1:]), traits) == []
 
 
 def test_fields_are_numbers() -> None:
     """From the data, else from the options; a text, flag or NaN is left out."""
     instance = random_instance(1)
-    found = dict(fields(instance))
+    found = traits_of(instance).numbers
     tokens = [expert.tokens for expert in instance.experts]
     assert found["DIMMs"] == instance.dimms
     assert found["skew"] == skew(instance) == max(tokens) * len(tokens) / sum(tokens)
-    options = {"batch": 64, "threads": "<b>", "cores": True, "cpu_scale": float("nan")}
-    named = instance.model_copy(update={"provenance": {"options": options}})
-    assert dict(fields(named)) == found | {"batch": 64}
+    for odd in (float("nan"), float("inf"), 10**400):
+        options = {"batch": 64, "threads": "<b>", "cores": True, "cpu_scale": odd}
+        named = instance.model_copy(update={"provenance": {"options": options}})
+        assert traits_of(named).numbers == {**found, "batch": 64}
     for strange in ([], "text", 3):
-        assert dict(fields(instance.model_copy(update={"provenance": {"options": strange}})))
+        assert traits_of(instance.model_copy(update={"provenance": {"options": strange}})).numbers
 
 
 def test_dependence_needs_different_values(rows: Rows) -> None:
@@ -266,7 +270,8 @@ def test_dependence_needs_different_values(rows: Rows) -> None:
         name: one.model_copy(update={"provenance": {"options": {"batch": batch}}})
         for name, batch in batches.items()
     }
-    [found] = dependences(made([row for row in rows if row.record.method == "trimoe"]), instances)
+    traits = {name: traits_of(instance) for name, instance in instances.items()}
+    [found] = dependences(made([row for row in rows if row.record.method == "trimoe"]), traits)
     assert found.name == "batch"
     assert found.table == [("64", 2, 0.25, 0.5), ("128", 1, 2.0, 2.0)]
 

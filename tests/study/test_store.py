@@ -13,6 +13,7 @@ import moeopt
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.rooms.study import (
+    READ_FROM,
     SCHEMA_VERSION,
     Campaign,
     GapTable,
@@ -178,7 +179,7 @@ def test_failures_are_kept_until_there_is_a_result(path: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+@pytest.mark.parametrize("version", [READ_FROM - 1, SCHEMA_VERSION + 1])
 def test_another_schema_is_refused(path: Path, version: int, read_only: bool) -> None:
     """One line that says so; the file is not touched."""
     Store(path).close()
@@ -190,6 +191,32 @@ def test_another_schema_is_refused(path: Path, version: int, read_only: bool) ->
     with pytest.raises(moeopt.StoreError, match=words):
         Store(path, read_only=read_only)
     assert path.read_bytes() == before
+
+
+def test_a_store_of_the_version_before_goes_on(path: Path) -> None:
+    """It has no traits: they are read off the instances, also of a file that nobody may write."""
+    moeopt.gap(INSTANCES[:2], ["greedy"], store=path)
+    connection = sqlite3.connect(path)
+    made = connection.execute("SELECT traits FROM instance").fetchall()
+    connection.execute("ALTER TABLE instance DROP COLUMN traits")
+    connection.execute("PRAGMA user_version = 6")
+    connection.commit()
+    connection.close()
+    with Store(path, read_only=True) as store:
+        rows, traits = rows_of(store), store.traits()
+    assert len(rows) == 4
+    started: list[object] = []
+    watched = moeopt.gap(
+        INSTANCES, ["greedy"], store=path, resume=True, on_start=lambda *said: started.append(said)
+    )
+    assert (len(started), len(watched)) == (2, 6)
+    with Store(path) as store:
+        assert len(store.traits()) == 3
+        assert store.traits().items() >= traits.items()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    assert connection.execute("SELECT traits FROM instance").fetchall()[:2] == made
+    connection.close()
 
 
 def test_other_files_are_refused(path: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
 from .instance import Instance, Solution
@@ -74,13 +73,18 @@ def serve(instance: Instance, solution: Solution) -> list[Served]:
     """
     given = (*solution.ways, *[None] * instance.layers)[: instance.layers]
     costs = (instance.other_ns, instance.gpu_ns, instance.activation_ns, instance.cpu_ns)
-    return [
-        Served(0, 0, 0) if ways is None or ways > instance.experts else _lru(accesses, costs, ways)
-        for accesses, ways in zip(instance.by_layer, given, strict=True)
-    ]
+    known: dict[tuple[int, int], Served] = instance.served
+    found = []
+    for layer, (accesses, ways) in enumerate(zip(instance.by_layer, given, strict=True)):
+        if ways is None or ways > instance.experts:
+            found.append(Served(0, 0, 0))
+            continue
+        if (layer, ways) not in known:
+            known[layer, ways] = _lru(accesses, costs, ways)
+        found.append(known[layer, ways])
+    return found
 
 
-@lru_cache(maxsize=1024)  # who tries single changes has the other layers simulated already
 def _lru(accesses: tuple[tuple[int, ...], ...], costs: tuple[int, ...], ways: int) -> Served:
     """Simulate one layer; a dict keeps the order in which its keys were put in."""
     content: dict[int, None] = {}

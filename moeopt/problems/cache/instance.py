@@ -6,7 +6,7 @@ One pass over the trace gives what every layer costs at every number of ways.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -261,6 +261,11 @@ class Instance(InstanceEnvelope):
     def by_layer(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """The experts used, by layer and token."""
         return tuple(zip(*self.accesses, strict=True))
+
+    @cached_property
+    def served(self) -> dict[tuple[int, int], Any]:
+        """What the checker saw a layer do with some ways: who tries single changes has the rest."""
+        return {}
 
     @cached_property
     def ids(self) -> NDArray[np.int32]:

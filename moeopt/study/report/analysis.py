@@ -1,16 +1,15 @@
 """The numbers behind a report: profiles, times to proof, dependences, restrictions' prices."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 import pandas as pd
 
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.objective import Objective, relative
+from moeopt.core.objective import relative
 from moeopt.problems.registry import get_problem
+from moeopt.study.traits import SKEW, Traits
 
 
 @dataclass(frozen=True)
@@ -48,18 +47,6 @@ def proof_times(solves: pd.DataFrame) -> list[Curve]:
         for name, of in proven.groupby("label", sort=False)
     ]
 
-
-OPTIONS = {
-    "batch": "batch",
-    "dimms": "DIMMs",
-    "ndp_units": "NDP units",
-    "threads": "CPU threads",
-    "cores": "CPU cores",
-    "cpu_scale": "CPU scale",
-}
-"""Field of the instance, or option of its generator -> what it is called."""
-
-SKEW = "skew"
 
 FEW, PARTS = 8, 4
 """A field with at most so many values is shown value by value; others are cut into parts."""
@@ -101,50 +88,18 @@ class Dependence:
         return [(name, len(of), median(of), max(of)) for name, of in groups.items()]
 
 
-def dependences(
-    solves: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
-) -> list[Dependence]:
+def dependences(solves: pd.DataFrame, traits: Mapping[str, Traits]) -> list[Dependence]:
     """Return a method's excess against every field that is known and that varies."""
     points: dict[str, list[tuple[float, float]]] = {}
-    known = solves[solves.excess.notna() & solves.instance_hash.isin(list(instances))]
+    known = solves[solves.excess.notna() & solves.instance_hash.isin(list(traits))]
     for digest, excess in zip(known.instance_hash, known.excess, strict=True):
-        for name, value in fields(instances[digest]):
+        for name, value in traits[digest].numbers.items():
             points.setdefault(name, []).append((value, excess))
     return [
         Dependence(name, sorted(found))
         for name, found in points.items()
         if len({value for value, _ in found}) > 1
     ]
-
-
-def fields(instance: InstanceEnvelope) -> Iterator[tuple[str, float]]:
-    """Yield the names and values of the fields that an instance has.
-
-    Provenance is untrusted: anything that is not a number is left out.
-    """
-    options = (instance.provenance or {}).get("options")
-    for key, name in OPTIONS.items():
-        value = getattr(instance, key, options.get(key) if isinstance(options, dict) else None)
-        if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
-            yield name, float(value)
-    if (found := skew(instance)) is not None:
-        yield SKEW, found
-
-
-def skew(instance: InstanceEnvelope) -> float | None:
-    """Return most tokens over mean tokens of the experts that have any; None without tokens."""
-    tokens = [count for count in _tokens(instance) if count > 0]
-    return max(tokens) / (sum(tokens) / len(tokens)) if tokens else None
-
-
-def _tokens(instance: object) -> list[int]:
-    """Return the tokens of every expert of a layer, added up over trace windows."""
-    if hasattr(instance, "scenarios"):
-        return [sum(of) for of in zip(*(s.tokens for s in instance.scenarios), strict=True)]
-    experts = getattr(instance, "experts", ())
-    if not isinstance(experts, Sequence):  # a number where experts have no data of their own
-        return []
-    return [expert.tokens for expert in experts if hasattr(expert, "tokens")]
 
 
 @dataclass(frozen=True)
@@ -160,48 +115,19 @@ class Price:
     price: float
 
 
-def prices(
-    problem: str, solves: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
-) -> list[Price]:
+def prices(problem: str, solves: pd.DataFrame, traits: Mapping[str, Traits]) -> list[Price]:
     """Return the price of each restriction for which both optima of a pair are proven."""
-    proven = solves[solves.optimum.notna()]
-    optima = dict(zip(proven.instance_hash, proven.optimum, strict=True))
-    here = {digest: instances[digest] for digest in optima if digest in instances}
-    found = [
-        price
-        for name, free in get_problem(problem).restrictions.items()
-        for price in _of_field(name, free, here, optima)
-    ]
-    return sorted(found, key=lambda price: (price.restriction, price.restricted))
-
-
-def _of_field(
-    name: str,
-    free: object,
-    instances: Mapping[str, InstanceEnvelope],
-    optima: Mapping[str, Objective],
-) -> list[Price]:
-    values = {digest: getattr(instance, name) for digest, instance in instances.items()}
-    if all(value == free for value in values.values()):
-        return []
-    twins = {_rest(instances[d], name): d for d, value in values.items() if value == free}
+    proven = solves[solves.optimum.notna()].drop_duplicates("instance_hash")
+    optima = {row.instance_hash: row for row in proven.itertuples() if row.instance_hash in traits}
     found = []
-    for digest, value in values.items():
-        if value == free or (twin := twins.get(_rest(instances[digest], name))) is None:
-            continue
-        price = relative(optima[digest], optima[twin], optima[twin])
-        if price is not None:
-            words = f"{name.replace('_', ' ')} = {_plain(value)}"
-            found.append(Price(words, instances[digest].name, instances[twin].name, price))
-    return found
-
-
-def _rest(instance: InstanceEnvelope, name: str) -> str:
-    """Return everything but what it is called, where it is from and the restriction."""
-    return instance.model_dump_json(exclude={"name", "provenance", name})
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {of}" for key, of in value.items())
-    return value if isinstance(value, str) else json.dumps(value)
+    for name in get_problem(problem).restrictions:
+        said = {digest: traits[digest].restrictions for digest in optima}
+        of = {digest: one[name] for digest, one in said.items() if name in one}
+        free = {one.rest: optima[digest] for digest, one in of.items() if not one.words}
+        for digest, one in of.items():
+            twin, mine = free.get(one.rest), optima[digest]
+            if one.words and twin is not None:
+                price = relative(mine.optimum, twin.optimum, twin.optimum)
+                if price is not None:
+                    found.append(Price(one.words, mine.instance, twin.instance, price))
+    return sorted(found, key=lambda price: (price.restriction, price.restricted))

@@ -88,6 +88,7 @@ def plain_text() -> Iterator[None]:
             "svg.fonttype": "none",
             "text.parse_math": False,
             "font.size": FONT_PT,
+            "axes.titley": 1.0,  # where titles are anyway; else all ticks are measured for it
             **dict.fromkeys(("figure.facecolor", "figure.edgecolor", "axes.facecolor"), "none"),
         }
     )

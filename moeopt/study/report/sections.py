@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from moeopt.core.problem import EXACT
 from moeopt.problems.pictures import draw_gantt
 from moeopt.problems.registry import get_problem
-from moeopt.solvers.arguments import Limits
 from moeopt.study.frame import exact_of, grouped
-from moeopt.study.later_loads import HeldOutRow, held_out
+from moeopt.study.later_loads import HINDSIGHT_WORK, HeldOutRow, held_out
 from moeopt.study.report.analysis import (
     Curve,
     Dependence,
@@ -100,9 +99,6 @@ def instances_of(problem: str, solves: pd.DataFrame) -> Instances:
     ]
     return Instances(methods, placed, max(0, len(listed) - MOST_ROWS))
 
-
-HINDSIGHT_WORK = 0.25
-"""Units for the best single decision for several later loads: the same page on every machine."""
 
 MOST_CURVES = 9
 """Small panels of a figure; the published heuristic and custom heuristics come first."""
@@ -221,6 +217,7 @@ def _section(
 
     families = grouped(summaries.itertuples(), lambda s: str(s.family))
     marked = _marked(problem, solves)
+    best = study.optima(solves)
     return Section(
         takeaway,
         sorted(overall.itertuples(), key=order),
@@ -229,16 +226,16 @@ def _section(
         lines(list(overall.itertuples()), marked, own),
         _profile(solves, {name: OWN if name in own else SERIES[0] for name in marked}),
         _proofs(solves),
-        list(_closeups(study, takeaway, solves)),
-        prices(problem, solves, study.instances),
-        held_out(
-            problem, solves, study.instances, study.optima(solves), Limits(work=HINDSIGHT_WORK)
-        ),
+        list(_closeups(study, takeaway, solves, best)),
+        prices(problem, solves, study.traits),
+        held_out(problem, solves, best, study.store, study.traits, HINDSIGHT_WORK),
         {label: text for (of, label), text in study.assumed.items() if of == problem},
     )
 
 
-def _closeups(study: Study, published: Takeaway, solves: pd.DataFrame) -> Iterator[Closeup]:
+def _closeups(
+    study: Study, published: Takeaway, solves: pd.DataFrame, best: pd.DataFrame
+) -> Iterator[Closeup]:
     """Yield one of each custom heuristic, of each state of its file, then the published one's."""
     problem = published.problem
     keys: set[str] = set()
@@ -248,10 +245,10 @@ def _closeups(study: Study, published: Takeaway, solves: pd.DataFrame) -> Iterat
             key += "_"
         keys.add(key)
         takeaway = takeaway_of(problem, solves, name, mine)
-        yield _closeup(study, key, takeaway, mine, solves, is_rule=True)
+        yield _closeup(study, key, takeaway, mine, best, is_rule=True)
     mine = solves[solves.method == published.method]
     if not (mine.empty or mine.source_sha256.iloc[0]):
-        yield _closeup(study, problem, published, mine, solves, is_rule=False)
+        yield _closeup(study, problem, published, mine, best, is_rule=False)
 
 
 def _closeup(
@@ -259,12 +256,12 @@ def _closeup(
     key: str,
     takeaway: Takeaway,
     mine: pd.DataFrame,
-    solves: pd.DataFrame,
+    best: pd.DataFrame,
     *,
     is_rule: bool,
 ) -> Closeup:
-    found = dependences(mine, study.instances)
-    cases = worst_cases(mine, study.optima(solves), study.instances)
+    found = dependences(mine, study.traits)
+    cases = worst_cases(mine, best, study.store.instance)
     return Closeup(
         takeaway,
         _dependence(key, takeaway, found) if found else None,

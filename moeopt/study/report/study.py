@@ -6,24 +6,23 @@ from functools import cached_property
 
 import pandas as pd
 
-from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.study.frame import as_known, each_once, exact_of, is_exact, labels
 from moeopt.study.known import Known
 from moeopt.study.store import Store
+from moeopt.study.traits import Traits
 
 
 @dataclass(frozen=True)
 class Study:
-    """All that a report shows: solves, their instances by content hash, and what libraries know.
+    """All that a report shows: solves, and the store that has their instances.
 
     `command` makes the report again; `assumed` has (problem, method as tables call it) -> its
     median excess over the assumptions.
     """
 
     frame: pd.DataFrame
-    instances: Mapping[str, InstanceEnvelope] = field(default_factory=dict)
-    known: Mapping[str, Known] = field(default_factory=dict)
+    store: Store = field(default_factory=Store)
     command: str = ""
     assumed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
@@ -35,13 +34,19 @@ class Study:
         command: str,
         assumed: Mapping[tuple[str, str], str] | None = None,
     ) -> "Study":
-        """Add to solves what their store knows about them; heuristics come before exact methods."""
+        """Return the study of some solves; heuristics come before exact methods."""
         exact = exact_of(frame)
-        frame = pd.concat([frame[~exact], frame[exact]])
-        hashes = dict.fromkeys(frame.instance_hash)
-        instances = {digest: store.instance(digest) for digest in hashes}
-        known = {digest: one for digest, one in store.all_known().items() if digest in instances}
-        return cls(frame, instances, known, command, assumed or {})
+        return cls(pd.concat([frame[~exact], frame[exact]]), store, command, assumed or {})
+
+    @cached_property
+    def traits(self) -> dict[str, Traits]:
+        """What the store says of the instances."""
+        return self.store.traits()
+
+    @cached_property
+    def known(self) -> dict[str, Known]:
+        """What libraries know of the instances."""
+        return self.store.all_known()
 
     @cached_property
     def labelled(self) -> pd.DataFrame:

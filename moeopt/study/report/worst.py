@@ -1,6 +1,6 @@
 """Where a heuristic loses most: its schedule, the optimum's, and what they decide differently."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class Case:
 
 
 def worst_cases(
-    mine: pd.DataFrame, best: pd.DataFrame, instances: Mapping[str, InstanceEnvelope]
+    mine: pd.DataFrame, best: pd.DataFrame, read: Callable[[str], InstanceEnvelope]
 ) -> list[Case]:
     """Return a method's worst instances, one of each family, of which both solutions are known.
 
@@ -80,14 +80,15 @@ def worst_cases(
         The method's solves.
     best
         An optimal solve of each instance, by content hash: `Study.optima`.
+    read
+        Returns the instance of a content hash.
     """
-    known = mine.solution.notna() & mine.instance_hash.isin(best.index)
-    known &= mine.instance_hash.isin(list(instances)) & (mine.excess > 0)
+    known = mine.solution.notna() & mine.instance_hash.isin(best.index) & (mine.excess > 0)
     candidates = mine[known].sort_values("excess", ascending=False, kind="stable")
     worst = candidates.drop_duplicates("family").head(CASES)
     optimal = {row.instance_hash: row for row in best.itertuples()}
     return [
-        _case(row, optimal[row.instance_hash], instances[row.instance_hash])
+        _case(row, optimal[row.instance_hash], read(row.instance_hash))
         for row in worst.itertuples()
     ]
 
