@@ -3,10 +3,10 @@
 Then the CPU is done with a layer before the attention of the next one starts. So a layer takes
 max(S + G, [2 s + I]) after its attention, whatever the others do, and a plan's time is a sum over
 layers (shared experts S, a hand-over s, experts on GPU and CPU G and I, [] if there are any on the
-CPU). A *column* is one choice of a layer: ways, residents, and the experts' widths. With few experts
-all of them are listed, each with its time under the best dispatch, what its cache copies, and its
-share of the budgets; what a cache finds depends on ways and residents alone. A context is a choice
-of one more group. What is left is a multiple-choice knapsack:
+CPU). A *column* is one choice of a layer: ways, residents, and the experts' widths. With few
+experts all of them are listed, each with its time under the best dispatch, what its cache copies,
+and its share of the budgets; what a cache finds depends on ways and residents alone. A context is a
+choice of one more group. What is left is a multiple-choice knapsack:
 
     min max(sum of times, sum of copies)   with   GPU, loss and host within their limits,
     one column of each group.
@@ -16,13 +16,14 @@ of one more group. What is left is a multiple-choice knapsack:
 2. *Bound.* The linear relaxation, by HiGHS, says what the resources cost. With any prices p >= 0 a
    plan of time T has (p_time + p_copies) T >= sum over the groups of the least p uses - p limits;
    that is computed in integers, and no tolerance of the solver enters.
-3. *Plans.* Looked for are plans up to a time a little above the bound, by CP-SAT; if there are none,
-   the bound rises to it, and the time is raised. A column is left out where, in 2., its price above
-   the least of its group is more than what is left of the time: no such plan has it.
+3. *Plans.* CP-SAT looks for plans up to a time a little above the bound; if there are none, the
+   bound rises to it, and the time is raised. A column is left out where, in 2., its price above the
+   least of its group is more than what is left of the time: no such plan has it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -32,6 +33,7 @@ from moeopt.algorithms.labels import undominated, whole_prices
 from moeopt.core.clock import spend
 from moeopt.core.cpsat import Answer, Run
 from moeopt.core.formulation import IntVar, LinearExpr, cp_model
+from moeopt.core.objective import Objective
 from moeopt.core.rounding import rounded
 from moeopt.core.rows import take_out_divisor
 from moeopt.core.search import Search
@@ -39,19 +41,20 @@ from moeopt.problems.joint.instance import Instance
 
 from .arrays import Arrays, Choice, cost, fits, solution_of
 from .gpu_memory import BITS, FEW_EXPERTS
-from .kernels import Flags, Ints
+from .kernels import Flags, Floats, Ints
 
 MOST_COLUMNS = 2**20
 """Of a layer; three widths of eight experts are more."""
 
 SUMS, COLUMNS, ROW_WORK = 1.2e8, 6e6, 1e-4
-"""A unit of work has so many times added to columns, or columns compared; units of a row besides."""
+"""Times added to columns, and columns compared, in a unit of work; units that a row takes besides.
+"""
 
 PRICED = 1.2e5
 """Columns in a linear relaxation that takes a unit of work."""
 
 EXPECTED = 0.5
-"""Part of the time left that the columns may be expected to take, and that CP-SAT gets each time."""
+"""Part of the time left that columns may be expected to take, and that each run of CP-SAT gets."""
 
 ABOVE = (0.003, 0.03)
 """Plans are looked for up to so far above the bound, then up to the incumbent."""
@@ -202,7 +205,7 @@ def _row_times(arrays: Arrays, layer: int, entries: Ints) -> Ints:
     own = _digits(np.arange(len(i.bits) ** count), len(i.bits), count)
     gpu_ns = shared_ns + on_gpu @ steps.gpu_ns[entries, own].T
     cpu_ns = 2 * hand_over_ns + (1 - on_gpu) @ steps.cpu_ns[entries, own].T
-    alone = on_gpu.all(axis=1)[:, None]
+    alone = (on_gpu.sum(axis=1) == count)[:, None]
     table = np.where(alone, gpu_ns, np.maximum(gpu_ns, cpu_ns)).reshape(*[2] * count, len(own))
     for axis in range(count):
         off, on = np.moveaxis(table, axis, 0)
@@ -243,23 +246,23 @@ class _Knapsack:
                 self._prove(most_ns + 1)
 
     def _most_ns(self, above: float) -> int:
-        """Return up to which time to look for plans: so far above the bound, below the incumbent."""
-        bound, best = int(self.search.bound), self.search.objective
+        """Return the longest time of plans to look for: above the bound, below the incumbent."""
+        bound, best = _ns(self.search.bound), self.search.objective
         most = sum(int(group.uses[:, TIMED].max()) for group in self.groups)
         if best is not None:
-            most = min(most, int(best) - 1)
+            most = min(most, _ns(best) - 1)
         return most if above == np.inf else min(most, bound + int(above * bound))
 
     def _prove(self, bound_ns: int) -> None:
         """Report a bound: times are multiples of the unit, and the incumbent's is one of them."""
         bound_ns = -(-bound_ns // self.unit_ns) * self.unit_ns
         best = self.search.objective
-        self.search.prove(bound_ns if best is None else min(bound_ns, int(best)))
+        self.search.prove(bound_ns if best is None else min(bound_ns, _ns(best)))
 
     def _priced_limits(self) -> int:
         return int(self.price[BUDGETS] @ self.limit)
 
-    def _prices(self, most: Ints) -> Ints:
+    def _prices(self, most: Ints) -> Floats:
         """Return what resources cost in the linear relaxation, in ns of the plan; 0: unknown."""
         uses = np.concatenate([group.uses for group in self.groups])
         group = np.repeat(np.arange(len(self.groups)), [len(of.number) for of in self.groups])
@@ -268,7 +271,7 @@ class _Knapsack:
         scale[TIMED] = scale[TIMED].max()
         total = np.array([[-1.0] * len(TIMED) + [0.0] * len(BUDGETS)])
         once = (np.ones(len(uses)), (group, np.arange(len(uses))))
-        found = linprog(
+        found: Any = linprog(  # type: ignore[call-overload]  # sparse arrays are missing in its types
             np.append(np.zeros(len(uses)), 1.0),
             A_ub=np.hstack([(uses / scale).T, total.T]),
             b_ub=np.append([0.0, 0.0], self.limit / scale[BUDGETS]),
@@ -317,6 +320,13 @@ class _Knapsack:
         found = cost(self.arrays, plan)
         if fits(self.arrays, found):
             self.search.offer(solution_of(self.arrays, plan, found), found.total_ns)
+
+
+def _ns(objective: Objective | None) -> int:
+    """Return a time that is there: one whole number."""
+    if not isinstance(objective, int):
+        raise TypeError(f"not a time: {objective}")
+    return objective
 
 
 def _dot(flags: Sequence[IntVar], values: Ints) -> LinearExpr:
