@@ -64,9 +64,7 @@ def test_columns_use_what_the_checker_says(seeds: range) -> None:
         uses = sum(of.uses[n] for of, n in zip(layers, digits, strict=True)).tolist()
         numbers = [int(of.number[n]) for of, n in zip(layers, digits, strict=True)]
         plain = _plan(instance, numbers)
-        plan = solution_of(
-            arrays, plan_of(instance, plain), cost(arrays, plan_of(instance, plain))
-        )
+        plan = solution_of(arrays, plan_of(instance, plain), cost(arrays, plan_of(instance, plain)))
         steps, copies = check.step_times_ns(instance, plan)
         begin = len(steps) * (context.step_ns + sum(context.attention_ns))
         gpu, host = check.memory_bytes(instance, plan)
