@@ -128,3 +128,28 @@ def test_no_time_proves_nothing() -> None:
     solve_by_columns(undeferred(1), search)
     assert search.objective is None
     assert search.bound is None
+
+
+def test_plans_with_caches_are_proven() -> None:
+    """Six layers of eight experts at two widths: without columns 1.6 % stay open."""
+    rng = np.random.default_rng(3)
+    chosen = np.array([[rng.permutation(8)[:2] for _ in range(6)] for _ in range(10)])
+    instance = Instance.from_arrays(
+        chosen=chosen,
+        experts=8,
+        bits=[4, 8],
+        expert_bytes=[1, 2],
+        gpu_ns=[9, 17],
+        cpu_ns=[92, 184],
+        copy_ns=[150, 300],
+        attention_ns=63,
+        hand_over_ns=11,
+        width_loss=np.stack([rng.integers(50, 99, size=(6, 8)), np.zeros((6, 8), int)], axis=2),
+        max_loss=2000,
+        gpu_bytes=24,
+        max_ways=2,
+        name="cached",
+    )
+    found = solve(instance, "column-lagrangian", work_limit=4)
+    assert found.status == "optimal"
+    assert not check.violations(instance, found.solution, found.objective)
