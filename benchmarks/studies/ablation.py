@@ -131,6 +131,11 @@ CACHED: Fresh = (
      "steps": 12, "first_step": [300, 600], "bits": "2,4,8", "max_deferred": 1, "max_ways": 2,
      "reserved_gib": 2.0, "quality_loss": 0.03, "seed": 0},
 )  # fmt: skip
+UNDEFERRED: Fresh = (
+    {"machine": "rtx4090-7960x", "model": "mixtral-8x7b", "trace": f"{MIXTRAL}/roleplay.npz",
+     "layers": [4, 8, 16, 32], "steps": 12, "first_step": [300, 600, 900], "bits": "4,8",
+     "max_ways": 2, "share": 0.35, "quality_loss": 0.05, "seed": 0},
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -235,6 +240,8 @@ ROWS: tuple[Row, ...] = (
     Row("placement: residual problem before prices have converged", "price-and-swap", DECODES,
         {(placement_lagrangian._Run, "is_time"): _never}),
     Row("joint: columns", "column-lagrangian", PLANS, instead="cp-sat"),
+    Row("joint: all columns, where nothing is deferred", "column-lagrangian", UNDEFERRED,
+        {(joint_lagrangian, "suits"): _never}),
     Row("joint: relaxation of whole steps", "column-lagrangian", PLANS,
         {(joint_lagrangian.StepRelaxation, "suits"): _never}),
     Row("joint: pairs of changes", "column-lagrangian", PLANS,

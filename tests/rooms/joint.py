@@ -20,6 +20,11 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.joint.instance": ("Instance", "Solution"),
         "moeopt.problems.joint.lagrangian": ("PACE", "Prices", "first_multipliers"),
         "moeopt.problems.joint.lagrangian.arrays": ("Arrays", "cost", "plan_of", "solution_of"),
+        "moeopt.problems.joint.lagrangian.columns": (
+            "layer_columns",
+            "solve_by_columns",
+            "suits",
+        ),
         "moeopt.problems.joint.lagrangian.gpu_memory": ("cached_layers", "least_within"),
         "moeopt.problems.joint.lagrangian.kernels": ("Decisions", "Floats", "Ints", "cache_hits"),
         "moeopt.problems.joint.lagrangian.local_search": ("changes",),

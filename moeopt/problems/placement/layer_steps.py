@@ -26,7 +26,6 @@ CELLS = 2**14
 """Most different sums of GPU times that the dynamic program for other rows tells apart."""
 
 
-@compiled
 def best_dispatch(
     start: Ints, gpu_ns: Ints, offload_ns: Ints, fixed_ns: int, on: Flags, runs: Flags
 ) -> int:
@@ -50,34 +49,68 @@ def best_dispatch(
     gives at most `CELLS` of them; else times are rounded down to such a unit, the GPU ends no later
     than is reckoned, and the row counts as not proven.
     """
+    longest = int(np.diff(start).max(initial=0))
+    least, given = np.empty(CELLS + 1, np.int64), np.empty((longest, CELLS + 1), np.bool_)
+    unproven: int = dispatch_rows(start, gpu_ns, offload_ns, fixed_ns, on, runs, least, given)
+    return unproven
+
+
+@compiled
+def dispatch_rows(
+    start: Ints,
+    gpu_ns: Ints,
+    offload_ns: Ints,
+    fixed_ns: int,
+    on: Flags,
+    runs: Flags,
+    least: Ints,
+    given: Flags,
+) -> int:
+    """Do what `best_dispatch` says; to make arrays here would take half a second to compile.
+
+    Parameters
+    ----------
+    least, given
+        For own use: the least offload time by cell, and by entry of a row whether that gives it
+        away. With few experts on the GPU: their places.
+    """
     unproven = 0
     for row in range(len(start) - 1):
         first, end = start[row], start[row + 1]
         gpu, off, away, count = 0, 0, 0, 0
-        least = np.int64(2**61)
+        shortest = np.int64(2**61)
         for i in range(first, end):
             if on[i]:
                 gpu += gpu_ns[i]
-                least = min(least, offload_ns[i])
+                shortest = min(shortest, offload_ns[i])
                 count += 1
             else:
                 off += offload_ns[i]
                 away += 1
-        if gpu <= off + (fixed_ns if away else 0) or gpu <= off + fixed_ns + least:
+        if gpu <= off + (fixed_ns if away else 0) or gpu <= off + fixed_ns + shortest:
             continue
         if count <= FEW:
-            _by_subsets(first, end, gpu_ns, offload_ns, gpu, off + fixed_ns, on, runs)
-        elif not _by_sums(first, end, gpu_ns, offload_ns, gpu, off + fixed_ns, on, runs):
+            _by_subsets(first, end, gpu_ns, offload_ns, gpu, off + fixed_ns, on, runs, least)
+        elif not _by_sums(
+            first, end, gpu_ns, offload_ns, gpu, off + fixed_ns, on, runs, least, given
+        ):
             unproven += 1
     return unproven
 
 
 @part
 def _by_subsets(
-    first: int, end: int, gpu_ns: Ints, offload_ns: Ints, gpu: int, off: int, on: Flags, runs: Flags
+    first: int,
+    end: int,
+    gpu_ns: Ints,
+    offload_ns: Ints,
+    gpu: int,
+    off: int,
+    on: Flags,
+    runs: Flags,
+    place: Ints,
 ) -> None:
     """Try all subsets of the experts on the GPU; `off` has the charge, which giving away pays."""
-    place = np.empty(FEW, dtype=np.int64)
     count = 0
     for i in range(first, end):
         if on[i]:
@@ -100,7 +133,16 @@ def _by_subsets(
 
 @part
 def _by_sums(
-    first: int, end: int, gpu_ns: Ints, offload_ns: Ints, gpu: int, off: int, on: Flags, runs: Flags
+    first: int,
+    end: int,
+    gpu_ns: Ints,
+    offload_ns: Ints,
+    gpu: int,
+    off: int,
+    on: Flags,
+    runs: Flags,
+    least: Ints,
+    given: Flags,
 ) -> bool:
     """Choose by a dynamic program over sums of GPU times; return whether that is exact."""
     unit = 0
@@ -114,11 +156,12 @@ def _by_sums(
     if not exact:
         unit = -(-gpu // CELLS)
     cells = gpu // unit + 1
-    far = np.int64(2**61)
-    least = np.full(cells, far, np.int64)
+    for cell in range(cells):
+        least[cell] = np.int64(2**61)
     least[0] = 0
-    given = np.zeros((end - first, cells), dtype=np.bool_)
     for i in range(first, end):
+        for cell in range(cells):
+            given[i - first, cell] = False
         if on[i]:
             units = gpu_ns[i] // unit
             for cell in range(cells - 1, units - 1, -1):

@@ -31,6 +31,7 @@ from moeopt.problems.joint.check import objective
 from moeopt.problems.joint.instance import Instance, Solution
 
 from .arrays import Arrays, Choice, Cost, cost, fits, plan_of, solution_of
+from .columns import solve_by_columns, suits
 from .kernels import Floats, Ints
 from .local_search import descend, rounded
 from .relaxation import Multipliers, Relaxation, Relaxed, StepRelaxation, soft_flow
@@ -162,6 +163,10 @@ def solve(instance: Instance, search: Search) -> None:
         return
     search.prove(lower_bound(instance))
     starts = _starts(instance, search)
+    if suits(instance):
+        solve_by_columns(instance, search)
+        if search.closed:
+            return
     run = _Run(instance, search)
     run.start(starts)
     if run.best is None:

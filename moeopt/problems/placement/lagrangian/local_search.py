@@ -126,7 +126,8 @@ class LocalSearch:
         beyond = np.zeros((experts, experts), dtype=np.int64)
         steps = (of.weight, of.start, of.expert, of.gpu_ns, of.offload_ns, self.model.fixed_ns)
         if of.free_dispatch:
-            total = dispatched_changes(*steps, of.cheapest_away_first, held, change, beyond)
+            room = np.empty(1 << FEW, dtype=np.int64), held[of.expert]
+            total = dispatched_changes(*steps, of.cheapest_away_first, held, change, beyond, *room)
         else:
             total = move_changes(*steps, held, change, beyond)
         self._change[layer] = change
@@ -224,6 +225,8 @@ def dispatched_changes(
     held: Flags,
     change: Ints,
     swap: Ints,
+    cost: Ints,
+    on: Flags,
 ) -> int:
     """Return the layer's cost, and compute its change under each move; outputs begin as 0.
 
@@ -233,12 +236,12 @@ def dispatched_changes(
         `LayerSteps.cheapest_away_first`.
     change, swap
         As in `local_search.move_changes`.
+    cost
+        For own use, shape (2**FEW,).
+    on
+        By entry, whether the expert is held; what changes here is set back.
     """
     total = 0
-    cost = np.empty(1 << FEW, dtype=np.int64)
-    on = np.zeros(len(expert), dtype=np.bool_)
-    for i in range(len(expert)):
-        on[i] = held[expert[i]]
     for row in range(len(weight)):
         first, end = start[row], start[row + 1]
         few = end - first <= FEW
