@@ -62,7 +62,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.sim.models.gguf.model": ("model_from_gguf",),
         "moeopt.sim.models.loss_law": ("FITTED", "LossLaw"),
         "moeopt.sim.models.loss_table": ("LossTable", "load_loss_table"),
-        "moeopt.sim.models.loss_units": ("by_loss", "by_table"),
         "moeopt.sim.models.model_shape": ("ModelShape",),
         "moeopt.sim.models.quantisations": ("at_bits",),
         "moeopt.sim.plan": ("Assignment", "Times"),
