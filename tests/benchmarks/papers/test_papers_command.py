@@ -84,7 +84,7 @@ def test_a_report_is_written_and_resumed(tmp_path: Path) -> None:
     assert run(arguments) == 0
     first = {path: path.read_bytes() for path in folder.rglob("*.*")}
     names = {path.relative_to(folder).as_posix() for path in first}
-    assert {"report.html", "report.md", "figures/T1.json", "plots/trimoe-0.svg"} <= names
+    assert {"report.md", "figures/T1.json", "plots/trimoe-0.svg"} <= names
     assert b"### A parameter" in (folder / "report.md").read_bytes()
     assert CALLS == ["T1", "T2", "sweep"]
     assert run(arguments) == 0
