@@ -161,7 +161,8 @@ def page(old: str) -> str:
             n=samples,
             seed=SEED,
             cpu_s=sum(one["cpu_s"] for parts in stored.values() for one in parts.values()),
-            test_day=max(parts["test"]["day"] for parts in stored.values()),
+            test_day=min(parts["test"]["day"] for parts in stored.values()),
+            copies_day=stored["expert-copies"]["test"]["day"],
             front_table=front,
         )
         .rstrip()
