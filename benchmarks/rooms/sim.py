@@ -59,7 +59,6 @@ __getattr__, __dir__ = lazily(
             "kind_of_setting",
         ),
         "moeopt.sim.machines.runtimes.setting": ("Setting",),
-        "moeopt.sim.models.gguf.model": ("model_from_gguf",),
         "moeopt.sim.models.loss_law": ("FITTED", "LossLaw"),
         "moeopt.sim.models.loss_table": ("LossTable", "load_loss_table"),
         "moeopt.sim.models.model_shape": ("ModelShape",),
