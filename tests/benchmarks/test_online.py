@@ -42,7 +42,8 @@ def test_all_callers_agree_on_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(online, name, value)
     [instance] = online.windows(range(1))
     found = measured(instance, LIMIT_S)
-    assert list(found) == ["moeopt.solve", "Scheduler.schedule", "CP-SAT", "HiGHS"]
+    names = ["moeopt.solve", "moeopt.solve, in a row", "Scheduler.schedule", "CP-SAT", "HiGHS"]
+    assert list(found) == names
     assert {time.proven for time in found.values()} == {True}
     assert len({time.makespan for time in found.values()}) == 1
 
